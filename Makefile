@@ -1,0 +1,31 @@
+# Each target does all of its own set-up: a virtual environment in .venv, made once.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test test-slow test-gpu lint bench
+
+demo: $(READY)
+	$(BIN)/queryshift demo
+
+test: $(READY)
+	$(BIN)/python -m pytest -n 2
+
+test-slow: $(READY)
+	$(BIN)/python -m pytest -m slow
+
+test-gpu: $(READY)
+	$(BIN)/python -m pytest -m gpu
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY)
+	for script in bench/*.py; do $(BIN)/python $$script || exit 1; done
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet -c constraints.txt torch==2.13.0 -e ".[dev]"
+	touch $@

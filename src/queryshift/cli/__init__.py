@@ -1,0 +1,44 @@
+"""The command line: one file per command, each loaded only when it is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+from .. import __version__
+from ..errors import Error
+
+COMMANDS = {
+    "corrupt": "Make shifted queries: one file, a folder, or a contact sheet.",
+}
+
+
+class _Commands(click.Group):
+    """Commands found in `COMMANDS`; the library's errors become one sentence and exit code 1."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        found: click.Command = import_module(f"{__name__}.{name}").command
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Error as error:
+            raise click.ClickException(str(error)) from error
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="queryshift")
+def main() -> None:
+    """Retrieval that adapts, online and without labels, to the queries it really gets."""

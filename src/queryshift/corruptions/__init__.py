@@ -1,0 +1,1 @@
+"""Query shifts over four modalities."""

@@ -1,0 +1,66 @@
+"""Every error the library raises on purpose, in one tree.
+
+Error
+├── BadInput            what was handed over cannot be used            (also a ValueError)
+│   ├── UnknownName     a name that is in none of the tables           (also a KeyError)
+│   ├── GalleryMismatch query and gallery do not fit together
+│   └── NeedsVectors    a full-gallery method on a gallery that cannot give its vectors
+├── CannotAdapt         the encoder has nothing that can adapt
+├── BadFile             a file is damaged, foreign, or not what it claims to be
+└── MissingExtra        an optional dependency is not installed        (also an ImportError)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class Error(Exception):
+    """Anything queryshift refuses to do; its text says what was got, expected, and what to do."""
+
+
+class BadInput(Error, ValueError):
+    """What was handed over cannot be used."""
+
+
+class UnknownName(BadInput, KeyError):
+    """A name that stands in none of the tables."""
+
+    __str__ = Exception.__str__  # KeyError would print the repr
+
+
+class GalleryMismatch(BadInput):
+    """Query vectors and gallery vectors do not fit together."""
+
+
+class NeedsVectors(BadInput):
+    """A method over the whole gallery met a gallery that cannot give its vectors."""
+
+
+class CannotAdapt(Error):
+    """The encoder has nothing that can adapt."""
+
+
+class BadFile(Error):
+    """A file is damaged, foreign, or not what it claims to be."""
+
+
+class MissingExtra(Error, ImportError):
+    """An optional dependency is not installed."""
+
+
+def unknown(kind: str, name: object, known: Iterable[str]) -> UnknownName:
+    """The error for a name that is not in a table, with the nearest one that is."""
+    names = list(known)
+    near = get_close_matches(str(name).lower(), names, n=1, cutoff=0.4)
+    hint = f'; did you mean "{near[0]}"?' if near else "."
+    return UnknownName(f'no {kind} "{name}"{hint} Known: {", ".join(names)}.')
+
+
+def missing(package: str, extra: str, purpose: str) -> MissingExtra:
+    """The error for an optional package that a call needs."""
+    return MissingExtra(
+        f'{purpose} needs the package "{package}", which is not installed: '
+        f'pip install "queryshift[{extra}]".'
+    )

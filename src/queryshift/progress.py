@@ -1,0 +1,42 @@
+"""One progress bar for everything that may take longer than two seconds."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+Item = TypeVar("Item")
+PATIENCE_S = 2.0
+
+
+def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterator[Item]:
+    """Yield `items`; once two seconds have passed, show a bar on a terminal's standard error."""
+    if not sys.stderr.isatty():
+        yield from items
+        return
+    total = len(items) if total is None and hasattr(items, "__len__") else total
+    started, bar, done = time.monotonic(), None, 0
+    try:
+        for item in items:
+            yield item
+            done += 1
+            if bar is None and time.monotonic() - started > PATIENCE_S:
+                bar = _bar()
+                bar.start()
+                task = bar.add_task(label, total=total)
+            if bar is not None:
+                bar.update(task, completed=done)
+    finally:
+        if bar is not None:
+            bar.stop()
+
+
+def _bar():  # type: ignore[no-untyped-def]
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn as Left
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Left())
+    return Progress(*columns, console=Console(stderr=True), transient=True)
