@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Iterable, Iterator, Sized
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 Item = TypeVar("Item")
 PATIENCE_S = 2.0
@@ -16,7 +19,7 @@ def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterat
     if not sys.stderr.isatty():
         yield from items
         return
-    total = len(items) if total is None and hasattr(items, "__len__") else total
+    total = len(items) if total is None and isinstance(items, Sized) else total
     started, bar, done = time.monotonic(), None, 0
     try:
         for item in items:
@@ -33,7 +36,7 @@ def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterat
             bar.stop()
 
 
-def _bar():  # type: ignore[no-untyped-def]
+def _bar() -> Progress:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
     from rich.progress import TimeRemainingColumn as Left

@@ -1,0 +1,70 @@
+"""A prepared batch: a tensor, or a mapping or tuple of tensors, whose first axis is the items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from .errors import BadInput
+
+Prepared: TypeAlias = Tensor | Mapping[str, Tensor] | tuple[Tensor, ...]
+
+
+def tensors(prepared: Prepared) -> Sequence[Tensor]:
+    """Every tensor of the batch."""
+    if isinstance(prepared, Tensor):
+        return (prepared,)
+    return tuple(prepared.values()) if isinstance(prepared, Mapping) else tuple(prepared)
+
+
+def each(prepared: Prepared, function: Callable[[Tensor], Tensor]) -> Prepared:
+    """The same structure with `function` applied to every tensor."""
+    if isinstance(prepared, Tensor):
+        return function(prepared)
+    if isinstance(prepared, Mapping):
+        return {name: function(tensor) for name, tensor in prepared.items()}
+    return tuple(function(tensor) for tensor in prepared)
+
+
+def move(prepared: Prepared, device: torch.device) -> Prepared:
+    """The batch on another device."""
+    return each(prepared, lambda tensor: tensor.to(device, non_blocking=True))
+
+
+def take(prepared: Prepared, items: slice) -> Prepared:
+    """Some of the items."""
+    return each(prepared, lambda tensor: tensor[items])
+
+
+def count(prepared: Prepared) -> int:
+    """How many items there are."""
+    return len(tensors(prepared)[0])
+
+
+def check(prepared: Prepared, expected: int) -> None:
+    """Refuse a batch that is empty, ragged or not finite, naming the item."""
+    found = tensors(prepared)
+    if not found or expected == 0:
+        raise BadInput("got an empty batch, expected at least one query: leave empty batches out.")
+    for tensor in found:
+        if len(tensor) != expected:
+            raise BadInput(
+                f"prepare() gave a tensor of {len(tensor)} rows for {expected} items: "
+                "the first axis of every tensor must be the items."
+            )
+        if tensor.is_floating_point():
+            check_finite(tensor, "item")
+
+
+def check_finite(rows: Tensor, kind: str) -> None:
+    """Refuse rows that hold NaN or infinite values, naming the first."""
+    if bool(torch.isfinite(rows).all()):
+        return
+    bad = (~torch.isfinite(rows)).reshape(len(rows), -1).any(1)
+    raise BadInput(
+        f"{kind} {int(bad.nonzero()[0])} holds NaN or infinite values ({int(bad.sum())} of "
+        f"{len(rows)} do): repair or drop it, then ask again."
+    )
