@@ -7,7 +7,7 @@ import hashlib
 import threading
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -173,7 +173,7 @@ def _compute_in_full_precision(norm: nn.Module) -> None:
     plain = norm.forward
 
     def forward(values: Tensor) -> Tensor:
-        wide = norm.get_parameter("weight").dtype
+        wide = cast(Tensor, norm.weight).dtype
         normalised: Tensor = plain(values.to(wide))
         return normalised.to(values.dtype)
 
