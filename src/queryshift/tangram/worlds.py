@@ -1,0 +1,36 @@
+"""Three worlds that never share anything: which one a thing is in follows from its content."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from hashlib import blake2b
+from random import Random
+from typing import TypeVar
+
+from queryshift.errors import unknown
+
+SPLITS = ("train", "dev", "test")
+Thing = TypeVar("Thing")
+_QUARTERS = ("train", "train", "dev", "test")
+
+
+def world_of(content: str) -> str:
+    """The one split that something with this content may appear in."""
+    return _QUARTERS[blake2b(content.encode(), digest_size=1).digest()[0] % 4]
+
+
+def generator(kind: str, split: str, seed: int) -> Random:
+    """The source of chance for one stream of things; Python keeps it the same for ever."""
+    if split not in SPLITS:
+        raise unknown("split", split, SPLITS)
+    return Random(f"{kind}/{split}/{seed}")
+
+
+def distinct(draw: Callable[[], Thing], key: Callable[[Thing], Hashable]) -> Iterator[Thing]:
+    """Draws without end, each new."""
+    seen = set()
+    while True:
+        thing = draw()
+        if key(thing) not in seen:
+            seen.add(key(thing))
+            yield thing
