@@ -1,10 +1,22 @@
+import pickle
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queryshift.corruptions import combination, corrupt, find, one_of, segments
-from queryshift.corruptions.audio import FAMILIES, Waveform, gaussian_noise, levels, rain, wind
+from queryshift.corruptions.audio import (
+    FAMILIES,
+    GaussianNoise,
+    Waveform,
+    Wind,
+    gaussian_noise,
+    levels,
+    rain,
+    wind,
+)
 from queryshift.corruptions.names import NAMES
 from queryshift.errors import BadInput, UnknownName
 
@@ -79,7 +91,7 @@ class TestEveryCorruption:
         assert not (corruption(silence + np.float32(0.5), 5, rng()) - 0.5).any()
 
     def test_adds_noise_to_silence_at_the_published_levels(self, corruption):
-        assert corruption(np.zeros(4000, "f4"), 1, rng(), scale="read").any()
+        assert replace(corruption, scale="read")(np.zeros(4000, "f4"), 1, rng()).any()
 
     @pytest.mark.parametrize(
         ("bad", "sentence"),
@@ -101,23 +113,23 @@ class TestEveryCorruption:
     def test_refuses_a_severity_out_of_range(self, corruption, severity, scale):
         for item in (speech(0.01), np.zeros(0, "f4")):
             with pytest.raises(BadInput, match="severity"):
-                corruption(item, severity, rng(), scale=scale)
+                replace(corruption, scale=scale)(item, severity, rng())
 
     def test_names_the_scales_when_given_another(self, corruption):
         with pytest.raises(UnknownName, match="snr, read"):
-            corruption(speech(0.01), 1, rng(), scale="loud")
+            replace(corruption, scale="loud")
 
 
 def test_published_gaussian_noise_has_an_absolute_deviation():
     silence = np.zeros(100_000, "f4")
     for severity, sigma in enumerate((0.08, 0.12, 0.18, 0.26), start=1):
-        noisy = gaussian_noise(silence, severity, rng(), scale="read")
+        noisy = GaussianNoise(scale="read")(silence, severity, rng())
         assert np.std(noisy) == pytest.approx(sigma, rel=0.02)
 
 
 def test_published_gains_are_decibels_on_the_noise():
     silence = np.zeros(16_000, "f4")
-    loudness = [np.std(wind(silence, level, rng(), scale="read")) for level in (1, 2, 3, 4, 5)]
+    loudness = [np.std(Wind(scale="read")(silence, level, rng())) for level in (1, 2, 3, 4, 5)]
     gains = 20 * np.log10(np.array(loudness) / levels.SYNTHETIC_RMS)
     assert gains == pytest.approx(levels.READ_GAIN_DB, abs=0.3)
 
@@ -170,3 +182,8 @@ def test_the_papers_combination_corrupts_both_halves():
 def test_numpy_does_not_take_a_waveform_for_an_array():
     with pytest.raises(TypeError):
         np.mean(Waveform(speech(0.1)))
+
+
+def test_a_corruption_with_options_is_still_called_by_its_name():
+    assert Wind(scale="read").__name__ == wind.__name__ == "wind"
+    assert pickle.loads(pickle.dumps(Wind(scale="read"))) == Wind(scale="read")

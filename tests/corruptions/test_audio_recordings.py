@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from queryshift.corruptions.audio import Waveform, rain, recordings, thunder
+from queryshift.corruptions.audio import Rain, Thunder, Waveform, recordings
 from queryshift.errors import BadFile, BadInput
 
 RATE = 8000
@@ -29,30 +29,30 @@ def folder(tmp_path):
 
 def added(corruption, severity, folder, seed=0, count=3 * RATE, **options):
     clean = Waveform(tone(50, count / RATE).astype("f4"), RATE)
-    noisy = corruption(clean, severity, np.random.default_rng(seed), noise=folder, **options)
+    noisy = corruption(noise=folder, **options)(clean, severity, np.random.default_rng(seed))
     return noisy.samples - clean.samples
 
 
 def test_all_recordings_of_the_kind_are_used(folder):
-    pitches = {round(loudest_hertz(added(rain, 3, folder, seed))) for seed in range(12)}
+    pitches = {round(loudest_hertz(added(Rain, 3, folder, seed))) for seed in range(12)}
     assert pitches == {500, 1000}
 
 
 def test_a_subfolder_other_rates_and_stereo_are_understood(folder):
-    assert loudest_hertz(added(thunder, 3, str(folder))) == pytest.approx(300, abs=1)
+    assert loudest_hertz(added(Thunder, 3, str(folder))) == pytest.approx(300, abs=1)
 
 
 def test_the_ratio_holds_for_recordings(folder):
-    noise = added(rain, 4, folder)
+    noise = added(Rain, 4, folder)
     assert 20 * np.log10(np.std(tone(50)) / np.std(noise)) == pytest.approx(5, abs=0.1)
 
 
 def test_excerpts_start_at_random_and_published_ones_at_the_start(folder):
-    random = [added(rain, 3, folder, seed, 100)[:5] for seed in range(4)]
+    random = [added(Rain, 3, folder, seed, 100)[:5] for seed in range(4)]
     assert len({part.tobytes() for part in random}) == 4
     expected = np.tile(tone(500), 3) * 10 ** (4 / 20)
     for seed in range(3):
-        assert added(rain, 3, folder, seed, scale="read") == pytest.approx(expected, abs=1e-4)
+        assert added(Rain, 3, folder, seed, scale="read") == pytest.approx(expected, abs=1e-4)
 
 
 def test_a_pause_in_a_recording_is_not_blown_up(tmp_path):
@@ -73,15 +73,15 @@ def test_resampling_keeps_pitch_length_and_level(wanted):
 
 def test_a_folder_without_the_kind_says_what_it_should_hold(tmp_path):
     with pytest.raises(BadInput, match=r"no recording of rain .*rain\*\.wav"):
-        added(rain, 1, tmp_path)
+        added(Rain, 1, tmp_path)
     with pytest.raises(BadInput, match="not a folder"):
-        added(rain, 1, tmp_path / "nowhere")
+        added(Rain, 1, tmp_path / "nowhere")
 
 
 def test_a_damaged_or_silent_recording_is_named(tmp_path):
     (tmp_path / "rain.wav").write_bytes(b"RIFF of a kind")
     with pytest.raises(BadFile, match=r"rain\.wav"):
-        added(rain, 1, tmp_path)
+        added(Rain, 1, tmp_path)
     soundfile.write(tmp_path / "thunder.wav", np.zeros(100), RATE)
     with pytest.raises(BadFile, match="silent"):
-        added(thunder, 1, tmp_path)
+        added(Thunder, 1, tmp_path)
