@@ -1,0 +1,170 @@
+"""Checkpoints in their authors' own formats, read without running code, every weight accounted for.
+
+A `Format` says how one group of authors names its weights; a `Checkpoint` is one file of that
+format, whose weights `fill` a module. Nothing is left at random values: a weight that is missing,
+unknown or of another shape is named in an error.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+import zipfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from queryshift.errors import BadFile
+
+SUFFIXES = (".pth", ".pt")
+Module = TypeVar("Module", bound=nn.Module)
+
+
+@dataclass(frozen=True)
+class Format:
+    """How one group of authors writes its checkpoints."""
+
+    name: str
+    marks: frozenset[str]  # names of weights that no other format has together
+    inside: str | None = None  # the entry of the file that holds the weights
+    prefix: str = ""  # what stands before every name
+    renames: tuple[tuple[str, str], ...] = ()  # from our module's names to theirs, in order
+    unused: tuple[str, ...] = ()  # patterns of names that retrieval has no use for
+
+    def recognises(self, path: Path) -> bool:
+        """Whether a file is of this format, by the names of its weights."""
+        if path.suffix not in SUFFIXES or not path.is_file():
+            return False
+        return self.marks <= self._weights(read(path)).keys()
+
+    def open(self, path: Path) -> Checkpoint:
+        """The checkpoint in a file of this format."""
+        weights = self._weights(read(path))
+        if absent := self.marks - weights.keys():
+            raise BadFile(
+                f"{path} is no checkpoint of {self.name}: it has no {_some(absent)}. "
+                "Give the file as its authors published it."
+            )
+        return Checkpoint(path, self, weights)
+
+    def theirs(self, name: str) -> str:
+        """The authors' name for a weight of our module."""
+        for ours, authors in self.renames:
+            name = name.replace(ours, authors)
+        return name
+
+    def leaves_out(self, name: str) -> bool:
+        """Whether retrieval has no use for a weight."""
+        return any(re.fullmatch(pattern, name) for pattern in self.unused)
+
+    def _weights(self, held: Any) -> dict[str, Tensor]:
+        if self.inside is not None:
+            held = held.get(self.inside) if isinstance(held, dict) else None
+        if not isinstance(held, dict):
+            return {}
+        return {
+            name.removeprefix(self.prefix): value
+            for name, value in held.items()
+            if isinstance(name, str) and name.startswith(self.prefix) and isinstance(value, Tensor)
+        }
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The weights of one file, under their authors' names."""
+
+    path: Path
+    format: Format
+    weights: dict[str, Tensor]
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a weight that has to be there."""
+        if name not in self.weights:
+            raise self._misfit(missing=[name])
+        return tuple(self.weights[name].shape)
+
+    def depth(self, prefix: str) -> int:
+        """How many numbered blocks there are under `prefix`."""
+        numbers = (name.removeprefix(prefix).partition(".")[0] for name in self.weights)
+        return max((int(number) + 1 for number in numbers if number.isdecimal()), default=0)
+
+    def fill(self, module: Module) -> Module:
+        """The module, built on the meta device, with the weights of this file in float32."""
+        wanted = {self.format.theirs(name): name for name in module.state_dict()}
+        missing = [name for name in wanted if name not in self.weights]
+        extra = [
+            name for name in self.weights if name not in wanted and not self.format.leaves_out(name)
+        ]
+        if missing or extra:
+            raise self._misfit(missing, extra)
+        self._check_shapes(module, wanted)
+        state = {
+            ours: self.weights[theirs].to(torch.float32, copy=True)
+            for theirs, ours in wanted.items()
+        }
+        module.load_state_dict(state, assign=True)
+        _count_positions(module)
+        return module.eval()
+
+    def _check_shapes(self, module: nn.Module, wanted: dict[str, str]) -> None:
+        expected = module.state_dict()
+        for theirs, ours in wanted.items():
+            if self.shape(theirs) != tuple(expected[ours].shape):
+                raise BadFile(
+                    f"{self.path}: {theirs} has shape {self.shape(theirs)}, expected "
+                    f"{tuple(expected[ours].shape)} of a checkpoint of {self.format.name}."
+                )
+
+    def _misfit(self, missing: Iterable[str] = (), extra: Iterable[str] = ()) -> BadFile:
+        faults = []
+        if missing := list(missing):
+            faults.append(f"it lacks {_some(missing)}")
+        if extra := list(extra):
+            faults.append(f"it has {_some(extra)}, which no part of the model takes")
+        return BadFile(
+            f"{self.path} does not fit {self.format.name}: {' and '.join(faults)}. "
+            "Give the file as its authors published it; nothing was loaded."
+        )
+
+
+def read(path: Path) -> Any:
+    """What a file holds, its tensors lying in the file; never runs code that stands in it."""
+    if not path.is_file():
+        raise BadFile(f"there is no file {path}.")
+    try:
+        return torch.load(
+            path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path)
+        )
+    except Exception as error:
+        raise BadFile(f"{path} cannot be read as a checkpoint: {_reason(path, error)}") from None
+
+
+def _reason(path: Path, error: Exception) -> str:
+    with path.open("rb") as file:
+        start = file.read(2)
+    if start == b"PK" and not zipfile.is_zipfile(path):
+        return "it is cut short. Copy or download it again."
+    if isinstance(error, pickle.UnpicklingError) and "GLOBAL" in str(error):
+        return (
+            "it holds Python objects beside its tensors, and loading those could run code. If you "
+            "trust it, load it with torch yourself and save its state dict alone."
+        )
+    return "it is damaged, or no PyTorch file at all."
+
+
+def _count_positions(module: nn.Module) -> None:
+    """Fill the position counters of Hugging Face's text models, which no checkpoint holds."""
+    for part in module.modules():
+        counter = part._buffers.get("position_ids")
+        if counter is not None and counter.is_meta:
+            part.position_ids = torch.arange(counter.shape[-1]).expand(1, -1)
+
+
+def _some(names: Iterable[str], most: int = 5) -> str:
+    ordered = sorted(names)
+    rest = f" and {len(ordered) - most} more" if len(ordered) > most else ""
+    return ", ".join(ordered[:most]) + rest

@@ -1,0 +1,72 @@
+"""Pictures made ready for a vision tower as torchvision would, with Pillow alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from queryshift.errors import BadInput
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The mean and spread of each colour that a tower was trained with."""
+
+    mean: tuple[float, float, float]
+    spread: tuple[float, float, float]
+
+    def pixels(self, picture: Image.Image) -> Tensor:
+        """The picture as a tensor (3, height, width) of about zero mean and unit spread."""
+        values = np.asarray(picture, dtype=np.float32) / 255.0
+        scaled = (values - np.array(self.mean, np.float32)) / np.array(self.spread, np.float32)
+        return torch.from_numpy(scaled.transpose(2, 0, 1).copy())
+
+
+IMAGENET = Scale((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+CLIP = Scale((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
+
+
+def picture(item: Any) -> Image.Image:
+    """An RGB picture from a Pillow image of any mode or an array of 8-bit values."""
+    if isinstance(item, Image.Image):
+        return item.convert("RGB")
+    values = np.asarray(item)
+    if values.dtype != np.uint8 or not (values.ndim == 2 or values.shape[2:] in ((1,), (3,), (4,))):
+        raise BadInput(
+            f"got a {type(item).__name__} of type {values.dtype} and shape {values.shape}, "
+            "expected a Pillow image or an array of 8-bit values (height, width, 3)."
+        )
+    return Image.fromarray(values[..., 0] if values.shape[2:] == (1,) else values).convert("RGB")
+
+
+def cropped(image: Image.Image, side: int) -> Image.Image:
+    """The middle square, after the shorter edge was made `side` pixels long (bicubic)."""
+    width, height = image.size
+    shorter = min(width, height)
+    size = (int(side * width / shorter), int(side * height / shorter))
+    resized = image.resize(size, Image.Resampling.BICUBIC)
+    left, top = (round((length - side) / 2) for length in size)
+    return resized.crop((left, top, left + side, top + side))
+
+
+def padded(image: Image.Image, ratio: float) -> Image.Image:
+    """The picture with black bars where it is longer or taller than `ratio` (TargetPad)."""
+    width, height = image.size
+    if max(width, height) / min(width, height) < ratio:
+        return image
+    target = max(width, height) / ratio
+    across, down = (max(int((target - length) / 2), 0) for length in (width, height))
+    canvas = Image.new("RGB", (width + 2 * across, height + 2 * down))
+    canvas.paste(image, (across, down))
+    return canvas
+
+
+def stacked(images: Sequence[Image.Image], scale: Scale) -> Tensor:
+    """Pictures of one size as one tensor (B, 3, height, width)."""
+    return torch.stack([scale.pixels(image) for image in images])

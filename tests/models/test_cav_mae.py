@@ -1,0 +1,201 @@
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from reference_cav_mae import Reference
+from torch.nn.functional import normalize
+
+from queryshift.encoder import is_norm
+from queryshift.errors import BadFile, BadInput
+from queryshift.models import cav_mae
+from queryshift.models.cav_mae import CavMae, filter_bank
+
+LENGTH, SIDE = 32, 32
+TINY = (128, 2, 2, 64, 1, 1, LENGTH, SIDE)
+
+
+@pytest.fixture(scope="module")
+def reference():
+    torch.manual_seed(0)
+    model = Reference(*TINY).eval()
+    with torch.no_grad():
+        for value in model.parameters():  # norm layers too: no two may be alike
+            value.add_(0.1 * torch.randn_like(value))
+    return model
+
+
+@pytest.fixture(scope="module")
+def path(reference, tmp_path_factory):
+    path = tmp_path_factory.mktemp("cav") / "audio_model.25.pth"
+    torch.save(torch.nn.DataParallel(reference).state_dict(), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(path):
+    return cav_mae.load(path)
+
+
+@pytest.fixture
+def clips():
+    return list(np.random.default_rng(1).integers(0, 256, (2, 10, 40, 60, 3), dtype=np.uint8))
+
+
+@pytest.fixture
+def sounds():
+    return list(np.random.default_rng(2).uniform(-0.5, 0.5, (3, 4000)).astype(np.float32))
+
+
+def test_recognises_its_own_files_only(path, tmp_path):
+    torch.save({"module.something": torch.zeros(1)}, tmp_path / "other.pth")
+    assert cav_mae.recognises(path)
+    assert not cav_mae.recognises(tmp_path / "other.pth")
+    assert not cav_mae.recognises(tmp_path / "absent.pth")
+    assert not cav_mae.recognises(tmp_path)
+
+
+@torch.no_grad()
+def test_audio_vectors_are_the_reference_s(model, reference, sounds):
+    prepared = model["audio"].prepare(sounds)
+    assert prepared.shape == (3, LENGTH, 128)
+    found = model["audio"].encode(sounds)
+    assert torch.allclose(found, reference.audio(prepared), atol=1e-5)
+    assert torch.allclose(found.norm(dim=1), torch.ones(3))
+
+
+@torch.no_grad()
+def test_video_vectors_are_the_mean_of_the_reference_s_frames(model, reference, clips):
+    frames = model["video"].prepare(clips)
+    assert frames.shape == (2, 10, 3, SIDE, SIDE)
+    expected = normalize(torch.stack([reference.video(clip).mean(0) for clip in frames]), dim=1)
+    assert torch.allclose(model["video"].encode(clips), expected, atol=1e-5)
+
+
+@torch.no_grad()
+def test_one_frame_as_in_the_published_script(path, reference, model, clips):
+    fifth = cav_mae.load(path, frames=5)["video"]
+    expected = reference.video(model["video"].prepare(clips)[:, 5])
+    assert torch.allclose(fifth.encode(clips), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("frames", ["last", 10, -1])
+def test_refuses_other_choices_of_frames(path, frames):
+    with pytest.raises(BadInput, match='expected "mean", or the number of one frame from 0 to 9'):
+        cav_mae.load(path, frames=frames)
+
+
+def test_ten_frames_lie_evenly_over_a_longer_clip(model):
+    clip = [Image.new("L", (40, 40), 10 * number) for number in range(25)]
+    frames = model["video"].prepare([clip])[0]
+    shown = frames[:, 0, 0, 0] * 0.229 + 0.485
+    assert (shown * 255 / 10).round().int().tolist() == [0, 2, 5, 7, 10, 12, 15, 17, 20, 22]
+
+
+def test_a_clip_may_be_shorter_than_ten_frames(model, clips):
+    assert model["video"].prepare([clips[0][:3]]).shape[1] == 10
+    with pytest.raises(BadInput, match="without frames"):
+        model["video"].prepare([clips[0][:0]])
+
+
+def test_adapts_the_norm_layers_on_the_query_s_path_alone(model, sounds, clips):
+    for modality, items in {"audio": sounds, "video": clips}.items():
+        encoder = model[modality]
+        params = {name: value.requires_grad_() for name, value in encoder.norm_params().items()}
+        encoder.through(params, encoder.ready(items))[:, 0].sum().backward()
+        assert len(params) == 2 * (2 * 2 + 2 + 1)
+        assert all(value.grad.abs().max() > 0 for value in params.values())
+    assert not set(model["audio"].norm_params()) & set(model["video"].norm_params())
+
+
+def test_works_in_half_precision(path, sounds):
+    encoder = cav_mae.load(path)["audio"]
+    full = encoder.encode(sounds)
+    half = encoder.to(torch.bfloat16).encode(sounds)
+    assert (full * half.float()).sum(1).min() > 0.99
+
+
+def test_real_size_has_the_published_counts():
+    with torch.device("meta"):
+        ours, theirs = CavMae(768, 11, 1, (512, 196)), Reference(768, 11, 12, 512, 8, 16, 1024, 224)
+    published = theirs.state_dict()
+    kept = {name: v for name, v in published.items() if not name.startswith(("decoder", "mask"))}
+    assert len(published) == 647
+    assert round(sum(v.numel() for v in published.values()) / 1e6, 1) == 191.0
+    assert round(sum(v.numel() for v in kept.values()) / 1e6, 1) == 164.5
+    assert {n: v.shape for n, v in ours.state_dict().items()} == {
+        n: v.shape for n, v in kept.items()
+    }
+    assert sum(map(is_norm, ours.modules())) == 141
+
+
+@pytest.mark.parametrize("side", ["a", "v"])
+def test_real_size_adapts_25_layers_and_38400_parameters(side):
+    with torch.device("meta"):
+        model = CavMae(768, 11, 1, (512, 196))
+    names = model.norms(side)
+    assert len(names) == len(set(names)) == 25
+    layers = [model.get_submodule(name) for name in names]
+    assert sum(value.numel() for layer in layers for value in layer.parameters()) == 38_400
+
+
+class TestWaveforms:
+    def test_padding_comes_before_normalising(self):
+        bank = filter_bank(np.zeros(400), 4)
+        assert np.allclose(bank[0], (np.log(np.finfo(np.float32).eps) + 5.081) / 4.4849)
+        assert np.allclose(bank[1:], 1.133, atol=1e-3)
+
+    def test_ten_seconds_give_1024_rows(self):
+        bank = filter_bank(np.random.default_rng(0).uniform(-1, 1, 160_000), 1024)
+        assert bank.shape == (1024, 128) and bank.dtype == np.float32
+        assert np.allclose(bank[998:], 1.133, atol=1e-3) and not np.allclose(bank[997], 1.133)
+
+    def test_a_constant_changes_nothing(self):
+        sound = np.random.default_rng(0).uniform(-0.4, 0.4, 2000)
+        assert np.allclose(filter_bank(sound, 8), filter_bank(sound + 0.3, 8), atol=1e-4)
+
+    def test_integers_are_scaled(self):
+        sound = np.random.default_rng(0).integers(-9000, 9000, 2000, dtype=np.int16)
+        assert np.allclose(filter_bank(sound, 8), filter_bank(sound / 32768, 8), atol=1e-5)
+
+    def test_another_rate_is_resampled(self):
+        at = np.arange(48_000) / 48_000
+        high = SimpleNamespace(samples=np.sin(2 * np.pi * 700 * at), rate=48_000)
+        low = np.sin(2 * np.pi * 700 * at[::3])
+        found, expected = filter_bank(high, 98), filter_bank(low, 98)
+        heard = expected > 0
+        assert heard.any() and np.allclose(found[heard], expected[heard], atol=1e-3)
+
+    def test_refuses_two_channels_and_odd_types(self):
+        with pytest.raises(BadInput, match=r"one axis, this one has shape \(2, 900\)"):
+            filter_bank(np.zeros((2, 900)), 8)
+        with pytest.raises(BadInput, match="samples of type bool"):
+            filter_bank(np.zeros(900, bool), 8)
+
+
+class TestBadCheckpoints:
+    def weights(self, reference):
+        return {f"module.{name}": value for name, value in reference.state_dict().items()}
+
+    def test_names_a_missing_weight(self, reference, tmp_path):
+        weights = self.weights(reference)
+        del weights["module.blocks_u.0.norm1_a.bias"]
+        torch.save(weights, tmp_path / "a.pth")
+        with pytest.raises(BadFile, match=r"lacks blocks_u\.0\.norm1_a\.bias"):
+            cav_mae.load(tmp_path / "a.pth")
+
+    def test_names_an_extra_weight(self, reference, tmp_path):
+        torch.save(self.weights(reference) | {"module.gate": torch.zeros(1)}, tmp_path / "a.pth")
+        with pytest.raises(BadFile, match="has gate, which no part of the model takes"):
+            cav_mae.load(tmp_path / "a.pth")
+
+    def test_a_fine_tuned_file_s_class_head_is_left_out(self, reference, path, tmp_path, sounds):
+        head = {
+            "module.mlp_head.0.weight": torch.ones(128),
+            "module.mlp_head.1.bias": torch.ones(9),
+        }
+        kept = {n: v for n, v in self.weights(reference).items() if ".decoder" not in n}
+        torch.save(kept | head, tmp_path / "tuned.pth")
+        found = cav_mae.load(tmp_path / "tuned.pth")["audio"].encode(sounds)
+        assert torch.equal(found, cav_mae.load(path)["audio"].encode(sounds))
