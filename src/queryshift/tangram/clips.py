@@ -71,7 +71,7 @@ class Clip:
 
     def waveform(self) -> sounds.Waveform:
         """What is heard meanwhile: 1.28 s at 16 kHz, from -1 to 1."""
-        wave = sounds.air(self.background, FRAMES * sounds.SLOT)
+        wave = sounds.air(self.background, FRAMES * sounds.SLOT).copy()
         for actor in self.actors:
             heights = np.asarray(actor.heights, np.float32)
             loud = 0.22 * np.asarray(actor.strengths, np.float32)

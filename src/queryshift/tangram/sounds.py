@@ -22,7 +22,7 @@ VOICES = {
     "moon": (0.2, 0.0, 1.0),
     "arrow": (0.6, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.7),
 }
-_TABLE = 2048
+_TABLE = 2048  # samples of one cycle, a power of two
 _OCTAVES = {"small": 740.0, "medium": 370.0, "large": 185.0}
 
 
@@ -32,7 +32,13 @@ def _cycle(shape: str) -> Waveform:
     wave = np.zeros(_TABLE)
     for overtone, part in enumerate(VOICES[shape], start=1):
         wave += part * np.sin(overtone * turn)
-    return (wave / np.abs(wave).max()).astype(np.float32)
+    return np.asarray(wave / np.abs(wave).max(), np.float32)
+
+
+@cache
+def _times(frames: int) -> Waveform:
+    """When each sample falls, counted in frames from the middle of the first."""
+    return np.arange(0.5, frames * SLOT, dtype=np.float32) / np.float32(SLOT) - np.float32(0.5)
 
 
 def voice(shape: str, size: str, heights: Waveform, loud: Waveform) -> Waveform:
@@ -40,12 +46,11 @@ def voice(shape: str, size: str, heights: Waveform, loud: Waveform) -> Waveform:
 
     `heights` (0 to 1) and `loud` have one value per frame.
     """
-    count = len(heights)
-    time = (np.arange(count * SLOT, dtype=np.float32) + 0.5) / SLOT - 0.5
-    height = np.interp(time, np.arange(count), heights)
-    pitch = _OCTAVES[size] * np.exp2(height)
-    phase = np.cumsum(pitch * (_TABLE / RATE)).astype(np.int64) % _TABLE
-    return _cycle(shape)[phase] * np.repeat(loud, SLOT).astype(np.float32)
+    pitches = _OCTAVES[size] * np.exp2(heights)
+    pitch = np.interp(_times(len(heights)), np.arange(len(heights)), pitches)
+    phase = np.cumsum(pitch * (_TABLE / RATE)).astype(np.int32) & (_TABLE - 1)
+    sung: Waveform = _cycle(shape)[phase] * np.repeat(loud, SLOT)
+    return sung
 
 
 @cache
@@ -74,6 +79,7 @@ AIRS = {"white": 0.0, "grey": 0.02, "cream": 0.05, "mint": 0.08, "sky": 0.0, "li
 _HUMS = {"sky": 60.0, "lilac": 5600.0}
 
 
+@cache
 def air(background: str, count: int) -> Waveform:
     """The sound of the place: silence, hisses of three strengths, a low hum, a high whine."""
     wave = AIRS[background] * np.random.RandomState(11).uniform(-1, 1, count)
