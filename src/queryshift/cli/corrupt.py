@@ -1,0 +1,123 @@
+"""`queryshift corrupt`: shifted queries from files, the same ones again, or a contact sheet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from queryshift.corruptions.names import MODALITIES, NAMES
+
+if TYPE_CHECKING:
+    from queryshift.corruptions.files import Summary
+
+_PATH = click.Path(path_type=Path)
+_FOLDER = click.Path(resolve_path=True)  # the manifest must name it from anywhere
+_COUNT = click.IntRange(min=1)
+_SHARED = (
+    click.Option(["--severity"], type=int, default=5, show_default=True, help="1 to 5."),
+    click.Option(["--seed"], type=int, default=0, show_default=True, help="Of all random draws."),
+    click.Option(
+        ["--layout"],
+        default="plain",
+        show_default=True,
+        help="Folders as published: imagenet_c, coco, flickr or read.",
+    ),
+    click.Option(["--jobs"], type=_COUNT, help="Processes; by default as many as are useful."),
+)
+_PRESET = click.Option(["--preset"], help="imagenet_c (default) or mm_robustness.")
+_TEXTURES = click.Option(["--textures"], type=_FOLDER, help="A folder of photographs, for frost.")
+_OPTIONS: dict[str, tuple[click.Option, ...]] = {
+    "image": (_PRESET, _TEXTURES),
+    "video": (_PRESET, _TEXTURES),
+    "audio": (
+        click.Option(["--noise"], type=_FOLDER, help="A folder of recordings: rain.wav, crowd/..."),
+        click.Option(["--scale"], help="snr (default: 20, 15, 10, 5, 0 dB) or read, as published."),
+    ),
+    "text": (),
+}
+_FILES = {
+    "image": "IN is a picture or a folder of pictures.",
+    "text": 'IN is a .txt with one caption a line, a .json of records with a "caption", '
+    "or a folder of such files.",
+    "video": "IN is a folder with one folder of frames per clip, or with frame_0/, frame_1/ ... "
+    "as published; or video files, of which ten frames are taken.",
+    "audio": "IN is a sound file or a folder of sound files; they become mono.",
+}
+
+
+@click.group()
+def command() -> None:
+    """Make shifted queries: one file, a folder, the same again, or a contact sheet.
+
+    \b
+    $ queryshift corrupt image fog --severity 3 photos/ foggy/
+    $ queryshift corrupt again foggy/manifest.jsonl photos/ foggy-again/
+    $ queryshift corrupt sheet photo.jpg
+    """
+
+
+def _modality(name: str) -> click.Command:
+    """The command that corrupts files of one modality."""
+
+    def run(source: Path, target: Path, **given: Any) -> None:
+        from queryshift.corruptions.files import Recipe, corrupt_files
+
+        fixed = {key: given.pop(key) for key in ("corruption", "severity", "seed")}
+        layout, jobs = given.pop("layout"), given.pop("jobs")
+        options = {key: value for key, value in given.items() if value is not None}
+        _tell(corrupt_files(Recipe(name, **fixed, options=options), source, target, layout, jobs))
+
+    known = "; ".join(f"{family}: {', '.join(names)}" for family, names in NAMES[name].items())
+    return click.Command(
+        name,
+        callback=run,
+        params=[
+            click.Argument(["corruption"]),
+            click.Argument(["source"], metavar="IN", type=_PATH),
+            click.Argument(["target"], metavar="OUT", type=_PATH),
+            *_SHARED,
+            *_OPTIONS[name],
+        ],
+        help=f"Corrupt {name} files.\n\n{_FILES[name]}\n\nCORRUPTION is one of: {known}.",
+    )
+
+
+for _name in MODALITIES:
+    command.add_command(_modality(_name))
+
+
+@command.command("again")
+@click.argument("manifest", type=_PATH)
+@click.argument("source", metavar="IN", type=_PATH)
+@click.argument("target", metavar="OUT", type=_PATH)
+@click.option("--jobs", type=_COUNT, help="Processes; by default as many as are useful.")
+def _again(manifest: Path, source: Path, target: Path, jobs: int | None) -> None:
+    """Make the files of a MANIFEST again from the clean ones in IN, and compare them."""
+    from queryshift.corruptions.files import make_again
+
+    _tell(make_again(manifest, source, target, jobs))
+
+
+@command.command("sheet")
+@click.argument("photo", type=_PATH)
+@click.argument("target", metavar="[OUT]", type=_PATH, required=False)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of all random draws.")
+@click.option("--preset", default="imagenet_c", show_default=True, help="Or mm_robustness.")
+def _sheet(photo: Path, target: Path | None, seed: int, preset: str) -> None:
+    """Draw all 16 image corruptions of PHOTO at all 5 severities in one labelled picture."""
+    from queryshift.corruptions.sheet import write_sheet
+
+    sheet = target or Path(f"{photo.stem}-sheet.jpg")
+    width, height = write_sheet(photo, sheet, seed, preset)
+    click.echo(f"{sheet}: {width} x {height} pixels")
+
+
+def _tell(summary: Summary) -> None:
+    for problem in summary.problems:
+        click.echo(problem, err=True)
+    failed = f", {len(summary.problems)} failed" if summary.problems else ""
+    click.echo(f"{summary.made} made, {summary.kept} already there{failed}: {summary.manifest}")
+    if summary.problems:
+        raise SystemExit(1)

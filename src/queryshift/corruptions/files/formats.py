@@ -1,0 +1,152 @@
+"""Items from files and to bytes: pictures, captions, sound."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from queryshift.errors import BadFile, Error, missing
+
+LARGEST_PICTURE = 64_000_000  # pixels
+PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff")
+SOUNDS = (".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif")
+CAPTIONS = (".txt", ".json")
+FILMS = (".mp4", ".mkv", ".webm", ".avi", ".mov")
+FRAMES_OF_A_FILM = 10  # as in the published video benchmarks
+
+
+def read_picture(path: Path) -> Any:
+    """A picture, upright, as a decoded Pillow image; its size is checked before it is decoded."""
+    from PIL import Image, ImageOps
+
+    with _named(path, "a picture"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about damaged metadata and size
+        with Image.open(path) as image:
+            _check_size(path, image.width, image.height)
+            return ImageOps.exif_transpose(image)
+
+
+def read_clip(paths: Sequence[Path]) -> list[Any]:
+    """The frames of a clip, which must be of one size, or ten frames of a film."""
+    if paths[0].suffix.lower() in FILMS:
+        return _read_film(paths[0])
+    frames = [read_picture(path) for path in paths]
+    sizes = sorted({frame.size for frame in frames})
+    if len(sizes) > 1:
+        shown = " and ".join(f"{width} x {height}" for width, height in sizes[:2])
+        raise BadFile(f"the frames of a clip must be of one size; these are {shown}.")
+    return frames
+
+
+def _read_film(path: Path) -> list[Any]:
+    """Frames evenly spaced in a video file, each from the middle of its part of the film."""
+    try:
+        import av
+    except ImportError:
+        raise missing("av", "video", f'reading the video file "{path}"') from None
+    with _named(path, "a video file"):
+        with av.open(path) as film:
+            stream = film.streams.video[0]
+            _check_size(path, stream.width, stream.height)
+            count = sum(1 for _ in film.decode(video=0))
+        middles = [int((part + 0.5) * count / FRAMES_OF_A_FILM) for part in range(FRAMES_OF_A_FILM)]
+        with av.open(path) as film:
+            frames = enumerate(film.decode(video=0))
+            kept = {index: frame.to_image() for index, frame in frames if index in middles}
+        return [kept[index] for index in middles]
+
+
+def encode_picture(image: Any, suffix: str, quality: int) -> bytes:
+    """A Pillow image as JPEG or, for any other suffix, PNG."""
+    buffer = BytesIO()
+    if suffix in (".jpg", ".jpeg"):
+        image.save(buffer, "JPEG", quality=quality)
+    else:
+        image.save(buffer, "PNG", compress_level=3)
+    return buffer.getvalue()
+
+
+def read_sound(path: Path) -> Any:
+    """A sound file as a mono `Waveform`: several channels become their mean."""
+    import soundfile
+
+    from queryshift.corruptions.audio import Waveform
+
+    with _named(path, "a sound file"):
+        channels, rate = soundfile.read(path, dtype="float32", always_2d=True)
+    return Waveform(channels.mean(axis=1), rate)
+
+
+def encode_sound(wave: Any, suffix: str) -> bytes:
+    """A `Waveform` as 16-bit WAV or FLAC."""
+    import soundfile
+
+    buffer = BytesIO()
+    kind = suffix.removeprefix(".").upper()
+    soundfile.write(buffer, wave.samples, wave.rate, format=kind, subtype="PCM_16")
+    return buffer.getvalue()
+
+
+@dataclass(frozen=True)
+class Captions:
+    """The captions of one file in order, with the JSON records they stand in, if any."""
+
+    texts: tuple[str, ...]
+    records: tuple[dict[str, Any], ...] | None = None
+
+    def encode(self, texts: Iterable[str]) -> bytes:
+        """The file with `texts` in place of the captions."""
+        if self.records is None:
+            return "".join(text + "\n" for text in texts).encode()
+        new = iter(texts)
+        return json.dumps([record | _filled(record, new) for record in self.records]).encode()
+
+
+def read_captions(path: Path) -> Captions:
+    """One caption a line, or a JSON list of records with a "caption" that is text or several."""
+    with _named(path, "a file of captions"):
+        text = path.read_text(encoding="utf-8-sig")
+        if path.suffix.lower() != ".json":
+            return Captions(tuple(text.removesuffix("\n").split("\n")) if text else ())
+        records = tuple(json.loads(text))
+        return Captions(tuple(caption for record in records for caption in _in(record)), records)
+
+
+def _in(record: dict[str, Any]) -> list[str]:
+    caption = record["caption"]
+    found = [caption] if isinstance(caption, str) else list(caption)
+    if not all(isinstance(each, str) for each in found):
+        raise TypeError('"caption" holds something that is not text')
+    return found
+
+
+def _filled(record: dict[str, Any], texts: Iterator[str]) -> dict[str, Any]:
+    if isinstance(record["caption"], str):
+        return {"caption": next(texts)}
+    return {"caption": [next(texts) for _ in record["caption"]]}
+
+
+def _check_size(path: Path, width: int, height: int) -> None:
+    if width * height > LARGEST_PICTURE:
+        raise BadFile(
+            f'"{path}" has {width} x {height} pixels; more than {LARGEST_PICTURE:,} are not '
+            "decoded: shrink it first."
+        )
+
+
+@contextmanager
+def _named(path: Path, kind: str) -> Iterator[None]:
+    """Name the file in whatever goes wrong: a decoder may raise anything on a damaged one."""
+    try:
+        yield
+    except Error:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise BadFile(f'"{path}" cannot be read as {kind}: {reason}') from error

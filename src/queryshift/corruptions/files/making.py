@@ -1,0 +1,128 @@
+"""Making one corrupted item: read, corrupt, write whole, and say how it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+
+from queryshift import __version__
+from queryshift.corruptions.files import formats
+from queryshift.corruptions.files.items import Item
+from queryshift.corruptions.files.manifest import Entry
+from queryshift.corruptions.files.recipe import Recipe
+from queryshift.errors import BadInput, Error, MissingExtra
+
+
+@dataclass(frozen=True)
+class Task:
+    """One item to corrupt: where from, how, where to, and what is known of an earlier run."""
+
+    item: Item
+    recipe: Recipe
+    root: Path
+    outputs: tuple[str, ...]
+    quality: int
+    known: Entry | None = None
+
+
+@dataclass(frozen=True)
+class Done:
+    """What became of a task: an entry for the manifest, or a problem in one sentence."""
+
+    id: str
+    entry: Entry | None = None
+    kept: bool = False
+    problem: str | None = None
+
+
+def make(task: Task) -> Done:
+    """Corrupt one item, unless its files are there already and as they should be."""
+    try:
+        contents = [path.read_bytes() for path in task.item.sources]
+        source = _digest(contents)
+        if _is_still_right(task, source):
+            return Done(task.item.id, task.known, kept=True)
+        files = dict(zip(task.outputs, _corrupted(task), strict=True))
+        for name, content in files.items():
+            write_whole(inside(task.root, name), content)
+        return Done(task.item.id, _entry(task, source, files))
+    except MissingExtra:
+        raise
+    except (Error, OSError) as error:
+        return Done(task.item.id, problem=str(error))
+
+
+def inside(root: Path, name: str) -> Path:
+    """The path of `name` below `root`, or an error if it would lead out of there."""
+    base = root.resolve()
+    path = base / name
+    relative = PurePosixPath(name)
+    if relative.is_absolute() or ".." in relative.parts or not relative.parts:
+        raise BadInput(f'"{name}" does not stay inside the output folder "{root}".')
+    if not path.parent.resolve().is_relative_to(base):
+        raise BadInput(f'"{path.parent}" is a link that leads out of the output folder "{root}".')
+    return path
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write under another name first, so that `path` never holds half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.part")
+    try:
+        partial.write_bytes(content)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _corrupted(task: Task) -> list[bytes]:
+    item, recipe = task.item, task.recipe
+    suffix = PurePosixPath(task.outputs[0]).suffix.lower()
+    if recipe.modality == "text":
+        captions = formats.read_captions(item.sources[0])
+        numbered = enumerate(captions.texts, start=1)
+        return [captions.encode(recipe.apply(text, f"{item.id}#{n}") for n, text in numbered)]
+    if recipe.modality == "audio":
+        wave = recipe.apply(formats.read_sound(item.sources[0]), item.id)
+        return [formats.encode_sound(wave, suffix)]
+    if recipe.modality == "image":
+        picture = recipe.apply(formats.read_picture(item.sources[0]), item.id)
+        return [formats.encode_picture(picture, suffix, task.quality)]
+    frames = recipe.apply(formats.read_clip(item.sources), item.id)
+    return [formats.encode_picture(frame, suffix, task.quality) for frame in frames]
+
+
+def _entry(task: Task, source: str, files: dict[str, bytes]) -> Entry:
+    return Entry(
+        id=task.item.id,
+        modality=task.recipe.modality,
+        corruption=task.recipe.corruption,
+        severity=task.recipe.severity,
+        seed=task.recipe.seed,
+        backend=task.recipe.backend,
+        options=dict(task.recipe.options),
+        quality=task.quality,
+        version=__version__,
+        source=source,
+        files={name: _digest([content]) for name, content in files.items()},
+    )
+
+
+def _is_still_right(task: Task, source: str) -> bool:
+    """Whether an earlier run made just this, and its files have not changed since."""
+    wanted = _entry(task, source, dict.fromkeys(task.outputs, b""))
+    if task.known is None or not task.known.made_like(wanted):
+        return False
+    paths = {inside(task.root, name): digest for name, digest in task.known.files.items()}
+    return all(
+        path.is_file() and _digest([path.read_bytes()]) == digest for path, digest in paths.items()
+    )
+
+
+def _digest(contents: Iterable[bytes]) -> str:
+    digest = sha256()
+    for content in contents:
+        digest.update(content)
+    return digest.hexdigest()

@@ -1,0 +1,76 @@
+"""The manifest: one JSON line per corrupted item, enough to make the same files again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from queryshift.errors import BadFile
+
+NAME = "manifest.jsonl"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How one item was corrupted, what it was made from and what came out."""
+
+    id: str
+    modality: str
+    corruption: str
+    severity: int
+    seed: int
+    backend: str  # what made it: a preset, a text backend, synthetic or recorded noise
+    options: dict[str, str]
+    quality: int  # of JPEG files
+    version: str  # of queryshift
+    source: str  # SHA-256 of the clean file, or of the frames in order
+    files: dict[str, str]  # path below the manifest's folder -> SHA-256
+
+    def made_like(self, other: Entry) -> bool:
+        """Whether both say the same but for the hashes of the files that came out."""
+        return {**asdict(self), "files": sorted(self.files)} == {
+            **asdict(other),
+            "files": sorted(other.files),
+        }
+
+
+def read(path: Path) -> list[Entry]:
+    """All entries; a last line that a killed process left unfinished is not one."""
+    try:
+        *lines, _unfinished = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise BadFile(f'the manifest "{path}" cannot be read: {error.strerror}.') from error
+    return [_entry(line, f'line {number} of "{path}"') for number, line in enumerate(lines, 1)]
+
+
+def append(path: Path, entry: Entry) -> None:
+    """Hand one line to the operating system at once, so that nothing is lost if we are killed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab+") as file:
+        _cut_unfinished(file)
+        file.write(json.dumps(asdict(entry)).encode() + b"\n")
+
+
+def _cut_unfinished(file: BinaryIO) -> None:
+    """Cut off a last line without an end, which a killed process may have left."""
+    if file.seek(0, 2) == 0:
+        return
+    file.seek(-1, 2)
+    if file.read(1) != b"\n":
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)
+
+
+def _entry(line: bytes, where: str) -> Entry:
+    kinds = {"severity": int, "seed": int, "quality": int, "options": dict, "files": dict}
+    try:
+        found: dict[str, Any] = json.loads(line)
+        entry = Entry(**found)
+    except (ValueError, TypeError) as error:
+        raise BadFile(f"{where} is no manifest entry: {error}.") from error
+    for field in fields(Entry):
+        if not isinstance(found[field.name], kinds.get(field.name, str)):
+            raise BadFile(f'{where} has a wrong "{field.name}": {found[field.name]!r}.')
+    return entry

@@ -1,0 +1,61 @@
+"""The same work in several processes, results in order."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context, parent_process
+from typing import TypeVar
+
+from queryshift.errors import Error
+
+Given = TypeVar("Given")
+Result = TypeVar("Result")
+WORTH_A_PROCESS = 8  # items: starting a process costs about as much as corrupting a few
+LARGEST_CHUNK = 16
+
+
+def each(
+    function: Callable[[Given], Result], items: Sequence[Given], jobs: int | None = None
+) -> Iterator[Result]:
+    """`function` of each item, in `jobs` processes; by default as many as are worth starting."""
+    worth = len(items) if jobs else len(items) // WORTH_A_PROCESS
+    processes = min(jobs or processors(), worth)
+    if processes <= 1:
+        yield from map(function, items)
+        return
+    chunk = max(1, min(LARGEST_CHUNK, len(items) // (4 * processes)))
+    try:
+        with ProcessPoolExecutor(processes, get_context("spawn"), _prepare_worker) as pool:
+            yield from pool.map(function, items, chunksize=chunk)
+    except BrokenProcessPool as error:
+        raise Error(
+            "a worker process was ended from outside, perhaps for lack of memory: try again with "
+            "fewer jobs; what is finished is not done again."
+        ) from error
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def _prepare_worker() -> None:
+    """Leave Ctrl-C to the parent, never outlive it, and use one thread."""
+    import cv2
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    cv2.setNumThreads(1)
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
