@@ -7,16 +7,18 @@ import torch
 from torch import nn
 
 from queryshift.errors import BadFile
-from queryshift.models.checkpoints import Format, read
+from queryshift.models.checkpoints import Format, read, renamed
 
 TOY = Format(
     name="Toy",
     marks=frozenset({"body.0.weight"}),
     inside="model",
     prefix="module.",
-    renames=(("layers.", "body."), ("head", "out")),
     unused=(r"queue", r"body_m\..*"),
 )
+
+
+authors = renamed(("layers.", "body."), ("head", "out"))
 
 
 class Toy(nn.Module):
@@ -51,7 +53,7 @@ def path(tmp_path):
 
 def test_fills_every_weight_under_its_authors_name(path):
     held = weights()
-    module = TOY.open(saved(path, {"model": held, "epoch": 3})).fill(toy())
+    module = TOY.open(saved(path, {"model": held, "epoch": 3})).fill(toy(), authors)
     assert torch.equal(module.layers[1].weight, held["module.body.1.weight"])
     assert torch.equal(module.head.bias, held["module.out.bias"])
     assert not module.training
@@ -59,19 +61,19 @@ def test_fills_every_weight_under_its_authors_name(path):
 
 def test_what_retrieval_has_no_use_for_is_left_out(path):
     spare = {"queue": torch.zeros(9), "body_m.0.weight": torch.zeros(3, 3)}
-    TOY.open(saved(path, {"model": weights(**spare)})).fill(toy())
+    TOY.open(saved(path, {"model": weights(**spare)})).fill(toy(), authors)
 
 
 def test_half_precision_becomes_float32(path):
     held = {name: value.half() for name, value in weights().items()}
-    module = TOY.open(saved(path, {"model": held})).fill(toy())
+    module = TOY.open(saved(path, {"model": held})).fill(toy(), authors)
     assert {value.dtype for value in module.parameters()} == {torch.float32}
     assert torch.equal(module.head.weight, held["module.out.weight"].float())
 
 
 def test_weights_outlive_their_file(path):
     held = weights()
-    module = TOY.open(saved(path, {"model": held})).fill(toy())
+    module = TOY.open(saved(path, {"model": held})).fill(toy(), authors)
     path.write_bytes(bytes(path.stat().st_size))
     assert torch.equal(module.layers[0].weight, held["module.body.0.weight"])
 
@@ -89,7 +91,7 @@ def test_names_missing_and_extra_weights_together(path):
     held = weights(gate=torch.zeros(1))
     del held["module.body.1.bias"], held["module.out.bias"]
     with pytest.raises(BadFile) as caught:
-        TOY.open(saved(path, {"model": held})).fill(toy())
+        TOY.open(saved(path, {"model": held})).fill(toy(), authors)
     sentence = str(caught.value)
     assert f"{path} does not fit Toy" in sentence
     assert "it lacks body.1.bias, out.bias and it has gate, which no part" in sentence
@@ -98,13 +100,13 @@ def test_names_missing_and_extra_weights_together(path):
 def test_names_a_few_of_many(path):
     held = weights(**{f"gate{index}": torch.zeros(1) for index in range(9)})
     with pytest.raises(BadFile, match="gate3, gate4 and 4 more, which"):
-        TOY.open(saved(path, {"model": held})).fill(toy())
+        TOY.open(saved(path, {"model": held})).fill(toy(), authors)
 
 
 def test_names_a_weight_of_another_shape(path):
     held = weights(**{"out.weight": torch.zeros(1, 4)})
     with pytest.raises(BadFile, match=r"out.weight has shape \(1, 4\), expected \(1, 3\)"):
-        TOY.open(saved(path, {"model": held})).fill(toy())
+        TOY.open(saved(path, {"model": held})).fill(toy(), authors)
 
 
 @pytest.mark.parametrize("held", [{"model": {}}, {"net": weights()}, [1, 2], torch.zeros(3)])
@@ -167,4 +169,4 @@ def test_an_absent_file_says_so(path):
 def test_files_of_before_torch_1_6_are_read(path):
     torch.save({"model": weights()}, path, _use_new_zipfile_serialization=False)
     assert TOY.recognises(path)
-    TOY.open(path).fill(toy())
+    TOY.open(path).fill(toy(), authors)

@@ -2,143 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import gelu, normalize, scaled_dot_product_attention
 
 from queryshift.encoder import Encoder
 from queryshift.errors import BadInput
+from queryshift.models.blocks import BlockEncoder
 from queryshift.models.checkpoints import Checkpoint, Format
-from queryshift.models.filterbank import BINS, RATE, Floats, log_mel, resample
-from queryshift.models.pictures import IMAGENET, cropped, picture, stacked
+from queryshift.models.filterbank import BINS, RATE, log_mel
+from queryshift.models.items import rgb, sound
+from queryshift.models.pictures import IMAGENET, cropped, stacked
 
 Frames = Literal["mean"] | int
 _CLIP_FRAMES = 10
-_HEAD = 64  # features of one attention head, in every published size
-_SILENCE_MEAN, _SPREAD = -5.081, 4.4849  # of AudioSet's filter banks
+_PATCH, _HEAD = 16, 64  # pixels of a patch's side, features of an attention head
+_MEAN, _SPREAD = np.float32(-5.081), np.float32(4.4849)  # of AudioSet's filter banks
 
 FORMAT = Format(
     name="CAV-MAE",
     marks=frozenset({"patch_embed_a.proj.weight", "patch_embed_v.proj.weight", "modality_a"}),
     prefix="module.",
-    unused=(r"decoder_.*", "mask_token", r"mlp_head\..*"),
+    unused=(
+        r"blocks_[av]\.\d+\.norm[12]_[av]\..*",  # every block has a pair of norm layers for each
+        r"blocks_u\.\d+\.norm[12]\..*",  # way through it; these are for ways not taken here
+        r"norm\..*",
+        r"decoder_.*",
+        r"mask_token",
+        r"mlp_head\..*",
+    ),
 )
 
 
-class CavMae(nn.Module):
-    """The encoder under its authors' names: two branches, then blocks that both go through."""
-
-    def __init__(self, width: int, depth: int, shared: int, patches: tuple[int, int]) -> None:
-        super().__init__()
-        self.patch_embed_a = _Patches(1, width)
-        self.patch_embed_v = _Patches(3, width)
-        self.modality_a = nn.Parameter(torch.zeros(1, 1, width))
-        self.modality_v = nn.Parameter(torch.zeros(1, 1, width))
-        self.pos_embed_a = nn.Parameter(torch.zeros(1, patches[0], width))
-        self.pos_embed_v = nn.Parameter(torch.zeros(1, patches[1], width))
-        self.blocks_a = nn.ModuleList(_Block(width) for _ in range(depth))
-        self.blocks_v = nn.ModuleList(_Block(width) for _ in range(depth))
-        self.blocks_u = nn.ModuleList(_Block(width) for _ in range(shared))
-        self.norm_a = nn.LayerNorm(width)
-        self.norm_v = nn.LayerNorm(width)
-        self.norm = nn.LayerNorm(width)
-
-    def audio(self, banks: Tensor) -> Tensor:
-        """Unit vectors of filter banks (B, frames, 128)."""
-        rows = self.patch_embed_a(banks[:, None].transpose(2, 3))
-        rows = rows + self.pos_embed_a + self.modality_a
-        for block in self.blocks_a:
-            rows = block(rows, "")
-        for block in self.blocks_u:
-            rows = block(rows, "_a")
-        return normalize(self.norm_a(rows).mean(1), dim=-1)
-
-    def video(self, pixels: Tensor) -> Tensor:
-        """Unit vectors of pictures (B, 3, height, width)."""
-        rows = self.patch_embed_v(pixels) + self.pos_embed_v + self.modality_v
-        for block in self.blocks_v:
-            rows = block(rows, "")
-        for block in self.blocks_u:
-            rows = block(rows, "_v")
-        return normalize(self.norm_v(rows).mean(1), dim=-1)
-
-    def norms(self, side: Literal["a", "v"]) -> list[str]:
-        """Names of the norm layers that one modality's vectors pass through."""
-        branch = [f"blocks_{side}.{index}.norm" for index in range(len(self.blocks_a))]
-        both = [f"blocks_u.{index}.norm" for index in range(len(self.blocks_u))]
-        return [
-            *(f"{block}{place}" for block in branch for place in (1, 2)),
-            *(f"{block}{place}_{side}" for block in both for place in (1, 2)),
-            f"norm_{side}",
-        ]
-
-
-class AudioEncoder(Encoder):
+class AudioEncoder(BlockEncoder):
     """Mono waveforms: arrays at 16 kHz, or objects with `samples` and `rate`."""
 
-    recommended: ClassVar[Mapping[str, Mapping[str, float]]] = {"*": {"lr": 3e-4}}
+    block_list = "tower.blocks"
 
-    def __init__(self, model: CavMae) -> None:
+    def __init__(self, tower: Tower) -> None:
         super().__init__()
-        self.model = model
-        self.norm_names = [f"model.{name}" for name in model.norms("a")]
+        self.tower = tower
 
-    def prepare(self, items: Sequence[Any]) -> Tensor:
-        """Normalised filter banks (B, 1024, 128)."""
-        length = self.model.pos_embed_a.shape[1] * 16 * 16 // BINS
-        return torch.stack([torch.from_numpy(filter_bank(item, length)) for item in items])
+    def prepare(self, items: Sequence[Any]) -> Mapping[str, Tensor]:
+        """Normalised filter banks (B, 1, 128, 1024)."""
+        length = self.tower.pos_embed.shape[1] * _PATCH**2 // BINS
+        banks = np.stack([filter_bank(item, length).T for item in items])
+        return {"bank": torch.from_numpy(banks)[:, None]}
 
-    def forward(self, prepared: Tensor) -> Tensor:
-        """Unit vectors (B, D)."""
-        return self.model.audio(prepared)
+    def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
+        """Vectors (B, D)."""
+        vectors: Tensor = self.tower(prepared["bank"])
+        return vectors
 
 
-class VideoEncoder(Encoder):
+class VideoEncoder(BlockEncoder):
     """Clips: arrays (frames, height, width, 3) or lists of pictures, of which ten are taken.
 
     `frames` says how they become one vector: "mean" of the ten vectors, or the number of the one
     that is looked at (5 in the published script).
     """
 
-    recommended: ClassVar[Mapping[str, Mapping[str, float]]] = {"*": {"lr": 3e-4}}
+    block_list = "tower.blocks"
 
-    def __init__(self, model: CavMae, frames: Frames = "mean") -> None:
+    def __init__(self, tower: Tower, frames: Frames = "mean") -> None:
         super().__init__()
         if frames != "mean" and not (isinstance(frames, int) and 0 <= frames < _CLIP_FRAMES):
             raise BadInput(
                 f'frames is {frames!r}: expected "mean", or the number of one frame from 0 to '
                 f"{_CLIP_FRAMES - 1}."
             )
-        self.model = model
+        self.tower = tower
         self.taken = range(_CLIP_FRAMES) if frames == "mean" else (frames,)
-        self.norm_names = [f"model.{name}" for name in model.norms("v")]
 
-    def prepare(self, items: Sequence[Any]) -> Tensor:
+    def prepare(self, items: Sequence[Any]) -> Mapping[str, Tensor]:
         """The frames that are looked at, (B, frames, 3, 224, 224)."""
-        side = 16 * round(self.model.pos_embed_v.shape[1] ** 0.5)
-        return torch.stack(
-            [
-                stacked([cropped(picture(frame), side) for frame in self._look(item)], IMAGENET)
-                for item in items
-            ]
-        )
+        side = _PATCH * round(self.tower.pos_embed.shape[1] ** 0.5)
+        clips = [[cropped(rgb(frame), side) for frame in self._look(item)] for item in items]
+        return {"frames": torch.stack([stacked(clip, IMAGENET) for clip in clips])}
 
-    def forward(self, prepared: Tensor) -> Tensor:
-        """Unit vectors (B, D)."""
-        vectors = self.model.video(prepared.flatten(0, 1))
-        return normalize(vectors.reshape(*prepared.shape[:2], -1).mean(1), dim=-1)
+    def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
+        """Vectors (B, D)."""
+        vectors: Tensor = self.tower(prepared["frames"])  # (B, frames, D)
+        return normalize(vectors, dim=-1).mean(1)
 
     def _look(self, clip: Any) -> list[Any]:
         """The frames to look at, of ten that lie evenly over the clip, as the authors take them."""
-        count = len(clip)
-        if not count:
+        if not len(clip):
             raise BadInput("got a clip without frames.")
-        return [clip[index * count // _CLIP_FRAMES] for index in self.taken]
+        return [clip[index * len(clip) // _CLIP_FRAMES] for index in self.taken]
 
 
 def recognises(path: Path) -> bool:
@@ -148,68 +105,94 @@ def recognises(path: Path) -> bool:
 
 def load(path: Path, *, frames: Frames = "mean") -> dict[str, Encoder]:
     """The encoders "audio" and "video" of a checkpoint, pre-trained or fine-tuned."""
-    checkpoint = FORMAT.open(path)
+    towers = build(FORMAT.open(path))
+    return {"audio": AudioEncoder(towers["audio"]), "video": VideoEncoder(towers["video"], frames)}
+
+
+def build(checkpoint: Checkpoint) -> dict[str, Tower]:
+    """The towers "audio" and "video" of a checkpoint; what both go through lies in memory once."""
+    own, shared = checkpoint.depth("blocks_a."), checkpoint.depth("blocks_u.")
+    shapes = {"audio": checkpoint.shape("pos_embed_a"), "video": checkpoint.shape("pos_embed_v")}
     with torch.device("meta"):
-        model = _shaped_like(checkpoint)
-    checkpoint.fill(model)
-    return {"audio": AudioEncoder(model), "video": VideoEncoder(model, frames)}
+        audio = Tower(1, own + shared, shapes["audio"])
+        video = Tower(3, own + shared, shapes["video"])
+    towers = {"audio": audio, "video": video}
+    checkpoint.fill(nn.ModuleDict(towers), _authors_names(own))
+    return towers
 
 
-def filter_bank(item: Any, length: int) -> Floats:
+def filter_bank(item: Any, length: int) -> NDArray[np.float32]:
     """Normalised log energies (length, 128) of a waveform, cut, or padded before normalising."""
-    energies = log_mel(resample(_centred(item), getattr(item, "rate", RATE)))[:length]
+    samples = sound(item, RATE)
+    energies = log_mel(samples - samples.mean())[:length]
     padded = np.pad(energies, ((0, length - len(energies)), (0, 0)))
-    scaled: Floats = (padded - np.float32(_SILENCE_MEAN)) / np.float32(_SPREAD)
-    return scaled
+    return (padded - _MEAN) / _SPREAD
 
 
-def _centred(item: Any) -> Floats:
-    samples = np.asarray(getattr(item, "samples", item))
-    if samples.ndim != 1:
-        raise BadInput(
-            f"a mono waveform has one axis, this one has shape {samples.shape}: "
-            "take one of its channels, or their mean."
-        )
-    if np.issubdtype(samples.dtype, np.signedinteger):
-        samples = samples / (float(np.iinfo(samples.dtype).max) + 1.0)
-    if not np.issubdtype(samples.dtype, np.floating):
-        raise BadInput(f"samples of type {samples.dtype}: expected floats in [-1, 1] or integers.")
-    centred: Floats = samples - samples.mean(dtype=np.float64) if len(samples) else samples
-    return centred
+def _authors_names(own: int) -> Callable[[str], str]:
+    """From names in our towers to the authors', who number the shared blocks anew."""
+
+    def theirs(name: str) -> str:
+        tower, part, *rest = name.split(".")
+        side = tower[0]  # a or v
+        if part != "blocks":
+            return ".".join([f"{part}_{side}", *rest])
+        number, layer, *rest = rest
+        if int(number) < own:
+            return ".".join([f"blocks_{side}", number, layer, *rest])
+        of_side = f"{layer}_{side}" if layer.startswith("norm") else layer
+        return ".".join(["blocks_u", str(int(number) - own), of_side, *rest])
+
+    return theirs
 
 
-def _shaped_like(checkpoint: Checkpoint) -> CavMae:
-    _, sounds, width = checkpoint.shape("pos_embed_a")
-    views = checkpoint.shape("pos_embed_v")[1]
-    depth, shared = checkpoint.depth("blocks_a."), checkpoint.depth("blocks_u.")
-    return CavMae(width, depth, shared, (sounds, views))
+class Tower(nn.Module):
+    """One modality's way: patches, its own blocks, the shared ones, the mean over patches."""
+
+    def __init__(self, channels: int, depth: int, places: tuple[int, ...]) -> None:
+        super().__init__()
+        width = places[-1]
+        self.patch_embed = _Patches(channels, width)
+        self.pos_embed = nn.Parameter(torch.zeros(places))
+        self.modality = nn.Parameter(torch.zeros(1, 1, width))
+        self.blocks = nn.ModuleList(_Block(width) for _ in range(depth))
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Vectors (..., D) of pictures (..., channels, height, width)."""
+        rows = self.patch_embed(values) + (self.pos_embed + self.modality)
+        for block in self.blocks:
+            rows = block(rows)
+        vectors: Tensor = self.norm(rows).mean(-2)
+        return vectors
 
 
 class _Patches(nn.Module):
-    """Squares of 16 x 16 as rows."""
+    """Squares of pixels as rows."""
 
     def __init__(self, channels: int, width: int) -> None:
         super().__init__()
-        self.proj = nn.Conv2d(channels, width, kernel_size=16, stride=16)
+        self.proj = nn.Conv2d(channels, width, kernel_size=_PATCH, stride=_PATCH)
 
     def forward(self, values: Tensor) -> Tensor:
-        rows: Tensor = self.proj(values.to(self.proj.weight.dtype)).flatten(2).transpose(1, 2)
-        return rows
+        squares: Tensor = self.proj(values.reshape(-1, *values.shape[-3:]))
+        rows = squares.flatten(2).transpose(1, 2)
+        return rows.reshape(*values.shape[:-3], *rows.shape[1:])
 
 
 class _Block(nn.Module):
-    """A transformer block with a pair of norm layers for each way of going through it."""
+    """A pre-norm transformer block."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.norm1, self.norm1_a, self.norm1_v = (nn.LayerNorm(width) for _ in range(3))
+        self.norm1 = nn.LayerNorm(width)
         self.attn = _Attention(width)
-        self.norm2, self.norm2_a, self.norm2_v = (nn.LayerNorm(width) for _ in range(3))
+        self.norm2 = nn.LayerNorm(width)
         self.mlp = _Mlp(width)
 
-    def forward(self, rows: Tensor, way: Literal["", "_a", "_v"]) -> Tensor:
-        rows = rows + self.attn(getattr(self, f"norm1{way}")(rows))
-        passed: Tensor = rows + self.mlp(getattr(self, f"norm2{way}")(rows))
+    def forward(self, rows: Tensor) -> Tensor:
+        rows = rows + self.attn(self.norm1(rows))
+        passed: Tensor = rows + self.mlp(self.norm2(rows))
         return passed
 
 
@@ -220,10 +203,11 @@ class _Attention(nn.Module):
         self.proj = nn.Linear(width, width)
 
     def forward(self, rows: Tensor) -> Tensor:
-        parts = self.qkv(rows).unflatten(-1, (3, -1, _HEAD)).permute(2, 0, 3, 1, 4)
-        mixed = scaled_dot_product_attention(*parts).transpose(1, 2).flatten(2)
-        projected: Tensor = self.proj(mixed)
-        return projected
+        parts = self.qkv(rows).unflatten(-1, (3, -1, _HEAD)).movedim(-3, 0).transpose(-2, -3)
+        mixed: Tensor = self.proj(
+            scaled_dot_product_attention(*parts).transpose(-2, -3).flatten(-2)
+        )
+        return mixed
 
 
 class _Mlp(nn.Module):
@@ -233,5 +217,5 @@ class _Mlp(nn.Module):
         self.fc2 = nn.Linear(4 * width, width)
 
     def forward(self, rows: Tensor) -> Tensor:
-        projected: Tensor = self.fc2(gelu(self.fc1(rows)))
-        return projected
+        changed: Tensor = self.fc2(gelu(self.fc1(rows)))
+        return changed

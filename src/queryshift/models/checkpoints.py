@@ -10,7 +10,7 @@ from __future__ import annotations
 import pickle
 import re
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,7 +32,6 @@ class Format:
     marks: frozenset[str]  # names of weights that no other format has together
     inside: str | None = None  # the entry of the file that holds the weights
     prefix: str = ""  # what stands before every name
-    renames: tuple[tuple[str, str], ...] = ()  # from our module's names to theirs, in order
     unused: tuple[str, ...] = ()  # patterns of names that retrieval has no use for
 
     def recognises(self, path: Path) -> bool:
@@ -50,12 +49,6 @@ class Format:
                 "Give the file as its authors published it."
             )
         return Checkpoint(path, self, weights)
-
-    def theirs(self, name: str) -> str:
-        """The authors' name for a weight of our module."""
-        for ours, authors in self.renames:
-            name = name.replace(ours, authors)
-        return name
 
     def leaves_out(self, name: str) -> bool:
         """Whether retrieval has no use for a weight."""
@@ -84,7 +77,7 @@ class Checkpoint:
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a weight that has to be there."""
         if name not in self.weights:
-            raise self._misfit(missing=[name])
+            raise self._misfit([name])
         return tuple(self.weights[name].shape)
 
     def depth(self, prefix: str) -> int:
@@ -92,43 +85,55 @@ class Checkpoint:
         numbers = (name.removeprefix(prefix).partition(".")[0] for name in self.weights)
         return max((int(number) + 1 for number in numbers if number.isdecimal()), default=0)
 
-    def fill(self, module: Module) -> Module:
-        """The module, built on the meta device, with the weights of this file in float32."""
-        wanted = {self.format.theirs(name): name for name in module.state_dict()}
-        missing = [name for name in wanted if name not in self.weights]
-        extra = [
-            name for name in self.weights if name not in wanted and not self.format.leaves_out(name)
-        ]
-        if missing or extra:
-            raise self._misfit(missing, extra)
-        self._check_shapes(module, wanted)
-        state = {
-            ours: self.weights[theirs].to(torch.float32, copy=True)
-            for theirs, ours in wanted.items()
-        }
-        module.load_state_dict(state, assign=True)
+    def fill(self, module: Module, theirs: Callable[[str], str]) -> Module:
+        """The module, built on the meta device, with the weights of this file in float32.
+
+        `theirs` gives the authors' name for a weight of the module.
+        """
+        wanted = {name: theirs(name) for name in module.state_dict()}
+        self._check(wanted.values())
+        for name, empty in module.state_dict().items():
+            self._check_shape(wanted[name], tuple(empty.shape))
+        full = {name: self.weights[name].to(torch.float32, copy=True) for name in wanted.values()}
+        module.load_state_dict({name: full[theirs] for name, theirs in wanted.items()}, assign=True)
         _count_positions(module)
         return module.eval()
 
-    def _check_shapes(self, module: nn.Module, wanted: dict[str, str]) -> None:
-        expected = module.state_dict()
-        for theirs, ours in wanted.items():
-            if self.shape(theirs) != tuple(expected[ours].shape):
-                raise BadFile(
-                    f"{self.path}: {theirs} has shape {self.shape(theirs)}, expected "
-                    f"{tuple(expected[ours].shape)} of a checkpoint of {self.format.name}."
-                )
+    def _check(self, wanted: Iterable[str]) -> None:
+        known = set(wanted)
+        extra = (name for name in self.weights.keys() - known if not self.format.leaves_out(name))
+        missing, unknown = known - self.weights.keys(), set(extra)
+        if missing or unknown:
+            raise self._misfit(missing, unknown)
 
-    def _misfit(self, missing: Iterable[str] = (), extra: Iterable[str] = ()) -> BadFile:
+    def _check_shape(self, name: str, expected: tuple[int, ...]) -> None:
+        if self.shape(name) != expected:
+            raise BadFile(
+                f"{self.path}: {name} has shape {self.shape(name)}, expected {expected} of a "
+                f"checkpoint of {self.format.name}."
+            )
+
+    def _misfit(self, missing: Collection[str], extra: Collection[str] = ()) -> BadFile:
         faults = []
-        if missing := list(missing):
+        if missing:
             faults.append(f"it lacks {_some(missing)}")
-        if extra := list(extra):
+        if extra:
             faults.append(f"it has {_some(extra)}, which no part of the model takes")
         return BadFile(
             f"{self.path} does not fit {self.format.name}: {' and '.join(faults)}. "
             "Give the file as its authors published it; nothing was loaded."
         )
+
+
+def renamed(*renames: tuple[str, str]) -> Callable[[str], str]:
+    """A function from our names to the authors' that replaces parts of them, in order."""
+
+    def theirs(name: str) -> str:
+        for ours, authors in renames:
+            name = name.replace(ours, authors)
+        return name
+
+    return theirs
 
 
 def read(path: Path) -> Any:

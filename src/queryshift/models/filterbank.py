@@ -33,16 +33,6 @@ def log_mel(samples: Floats) -> NDArray[np.float32]:
     return np.log(np.maximum(power @ _triangles(), _FLOOR)).astype(np.float32)
 
 
-def resample(samples: Floats, rate: int) -> Floats:
-    """The waveform at 16 kHz, band-limited, by its Fourier transform."""
-    if rate == RATE:
-        return samples
-    count = max(1, round(len(samples) * RATE / rate))
-    spectrum = np.fft.rfft(samples)[: count // 2 + 1]
-    changed: Floats = np.fft.irfft(spectrum, count) * (count / len(samples))
-    return changed
-
-
 @cache
 def _triangles() -> Floats:
     """Weights (257, 128): triangles that are straight in mel, as Kaldi draws them."""

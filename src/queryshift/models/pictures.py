@@ -1,17 +1,14 @@
-"""Pictures made ready for a vision tower as torchvision would, with Pillow alone."""
+"""Pictures cropped, padded and scaled for a vision tower as torchvision would, by Pillow alone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
-
-from queryshift.errors import BadInput
 
 
 @dataclass(frozen=True)
@@ -30,19 +27,6 @@ class Scale:
 
 IMAGENET = Scale((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 CLIP = Scale((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
-
-
-def picture(item: Any) -> Image.Image:
-    """An RGB picture from a Pillow image of any mode or an array of 8-bit values."""
-    if isinstance(item, Image.Image):
-        return item.convert("RGB")
-    values = np.asarray(item)
-    if values.dtype != np.uint8 or not (values.ndim == 2 or values.shape[2:] in ((1,), (3,), (4,))):
-        raise BadInput(
-            f"got a {type(item).__name__} of type {values.dtype} and shape {values.shape}, "
-            "expected a Pillow image or an array of 8-bit values (height, width, 3)."
-        )
-    return Image.fromarray(values[..., 0] if values.shape[2:] == (1,) else values).convert("RGB")
 
 
 def cropped(image: Image.Image, side: int) -> Image.Image:
