@@ -62,6 +62,7 @@ class _OneOf:
         return _call("one_of", self.corruptions)
 
     def __call__(self, item: Any, severity: int, rng: Generator, /) -> Any:
+        check_severity(severity)
         drawn = self.corruptions[int(rng.integers(len(self.corruptions)))]
         return drawn(item, severity, rng)
 
@@ -76,6 +77,7 @@ class _Both:
         return _call("both", (self.image, self.text))
 
     def __call__(self, item: Any, severity: int, rng: Generator, /) -> Any:
+        check_severity(severity)
         try:
             image, text = item
         except (TypeError, ValueError):

@@ -59,7 +59,7 @@ def rgb(item: Any) -> Pixels:
 
 def to_bytes(values: npt.NDArray[Any]) -> Pixels:
     """Grey levels clipped to 0..255; the fraction is cut off, as the published scripts do."""
-    return np.clip(values, 0, 255).astype(np.uint8)
+    return values.clip(0, 255).astype(np.uint8)
 
 
 def looked_up(table: Pixels, rows: npt.NDArray[Any], columns: npt.NDArray[Any]) -> Pixels:

@@ -1,0 +1,235 @@
+"""From a state and a batch to the next state and an answer: a pure function, all of it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .encoder import Encoder, Params
+from .errors import BadInput, GalleryMismatch
+from .galleries import Searchable
+from .gradients import angle
+from .guard import GuardWarning
+from .methods.base import UNCHANGED, Method, Update
+from .methods.decoupled import drift
+from .methods.source_like import SourceLike
+from .optimise import Adapted, Layout
+from .prepared import check_finite
+from .refine import refined
+from .retrieval import Batch, Look, Retrieval
+from .settings import Settings
+from .shift import NEIGHBOURS, TEMPERATURE, Shift, measures, refined_entropies
+
+UNIT_TOLERANCE = 1e-2
+WATCHED_BATCHES, WATCHED_SHARE = 10, 0.3
+
+
+@dataclass(frozen=True)
+class State:
+    """All that a session has learnt. A value: every step makes a new one."""
+
+    layout: Layout
+    adapted: Adapted
+    memory: Any
+    watched: SourceLike  # source-like pairs, for the report of methods that keep none
+    batches: int = 0
+    resets: int = 0
+
+    @property
+    def pairs(self) -> SourceLike:
+        """The source-like pairs known so far."""
+        return self.memory if isinstance(self.memory, SourceLike) else self.watched
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one batch gave: the next state, the answer, and the report."""
+
+    state: State
+    answer: Retrieval
+    shift: Shift
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """An encoder, a method and settings: how a state becomes the next one."""
+
+    encoder: Encoder
+    method: Method
+    settings: Settings
+    source: Params
+
+    def fresh(self, gallery: Searchable) -> State:
+        """The state before the first batch."""
+        layout = Layout.of(self.source)
+        watched = SourceLike.empty(gallery.centroids(1).to(self.encoder.device))
+        return State(layout, self._start(layout), self._memory(gallery), watched)
+
+    def outcome(self, state: State, batch: Batch, adapt: bool) -> Outcome:
+        """Adapt to one batch and answer it."""
+        if not (adapt and self.method.adapting and len(batch) >= self.method.smallest_batch):
+            seen = self.see(state, batch)
+            return self._reported(batch, state, seen, adapted=False)
+        after, first, last, found = self._stepped(state, batch)
+        if self.settings.score_from == "after":
+            last = self.see(after, batch)
+        elif self.settings.score_from == "before":
+            last = first
+        after, last, reason = self._guarded(state, after, batch, first, last)
+        return self._reported(batch, after, last, adapted=True, restart=reason, **found)
+
+    def see(self, state: State, batch: Batch) -> Retrieval:
+        """What the batch finds now, without adapting."""
+        seen = checked(batch.see(self.params(state), graph=False))
+        return self.method.view(seen, state.memory).detached()
+
+    def seen_by_source(self, batch: Batch) -> Retrieval:
+        """What the batch finds with the source's parameters, seen once."""
+        if batch.source is None:
+            batch.source = batch.see(self.source, graph=False)
+        return batch.source
+
+    def params(self, state: State) -> Params:
+        """The parameters in force: the adapted ones, the source's for those out of reach."""
+        return {**self.source, **state.layout.split(state.adapted.values)}
+
+    def _stepped(
+        self, state: State, batch: Batch
+    ) -> tuple[State, Retrieval, Retrieval, dict[str, float]]:
+        """All steps of a batch: the state after, the first and last forward, the measures."""
+        first: Retrieval | None = None
+        found: list[Mapping[str, Tensor]] = []
+        for step in range(self.settings.steps if self.source else 1):
+            seed = (self.settings.seed << 32) + state.batches * 64 + step
+            look = Look(batch, self.params(state), self.source, seed)
+            seen = look.now if first is not None else checked(look.now)
+            memory = self.method.observe(seen, state.memory, step)
+            update = self._watched(look, self.method.gradient(look, memory), memory)
+            last = self.method.view(seen, memory).detached()
+            first = first or last
+            found.append(update.measures)
+            state = self._after(state, update, memory, batch.gallery)
+        assert first is not None
+        return state, first, last, _means(found)
+
+    def _after(self, state: State, update: Update, memory: Any, gallery: Searchable) -> State:
+        """The state after one step: the only place where parameters change."""
+        memory = memory if update.memory is UNCHANGED else update.memory
+        if update.restart:
+            return replace(self._restarted(state, gallery), memory=memory)
+        if update.gradient is None:
+            return replace(state, memory=memory)
+        if update.gradient.keys() != state.layout.shapes.keys():  # some are out of reach
+            state = _narrowed(state, update.gradient)
+        gradient = state.layout.flat(update.gradient)
+        take_step = getattr(state.adapted, self.method.optimiser)
+        adapted = take_step(gradient, self.method.rate * update.rate, self.method.weight_decay)
+        return replace(state, adapted=adapted, memory=memory)
+
+    def _watched(self, look: Look, update: Update, memory: Any) -> Update:
+        """The update with its drift and angles, if they are asked for and not known already."""
+        wanted = self.settings.watch_angle and not update.measures
+        if not wanted or look.at_source or update.gradient is None:
+            return update
+        prediction = refined(self.method.view(look.now, memory), NEIGHBOURS, TEMPERATURE)
+        moved = drift(self.method.view(look.source, memory), prediction)
+        (general,) = look.now.pull(moved)
+        degrees = angle(update.gradient, general)
+        found = {"drift": moved.detach(), "domain_angle": degrees, "applied_angle": degrees}
+        return replace(update, measures=found)
+
+    def _guarded(
+        self, before: State, after: State, batch: Batch, first: Retrieval, last: Retrieval
+    ) -> tuple[State, Retrieval, str | None]:
+        """State and answer that may stand: an update that is not finite never does."""
+        reason = None
+        if not bool(torch.isfinite(after.adapted.values).all()):
+            reason, after, last = "not finite: the update was dropped", before, first
+        if self.settings.guard is not None:
+            source = self.seen_by_source(batch)
+            reason = reason or self.settings.guard.objection(last, source)
+            if reason is not None:
+                after, last = self._restarted(after, batch.gallery), source
+        if reason is not None:
+            warnings.warn(f"queryshift: {reason}", GuardWarning, stacklevel=5)
+        return after, last, reason
+
+    def _reported(
+        self, batch: Batch, state: State, seen: Retrieval, adapted: bool, **found: Any
+    ) -> Outcome:
+        """The answer, the state with this batch counted, and what the session saw."""
+        answer, disagreement = seen, None
+        if self.settings.mode == "shadow":
+            answer = self.seen_by_source(batch)
+            differs = answer.hits(1).positions != seen.hits(1).positions
+            disagreement = float(differs.float().mean())
+        state = replace(state, watched=self._watching(state, seen), batches=state.batches + 1)
+        shift = Shift(
+            batch=state.batches,
+            queries=len(batch),
+            adapted=adapted,
+            disagreement=disagreement,
+            resets=state.resets,
+            **measures(seen, state.pairs),
+            **found,
+        )
+        return Outcome(state, answer, shift)
+
+    def _watching(self, state: State, seen: Retrieval) -> SourceLike:
+        """Source-like pairs for methods that keep none of their own."""
+        kept = isinstance(state.memory, SourceLike)
+        if kept or state.watched.batches >= WATCHED_BATCHES or len(seen) < 2:
+            return state.watched
+        pairs = state.watched if len(state.watched) else SourceLike.empty(seen.vectors)
+        unsure, size = refined_entropies(seen), max(len(seen), len(pairs))
+        return pairs.with_batch(seen.vectors, seen.nearest, unsure, WATCHED_SHARE, size)
+
+    def _memory(self, gallery: Searchable) -> Any:
+        return self.method.start(gallery, self.encoder.device)
+
+    def _start(self, layout: Layout) -> Adapted:
+        return Adapted.fresh(layout.flat(self.source) if layout.shapes else torch.empty(0))
+
+    def _restarted(self, state: State, gallery: Searchable) -> State:
+        """Back to the source, with a fresh memory; the counts go on."""
+        adapted, memory = self._start(state.layout), self._memory(gallery)
+        return replace(state, adapted=adapted, memory=memory, resets=state.resets + 1)
+
+
+def checked(seen: Retrieval) -> Retrieval:
+    """Refuse query vectors that cannot be searched with."""
+    vectors, expected = seen.vectors.detach(), seen.gallery.dimension
+    if vectors.ndim != 2 or vectors.shape[1] != expected:
+        raise GalleryMismatch(
+            f"query vectors have shape {tuple(vectors.shape)}, the gallery has {expected} "
+            "dimensions: was it built by another model?"
+        )
+    check_finite(vectors, "the vector of query")
+    length = torch.linalg.vector_norm(vectors, dim=1)
+    if bool(((length - 1).abs() > UNIT_TOLERANCE).any()):
+        raise BadInput(
+            f"query vectors have length {float(length.min()):.3g} to {float(length.max()):.3g}, "
+            "expected unit length: normalise them in the encoder's forward()."
+        )
+    return seen
+
+
+def _narrowed(state: State, reached: Params) -> State:
+    """The state without parameters that the forward never reaches."""
+    values = state.layout.split(state.adapted.values)
+    layout = Layout.of({name: values[name] for name in state.layout.shapes if name in reached})
+    return replace(state, layout=layout, adapted=Adapted.fresh(layout.flat(values)))
+
+
+def _means(found: Sequence[Mapping[str, Tensor]]) -> dict[str, float]:
+    """The mean of each measure over the steps that have it."""
+    names = dict.fromkeys(name for one in found for name in one)
+    return {
+        name: float(torch.stack([one[name] for one in found if name in one]).mean())
+        for name in names
+    }

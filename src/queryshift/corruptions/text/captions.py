@@ -1,0 +1,49 @@
+"""What every text corruption does with a caption: check it, find its words, draw from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from queryshift.errors import BadInput
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+Item = TypeVar("Item")
+_WORD = re.compile(r"([^\W_]+(?:['’-][^\W_]+)*)")
+
+
+def check_caption(caption: str) -> str:
+    """`caption` itself, if it is text."""
+    if not isinstance(caption, str):
+        raise BadInput(f"a caption is a str; got {type(caption).__name__}.")
+    return caption
+
+
+def split_words(caption: str) -> tuple[list[str], list[str]]:
+    """The words of a caption, and the gaps around them: one gap more than there are words."""
+    pieces = _WORD.split(check_caption(caption))
+    return pieces[1::2], pieces[::2]
+
+
+def join_words(words: Sequence[str], gaps: Sequence[str]) -> str:
+    """The caption that `split_words` would take apart into these words and gaps."""
+    return gaps[0] + "".join(word + gap for word, gap in zip(words, gaps[1:], strict=True))
+
+
+def like_case(word: str, model: str) -> str:
+    """`word` with a capital letter if `model` begins with one."""
+    return word[:1].upper() + word[1:] if model[:1].isupper() else word
+
+
+def pick(rng: Generator, items: Sequence[Item]) -> Item:
+    """One of the items."""
+    return items[int(rng.integers(len(items)))]
+
+
+def sample(rng: Generator, items: Sequence[Item], count: int) -> list[Item]:
+    """`count` different items, or all where there are fewer, in random order."""
+    order = rng.permutation(len(items))[:count]
+    return [items[int(index)] for index in order]

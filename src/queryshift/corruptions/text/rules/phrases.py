@@ -1,0 +1,248 @@
+"""Captions taken apart: tokens, noun phrases, and where the first clause has its verb."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from queryshift.corruptions.text import inflection
+from queryshift.corruptions.text.inflection import is_plural
+from queryshift.corruptions.text.rules import lexicon
+from queryshift.corruptions.text.rules.lexicon import Form, verb_form
+from queryshift.corruptions.text.wordnet import entries
+
+_TOKEN = re.compile(r"[\w’']+(?:-[\w’']+)*|[^\w\s]")
+_END = re.compile(r"\s*[.!]?\s*$")
+_NO_PARTICIPLES = frozenset("red bed shed sled bled seed weed need feed speed breed".split())  # noqa: SIM905
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """The tokens of a caption without its full stop, as written and in lower case."""
+
+    tokens: tuple[str, ...]
+    words: tuple[str, ...]
+    end: str
+
+    @classmethod
+    def of(cls, caption: str) -> Sentence:
+        """Take a caption apart."""
+        stop = _END.search(caption)
+        end = stop[0].rstrip() if stop else ""
+        body = _END.sub("", caption)
+        tokens = tuple(_TOKEN.findall(body))
+        return cls(tokens, tuple(token.lower() for token in tokens), end)
+
+    @property
+    def uncapitalised(self) -> tuple[str, ...]:
+        """The tokens as they stand inside a sentence; names keep their capital letter."""
+        first = self.tokens[0]
+        if self.words[0] in lexicon.PROPER or (len(first) > 1 and first.isupper()):
+            return self.tokens
+        return (first[:1].lower() + first[1:], *self.tokens[1:])
+
+    def spoken(self, words: Sequence[str]) -> str:
+        """Other words in place of this sentence's own, with its capital letter and full stop."""
+        text = " ".join(words).replace(" ,", ",")
+        if self.tokens[0][:1].isupper():
+            text = text[:1].upper() + text[1:]
+        return text + self.end
+
+    def is_simple(self) -> bool:
+        """Whether it is one run of English words without quotes, brackets or several sentences."""
+        return len(self.words) > 2 and all(re.fullmatch(r"[a-z][a-z'-]*|,", word) for word in self.words)
+
+
+@dataclass(frozen=True)
+class Verb:
+    """Where the verb of a clause stands: tokens `start` to `stop`, with `be` and adverbs in it."""
+
+    start: int
+    stop: int
+    form: Form
+    adverbs: tuple[str, ...] = ()
+    be: str | None = None
+
+
+def find_verbs(words: Sequence[str]) -> tuple[Verb | None, Verb | None]:
+    """The finite verb of the caption's first clause, and the first verb in -ing before it."""
+    fragment = None
+    for place in range(1, len(words)):
+        if words[place] in lexicon.CLAUSE_WORDS or words[place] == ",":
+            break
+        if words[place] in lexicon.BE:
+            return _progressive(words, place), fragment
+        if words[place] in lexicon.AUXILIARIES:
+            return Verb(place, place + 1, Form(words[place], "auxiliary")), fragment
+        if finite := _finite(words, place):
+            return _with_adverb(words, place, finite), fragment
+        if fragment is None and (form := _participle_after_noun(words, place)):
+            fragment = Verb(place, place + 1, form)
+    return None, fragment
+
+
+def _with_adverb(words: Sequence[str], place: int, form: Form) -> Verb:
+    before = words[place - 1]
+    if before.endswith("ly") and place > 1 and not looks_like_noun(before):
+        return Verb(place - 1, place + 1, form, (before,))
+    return Verb(place, place + 1, form)
+
+
+def _progressive(words: Sequence[str], be: int) -> Verb:
+    place = be + 1
+    while place < len(words) and words[place].endswith("ly"):
+        place += 1
+    if place < len(words) and (form := verb_form(words[place], "ing")):
+        return Verb(be, place + 1, form, tuple(words[be + 1 : place]), lexicon.BE[words[be]])
+    return Verb(be, be + 1, Form("be", "auxiliary"), be=lexicon.BE[words[be]])
+
+
+def _finite(words: Sequence[str], place: int) -> Form | None:
+    before, word = words[place - 1], words[place]
+    after = words[place + 1] if place + 1 < len(words) else ""
+    if _begins_noun(before):
+        return None
+    several = is_several(words[:place]) or _is_collective(words[:place])
+    form = verb_form(word, "base" if several else "s")
+    if form and word in lexicon.NOUN_PLURALS | {"rock", "fish", "water"}:
+        return form if after in lexicon.DETERMINERS | lexicon.PREPOSITIONS else None
+    if form and several and not is_plural(before) and before not in lexicon.COUNT_NOUNS:
+        return form if looks_like_noun(before) else None
+    return form or (verb_form(word, "past") if after in lexicon.DETERMINERS else None)
+
+
+def _participle_after_noun(words: Sequence[str], place: int) -> Form | None:
+    return None if _begins_noun(words[place - 1]) else verb_form(words[place], "ing")
+
+
+def _begins_noun(word: str) -> bool:
+    """Whether a noun must follow: after "a", "his", "of", "red", "and"."""
+    return (
+        word in lexicon.DETERMINERS | lexicon.POSSESSIVES | lexicon.PREPOSITIONS
+        or word in lexicon.ADJECTIVES
+        or word in {"and", "or", ","}
+    )
+
+
+def is_several(phrase: Sequence[str]) -> bool:
+    """Whether a noun phrase is a plural."""
+    head = _head(phrase)
+    if "and" in head[1:] and head[head.index("and") - 1] not in lexicon.ADJECTIVES:
+        return True
+    if head[0] in lexicon.PLURAL_DETERMINERS:
+        return True
+    if head[0] in {"a", "an", "one", "another", "this", "each", "every"}:
+        return False
+    return is_plural(head[-1])
+
+
+def _is_collective(phrase: Sequence[str]) -> bool:
+    """Whether it is "a group of girls", which may do something together."""
+    return any(one in lexicon.COLLECTIVES and two == "of" for one, two in pairwise(phrase))
+
+
+def with_article(tokens: Sequence[str]) -> list[str]:
+    """A noun phrase with the article that a headline leaves out: "young boy" to "a young boy"."""
+    words = [token.lower() for token in tokens]
+    head = _head(words)
+    bare = not (_determines(words[0]) or words[0] in lexicon.PRONOUNS) and "and" not in head
+    if bare and head[-1] in lexicon.COUNT_NOUNS and "'" not in "".join(head):
+        return [inflection.article(words[0]), *tokens]
+    return list(tokens)
+
+
+def _head(phrase: Sequence[str]) -> list[str]:
+    head: list[str] = []
+    for word in phrase:
+        if head and (word in lexicon.PREPOSITIONS or verb_form(word, "ing")):
+            break
+        head.append(word)
+    return head
+
+
+def is_noun_phrase(words: Sequence[str]) -> bool:
+    """Whether the words can be the subject or object of a sentence as they stand."""
+    if not words or words[0] in lexicon.PREPOSITIONS | lexicon.CLAUSE_WORDS | {"and", "there"}:
+        return False
+    if any(word in lexicon.CLAUSE_WORDS | lexicon.AUXILIARIES | {","} for word in words):
+        return False
+    if any(word in lexicon.PRONOUNS for word in words[1:]) or words[-1] in lexicon.ADVERBS:
+        return False
+    if any(_determines(two) and _ends_noun(one) for one, two in pairwise(words)):
+        return False
+    return not _begins_noun(words[-1]) or words[-1] in lexicon.PLURAL_DETERMINERS | {"white"}
+
+
+def _ends_noun(word: str) -> bool:
+    """Whether a phrase is over with this word, so that "a" or "his" cannot follow it."""
+    return not (_begins_noun(word) or verb_form(word, "ing") or is_participle(word))
+
+
+def object_length(words: Sequence[str]) -> int:
+    """How many of the words belong to the noun phrase that they begin with."""
+    length = _phrase_length(words)
+    if length < len(words) and words[length] == "in" and length and is_living(words[length - 1]):
+        wear = _phrase_length(words[length + 1 :])
+        if wear and words[length + wear] in lexicon.CLOTHES:
+            return length + 1 + wear
+    return length
+
+
+def is_living(word: str) -> bool:
+    """Whether a noun is a person or an animal."""
+    return word in lexicon.PEOPLE | lexicon.ANIMALS | lexicon.COUNT_NOUNS
+
+
+def _phrase_length(words: Sequence[str]) -> int:
+    for place, word in enumerate(words):
+        before = words[place - 1] if place else ""
+        if word == "of" and place:
+            continue
+        if word == "and" and place and _goes_on(words[place + 1 :]):
+            continue
+        if _ends_phrase(word, before, words[place + 1 : place + 2]):
+            return place
+    return len(words)
+
+
+def _goes_on(words: Sequence[str]) -> bool:
+    """Whether "and" adds another noun or adjective, and not another verb."""
+    if not words:
+        return False
+    return words[0] in lexicon.DETERMINERS | lexicon.ADJECTIVES or looks_like_noun(words[0])
+
+
+def _ends_phrase(word: str, before: str, after: Sequence[str]) -> bool:
+    if word in lexicon.PREPOSITIONS | lexicon.CLAUSE_WORDS | lexicon.AUXILIARIES | {",", "and"}:
+        return True
+    if word in lexicon.ADVERBS or (word.endswith("ly") and not looks_like_noun(word)):
+        return True
+    if before and before not in {"of", "and", "all", "both"} and _determines(word):
+        return True
+    if verb_form(word, "ing"):
+        return not (_begins_noun(before) and after and not _starts_phrase(after[0]))
+    return False
+
+
+def _determines(word: str) -> bool:
+    return word in lexicon.DETERMINERS | lexicon.POSSESSIVES
+
+
+def _starts_phrase(word: str) -> bool:
+    return word in lexicon.PREPOSITIONS | lexicon.DETERMINERS | lexicon.POSSESSIVES
+
+
+def is_participle(word: str) -> bool:
+    """Whether a word looks like "covered" or "thrown"."""
+    if word in _NO_PARTICIPLES:
+        return False
+    return word.endswith("ed") or verb_form(word, "participle") is not None
+
+
+def looks_like_noun(word: str) -> bool:
+    """Whether texts use a word as a noun or adjective more often than as a verb."""
+    found = entries(word)
+    counts = {part: max((e.count for e in found if e.part == part), default=-1) for part in "nva"}
+    return not found or max(counts["n"], counts["a"]) >= counts["v"]

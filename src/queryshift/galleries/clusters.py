@@ -1,0 +1,44 @@
+"""Spherical k-means: the representative negatives of Eq. 4."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+SAMPLE = 50_000
+ITERATIONS = 30
+
+
+def spherical_kmeans(vectors: Tensor, count: int, seed: int = 0) -> Tensor:
+    """Unit centres (min(count, N), D) of unit vectors (N, D), the same for the same seed."""
+    generator = torch.Generator().manual_seed(seed)
+    if len(vectors) > SAMPLE:
+        chosen = torch.randperm(len(vectors), generator=generator)[:SAMPLE].sort().values
+        vectors = vectors[chosen.to(vectors.device)]
+    vectors = vectors if vectors.dtype == torch.float64 else vectors.float()
+    count = min(count, len(vectors))
+    centres = _spread(vectors, count, generator)
+    for _ in range(ITERATIONS):
+        nearest, owner = (vectors @ centres.T).max(dim=1)
+        moved = torch.zeros_like(centres).index_add_(0, owner, vectors)
+        empty = torch.bincount(owner, minlength=count) == 0
+        if bool(empty.any()):  # start an empty cluster again at the worst-served vectors
+            worst = nearest.argsort()[: int(empty.sum())]
+            moved[empty] = vectors[worst]
+        moved = normalize(moved, dim=1)
+        if torch.equal(moved, centres):
+            break
+        centres = moved
+    return centres
+
+
+def _spread(vectors: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """First centres by k-means++: each far from the ones before, by chance."""
+    chosen = [int(torch.randint(len(vectors), (1,), generator=generator))]
+    distance = 1 - vectors @ vectors[chosen[0]]
+    for _ in range(count - 1):
+        weights = distance.clamp(min=0).double().cpu() + 1e-12
+        chosen.append(int(torch.multinomial(weights, 1, generator=generator)))
+        distance = torch.minimum(distance, 1 - vectors @ vectors[chosen[-1]])
+    return vectors[chosen].clone()

@@ -1,0 +1,214 @@
+"""A gallery in memory: exact search in chunks, on any device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from ..encoder import Encoder
+from ..errors import BadFile, BadInput, GalleryMismatch
+from ..files import read, write
+from ..prepared import check_finite
+from ..progress import track
+from .clusters import spherical_kmeans
+from .hits import Hits, Id
+
+CHUNK_SCORES = 2**23  # scores held at once: 32 MB in float32
+LENGTH_TOLERANCE = 1e-2
+
+
+class Gallery:
+    """Candidates as unit vectors (N, V, D), one or several each. A value: it never changes."""
+
+    def __init__(self, ids: Sequence[Id], vectors: Tensor, fingerprint: str | None = None) -> None:
+        self.ids = _checked_ids(ids, len(vectors))
+        self.vectors = vectors
+        self.fingerprint = fingerprint
+        self._centroids: dict[int, Tensor] = {}
+
+    @classmethod
+    def build(
+        cls,
+        encoder: Encoder,
+        items: Sequence[Any],
+        ids: Sequence[Id] | None = None,
+        batch_size: int = 64,
+    ) -> Self:
+        """Encode candidates with the source parameters."""
+        if len(items) == 0:
+            raise BadInput("got a gallery with no candidates, expected at least one item.")
+        ids = list(range(len(items))) if ids is None else ids
+        _checked_ids(ids, len(items))
+        starts = range(0, len(items), batch_size)
+        parts = [
+            encoder.encode(items[start : start + batch_size])
+            for start in track(starts, "embedding the gallery")
+        ]
+        return cls(ids, _checked_vectors(torch.cat(parts), rescale=False), encoder.fingerprint())
+
+    @classmethod
+    def from_vectors(cls, ids: Sequence[Id], vectors: Tensor | Sequence[Any]) -> Self:
+        """A gallery of vectors that exist already, (N, D) or (N, V, D); scaled to unit length."""
+        return cls(ids, _checked_vectors(torch.as_tensor(vectors), rescale=True))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote; the vectors stay on disk until they are needed."""
+        tensors, about = read(path, "gallery")
+        vectors = tensors.get("vectors")
+        if vectors is None or vectors.ndim != 3 or len(about.get("ids", ())) != len(vectors):
+            raise BadFile(f'"{path}" holds no whole gallery: build it again.')
+        return cls(about["ids"], vectors, about["fingerprint"])
+
+    def save(self, path: str | Path) -> None:
+        """Write ids and vectors as one safetensors file, whole or not at all."""
+        about = {"ids": list(self.ids), "fingerprint": self.fingerprint}
+        write(path, "gallery", {"vectors": self.vectors}, about)
+
+    def add(self, encoder: Encoder, items: Sequence[Any], ids: Sequence[Id]) -> Self:
+        """A new gallery with more candidates, encoded by the encoder that made the others."""
+        if self.fingerprint not in (None, encoder.fingerprint()):
+            raise GalleryMismatch(
+                f"this {type(encoder).__name__} is not the encoder that built the gallery "
+                f"(fingerprint {encoder.fingerprint()}, expected {self.fingerprint}): "
+                "use that one, or build the gallery anew."
+            )
+        more = type(self).build(encoder, items, ids)
+        return self._joined(more)
+
+    def add_vectors(self, ids: Sequence[Id], vectors: Tensor | Sequence[Any]) -> Self:
+        """A new gallery with more candidates whose vectors exist already."""
+        return self._joined(type(self).from_vectors(ids, vectors))
+
+    def remove(self, ids: Sequence[Id]) -> Self:
+        """A new gallery without these candidates."""
+        gone = set(self.positions(ids))
+        kept = [position for position in range(len(self)) if position not in gone]
+        if not kept:
+            raise BadInput(f"removing all {len(self)} candidates would leave an empty gallery.")
+        return type(self)([self.ids[p] for p in kept], self.vectors[kept], self.fingerprint)
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same candidates on another device."""
+        return type(self)(self.ids, self.vectors.to(device), self.fingerprint)
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        return self.vectors.shape[2]
+
+    def positions(self, ids: Sequence[Id]) -> list[int]:
+        """Where these ids stand."""
+        try:
+            return [self._position[one] for one in ids]
+        except KeyError as error:
+            raise BadInput(
+                f"no candidate has the id {error.args[0]!r}; the gallery's {len(self)} ids look "
+                f"like {self.ids[0]!r}."
+            ) from None
+
+    def centroids(self, count: int) -> Tensor:
+        """Unit centres (min(count, N), D) of the candidates' mean vectors, kept per count."""
+        if count not in self._centroids:
+            means = torch.nn.functional.normalize(self.vectors.mean(dim=1), dim=1)
+            self._centroids[count] = spherical_kmeans(means, count)
+        return self._centroids[count]
+
+    @torch.no_grad()
+    def search(self, queries: Tensor, count: int, exclude: Tensor | None = None) -> Hits:
+        """The exact best `count` candidates of each query, in float32 or wider."""
+        home = queries.device
+        wide = torch.promote_types(queries.dtype, torch.float32)
+        queries = queries.detach().to(self.vectors.device, wide)
+        count = min(count, self._reach(exclude))
+        positions = torch.empty(len(queries), 0, dtype=torch.long, device=queries.device)
+        scores = queries.new_empty(len(queries), 0)
+        width = max(1, CHUNK_SCORES // max(1, len(queries) * self.vectors.shape[1]))
+        for start in range(0, len(self), width):
+            chunk = self._score(queries, start, width, exclude)
+            best, found = chunk.topk(min(count, chunk.shape[1]), dim=1)
+            if scores.shape[1] == 0:
+                scores, positions = best, found + start
+                continue
+            joined = torch.cat((scores, best), dim=1)
+            scores, order = joined.topk(min(count, joined.shape[1]), dim=1)
+            positions = torch.cat((positions, found + start), dim=1).gather(1, order)
+        vectors = self.vectors[positions].to(wide)
+        return Hits(positions, scores, vectors, self.ids).to(home)
+
+    def _score(self, queries: Tensor, start: int, width: int, exclude: Tensor | None) -> Tensor:
+        """Similarity (B, width) to the candidates from `start` on, the excluded at -inf."""
+        candidates = self.vectors[start : start + width].to(queries.dtype)
+        scores = queries @ candidates.flatten(0, 1).T
+        if candidates.shape[1] > 1:
+            scores = scores.view(len(queries), *candidates.shape[:2]).amax(dim=2)
+        if exclude is not None:
+            rows, columns = exclude.to(queries.device).T
+            here = (columns >= start) & (columns < start + width)
+            scores[rows[here], columns[here] - start] = -torch.inf
+        return scores
+
+    def _reach(self, exclude: Tensor | None) -> int:
+        """How many candidates every query has left."""
+        most = 0 if exclude is None or len(exclude) == 0 else int(exclude[:, 0].bincount().max())
+        if most >= len(self):
+            raise BadInput(f"all {len(self)} candidates are excluded for a query: leave some.")
+        return len(self) - most
+
+    def _joined(self, more: Gallery) -> Self:
+        if more.vectors.shape[1:] != self.vectors.shape[1:]:
+            raise GalleryMismatch(
+                f"the new vectors have shape {tuple(more.vectors.shape[1:])} per candidate, the "
+                f"gallery has {tuple(self.vectors.shape[1:])}: were they made by another model?"
+            )
+        vectors = torch.cat((self.vectors, more.vectors.to(self.vectors)))
+        return type(self)([*self.ids, *more.ids], vectors, self.fingerprint)
+
+    @cached_property
+    def _position(self) -> dict[Id, int]:
+        return {one: position for position, one in enumerate(self.ids)}
+
+
+def _checked_ids(ids: Sequence[Id], expected: int) -> list[Id]:
+    ids = list(ids)
+    if len(ids) != expected:
+        raise BadInput(f"got {len(ids)} ids for {expected} candidates, expected one each.")
+    if len(set(ids)) != len(ids):
+        seen: set[Id] = set()
+        twice = next(one for one in ids if one in seen or seen.add(one))  # type: ignore[func-returns-value]
+        raise BadInput(f"the id {twice!r} stands more than once: every candidate needs its own.")
+    return ids
+
+
+def _checked_vectors(vectors: Tensor, rescale: bool) -> Tensor:
+    """Finite unit vectors (N, V, D), or an error that names the first candidate at fault."""
+    if vectors.ndim == 2:
+        vectors = vectors[:, None]
+    if vectors.ndim != 3 or 0 in vectors.shape or not vectors.is_floating_point():
+        raise BadInput(
+            f"got gallery vectors of shape {tuple(vectors.shape)} and type {vectors.dtype}, "
+            "expected floating-point (candidates, dimensions) or (candidates, several, "
+            "dimensions) with at least one candidate."
+        )
+    check_finite(vectors, "candidate")
+    wide = torch.promote_types(vectors.dtype, torch.float32)
+    lengths = torch.linalg.vector_norm(vectors, dim=2, dtype=wide)
+    if bool((lengths == 0).any()):
+        first = int((lengths == 0).any(dim=1).nonzero()[0])
+        raise BadInput(f"candidate {first} has a zero vector, which is near nothing: drop it.")
+    if rescale:
+        return torch.div(vectors, lengths[..., None]).to(vectors.dtype)
+    if bool(((lengths - 1).abs() > LENGTH_TOLERANCE).any()):
+        raise BadInput(
+            f"the encoder gave vectors of length {float(lengths.min()):.3g} to "
+            f"{float(lengths.max()):.3g}, expected unit length: normalise them in forward()."
+        )
+    return vectors

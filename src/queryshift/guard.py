@@ -1,0 +1,61 @@
+"""A guard returns a session to its source when its answers go wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .errors import BadInput
+from .methods.decoupled import drift
+from .refine import refined
+from .retrieval import Retrieval
+
+
+class GuardWarning(UserWarning):
+    """A guard returned a session to its source."""
+
+
+@dataclass(frozen=True)
+class Guard:
+    """When to give up what was learnt. Off by default, and in every benchmark."""
+
+    collapse: float = 0.25
+    """Share of first places one candidate may gain over what it has for the source model."""
+
+    drift: float = 4.0
+    """Largest KL of the refined prediction from the source's, in nats."""
+
+    smallest_batch: int = 8
+    """Collapse is not looked for in smaller batches: few queries share an answer by chance."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.collapse <= 1 or self.drift <= 0:
+            raise BadInput(
+                f"got Guard(collapse={self.collapse}, drift={self.drift}), expected a share "
+                "between 0 and 1 and a drift above 0."
+            )
+
+    @torch.no_grad()
+    def objection(self, now: Retrieval, source: Retrieval) -> str | None:
+        """Why these answers must not stand; None if they may."""
+        if not bool(torch.isfinite(now.vectors).all()):
+            return "not finite: the adapted vectors hold NaN or infinity"
+        gained = _gained(now.hits(1).positions[:, 0], source.hits(1).positions[:, 0])
+        if len(now) >= self.smallest_batch and gained > self.collapse:
+            return (
+                f"collapse: one candidate took {gained:.0%} more of the first places than for "
+                f"the source model (limit {self.collapse:.0%})"
+            )
+        moved = float(drift(source, refined(now, neighbours=10, temperature=0.02)))
+        if moved > self.drift:
+            return f"drift: predictions moved {moved:.2f} nats from the source (limit {self.drift})"
+        return None
+
+
+def _gained(first: Tensor, source_first: Tensor) -> float:
+    """The largest share of first places any candidate has beyond its share for the source."""
+    candidates, counts = torch.unique(first, return_counts=True)
+    had = (source_first[None] == candidates[:, None]).sum(dim=1)
+    return float((counts - had).max()) / len(first)

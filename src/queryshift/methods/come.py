@@ -1,0 +1,33 @@
+"""COME (Zhang et al., ICLR 2025): entropy of an opinion that may also say "none of these"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..losses import entropy
+from ..retrieval import Retrieval
+from .base import Method, setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class COME(Method):
+    """Tent on opinions, in log space: beliefs and uncertainty are softmax([x, log K])."""
+
+    evidence_scale: float | None = setting(
+        None, "ours", "logits are cosine times this; None: one over the temperature"
+    )
+
+    def loss(self, seen: Retrieval, memory: Any) -> Tensor:
+        """Mean entropy of the opinions; the length of the logits cannot be used to lower it."""
+        scale = 1 / self.tau if self.evidence_scale is None else self.evidence_scale
+        logits = seen.scores * scale
+        present = torch.where(torch.isneginf(logits), 0, logits)
+        length = torch.linalg.vector_norm(present, dim=1, keepdim=True).clamp(min=1e-12)
+        held = logits / length * length.detach()
+        unsure = held.new_full((len(held), 1), log(held.shape[1]))
+        return entropy(torch.cat((held, unsure), dim=1)).mean()

@@ -1,0 +1,70 @@
+"""Gradient decoupling (Section 3.6): never step against what the source model knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from ..gradients import angle, decouple, decouple_each, norm, scale
+from ..losses import divergence
+from ..refine import Duplicates, Refined, refined
+from ..retrieval import Look, Retrieval
+from .base import Update, setting
+from .wrapper import Wrapper
+
+WeightOn = Literal["gradient", "lr"]
+Over = Literal["all", "tensor"]
+STILL = 1e-6  # a general direction this much shorter than the domain's is rounding
+NEAR = 1e-8  # so is a divergence below this
+
+
+def drift(source: Retrieval, prediction: Refined) -> Tensor:
+    """D_KL: how far the refined prediction has moved from the source's, on the same columns."""
+    with torch.no_grad():
+        before = prediction.seen_by(source.vectors) / prediction.temperature
+    return divergence(before, prediction.logits)
+
+
+def decoupled(
+    look: Look, domain: Update, moved: Tensor, weight_on: WeightOn = "gradient", over: Over = "all"
+) -> Update:
+    """The update without its part against the general direction, weighted by exp(-D_KL)."""
+    if domain.gradient is None:
+        return domain
+    (general,) = look.now.pull(moved)
+    kept = (decouple if over == "all" else decouple_each)(domain.gradient, general)
+    still = (norm(general) <= STILL * norm(domain.gradient)) | (moved.detach() < NEAR)
+    gradient = {name: torch.where(still, g, kept[name]) for name, g in domain.gradient.items()}
+    weight = torch.exp(-moved.detach())
+    measures = {
+        "drift": moved.detach(),
+        "domain_angle": angle(domain.gradient, general),
+        "applied_angle": angle(gradient, general),
+    }
+    if weight_on == "gradient":
+        return replace(domain, gradient=scale(gradient, weight), measures=measures)
+    return replace(domain, gradient=gradient, rate=domain.rate * weight, measures=measures)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoupled(Wrapper):
+    """Any method, with its gradient kept from fighting the source's knowledge."""
+
+    neighbours: int = setting(10, "paper", "K of the prediction that drift is measured on")
+    drift_temperature: float = setting(0.02, "paper", "of that prediction")
+    duplicates: Duplicates = setting("keep", "ours", "copies in that prediction")
+    weight_on: WeightOn = setting("gradient", "paper", "where exp(-D_KL) acts; AdamW hides most")
+    over: Over = setting("all", "paper", '"tensor" decouples each tensor alone')
+
+    def gradient(self, look: Look, memory: Any) -> Update:
+        """The wrapped method's, decoupled; at the source there is nothing to decouple from."""
+        domain = self.method.gradient(look, memory)
+        if look.at_source or domain.gradient is None:
+            return domain
+        seen = self.method.view(look.now, memory)
+        prediction = refined(seen, self.neighbours, self.drift_temperature, self.duplicates)
+        moved = drift(self.method.view(look.source, memory), prediction)
+        return decoupled(look, domain, moved, self.weight_on, self.over)

@@ -1,0 +1,115 @@
+"""EATA (Niu et al., ICML 2022): entropy of queries that are sure and not yet familiar."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import log
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cosine_similarity
+
+from ..encoder import Encoder, Params
+from ..galleries import Searchable
+from ..gradients import scale
+from ..losses import entropy
+from ..retrieval import Batch, Look, Retrieval
+from .base import Method, Update, setting
+
+
+@dataclass(frozen=True)
+class Familiar:
+    """The moving mean prediction, and which queries of this step are learnt from."""
+
+    mean: Tensor | None = None  # (N,)
+    chosen: Tensor | None = None  # (B,) bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class EATA(Method):
+    """Entropy of reliable, non-redundant queries, weighted by how sure they are."""
+
+    share: float = setting(0.4, "TCR's code", "of the batch, or of log N, that counts as reliable")
+    filter: Literal["quantile", "log"] = setting(
+        "quantile", "TCR's code", '"log" is the official share * log N'
+    )
+    redundancy: float = setting(0.05, "official code", "cosine to the mean from which one is known")
+    momentum: float = setting(0.9, "official code", "of the moving mean prediction")
+    fisher_weight: float = setting(2000.0, "official code", "pull to the source, where given")
+    fisher: Mapping[str, Tensor] | None = field(
+        default=None,
+        compare=False,
+        repr=False,
+        metadata={"origin": "TCR's code", "about": "importance of each parameter; see `fisher_of`"},
+    )
+
+    def start(self, gallery: Searchable, device: torch.device) -> Familiar:
+        """Nothing is familiar yet."""
+        return Familiar()
+
+    def moved(self, memory: Familiar, gallery: Searchable) -> Familiar:
+        """Other candidates: what was familiar means nothing now."""
+        return Familiar()
+
+    def observe(self, seen: Retrieval, memory: Familiar, step: int) -> Familiar:
+        """Choose the queries of this step, then let the mean follow them."""
+        with torch.no_grad():
+            predictions = (seen.scores / self.tau).softmax(dim=1)
+            chosen = self._reliable(entropy(seen.scores / self.tau), predictions.shape[1])
+            usual = memory.mean if seen.fixed_columns else None
+            if usual is not None:
+                near = cosine_similarity(predictions, usual[None], dim=1)
+                chosen = chosen & (near.abs() < self.redundancy)
+            if not bool(chosen.any()):
+                return replace(memory, chosen=chosen)
+            mean = predictions[chosen].mean(dim=0)
+            if usual is not None:
+                mean = torch.lerp(mean, usual, self.momentum)
+        return Familiar(mean, chosen)
+
+    def loss(self, seen: Retrieval, memory: Familiar) -> Tensor | None:
+        """Mean over the chosen of exp(share - E) * E, the weight without a gradient."""
+        if memory.chosen is None or not bool(memory.chosen.any()):
+            return None
+        entropies = entropy(seen.scores / self.tau)[memory.chosen]
+        margin = self.share * (1 if self.filter == "quantile" else log(seen.scores.shape[1]))
+        return (torch.exp(margin - entropies.detach()) * entropies).mean()
+
+    def gradient(self, look: Look, memory: Familiar) -> Update:
+        """The loss's gradient, and the pull back to the source where `fisher` is given."""
+        plain = super().gradient(look, memory)
+        if self.fisher is None or plain.gradient is None:
+            return plain
+        pulled = {
+            name: grad
+            + 2
+            * self.fisher_weight
+            * self.fisher[name]
+            * (look.params[name] - look.source_params[name])
+            for name, grad in plain.gradient.items()
+        }
+        return replace(plain, gradient=pulled)
+
+    def _reliable(self, entropies: Tensor, candidates: int) -> Tensor:
+        if self.filter == "log":
+            return entropies < self.share * log(candidates)
+        sure = max(1, int(self.share * len(entropies)))
+        return entropies <= entropies.kthvalue(sure).values
+
+
+def fisher_of(
+    encoder: Encoder, gallery: Searchable, clean: Sequence[Any], temperature: float = 0.01
+) -> Params:
+    """Importance of each adapted parameter: mean squared gradient on batches of clean queries."""
+    params = encoder.norm_params()
+    total: Params = {}
+    batches = [clean[i : i + 64] for i in range(0, len(clean), 64)]
+    for items in batches:
+        seen = Batch(encoder, gallery, encoder.ready(items)).see(params, graph=True)
+        label_loss = -(seen.scores / temperature).log_softmax(dim=1).amax(dim=1).mean()
+        (gradient,) = seen.pull(label_loss)
+        squared = {name: grad.square() for name, grad in gradient.items()}
+        total = {name: total.get(name, 0) + value for name, value in squared.items()}
+    return scale(total, 1 / len(batches))

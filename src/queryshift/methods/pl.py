@@ -1,0 +1,24 @@
+"""PL (Lee, 2013; as in T3A): take confident first places for the truth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from ..retrieval import Retrieval
+from .base import Method, setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class PL(Method):
+    """Cross-entropy to the nearest candidate, over confident queries."""
+
+    confidence: float = setting(0.9, "official code", "least probability of the first place")
+
+    def loss(self, seen: Retrieval, memory: Any) -> Tensor | None:
+        """Mean of -log p of the first place where p is above `confidence`; None if nowhere."""
+        first = (seen.scores / self.tau).log_softmax(dim=1).amax(dim=1)
+        sure = first.detach().exp() > self.confidence
+        return -first[sure].mean() if bool(sure.any()) else None

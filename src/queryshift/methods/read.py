@@ -1,0 +1,26 @@
+"""READ (Yang et al., ICLR 2024): push sure predictions up, unsure ones down, and keep balance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from ..losses import entropy
+from ..retrieval import Retrieval
+from .base import Method, setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class READ(Method):
+    """Mean of -p log p of the first place, minus the entropy of the batch's summed prediction."""
+
+    balance: float = setting(1.0, "official code", "weight of the balance term")
+
+    def loss(self, seen: Retrieval, memory: Any) -> Tensor:
+        """-p log p turns at p = 1/e, the official gamma; balance is a softmax of summed p."""
+        logs = (seen.scores / self.tau).log_softmax(dim=1)
+        first = logs.amax(dim=1)
+        total = logs.exp().sum(dim=0)
+        return -(first.exp() * first).mean() - self.balance * entropy(total[None]).squeeze(0)

@@ -1,0 +1,76 @@
+"""Query prediction refinement for any method (the paper's temperature figure)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import refine
+from ..encoder import Params
+from ..refine import Duplicates
+from ..retrieval import Look, Retrieval
+from .base import Update, setting
+from .wrapper import Wrapper
+
+
+@dataclass(frozen=True, eq=False)
+class _Narrowed(Retrieval):
+    """A retrieval whose scores are those of the refined candidates only."""
+
+    narrow: refine.Refined | None = None
+
+    @cached_property
+    @torch.enable_grad()
+    def scores(self) -> Tensor:
+        """Similarity (B, C) to each query's own candidates; -inf where a column is not its own."""
+        assert self.narrow is not None
+        return self.narrow.similarities
+
+    @property
+    def fixed_columns(self) -> bool:
+        """Every batch has columns of its own."""
+        return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refined(Wrapper):
+    """Any full-gallery method, over the refined candidates instead."""
+
+    neighbours: int = setting(10, "paper", "K: listed candidates of a query, and centroids")
+    duplicates: Duplicates = setting("keep", "ours", "copies of a candidate several queries list")
+
+    def observe(self, seen: Retrieval, memory: Any, step: int) -> Any:
+        """As the wrapped method, on the refined candidates."""
+        return self.method.observe(self._narrowed(seen), memory, step)
+
+    def loss(self, seen: Retrieval, memory: Any) -> Tensor | None:
+        """As the wrapped method, on the refined candidates."""
+        return self.method.loss(self._narrowed(seen), memory)
+
+    def gradient(self, look: Look, memory: Any) -> Update:
+        """As the wrapped method, on the refined candidates."""
+        return self.method.gradient(_NarrowedLook(look, self), memory)
+
+    def _narrowed(self, seen: Retrieval) -> Retrieval:
+        narrow = refine.refined(seen, self.neighbours, self.method.tau, self.duplicates)
+        values = {one.name: getattr(seen, one.name) for one in fields(Retrieval)}
+        return _Narrowed(**values, narrow=narrow)
+
+
+class _NarrowedLook(Look):
+    """A look whose retrievals are narrowed; it shares the forward of the look it stands for."""
+
+    def __init__(self, whole: Look, method: Refined) -> None:
+        super().__init__(whole.batch, whole.params, whole.source_params, whole.seed)
+        self._whole, self._method = whole, method
+
+    @cached_property
+    def now(self) -> Retrieval:
+        return self._method._narrowed(self._whole.now)
+
+    def at(self, params: Params) -> Retrieval:
+        return self._method._narrowed(self._whole.at(params))

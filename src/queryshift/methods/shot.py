@@ -1,0 +1,32 @@
+"""SHOT (Liang et al., ICML 2020), online as in T3A: confident each, diverse together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from ..losses import entropy
+from ..retrieval import Retrieval
+from .base import Method, setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class SHOT(Method):
+    """Entropy, minus the entropy of the mean prediction, plus a little pseudo-labelling."""
+
+    confidence: float = setting(0.9, "TCR's code", "least probability of a pseudo-label")
+    label_weight: float = setting(0.1, "TCR's code", "weight of the pseudo-label term")
+    floor: float = setting(1e-5, "TCR's code", "added inside the logarithm of the mean prediction")
+
+    def loss(self, seen: Retrieval, memory: Any) -> Tensor:
+        """Mean E + sum of pbar log(pbar + floor) + label_weight * cross-entropy of the sure."""
+        logits = seen.scores / self.tau
+        logs = logits.log_softmax(dim=1)
+        mean = logs.exp().mean(dim=0)
+        first = logs.amax(dim=1)
+        sure = (first.detach().exp() > self.confidence).to(first.dtype)
+        labels = -(first * sure).sum() / sure.sum().clamp(min=1)
+        diversity = (mean * (mean + self.floor).log()).sum()
+        return entropy(logits).mean() + diversity + self.label_weight * labels

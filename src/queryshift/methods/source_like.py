@@ -1,0 +1,100 @@
+"""Pairs of the stream that look like the source's: they set the gap and the entropy to trust."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from ..galleries import Searchable
+from ..losses import entropy, gap, source_distance
+from ..retrieval import Retrieval
+from .base import Method, setting
+
+LIMIT_MARGIN = 1e-3  # added to the largest trusted entropy, which may be zero
+
+
+@dataclass(frozen=True)
+class SourceLike:
+    """The query-candidate pairs with the smallest s_i of Eq. 6 so far, best first."""
+
+    queries: Tensor  # (n, D)
+    candidates: Tensor  # (n, D)
+    distances: Tensor  # (n,) s_i
+    entropies: Tensor  # (n,) at insertion
+    batches: int = 0  # that were looked at
+
+    @classmethod
+    def empty(cls, like: Tensor) -> Self:
+        """No pairs yet, on the device and in the type of `like` (…, D)."""
+        none = like.new_empty(0)
+        vectors = like.new_empty(0, like.shape[-1])
+        return cls(vectors, vectors, none, none)
+
+    def with_batch(
+        self, queries: Tensor, candidates: Tensor, entropies: Tensor, share: float, size: int
+    ) -> Self:
+        """The pairs after one more batch: its best `share` joins, the best `size` stay."""
+        queries, candidates = queries.detach(), candidates.detach()
+        distances = source_distance(queries, candidates)
+        joining = distances.argsort(stable=True)[: max(1, int(share * len(distances)))]
+        pairs = torch.cat((self.queries, queries[joining]))
+        partners = torch.cat((self.candidates, candidates[joining]))
+        ranking = torch.cat((self.distances, distances[joining]))
+        unsure = torch.cat((self.entropies, entropies.detach()[joining]))
+        kept = ranking.argsort(stable=True)[:size]
+        values = (pairs[kept], partners[kept], ranking[kept], unsure[kept])
+        return type(self)(*values, self.batches + 1)
+
+    def __len__(self) -> int:
+        return len(self.distances)
+
+    @property
+    def gap(self) -> Tensor:
+        """Eq. 7: the query-gallery gap of the source, as far as the stream shows it."""
+        return gap(self.queries, self.candidates)
+
+    @property
+    def entropy_limit(self) -> Tensor:
+        """Eq. 8: the largest entropy that is trusted, and a little more, since it may be zero."""
+        return self.entropies.max() + LIMIT_MARGIN
+
+
+@dataclass(frozen=True, kw_only=True)
+class FollowsSource(Method):
+    """A method that keeps source-like pairs in a queue: TCR and REST."""
+
+    queue_share: float = setting(0.3, "TCR's code", "of each batch that may join the queue")
+    queue_size: int | None = setting(None, "paper", "pairs kept; None: as many as a batch has")
+    queue_batches: int | None = setting(10, "TCR's code", "batches that fill the queue; None: all")
+
+    fallback: ClassVar[Mapping[str, float]] = {"lr": 3e-4, "temperature": 0.02}
+
+    @property
+    def smallest_batch(self) -> int:
+        """One query has no spread: it is only scored."""
+        return 2
+
+    def start(self, gallery: Searchable, device: torch.device) -> SourceLike:
+        """An empty queue."""
+        return SourceLike.empty(gallery.centroids(1).to(device))
+
+    def observe(self, seen: Retrieval, memory: SourceLike, step: int) -> SourceLike:
+        """Let the most source-like pairs of a batch into the queue, at its first step only."""
+        full = self.queue_batches is not None and memory.batches >= self.queue_batches
+        if step > 0 or full:
+            return memory
+        with torch.no_grad():
+            entropies = entropy(self.logits(seen))
+            size = len(seen) if self.queue_size is None else self.queue_size
+            return memory.with_batch(
+                seen.vectors, seen.nearest, entropies, self.queue_share, max(size, len(memory))
+            )
+
+    @abstractmethod
+    def logits(self, seen: Retrieval) -> Tensor:
+        """The prediction whose entropy says how sure a query is."""

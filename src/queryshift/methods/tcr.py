@@ -1,0 +1,35 @@
+"""TCR (Li et al., ICLR 2025): the conference version of REST, as its published code behaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from ..losses import entropy, gap, reliability, uniformity, weighted_mean
+from ..retrieval import Retrieval
+from .base import setting
+from .source_like import LIMIT_MARGIN, FollowsSource, SourceLike
+
+
+@dataclass(frozen=True, kw_only=True)
+class TCR(FollowsSource):
+    """Entropy over the batch's own first places, uniformity, and the source's gap."""
+
+    uniformity_scale: float = setting(0.1, "TCR's code", "t in exp(-t * distance)")
+
+    def loss(self, seen: Retrieval, memory: SourceLike) -> Tensor:
+        """Reliable entropy + uniformity + squared deviation from the source's gap."""
+        entropies = entropy(self.logits(seen))
+        trusted = entropies.detach() <= memory.entropy_limit - LIMIT_MARGIN
+        weights = reliability(entropies, memory.entropy_limit) * trusted
+        deviation = gap(seen.vectors, seen.nearest) - memory.gap
+        return (
+            weighted_mean(entropies, weights)
+            + uniformity(seen.vectors, self.uniformity_scale)
+            + deviation.square()
+        )
+
+    def logits(self, seen: Retrieval) -> Tensor:
+        """Each query against the first places of the whole batch (B, B), copies kept."""
+        return seen.vectors @ seen.nearest.T / self.tau

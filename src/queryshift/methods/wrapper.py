@@ -1,0 +1,80 @@
+"""A method around another one: everything is the inner method's unless a subclass says else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from ..encoder import Encoder, Params
+from ..galleries import Searchable
+from ..retrieval import Look, Retrieval
+from .base import Method, Update
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wrapper(Method):
+    """Learning rate, temperature and the optimiser's settings are the wrapped method's."""
+
+    method: Method = field(kw_only=False, metadata={"about": "the method that is wrapped"})
+
+    @property
+    def name(self) -> str:
+        """The wrapped method's name, marked."""
+        return f"{self.method.name}+{type(self).__name__.lower()}"
+
+    @property
+    def adapting(self) -> bool:
+        """As the wrapped method."""
+        return self.method.adapting
+
+    @property
+    def smallest_batch(self) -> int:
+        """As the wrapped method."""
+        return self.method.smallest_batch
+
+    def resolved(self, encoder: Encoder, lr: float | None = None, name: str | None = None) -> Self:
+        """Filled in for the pair of wrapper and method, which may want a rate of its own."""
+        lr = self.lr if lr is None else lr
+        inner = self.method
+        if self.temperature is not None:
+            inner = replace(inner, temperature=self.temperature)
+        inner = inner.resolved(encoder, lr, name or self.name)
+        return replace(
+            self,
+            method=inner,
+            lr=inner.lr,
+            temperature=inner.temperature,
+            weight_decay=inner.weight_decay,
+            optimiser=inner.optimiser,
+        )
+
+    def adapts(self, encoder: Encoder, gallery: Searchable) -> Params:
+        """As the wrapped method."""
+        return self.method.adapts(encoder, gallery)
+
+    def start(self, gallery: Searchable, device: torch.device) -> Any:
+        """As the wrapped method."""
+        return self.method.start(gallery, device)
+
+    def moved(self, memory: Any, gallery: Searchable) -> Any:
+        """As the wrapped method."""
+        return self.method.moved(memory, gallery)
+
+    def observe(self, seen: Retrieval, memory: Any, step: int) -> Any:
+        """As the wrapped method."""
+        return self.method.observe(seen, memory, step)
+
+    def loss(self, seen: Retrieval, memory: Any) -> Tensor | None:
+        """As the wrapped method."""
+        return self.method.loss(seen, memory)
+
+    def gradient(self, look: Look, memory: Any) -> Update:
+        """As the wrapped method."""
+        return self.method.gradient(look, memory)
+
+    def view(self, seen: Retrieval, memory: Any) -> Retrieval:
+        """As the wrapped method."""
+        return self.method.view(seen, memory)

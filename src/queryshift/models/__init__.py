@@ -1,0 +1,152 @@
+"""Models: `load` gives `{modality: Encoder}` for a short name, a Hub name, a directory or a file."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import BadFile, BadInput, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import torch
+
+    from ..encoder import Encoder
+    from .adapting import Wish
+    from .hf import Checkpoint
+
+BUNDLED = "bundled"
+
+MODELS = {
+    "tangram": BUNDLED,
+    "tangram-clips": BUNDLED,
+    "tangram-edits": BUNDLED,
+    "clip-base": "openai/clip-vit-base-patch16",
+    "clip-large": "openai/clip-vit-large-patch14",
+    "siglip-base": "google/siglip-base-patch16-224",
+    "siglip2-base": "google/siglip2-base-patch16-naflex",
+    "altclip": "BAAI/AltCLIP",
+    "chinese-clip": "OFA-Sys/chinese-clip-vit-base-patch16",
+    "clap": "laion/clap-htsat-unfused",
+    "blip-base-coco": "Salesforce/blip-itm-base-coco",
+    "blip-base-flickr": "Salesforce/blip-itm-base-flickr",
+    "blip-large-coco": "Salesforce/blip-itm-large-coco",
+    "blip-large-flickr": "Salesforce/blip-itm-large-flickr",
+    "blip2": "Salesforce/blip2-itm-vit-g",
+}
+"""Short name to what it stands for: weights in this package, or a name on the Hugging Face Hub."""
+
+ARCHITECTURES = {
+    "CLIPModel": "clip",
+    "AltCLIPModel": "clip",
+    "ChineseCLIPModel": "clip",
+    "SiglipModel": "siglip",
+    "Siglip2Model": "siglip",
+    "ClapModel": "clap",
+    "BlipForImageTextRetrieval": "blip",
+    "Blip2ForImageTextRetrieval": "blip2",
+}
+"""Class a Hugging Face checkpoint was saved from, to the module here that loads it."""
+
+FORMATS = ("blip_original", "cav_mae", "sprc")
+"""Modules for authors' own files, asked in this order whether they recognise one."""
+
+PREPROCESSINGS = ("library", "published")
+PRECISIONS = ("auto", "float32", "bfloat16", "float16")
+
+
+def load(
+    name: str | Path,
+    *,
+    adapt: Wish | Mapping[str, Wish] = "all",
+    precision: str = "auto",
+    compile: bool = False,
+    device: str | torch.device | None = None,
+    preprocessing: str = "library",
+) -> dict[str, Encoder]:
+    """The encoders of a model by modality, such as `{"image": ..., "text": ...}`.
+
+    `adapt` chooses norm layers ("all", "last:3", name patterns, or one of these by modality);
+    `precision="auto"` is bfloat16 on CUDA and float32 elsewhere; `preprocessing="published"` reads
+    items as the paper's code did, where that differs from the library.
+    """
+    for kind, value, known in (
+        ("precision", precision, PRECISIONS),
+        ("preprocessing", preprocessing, PREPROCESSINGS),
+    ):
+        if value not in known:
+            raise unknown(kind, value, known)
+    model = _found(str(name), preprocessing == "published")
+    if adapt != "all":
+        _module("adapting").adapt(model, adapt)
+    for encoder in model.values():
+        encoder.eval().to(device or encoder.device)
+        _speed_up(encoder, precision, compile)
+    return model
+
+
+def _found(name: str, published: bool) -> dict[str, Encoder]:
+    """The model under this name, in whatever format."""
+    source = MODELS.get(name, name)
+    if source == BUNDLED:
+        bundled: dict[str, Encoder] = _module("tangram").load(name)
+        return bundled
+    path = Path(source).expanduser()
+    if path.is_file():
+        return _from_file(path)
+    if not path.exists() and "/" not in source:
+        raise unknown("model", name, MODELS)
+    checkpoint = _module("hf").Checkpoint(
+        str(path) if path.exists() else source, published
+    )
+    loaded: dict[str, Encoder] = _module(_loader(checkpoint)).load(checkpoint)
+    return loaded
+
+
+def _from_file(path: Path) -> dict[str, Encoder]:
+    """A model in a file of its authors' own format."""
+    for module in map(_module, FORMATS):
+        if module.recognises(path):
+            found: dict[str, Encoder] = module.load(path)
+            return found
+    raise BadFile(
+        f"{path} is none of the checkpoint files known here (BLIP's, CAV-MAE's, SPRC's): "
+        "give one of those, or the directory of a Hugging Face model."
+    )
+
+
+def _loader(checkpoint: Checkpoint) -> str:
+    """The module that loads this class of checkpoint."""
+    architecture = checkpoint.architecture
+    if architecture in ARCHITECTURES:
+        return ARCHITECTURES[architecture]
+    instead = f"Classes that can be loaded: {', '.join(ARCHITECTURES)}."
+    if architecture.startswith("Blip"):
+        right = "Blip2ForImageTextRetrieval" if "2" in architecture else "BlipForImageTextRetrieval"
+        instead = f"Its retrieval heads would be random: use a checkpoint saved from {right}."
+    if "auto_map" in checkpoint.config:
+        instead = f"It asks for code of its own, which is never run. {instead}"
+    raise BadFile(f'"{checkpoint.name}" was saved from the class {architecture}. {instead}')
+
+
+def _module(name: str) -> Any:
+    return import_module(f"{__name__}.{name}")
+
+
+def _speed_up(encoder: Encoder, precision: str, compile: bool) -> None:
+    """Set half precision and compilation where they were asked for."""
+    import torch
+
+    from .blocks import BlockEncoder
+
+    half = "bfloat16" if precision == "auto" and encoder.device.type == "cuda" else precision
+    wanted = None if half in ("auto", "float32") else getattr(torch, half)
+    if isinstance(encoder, BlockEncoder):
+        encoder.autocast, encoder.compiled = wanted, compile
+    elif precision not in ("auto", "float32") or compile:
+        raise BadInput(
+            f"{type(encoder).__name__} computes in float32 and is not compiled: leave `precision` "
+            "and `compile` as they are."
+        )

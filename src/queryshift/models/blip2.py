@@ -1,0 +1,102 @@
+"""BLIP-2 (Li et al., 2023), first stage: many vectors per picture, one per text."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..encoder import Encoder
+from .adapting import norm_layers
+from .blocks import BlockEncoder
+from .hf import Checkpoint, blocks_of
+from .reading import Pictures, Words
+
+SEEN = "seen"  # key of the image encoder's hidden states
+
+
+class Blip2Image(BlockEncoder):
+    """Pictures to one vector per query token, (B, 32, D); the best of them counts.
+
+    The Q-Former is what adapts. The image encoder below it, far larger, runs once per batch.
+    """
+
+    def __init__(self, model: Any, pictures: Pictures) -> None:
+        super().__init__()
+        self.vision_model, self.qformer = model.vision_model, model.qformer
+        self.query_tokens, self.head = model.query_tokens, model.vision_projection
+        self.pictures = pictures
+        self.block_list = blocks_of(self.qformer, "qformer")
+        self.norm_names = norm_layers(self, "vision_model.*", "*[0-9].output.LayerNorm")
+        self.requires_grad_(False)
+
+    def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
+        """Pixels."""
+        return self.pictures(items)
+
+    def shared(self, prepared: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """What the image encoder saw, and the Q-Former below its first adapted block."""
+        return super().shared({SEEN: self._see(prepared)})
+
+    def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
+        """Projected query tokens."""
+        seen = prepared[SEEN] if SEEN in prepared else self._see(prepared)
+        tokens = self.query_tokens.expand(len(seen), -1, -1)
+        everywhere = torch.ones(seen.shape[:2], dtype=torch.long, device=seen.device)
+        output = self.qformer(
+            query_embeds=tokens, encoder_hidden_states=seen, encoder_attention_mask=everywhere
+        )
+        vectors: Tensor = self.head(output.last_hidden_state)
+        return vectors
+
+    def _see(self, prepared: Mapping[str, Tensor]) -> Tensor:
+        with self._half():
+            seen: Tensor = self.vision_model(**self._cast(prepared)).last_hidden_state
+        return seen
+
+
+class Blip2Text(BlockEncoder):
+    """Texts to one vector each, through the Q-Former's own text path."""
+
+    def __init__(self, model: Any, words: Words) -> None:
+        super().__init__()
+        self.embeddings, self.qformer = model.embeddings, _own(model.qformer)
+        self.head, self.words = model.text_projection, words
+        self.block_list = blocks_of(self.qformer, "qformer")
+        self.norm_names = norm_layers(self, "*crossattention*", "*output_query*")
+        self.requires_grad_(False)
+
+    def prepare(self, items: Sequence[str]) -> dict[str, Tensor]:
+        """Tokens."""
+        return self.words(items)
+
+    def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
+        """The projected class token."""
+        output = self.qformer(
+            query_embeds=self.embeddings(input_ids=prepared["input_ids"]),
+            query_length=0,
+            attention_mask=prepared["attention_mask"],
+        )
+        vectors: Tensor = self.head(output.last_hidden_state[:, 0])
+        return vectors
+
+
+def _own(module: nn.Module) -> nn.Module:
+    """A copy on the same storage: the two sides of the Q-Former are cut and adapt apart."""
+    memo: dict[int, Any] = {
+        id(parameter): nn.Parameter(parameter.detach()) for parameter in module.parameters()
+    }
+    return copy.deepcopy(module, memo)
+
+
+def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
+    """Image and text encoders of one checkpoint, on the same Q-Former."""
+    checkpoint.refuse_published()
+    model = checkpoint.model
+    return {
+        "image": Blip2Image(model, checkpoint.pictures()),
+        "text": Blip2Text(model, checkpoint.words()),
+    }

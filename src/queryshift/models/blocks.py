@@ -1,0 +1,161 @@
+"""Encoders built of stacked blocks: what lies below the first that adapts runs once per batch."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from ..encoder import Encoder
+from ..errors import BadInput
+
+BELOW = "below"  # key of the hidden states that enter the first adapted block
+HALVES = (torch.bfloat16, torch.float16)
+
+
+class BlockEncoder(Encoder):
+    """Write `prepare` (a mapping) and `embed`; unit length, precision and the cut come with it."""
+
+    recommended: ClassVar[Mapping[str, Mapping[str, float]]] = {"*": {"lr": 3e-4}}
+
+    block_list: str | None = None
+    """Name of the `nn.ModuleList` that holds the blocks, in the order they run."""
+
+    autocast: torch.dtype | None = None
+    """Half precision to compute in, while weights and adapted parameters stay as they are."""
+
+    compiled: bool = False
+    """Whether each block goes through `torch.compile`."""
+
+    _cut: Cut | None = None
+
+    @abstractmethod
+    def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
+        """Vectors (B, D) or (B, V, D) of any length."""
+
+    def forward(self, prepared: Mapping[str, Tensor]) -> Tensor:
+        """Unit vectors, normalised in full precision."""
+        if self.compiled:
+            self._compile_blocks()
+        with self._half():
+            vectors = self.embed(self._cast(prepared))
+        full = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
+        return normalize(full, dim=-1).to(self.dtype)
+
+    def shared(self, prepared: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """The batch, with the hidden states below the first adapted block."""
+        if self._cut is None:
+            return prepared
+        return {**prepared, BELOW: self._cut.below(lambda: self.forward(prepared))}
+
+    def finish(self, shared: Mapping[str, Tensor]) -> Tensor:
+        """Unit vectors, from those hidden states on."""
+        if self._cut is None:
+            return self.forward(shared)
+        batch = {name: tensor for name, tensor in shared.items() if name != BELOW}
+        return self._cut.above(lambda: self.forward(batch), shared[BELOW])
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of the weights."""
+        return next(self.parameters()).dtype
+
+    @property
+    def blocks(self) -> list[nn.Module]:
+        """The blocks, in the order they run; none if the encoder does not name them."""
+        return list(self.get_submodule(self.block_list).children()) if self.block_list else []
+
+    def cut_at(self, first: int) -> None:
+        """Let everything below block `first` run once per batch; 0 cuts nothing. Done once."""
+        if self._cut is not None:
+            raise BadInput("this encoder is cut already: load it anew to choose other blocks.")
+        if first > 0:
+            self._cut = Cut(self.blocks, first)
+
+    def _half(self) -> AbstractContextManager[Any]:
+        half = self.autocast or (self.dtype if self.dtype in HALVES else None)
+        return torch.autocast(self.device.type, half) if half else nullcontext()
+
+    def _cast(self, prepared: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {
+            name: tensor.to(self.dtype) if tensor.is_floating_point() else tensor
+            for name, tensor in prepared.items()
+        }
+
+    def _compile_blocks(self) -> None:
+        """Compile block by block: they share code, so it is done once, and each copy does its own."""
+        for block in self.blocks:
+            if block._compiled_call_impl is None:
+                block.compile()  # type: ignore[no-untyped-call]
+
+
+class Cut:
+    """Splits a run through blocks in two without touching the code that runs them.
+
+    Going up, the run stops at the first adapted block and gives what would have entered it.
+    Going on from there, the blocks below do nothing and that block gets what was kept.
+    """
+
+    def __init__(self, blocks: list[nn.Module], first: int) -> None:
+        self._stops = False
+        self._kept: Tensor | None = None
+        for block in blocks[:first]:
+            block.forward = _Skippable(block, self)
+        blocks[first].register_forward_pre_hook(self._enter)
+
+    @property
+    def skips(self) -> bool:
+        """Whether the blocks below have nothing to do, as their result is known."""
+        return self._kept is not None
+
+    def below(self, run: Callable[[], Tensor]) -> Tensor:
+        """What enters the first adapted block."""
+        self._stops = True
+        try:
+            run()
+        except _Reached as reached:
+            return reached.hidden
+        finally:
+            self._stops = False
+        raise BadInput("the run never reached the first adapted block: are the blocks in order?")
+
+    def above(self, run: Callable[[], Tensor], kept: Tensor) -> Tensor:
+        """The result of the run from the first adapted block on."""
+        self._kept = kept
+        try:
+            return run()
+        finally:
+            self._kept = None
+
+    def _enter(self, block: nn.Module, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        if self._stops:
+            raise _Reached(given[0])
+        return None if self._kept is None else (self._kept, *given[1:])
+
+
+class _Reached(Exception):
+    """Carries hidden states out of a run that need not go on."""
+
+    def __init__(self, hidden: Tensor) -> None:
+        super().__init__()
+        self.hidden = hidden
+
+
+class _Skippable:
+    """A block's forward that hands its input through when the block has nothing to do.
+
+    An object rather than a closure, so that copying an encoder points it at the copy's block.
+    """
+
+    def __init__(self, block: nn.Module, cut: Cut) -> None:
+        self.block, self.cut = block, cut
+
+    def __call__(self, hidden: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if self.cut.skips:
+            return hidden
+        return type(self.block).forward(self.block, hidden, *args, **kwargs)

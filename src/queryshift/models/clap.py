@@ -1,0 +1,19 @@
+"""CLAP (Wu et al., 2023): sounds and texts."""
+
+from __future__ import annotations
+
+from ..encoder import Encoder
+from .adapting import norm_layers
+from .hf import Checkpoint, Tower, pooled
+from .reading import Sounds
+
+
+def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
+    """Audio and text encoders of one checkpoint."""
+    checkpoint.refuse_published()
+    model = checkpoint.model
+    sounds = Sounds(checkpoint.extractor())
+    audio = Tower(model.audio_model, model.audio_projection, sounds, pooled)
+    audio.norm_names = norm_layers(audio, "*fusion_model*", "*mel_conv2d*")
+    text = Tower(model.text_model, model.text_projection, checkpoint.words(), pooled)
+    return {"audio": audio, "text": text}

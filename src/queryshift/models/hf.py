@@ -1,0 +1,194 @@
+"""Hugging Face checkpoints: found, read and refused in one place, never half-loaded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import BadFile, BadInput, missing
+from .blocks import BlockEncoder
+from .reading import Pictures, Words
+
+NAMED = 5  # of many keys, how many an error names
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model on the Hub, in the local cache or in a directory."""
+
+    name: str
+    published: bool = False
+    """Read items as the paper's code does, where that differs from the library."""
+
+    @cached_property
+    def config(self) -> Mapping[str, Any]:
+        """What `config.json` says."""
+        folder = Path(self.name)
+        if folder.exists():
+            file = folder / "config.json"
+            if not file.is_file():
+                raise BadFile(
+                    f'"{self.name}" is no model: expected a directory with config.json, '
+                    "weights and processor files, as save_pretrained writes them."
+                )
+        else:
+            file = self._fetched("config.json")
+        try:
+            found: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise BadFile(f"{file} is not JSON ({error}): fetch the model anew.") from error
+        return found
+
+    @property
+    def architecture(self) -> str:
+        """The class the weights were saved from, which `AutoModel` does not look at."""
+        named = self.config.get("architectures") or ["none"]
+        return str(named[0])
+
+    @cached_property
+    def model(self) -> Any:
+        """The whole model, in eval mode and float32, every weight from the checkpoint."""
+        cls = getattr(_transformers(), self.architecture)
+        with self._reading("the weights"):
+            found, notes = cls.from_pretrained(self.name, output_loading_info=True, **self._safely)
+        absent = sorted(notes["missing_keys"])
+        if absent:
+            raise BadFile(
+                f'"{self.name}" lacks {len(absent)} weights of {self.architecture}: '
+                f"{', '.join(absent[:NAMED])}{', ...' if len(absent) > NAMED else ''}. They would "
+                "be random: use a checkpoint saved from that class."
+            )
+        return found.float().eval()
+
+    def words(self, to_the_limit: bool = False, masked: bool = True, limit: int = 0) -> Words:
+        """How this model reads texts; `limit` is the model's own unless given."""
+        tokenizer = self._processor("AutoTokenizer", "the tokenizer")
+        most = limit or min(tokenizer.model_max_length, self._positions())
+        return Words(tokenizer, most, to_the_limit, masked, cleaned=self.published)
+
+    def pictures(self, square: int | None = None) -> Pictures:
+        """How this model reads pictures; always by Pillow, so that numbers do not depend on
+        whether torchvision is installed."""
+        pil = {"backend": "pil"} if _version() >= 5 else {"use_fast": False}
+        return Pictures(self._processor("AutoImageProcessor", "the image processor", **pil), square)
+
+    def extractor(self) -> Any:
+        """How this model reads sounds."""
+        return self._processor("AutoFeatureExtractor", "the feature extractor")
+
+    def refuse_published(self) -> None:
+        """For models whose published preprocessing is the library's, or not known."""
+        if self.published:
+            raise BadInput(
+                f'no published preprocessing is known for {self.architecture} that differs: '
+                'use preprocessing="library".'
+            )
+
+    @property
+    def _safely(self) -> dict[str, Any]:
+        return {"trust_remote_code": False, "local_files_only": Path(self.name).exists()}
+
+    def _positions(self) -> int:
+        """How many tokens the text tower has positions for."""
+        text = self.config.get("text_config") or self.config.get("qformer_config") or {}
+        whole = getattr(self.model.config, "text_config", None) or self.model.config.qformer_config
+        most = int(text.get("max_position_embeddings") or whole.max_position_embeddings)
+        roberta = whole.model_type in ("altclip_text_model", "clap_text_model")
+        return most - whole.pad_token_id - 1 if roberta else most
+
+    def _processor(self, auto: str, what: str, **options: Any) -> Any:
+        with self._reading(what):
+            return getattr(_transformers(), auto).from_pretrained(
+                self.name, **self._safely, **options
+            )
+
+    def _fetched(self, file: str) -> Path:
+        cached_file = _transformers().utils.cached_file
+        try:
+            return Path(cached_file(self.name, file))
+        except (OSError, ValueError) as error:
+            raise BadInput(
+                f'model "{self.name}" is no directory here, not in the local Hugging Face cache, '
+                f"and could not be fetched ({_first_line(error)}) Go online once, correct the name "
+                "(queryshift models lists the short ones), or give a directory."
+            ) from error
+
+    @contextmanager
+    def _reading(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except MemoryError:
+            raise
+        except Exception as error:  # of a dozen kinds, by file format and version
+            raise BadFile(
+                f'{what} of "{self.name}" ({self.architecture}) could not be read: '
+                f"{_first_line(error)}"
+            ) from error
+
+
+class Tower(BlockEncoder):
+    """One side of a dual encoder: read, run the tower, pool, project."""
+
+    def __init__(
+        self,
+        tower: nn.Module,
+        head: nn.Module,
+        read: Callable[[Sequence[Any]], dict[str, Tensor]],
+        pool: Callable[[Any], Tensor],
+    ) -> None:
+        super().__init__()
+        self.tower, self.head = tower, head
+        self.read, self.pool = read, pool
+        self.block_list = blocks_of(tower, "tower")
+        self.requires_grad_(False)
+
+    def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
+        """The mapping of tensors that the tower takes."""
+        return self.read(items)
+
+    def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
+        """The pooled and projected output."""
+        vectors: Tensor = self.head(self.pool(self.tower(**prepared)))
+        return vectors
+
+
+def pooled(output: Any) -> Tensor:
+    """What the tower's own pooling gives."""
+    found: Tensor = output.pooler_output
+    return found
+
+
+def first_token(output: Any) -> Tensor:
+    """The hidden state of the class token."""
+    found: Tensor = output.last_hidden_state[:, 0]
+    return found
+
+
+def blocks_of(tower: nn.Module, prefix: str) -> str | None:
+    """The name of a tower's one list of blocks; None if it has none, or several."""
+    lists = [name for name, part in tower.named_modules() if isinstance(part, nn.ModuleList)]
+    return f"{prefix}.{lists[0]}" if len(lists) == 1 else None
+
+
+def _transformers() -> Any:
+    try:
+        return import_module("transformers")
+    except ImportError as error:
+        raise missing("transformers", "hf", "loading a Hugging Face model") from error
+
+
+def _version() -> int:
+    return int(_transformers().__version__.split(".")[0])
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

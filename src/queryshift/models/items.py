@@ -1,0 +1,72 @@
+"""Pictures and sounds as people hand them over, in the one form a model's processor takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from ..errors import BadInput
+
+USUAL_RATE = 16_000  # of a plain array of samples, which does not say
+
+
+def rgb(item: Any) -> Image.Image:
+    """A picture in RGB: from a PIL image of any 8-bit mode, an array (H, W[, C]) or a file."""
+    if isinstance(item, (str, Path)):
+        item = Image.open(item)
+    if not isinstance(item, Image.Image):
+        item = Image.fromarray(_eight_bit(np.asarray(item)))
+    if item.mode.startswith(("I", "F")):
+        raise BadInput(
+            f"got a picture of mode {item.mode}, whose range of values is not known: "
+            "scale it to 8 bits a channel first."
+        )
+    return item.convert("RGB")
+
+
+def _eight_bit(pixels: NDArray[Any]) -> NDArray[np.uint8]:
+    """8-bit pixels from 8-bit ones, or from floats between 0 and 1."""
+    if pixels.ndim == 3 and pixels.shape[2] == 1:
+        pixels = pixels[..., 0]
+    if pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[2] not in (3, 4)):
+        raise BadInput(
+            f"got a picture of shape {pixels.shape}; expected a PIL image, or an array of shape "
+            "(height, width), (height, width, 3) or (height, width, 4)."
+        )
+    if pixels.dtype == np.uint8:
+        return pixels
+    if pixels.dtype.kind != "f" or pixels.size == 0 or not 0 <= pixels.min() <= pixels.max() <= 1:
+        raise BadInput(
+            f"got a picture of {pixels.dtype} values; expected 8-bit ones (0 to 255), or floats "
+            "from 0 to 1."
+        )
+    return np.rint(pixels * 255).astype(np.uint8)
+
+
+def sound(item: Any, rate: int) -> NDArray[np.float32]:
+    """Mono samples at `rate`: from an array at 16 kHz, or an object with `samples` and `rate`."""
+    samples = np.asarray(getattr(item, "samples", item))
+    came_at = int(getattr(item, "rate", USUAL_RATE))
+    if samples.dtype.kind == "i":
+        samples = samples / (np.iinfo(samples.dtype).max + 1.0)
+    if samples.ndim != 1 or samples.size == 0 or samples.dtype.kind != "f" or came_at < 1:
+        raise BadInput(
+            f"got a sound of shape {samples.shape} and type {samples.dtype} at {came_at} Hz; "
+            "expected one channel of samples, floats from -1 to 1 or whole numbers: mix the "
+            "channels down first."
+        )
+    return _resample(samples, came_at, rate).astype(np.float32)
+
+
+def _resample(samples: NDArray[Any], old: int, new: int) -> NDArray[Any]:
+    """The same sound at another rate, by its Fourier series: exact up to the lower band."""
+    if old == new:
+        return samples
+    length = max(1, round(len(samples) * new / old))
+    kept = min(len(samples), length) // 2 + 1
+    changed = np.fft.irfft(np.fft.rfft(samples)[:kept], length) * (length / len(samples))
+    return np.asarray(changed)

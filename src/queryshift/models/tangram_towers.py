@@ -1,0 +1,157 @@
+"""Tangram's towers: image, text, video, audio, a composed query, and the matching head."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from queryshift.models.towers import (
+    DIMENSIONS,
+    LONGEST_TEXT,
+    PADDING,
+    WIDTH,
+    Patches,
+    Trunk,
+    pixels,
+    positions,
+)
+
+SIDE, PATCH = 64, 8
+FRAMES, FRAME_PATCH = 10, 16
+MEL_FRAMES, MEL_BINS, MEL_PATCH = 80, 64, 8
+
+
+def _projection() -> nn.Linear:
+    return nn.Linear(WIDTH, DIMENSIONS, bias=False)
+
+
+def _with_class(token: Tensor, rows: Tensor) -> Tensor:
+    return torch.cat([token.expand(len(rows), 1, -1).to(rows.dtype), rows], dim=1)
+
+
+class ImageTower(nn.Module):
+    """A ViT over patches of 8 pixels, read at its class token."""
+
+    def __init__(self, depth: int = 4) -> None:
+        super().__init__()
+        self.patches = Patches(PATCH)
+        self.places = positions((SIDE // PATCH) ** 2)
+        self.token = positions(1, 1)
+        self.trunk = Trunk(depth)
+        self.projection = _projection()
+
+    def tokens(self, pictures: Tensor, only: int | None = None) -> Tensor:
+        """The class token and the patches after the last norm."""
+        rows: Tensor = self.patches(pixels(pictures)) + self.places
+        found: Tensor = self.trunk(_with_class(self.token, rows), only=only)
+        return found
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        """Vectors of pictures (B, 64, 64, 3) of 8-bit values."""
+        vectors: Tensor = self.projection(self.tokens(pictures, only=1)[:, 0])
+        return vectors
+
+
+class Words(nn.Module):
+    """Vectors of the pieces of sentences; where there are none is padding."""
+
+    def __init__(self, vocabulary: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(vocabulary, WIDTH)
+        self.places = positions(LONGEST_TEXT)
+        nn.init.normal_(self.table.weight, std=0.02)
+
+    def forward(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Rows (B, L, W), and where attention may look (B, 1, 1, L)."""
+        return self.table(ids) + self.places[: ids.shape[1]], (ids != PADDING)[:, None, None]
+
+
+class TextTower(nn.Module):
+    """A pre-norm BERT, read at its class token, which is the first of the pieces."""
+
+    def __init__(self, vocabulary: int, depth: int = 4) -> None:
+        super().__init__()
+        self.words = Words(vocabulary)
+        self.trunk = Trunk(depth)
+        self.projection = _projection()
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Vectors of sentences, given as the ids of their pieces (B, L)."""
+        rows, mask = self.words(ids)
+        vectors: Tensor = self.projection(self.trunk(rows, mask, only=1)[:, 0])
+        return vectors
+
+
+class VideoTower(nn.Module):
+    """Patches of all frames at once; the mean over them, as CAV-MAE reads it."""
+
+    def __init__(self, depth: int = 4) -> None:
+        super().__init__()
+        self.patches = Patches(FRAME_PATCH)
+        self.places = positions((SIDE // FRAME_PATCH) ** 2)
+        self.times = positions(FRAMES, 1)
+        self.trunk = Trunk(depth)
+        self.projection = _projection()
+
+    def forward(self, frames: Tensor) -> Tensor:
+        """Vectors of clips (B, 10, 64, 64, 3) of 8-bit values."""
+        rows = self.patches(pixels(frames)) + self.places + self.times
+        vectors: Tensor = self.projection(self.trunk(rows.flatten(1, 2)).mean(1))
+        return vectors
+
+
+class AudioTower(nn.Module):
+    """Patches of a log-mel spectrogram; the mean over them, as CAV-MAE reads it."""
+
+    def __init__(self, depth: int = 4) -> None:
+        super().__init__()
+        self.patches = Patches(MEL_PATCH, channels=1)
+        self.places = positions(MEL_FRAMES // MEL_PATCH * (MEL_BINS // MEL_PATCH))
+        self.trunk = Trunk(depth)
+        self.projection = _projection()
+
+    def forward(self, spectrograms: Tensor) -> Tensor:
+        """Vectors of spectrograms (B, 80, 64)."""
+        rows = self.patches(spectrograms[..., None]) + self.places
+        vectors: Tensor = self.projection(self.trunk(rows).mean(1))
+        return vectors
+
+
+class ComposedTower(nn.Module):
+    """A picture's patches and a sentence's pieces in one sequence, read at a class token."""
+
+    def __init__(self, vocabulary: int, depth: int = 5) -> None:
+        super().__init__()
+        self.patches = Patches(PATCH)
+        self.places = positions((SIDE // PATCH) ** 2)
+        self.words = Words(vocabulary)
+        self.token = positions(1, 1)
+        self.trunk = Trunk(depth)
+        self.projection = _projection()
+
+    def forward(self, pictures: Tensor, ids: Tensor) -> Tensor:
+        """One vector for each picture with its sentence."""
+        seen = self.patches(pixels(pictures)) + self.places
+        read, mask = self.words(ids)
+        rows = _with_class(self.token, torch.cat([seen, read.to(seen.dtype)], dim=1))
+        everywhere = mask.new_ones(*mask.shape[:3], 1 + seen.shape[1])
+        vectors: Tensor = self.projection(
+            self.trunk(rows, torch.cat([everywhere, mask], dim=-1), only=1)[:, 0]
+        )
+        return vectors
+
+
+class MatchingHead(nn.Module):
+    """Reads a sentence while looking at a picture's tokens: do they match? As BLIP's head."""
+
+    def __init__(self, vocabulary: int, depth: int = 4) -> None:
+        super().__init__()
+        self.words = Words(vocabulary)
+        self.trunk = Trunk(depth, crosses=True)
+        self.verdict = nn.Linear(WIDTH, 2)
+
+    def forward(self, tokens: Tensor, ids: Tensor) -> Tensor:
+        """Logits (B, 2) of no and yes, for picture tokens and sentences pair by pair."""
+        rows, mask = self.words(ids)
+        logits: Tensor = self.verdict(self.trunk(rows, mask, only=1, other=tokens)[:, 0])
+        return logits

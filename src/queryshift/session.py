@@ -1,0 +1,231 @@
+"""A session: one query stream being adapted to. Nothing else in the library changes."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from .adaptation import Adaptation, Outcome, State
+from .describe import table
+from .encoder import Encoder, Params
+from .errors import BadInput, GalleryMismatch
+from .galleries import Id, Searchable
+from .guard import Guard
+from .methods.base import Method
+from .retrieval import Batch, Retrieval
+from .settings import Mode, ScoreFrom, Settings
+from .shift import Shift
+from .states import read_state, write_state
+
+LeftOut = Sequence[Id] | Id | None
+
+
+class Session:
+    """Answers queries and adapts to them, online and without labels.
+
+    `lr` wins over the method's own; `steps` updates per batch; `gather` answers single queries at
+    once and adapts when so many have gathered; `chunk` bounds memory; `mode="shadow"` answers
+    with the source model and adapts beside it.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        gallery: Searchable,
+        method: Method,
+        *,
+        lr: float | None = None,
+        steps: int = 3,
+        score_from: ScoreFrom = "last_forward",
+        gather: int | None = None,
+        chunk: int | None = None,
+        guard: Guard | None = None,
+        mode: Mode = "live",
+        watch_angle: bool = False,
+        seed: int = 0,
+    ) -> None:
+        settings = Settings(
+            steps=steps,
+            score_from=score_from,
+            gather=gather,
+            chunk=chunk,
+            guard=guard,
+            mode=mode,
+            watch_angle=watch_angle,
+            seed=seed,
+        )
+        self._begin(encoder, gallery, method, lr, settings)
+
+    def _begin(
+        self,
+        encoder: Encoder,
+        gallery: Searchable,
+        method: Method,
+        lr: float | None,
+        settings: Settings,
+    ) -> None:
+        self.asked, self.asked_lr = method, lr
+        method = method.resolved(encoder, lr)
+        source = {n: v.to(encoder.device) for n, v in method.adapts(encoder, gallery).items()}
+        self.adaptation = Adaptation(encoder, method, settings, source)
+        self.history: list[Shift] = []
+        self._gallery = gallery
+        self._state = self.adaptation.fresh(gallery)
+        self._before: State | None = None
+        self._gathered: list[tuple[Any, LeftOut]] = []
+        self._lock = threading.RLock()
+
+    def answer(
+        self,
+        queries: Sequence[Any],
+        adapt: bool = True,
+        exclude: Sequence[LeftOut] | None = None,
+    ) -> Retrieval:
+        """Adapt to a batch of queries, then answer it; `.top(k)` of the result are the hits.
+
+        `exclude` names, for each query, candidates to leave out of search and adaptation.
+        """
+        with self._lock:
+            queries = list(queries)
+            batch = self._batch(queries, exclude)
+            if self.settings.gather is not None and adapt and self.method.adapting:
+                return self._answer_and_gather(batch, queries, exclude)
+            outcome = self.adaptation.outcome(self._state, batch, adapt)
+            self._commit(outcome)
+            return outcome.answer
+
+    def reset(self) -> None:
+        """Forget everything: back to the source parameters, memory and optimiser empty."""
+        with self._lock:
+            self.restore(self.adaptation.fresh(self._gallery))
+            self._gathered = []
+
+    def undo(self) -> None:
+        """Return to the state before the last batch."""
+        with self._lock:
+            if self._before is None:
+                raise BadInput("there is no batch to undo: none was answered since the last undo.")
+            self.restore(self._before, self.history[:-1])
+
+    def fork(self) -> Self:
+        """Another session that starts from this one's state and goes its own way."""
+        with self._lock:
+            twin = copy.copy(self)
+            twin._lock = threading.RLock()
+            twin.history, twin._gathered = list(self.history), list(self._gathered)
+            return twin
+
+    def shift(self) -> Shift:
+        """The session's view of its latest batch; `history` has all of them."""
+        if not self.history:
+            raise BadInput("nothing to report yet: answer a batch first.")
+        return self.history[-1]
+
+    def describe(self) -> str:
+        """Every setting in force with where it comes from, as a table; print it."""
+        return table(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the state, whole or not at all; queries still gathering are not part of it."""
+        with self._lock:
+            write_state(path, self.adaptation, self._state, self.history)
+
+    @classmethod
+    def load(
+        cls, path: str | Path, encoder: Encoder, gallery: Searchable, method: Method | None = None
+    ) -> Self:
+        """Take a stream up where `save` left it; a method of your own must be passed."""
+        stored = read_state(path, encoder, gallery, method)
+        session = cls.__new__(cls)
+        session._begin(encoder, gallery, stored.method, None, stored.settings)
+        session.restore(stored.state, stored.history)
+        return session
+
+    def restore(self, state: State, history: Sequence[Shift] = ()) -> None:
+        """Put another state in the place of this one."""
+        with self._lock:
+            self._state, self._before, self.history = state, None, list(history)
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder, which never changes."""
+        return self.adaptation.encoder
+
+    @property
+    def method(self) -> Method:
+        """The method, with learning rate and temperature filled in."""
+        return self.adaptation.method
+
+    @property
+    def settings(self) -> Settings:
+        """How the session runs."""
+        return self.adaptation.settings
+
+    @property
+    def state(self) -> State:
+        """What has been learnt so far."""
+        return self._state
+
+    @property
+    def params(self) -> Params:
+        """The adapted parameters as they are now."""
+        return self._state.layout.split(self._state.adapted.values)
+
+    @property
+    def gallery(self) -> Searchable:
+        """The candidates; may be replaced by others of the same dimension."""
+        return self._gallery
+
+    @gallery.setter
+    def gallery(self, gallery: Searchable) -> None:
+        with self._lock:
+            if gallery.dimension != self._gallery.dimension:
+                raise GalleryMismatch(
+                    f"the new gallery has {gallery.dimension} dimensions, this session's vectors "
+                    f"have {self._gallery.dimension}: was it built by another model?"
+                )
+            memory = self.method.moved(self._state.memory, gallery)
+            self._gallery, self._state = gallery, replace(self._state, memory=memory)
+
+    def _answer_and_gather(
+        self, batch: Batch, queries: list[Any], exclude: Sequence[LeftOut] | None
+    ) -> Retrieval:
+        """Answer at once; then adapt, in turn, to each group that is complete."""
+        size = self.settings.gather or 1
+        answer = self.adaptation.see(self._state, batch)
+        if self.settings.mode == "shadow":
+            answer = self.adaptation.seen_by_source(batch)
+        waiting = [*self._gathered, *zip(queries, exclude or [None] * len(queries), strict=True)]
+        while len(waiting) >= size:
+            group, waiting = waiting[:size], waiting[size:]
+            items, left_out = map(list, zip(*group, strict=True))
+            adapted = self.adaptation.outcome(self._state, self._batch(items, left_out), True)
+            self._commit(adapted)
+        self._gathered = waiting
+        return answer
+
+    def _commit(self, outcome: Outcome) -> None:
+        self._before, self._state = self._state, outcome.state
+        self.history.append(outcome.shift)
+
+    def _batch(self, queries: list[Any], exclude: Sequence[LeftOut] | None) -> Batch:
+        shared = self.encoder.ready(queries)
+        pairs = None if exclude is None else self._pairs(exclude, len(queries))
+        return Batch(self.encoder, self._gallery, shared, pairs, self.settings.chunk)
+
+    def _pairs(self, exclude: Sequence[LeftOut], queries: int) -> Tensor | None:
+        """(query, position) pairs that must not meet; None if there are none."""
+        if len(exclude) != queries:
+            raise BadInput(
+                f"got exclusions for {len(exclude)} of {queries} queries: give one each."
+            )
+        named = [[one] if isinstance(one, str | int) else list(one or ()) for one in exclude]
+        pairs = {(row, p) for row, ids in enumerate(named) for p in self._gallery.positions(ids)}
+        return torch.tensor(sorted(pairs), dtype=torch.long) if pairs else None

@@ -1,0 +1,38 @@
+"""How a session runs, apart from its method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from .errors import BadInput, unknown
+from .guard import Guard
+from .methods.base import setting
+
+ScoreFrom = Literal["last_forward", "before", "after"]
+Mode = Literal["live", "shadow"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The keyword arguments of a session."""
+
+    steps: int = setting(3, "TCR's code", "updates per batch")
+    score_from: ScoreFrom = setting(
+        "last_forward", "TCR's code", "the forward that answers: the last step's, or before, after"
+    )
+    gather: int | None = setting(None, "ours", "answer at once, adapt when so many gathered")
+    chunk: int | None = setting(None, "ours", "queries per graph: bounds memory, same gradient")
+    guard: Guard | None = setting(None, "ours", "when to return to the source")
+    mode: Mode = setting("live", "ours", '"shadow" answers with the source, adapts beside it')
+    watch_angle: bool = setting(False, "ours", "measure drift and angles to the general direction")
+    seed: int = setting(0, "ours", "of what a method draws at random")
+
+    def __post_init__(self) -> None:
+        for name, choices in (("score_from", ScoreFrom), ("mode", Mode)):
+            if getattr(self, name) not in get_args(choices):
+                raise unknown(name, getattr(self, name), get_args(choices))
+        for name in ("steps", "gather", "chunk"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise BadInput(f"{name} is {value!r}, expected a whole number of at least 1.")

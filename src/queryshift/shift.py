@@ -1,0 +1,63 @@
+"""What a session sees of the shift, batch by batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .losses import distance, entropy, gap, reliability
+from .methods.source_like import SourceLike
+from .refine import refined
+from .retrieval import Retrieval
+
+NEIGHBOURS, TEMPERATURE = 10, 0.02  # the paper's, so that all methods are measured alike
+
+
+@dataclass(frozen=True)
+class Shift:
+    """One batch: how its queries lie, and what the session did."""
+
+    batch: int
+    queries: int
+    adapted: bool
+    uniformity: float  # mean distance of the queries to their centre
+    gap: float  # distance of the queries' centre to that of their nearest candidates
+    source_gap: float | None  # the same for pairs that look like the source's
+    similarity: float  # mean cosine of a query and its nearest candidate
+    entropy: float  # mean, of the refined prediction, nats
+    reliable: float | None  # share of queries sure enough to be learnt from
+    drift: float | None = None  # KL of the prediction from the source's
+    domain_angle: float | None = None  # degrees: the method's gradient to the general direction
+    applied_angle: float | None = None  # degrees: the applied gradient to the general direction
+    disagreement: float | None = None  # shadow: share of first places that differ from the source's
+    restart: str | None = None  # why the session went back to its source
+    resets: int = 0  # so far
+
+
+@torch.no_grad()
+def measures(seen: Retrieval, source: SourceLike) -> dict[str, Any]:
+    """The measures of one retrieval against the source-like pairs so far; one wait for the GPU."""
+    queries, nearest = seen.vectors, seen.nearest
+    entropies = refined_entropies(seen)
+    values = [
+        distance(queries, queries.mean(dim=0)).mean(),
+        gap(queries, nearest),
+        (queries * nearest).sum(dim=1).mean(),
+        entropies.mean(),
+    ]
+    names = ["uniformity", "gap", "similarity", "entropy"]
+    if len(source):
+        trusted = reliability(entropies, source.entropy_limit.to(entropies)) > 0
+        values += [source.gap.to(queries), trusted.to(queries.dtype).mean()]
+        names += ["source_gap", "reliable"]
+    found = dict(zip(names, torch.stack(values).tolist(), strict=True))
+    return {"source_gap": None, "reliable": None, **found}
+
+
+@torch.no_grad()
+def refined_entropies(seen: Retrieval) -> Tensor:
+    """Entropy (B,) of the refined prediction with the paper's settings."""
+    return entropy(refined(seen, NEIGHBOURS, TEMPERATURE).logits)

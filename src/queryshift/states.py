@@ -1,0 +1,174 @@
+"""Session states on disk: tensors and names only, nothing that could run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .adaptation import Adaptation, State
+from .encoder import Encoder
+from .errors import BadFile, BadInput
+from .files import read, write
+from .galleries import Searchable
+from .guard import Guard
+from .methods import METHODS, WRAPPERS
+from .methods.base import Method
+from .methods.source_like import SourceLike
+from .methods.wrapper import Wrapper
+from .optimise import Adapted, Layout
+from .settings import Settings
+from .shift import Shift
+
+KIND = "session"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a state file holds."""
+
+    method: Method
+    settings: Settings
+    state: State
+    history: list[Shift]
+
+
+def write_state(
+    path: str | Path, adaptation: Adaptation, state: State, history: Sequence[Shift]
+) -> None:
+    """Write one state, whole or not at all."""
+    tensors: dict[str, Tensor] = {}
+    about = {
+        "fingerprint": adaptation.encoder.fingerprint(),
+        "method": _packed_method(adaptation.method, tensors),
+        "settings": asdict(adaptation.settings),
+        "shapes": {name: list(shape) for name, shape in state.layout.shapes.items()},
+        "adapted": _packed(state.adapted, "adapted", tensors),
+        "memory": _packed(state.memory, "memory", tensors),
+        "watched": _packed(state.watched, "watched", tensors),
+        "batches": state.batches,
+        "resets": state.resets,
+        "history": [asdict(shift) for shift in history],
+    }
+    write(path, KIND, tensors, about)
+
+
+def read_state(
+    path: str | Path, encoder: Encoder, gallery: Searchable, method: Method | None
+) -> Stored:
+    """Read one state for this encoder; a method that is in no table must be passed."""
+    tensors, about = read(path, KIND)
+    if about.get("fingerprint") != encoder.fingerprint():
+        raise BadFile(
+            f'"{path}" was saved with another model (fingerprint {about.get("fingerprint")}, this '
+            f"{type(encoder).__name__} has {encoder.fingerprint()}): load it with that model."
+        )
+    tensors = {name: tensor.to(encoder.device) for name, tensor in tensors.items()}
+    try:
+        method = _unpacked_method(about["method"], tensors, method)
+        settings = _settings(about["settings"])
+        watched = SourceLike.empty(gallery.centroids(1))
+        state = State(
+            layout=Layout({name: tuple(shape) for name, shape in about["shapes"].items()}),
+            adapted=_unpacked(about["adapted"], Adapted.fresh(torch.empty(0)), tensors),
+            memory=_unpacked(about["memory"], method.start(gallery, encoder.device), tensors),
+            watched=_unpacked(about["watched"], watched, tensors),
+            batches=about["batches"],
+            resets=about["resets"],
+        )
+        return Stored(method, settings, state, [Shift(**one) for one in about["history"]])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise BadFile(f'"{path}" lacks a part of a session ({error!r}): save it again.') from error
+
+
+def _packed(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
+    """JSON for a number, tensor, container or dataclass; its tensors go into `tensors`."""
+    if isinstance(value, Tensor):
+        tensors[name] = value.clone()
+        return {"tensor": name}
+    if is_dataclass(value) and not isinstance(value, type):
+        inner = {f.name: getattr(value, f.name) for f in fields(value)}
+        return {"fields": _packed(inner, name, tensors)["mapping"]}
+    if isinstance(value, Mapping):
+        return {"mapping": {k: _packed(v, f"{name}.{k}", tensors) for k, v in value.items()}}
+    if isinstance(value, list | tuple):
+        return {"list": [_packed(v, f"{name}.{i}", tensors) for i, v in enumerate(value)]}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise BadInput(
+        f"cannot save {name}, a {type(value).__name__}: keep tensors, numbers, text, lists, "
+        "mappings and dataclasses of them in a method's memory."
+    )
+
+
+def _unpacked(packed: Any, like: Any, tensors: Mapping[str, Tensor]) -> Any:
+    """The value that was packed; `like` is a fresh one, whose type a dataclass takes."""
+    if not isinstance(packed, dict):
+        return packed
+    if "tensor" in packed:
+        return tensors[packed["tensor"]]
+    if "fields" in packed:
+        return replace(
+            like,
+            **{
+                name: _unpacked(value, getattr(like, name), tensors)
+                for name, value in packed["fields"].items()
+            },
+        )
+    if "list" in packed:
+        found = [_unpacked(value, None, tensors) for value in packed["list"]]
+        return tuple(found) if isinstance(like, tuple) else found
+    return {name: _unpacked(value, None, tensors) for name, value in packed["mapping"].items()}
+
+
+def _packed_method(method: Method, tensors: dict[str, Tensor]) -> dict[str, Any]:
+    """A method as its name in the tables and its fields; wrapped methods nest."""
+    inner = getattr(method, "method", None)
+    values = {f.name: getattr(method, f.name) for f in fields(method) if f.name != "method"}
+    known = {cls: name for table in (METHODS, WRAPPERS) for name, cls in table.items()}
+    return {
+        "name": known.get(type(method)),
+        "class": type(method).__qualname__,
+        "fields": _packed(values, f"method.{type(method).__name__}", tensors)
+        if type(method) in known
+        else None,
+        "inner": None if inner is None else _packed_method(inner, tensors),
+    }
+
+
+def _unpacked_method(
+    packed: dict[str, Any], tensors: Mapping[str, Tensor], given: Method | None
+) -> Method:
+    """The method of a file, or the one that was handed over."""
+    if given is not None:
+        if type(given).__qualname__ != packed["class"]:
+            raise BadFile(
+                f"the state was saved with the method {packed['class']}, "
+                f"got {type(given).__qualname__}: pass one like it."
+            )
+        return given
+    if packed["name"] is None or _own_inside(packed):
+        raise BadFile(
+            f"the state was saved with a method of your own ({packed['class']}): pass it as "
+            "`method` when loading."
+        )
+    values = _unpacked(packed["fields"], None, tensors)
+    if packed["inner"] is None:
+        return METHODS[packed["name"]](**values)
+    wrapper = WRAPPERS[packed["name"]]
+    assert issubclass(wrapper, Wrapper)
+    return wrapper(_unpacked_method(packed["inner"], tensors, None), **values)
+
+
+def _own_inside(packed: dict[str, Any]) -> bool:
+    inner = packed["inner"]
+    return inner is not None and (inner["name"] is None or _own_inside(inner))
+
+
+def _settings(values: dict[str, Any]) -> Settings:
+    guard = values["guard"]
+    return Settings(**{**values, "guard": None if guard is None else Guard(**guard)})
