@@ -1,0 +1,65 @@
+"""CPU time of the 16 image corruptions beside the PyPI fork `imagecorruptions-imaug`.
+
+Both run in one process, turn by turn, so that the ratios hold on a busy machine. The fork needs an
+environment of its own (it brings numba, SciPy and scikit-image), which also runs our corruptions:
+
+    python -m venv /tmp/fork && /tmp/fork/bin/pip install imagecorruptions-imaug==1.1.5
+    PYTHONPATH=src /tmp/fork/bin/python bench/corruptions.py [side] [rounds]
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from time import process_time
+
+import cv2
+import numpy as np
+
+from queryshift.corruptions import NAMES, SEVERITIES, corrupt, find
+
+try:
+    from imagecorruptions import corrupt as fork_corrupt
+except ImportError:
+    sys.exit(__doc__)
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "corruptions"))
+
+from pictures import FORK_NAMES, photo
+
+
+def main(side: int = 224, rounds: int = 15) -> None:
+    cv2.setNumThreads(1)
+    picture = cv2.resize(photo("hills"), (side, side), interpolation=cv2.INTER_AREA)
+    print(f"CPU milliseconds per image of {side} x {side}, mean over severities 1 to 5")
+    print(f"{'corruption':<16}{'queryshift':>12}{'fork':>9}{'fork / ours':>13}")
+    totals = np.zeros(2)
+    for family in NAMES["image"].values():
+        for name in family:
+            times = np.mean([both_times(name, s, picture, rounds) for s in SEVERITIES], axis=0)
+            totals += times
+            print_row(name, times)
+    print_row("all 16", totals)
+
+
+def both_times(name: str, severity: int, picture: np.ndarray, rounds: int) -> tuple[float, float]:
+    """The best of several rounds for each, in milliseconds, after one warm-up round."""
+    corruption, fork_name = find("image", name), FORK_NAMES.get(name, name)
+    ours, theirs = [], []
+    for turn in range(rounds + 1):
+        start = process_time()
+        corrupt(picture, corruption, severity, seed=0, item_id=turn)
+        middle = process_time()
+        fork_corrupt(picture, severity=severity, corruption_name=fork_name)
+        ours.append(middle - start)
+        theirs.append(process_time() - middle)
+    return 1000 * min(ours[1:]), 1000 * min(theirs[1:])
+
+
+def print_row(name: str, times: np.ndarray) -> None:
+    ours, theirs = times
+    print(f"{name:<16}{ours:>12.2f}{theirs:>9.2f}{theirs / ours:>12.1f}x", flush=True)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
