@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -128,9 +129,9 @@ class Session:
             raise BadInput("nothing to report yet: answer a batch first.")
         return self.history[-1]
 
-    def describe(self) -> str:
-        """Every setting in force with where it comes from, as a table; print it."""
-        return table(self)
+    def describe(self) -> None:
+        """Print every setting in force, with where it comes from."""
+        sys.stdout.write(table(self) + "\n")
 
     def save(self, path: str | Path) -> None:
         """Write the state, whole or not at all; queries still gathering are not part of it."""

@@ -98,9 +98,7 @@ def _found(name: str, published: bool) -> dict[str, Encoder]:
         return _from_file(path)
     if not path.exists() and "/" not in source:
         raise unknown("model", name, MODELS)
-    checkpoint = _module("hf").Checkpoint(
-        str(path) if path.exists() else source, published
-    )
+    checkpoint = _module("hf").Checkpoint(str(path) if path.exists() else source, published)
     loaded: dict[str, Encoder] = _module(_loader(checkpoint)).load(checkpoint)
     return loaded
 

@@ -21,7 +21,9 @@ def adapt(model: Mapping[str, Encoder], wish: Wish | Mapping[str, Wish]) -> None
         raise BadInput(
             f'adapt names "{strangers[0]}", but the model has: {", ".join(sorted(model))}.'
         )
-    chosen = {name: select(encoder, by_modality.get(name, "all")) for name, encoder in model.items()}
+    chosen = {
+        name: select(encoder, by_modality.get(name, "all")) for name, encoder in model.items()
+    }
     for name, encoder in model.items():
         encoder.norm_names = chosen[name]
         if isinstance(encoder, BlockEncoder):

@@ -14,6 +14,7 @@ def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
     model = checkpoint.model
     sounds = Sounds(checkpoint.extractor())
     audio = Tower(model.audio_model, model.audio_projection, sounds, pooled)
-    audio.norm_names = norm_layers(audio, "*fusion_model*", "*mel_conv2d*")
+    # The batch norm at the input holds each mel band's statistics in decibels: it stays.
+    audio.norm_names = norm_layers(audio, "*batch_norm", "*fusion_model*")
     text = Tower(model.text_model, model.text_projection, checkpoint.words(), pooled)
     return {"audio": audio, "text": text}

@@ -14,9 +14,7 @@ def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
     model = checkpoint.model
     square = PUBLISHED_SIDE if checkpoint.published else None
     pool_text = first_token if checkpoint.architecture == "ChineseCLIPModel" else pooled
-    image = Tower(
-        model.vision_model, model.visual_projection, checkpoint.pictures(square), pooled
-    )
+    image = Tower(model.vision_model, model.visual_projection, checkpoint.pictures(square), pooled)
     text = Tower(model.text_model, model.text_projection, checkpoint.words(), pool_text)
     if checkpoint.published:  # TCR takes the norm layers of the blocks alone
         text.norm_names = norm_layers(text, "*final_layer_norm")

@@ -89,7 +89,7 @@ class Checkpoint:
         """For models whose published preprocessing is the library's, or not known."""
         if self.published:
             raise BadInput(
-                f'no published preprocessing is known for {self.architecture} that differs: '
+                f"no published preprocessing is known for {self.architecture} that differs: "
                 'use preprocessing="library".'
             )
 

@@ -36,9 +36,7 @@ class Entry(NamedTuple):
 def entries(word: str) -> list[Entry]:
     """Every entry that `word` may be a form of: "riding" finds the noun "riding" and "ride"."""
     return [
-        _table()[lemma, part]
-        for part in _ENDINGS
-        for lemma in dict.fromkeys(_lemmas(word, part))
+        _table()[lemma, part] for part in _ENDINGS for lemma in dict.fromkeys(_lemmas(word, part))
     ]
 
 

@@ -59,6 +59,7 @@ WITH_PREPOSITION = {
     "listen": _words("to"),
     "chew": _words("on"),
     "pick": _words("up"),
+    "check": _words("out"),
     "hold": _words("up onto"),
     "lift": _words("up"),
     "set": _words("up"),
@@ -124,7 +125,9 @@ PREPOSITIONS = _words(
     away back together forward backward backwards sideways apart outdoors indoors ahead upside
     """
 )
-ADVERBS = _words("high low very close far fast hard warm too really so up-close mid-air midair still also")
+ADVERBS = _words(
+    "high low very close far fast hard warm too really so up-close mid-air midair still also"
+)
 CLAUSE_WORDS = _words(
     """
     who which that while as when where because if whose whom so but then until since although though
@@ -182,6 +185,15 @@ CLOTHES = _words(
 )
 # What someone does besides the thing that the caption tells: "a man wearing a hat walks".
 ACCOMPANYING = _words("wear hold carry")
+POSTURES = _words("stand sit kneel lie lay lean crouch squat walk wait rest lounge perch")
+# "a library reading room": what a verb in -ing before it only describes.
+DESCRIBED_BY_VERB = _words(
+    """
+    area bag bags bike board boat car cart center court equipment event field fountain game gear glove
+    gloves house jacket lot machine mall match pad pole pool pot ramp ring rink room shoes stick suit
+    suits track trunks
+    """
+)
 
 
 class Form(NamedTuple):

@@ -54,7 +54,7 @@ class Clause:
 
 def to_passive(caption: str) -> str:
     """Turn "A man riding a wave" into "A wave being ridden by a man"; leave what is unclear."""
-    sentence = Sentence.of(caption)
+    sentence, aside = Sentence.of(caption).before_aside()
     if not sentence.is_simple():
         return caption
     finite, participle = find_verbs(sentence.words)
@@ -66,7 +66,7 @@ def to_passive(caption: str) -> str:
         or (finite and participle and _turn_modifier(sentence, participle, finite))
         or _turn_companion(sentence, main)
     )
-    return sentence.spoken(turned) if turned else caption
+    return sentence.spoken([*turned, *aside]) if turned else caption
 
 
 def _turn_main(sentence: Sentence, verb: Verb) -> list[str] | None:
@@ -121,7 +121,8 @@ def _later_participle(words: Words, main: Verb) -> Verb | None:
     for place in range(main.stop, len(words)):
         form = lexicon.verb_form(words[place], "ing")
         linked = words[place - 1] in {"while", "whilst", "and"}
-        if form and (linked or form.lemma in lexicon.ACCOMPANYING):
+        besides = form and form.lemma in lexicon.ACCOMPANYING or main.form.lemma in lexicon.POSTURES
+        if form and (linked or besides):
             return Verb(place, place + 1, form)
     return None
 
@@ -159,7 +160,7 @@ def _can_be_turned(target: Words) -> bool:
         return False
     if target[0] in lexicon.ADJECTIVES and lexicon.verb_form(target[-1], "base", "s"):
         return False
-    return target[-1] not in lexicon.ADJECTIVES and any(map(looks_like_noun, target))
+    return target[-1] not in lexicon.ADJECTIVES and looks_like_noun(target[-1])
 
 
 def _agent(subject: Words) -> list[str]:
@@ -190,6 +191,10 @@ def _told_of_agent(clause: Clause, agent: Words) -> tuple[Words, Words] | None:
         return None
     if verb.form.lemma in lexicon.ACCOMPANYING and _is(words[0], "ing") and verb.be is None:
         return (), clause.rest
+    if (while_doing := _while_doing(words)) is not None and _can_follow(clause.rest[:while_doing]):
+        be = "are" if is_several(agent[1:]) else "is"
+        told = [_relative(agent), be, *clause.rest[while_doing + 1 :]]
+        return clause.rest[:while_doing], told
     place = words.index("and") if "and" in words[:-1] else -1
     phrase, follows = clause.rest[: max(place, 0)], clause.rest[place + 1 :]
     if place < 0 or not _is(words[place + 1], verb.form.kind) or not _can_follow(phrase):
@@ -197,6 +202,11 @@ def _told_of_agent(clause: Clause, agent: Words) -> tuple[Words, Words] | None:
     if verb.form.kind == "ing" and verb.be is None:
         return phrase, follows
     return phrase, [_relative(agent), *([verb.be] if verb.be else []), *follows]
+
+
+def _while_doing(words: Words) -> int | None:
+    pairs = enumerate(pairwise(words))
+    return next((at for at, (one, two) in pairs if one == "while" and _is(two, "ing")), None)
 
 
 def _is(word: str, kind: str) -> bool:

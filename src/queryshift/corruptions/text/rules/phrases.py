@@ -43,6 +43,14 @@ class Sentence:
             return self.tokens
         return (first[:1].lower() + first[1:], *self.tokens[1:])
 
+    def before_aside(self) -> tuple[Sentence, tuple[str, ...]]:
+        """The sentence up to ", while" or ", with", and what comes from there."""
+        for place, (one, two) in enumerate(pairwise(self.words)):
+            if one == "," and two in {"while", "as", "with", "whilst"}:
+                kept = Sentence(self.tokens[:place], self.words[:place], self.end)
+                return kept, self.tokens[place:]
+        return self, ()
+
     def spoken(self, words: Sequence[str]) -> str:
         """Other words in place of this sentence's own, with its capital letter and full stop."""
         text = " ".join(words).replace(" ,", ",")
@@ -52,7 +60,9 @@ class Sentence:
 
     def is_simple(self) -> bool:
         """Whether it is one run of English words without quotes, brackets or several sentences."""
-        return len(self.words) > 2 and all(re.fullmatch(r"[a-z][a-z'-]*|,", word) for word in self.words)
+        return len(self.words) > 2 and all(
+            re.fullmatch(r"[a-z][a-z'-]*|,", word) for word in self.words
+        )
 
 
 @dataclass(frozen=True)
@@ -114,7 +124,10 @@ def _finite(words: Sequence[str], place: int) -> Form | None:
 
 
 def _participle_after_noun(words: Sequence[str], place: int) -> Form | None:
-    return None if _begins_noun(words[place - 1]) else verb_form(words[place], "ing")
+    describes = " ".join(words[place + 1 : place + 2]) in lexicon.DESCRIBED_BY_VERB
+    if describes or _begins_noun(words[place - 1]):
+        return None
+    return verb_form(words[place], "ing")
 
 
 def _begins_noun(word: str) -> bool:
@@ -202,7 +215,7 @@ def _phrase_length(words: Sequence[str]) -> int:
             continue
         if word == "and" and place and _goes_on(words[place + 1 :]):
             continue
-        if _ends_phrase(word, before, words[place + 1 : place + 2]):
+        if _ends_phrase(word, before):
             return place
     return len(words)
 
@@ -214,7 +227,7 @@ def _goes_on(words: Sequence[str]) -> bool:
     return words[0] in lexicon.DETERMINERS | lexicon.ADJECTIVES or looks_like_noun(words[0])
 
 
-def _ends_phrase(word: str, before: str, after: Sequence[str]) -> bool:
+def _ends_phrase(word: str, before: str) -> bool:
     if word in lexicon.PREPOSITIONS | lexicon.CLAUSE_WORDS | lexicon.AUXILIARIES | {",", "and"}:
         return True
     if word in lexicon.ADVERBS or (word.endswith("ly") and not looks_like_noun(word)):
@@ -222,16 +235,12 @@ def _ends_phrase(word: str, before: str, after: Sequence[str]) -> bool:
     if before and before not in {"of", "and", "all", "both"} and _determines(word):
         return True
     if verb_form(word, "ing"):
-        return not (_begins_noun(before) and after and not _starts_phrase(after[0]))
+        return not _begins_noun(before)
     return False
 
 
 def _determines(word: str) -> bool:
     return word in lexicon.DETERMINERS | lexicon.POSSESSIVES
-
-
-def _starts_phrase(word: str) -> bool:
-    return word in lexicon.PREPOSITIONS | lexicon.DETERMINERS | lexicon.POSSESSIVES
 
 
 def is_participle(word: str) -> bool:
