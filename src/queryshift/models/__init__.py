@@ -1,4 +1,4 @@
-"""Models: `load` gives `{modality: Encoder}` for a short name, a Hub name, a directory or a file."""
+"""Models: `load` gives `{modality: Encoder}` for a short name, a Hub name, a directory, a file."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ from ..encoder import Encoder
 from ..errors import BadInput
 
 BELOW = "below"  # key of the hidden states that enter the first adapted block
+HIDDEN = "hidden_states"  # what Hugging Face's blocks call their input
 HALVES = (torch.bfloat16, torch.float16)
 
 
@@ -88,10 +89,10 @@ class BlockEncoder(Encoder):
         }
 
     def _compile_blocks(self) -> None:
-        """Compile block by block: they share code, so it is done once, and each copy does its own."""
+        """Compile block by block, since they share code; each thread's copy does it for itself."""
         for block in self.blocks:
             if block._compiled_call_impl is None:
-                block.compile()  # type: ignore[no-untyped-call]
+                block.compile()
 
 
 class Cut:
@@ -106,7 +107,7 @@ class Cut:
         self._kept: Tensor | None = None
         for block in blocks[:first]:
             block.forward = _Skippable(block, self)
-        blocks[first].register_forward_pre_hook(self._enter)
+        blocks[first].register_forward_pre_hook(self._enter, with_kwargs=True)
 
     @property
     def skips(self) -> bool:
@@ -132,10 +133,12 @@ class Cut:
         finally:
             self._kept = None
 
-    def _enter(self, block: nn.Module, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    def _enter(self, block: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
         if self._stops:
-            raise _Reached(given[0])
-        return None if self._kept is None else (self._kept, *given[1:])
+            raise _Reached(_hidden(args, kwargs))
+        if self._kept is None:
+            return None
+        return (self._kept, *args[1:]), {k: v for k, v in kwargs.items() if k != HIDDEN}
 
 
 class _Reached(Exception):
@@ -152,10 +155,22 @@ class _Skippable:
     An object rather than a closure, so that copying an encoder points it at the copy's block.
     """
 
+    wraps: ClassVar[dict[type, bool]] = {}
+    """Whether blocks of a class give a tuple (transformers 4), learnt when one first runs."""
+
     def __init__(self, block: nn.Module, cut: Cut) -> None:
         self.block, self.cut = block, cut
 
-    def __call__(self, hidden: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if self.cut.skips:
-            return hidden
-        return type(self.block).forward(self.block, hidden, *args, **kwargs)
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        kind = type(self.block)
+        if self.cut.skips and kind in self.wraps:
+            hidden = _hidden(args, kwargs)
+            return (hidden,) if self.wraps[kind] else hidden
+        output = kind.forward(self.block, *args, **kwargs)
+        self.wraps[kind] = isinstance(output, tuple)
+        return output
+
+
+def _hidden(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    found: Tensor = args[0] if args else kwargs[HIDDEN]
+    return found

@@ -25,7 +25,8 @@ def rgb(item: Any) -> Image.Image:
             f"got a picture of mode {item.mode}, whose range of values is not known: "
             "scale it to 8 bits a channel first."
         )
-    return item.convert("RGB")
+    picture: Image.Image = item.convert("RGB")
+    return picture
 
 
 def _eight_bit(pixels: NDArray[Any]) -> NDArray[np.uint8]:
@@ -38,13 +39,13 @@ def _eight_bit(pixels: NDArray[Any]) -> NDArray[np.uint8]:
             "(height, width), (height, width, 3) or (height, width, 4)."
         )
     if pixels.dtype == np.uint8:
-        return pixels
+        return np.asarray(pixels)
     if pixels.dtype.kind != "f" or pixels.size == 0 or not 0 <= pixels.min() <= pixels.max() <= 1:
         raise BadInput(
             f"got a picture of {pixels.dtype} values; expected 8-bit ones (0 to 255), or floats "
             "from 0 to 1."
         )
-    return np.rint(pixels * 255).astype(np.uint8)
+    return np.asarray(np.rint(pixels * 255), np.uint8)
 
 
 def sound(item: Any, rate: int) -> NDArray[np.float32]:

@@ -39,6 +39,7 @@ class Words:
     _lock: Any = field(default_factory=threading.Lock)  # a tokenizer borrows itself while it works
 
     def __call__(self, texts: Sequence[str]) -> dict[str, Tensor]:
+        """Token ids, and where they are not padding."""
         for text in texts:
             if not isinstance(text, str):
                 raise BadInput(f"got a text of type {type(text).__name__}; expected a string.")
@@ -52,7 +53,8 @@ class Words:
                 return_attention_mask=True,
                 return_tensors="pt",
             )
-            self._warn_of_cuts([w for w, m in zip(words, tokens["attention_mask"]) if m.all()])
+            full = tokens["attention_mask"].all(dim=1)
+            self._warn_of_cuts([text for text, is_full in zip(words, full, strict=True) if is_full])
         wanted = ("input_ids", "attention_mask") if self.masked else ("input_ids",)
         return {name: tokens[name] for name in wanted}
 
@@ -78,6 +80,7 @@ class Pictures:
     square: int | None = None
 
     def __call__(self, items: Sequence[Any]) -> dict[str, Tensor]:
+        """What the processor makes of the pictures."""
         pictures = [rgb(item) for item in items]
         if self.square is None:
             return dict(self.processor(images=pictures, return_tensors="pt"))
@@ -98,6 +101,7 @@ class Sounds:
     _warned: bool = False
 
     def __call__(self, items: Sequence[Any]) -> dict[str, Tensor]:
+        """Spectrograms, and that none stands for a sound that was longer."""
         rate, longest = self.extractor.sampling_rate, self.extractor.nb_max_samples
         waves = [sound(item, rate) for item in items]
         self._warn_of_cuts(max(map(len, waves)) / rate, longest / rate)
