@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from torch import nn
+from collections.abc import Mapping
+
+from torch import Tensor, nn
 
 from ..encoder import Encoder
 from .hf import Checkpoint, Tower, pooled
+
+
+class NaFlexImage(Tower):
+    """SigLIP 2's image side, for pictures cut in patches at their own aspect ratio."""
+
+    def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
+        """The pooled output; the mask has another name in each version of the library."""
+        names = ("pixel_values", "pixel_attention_mask", "spatial_shapes")
+        return self.pool(self.tower(*(prepared[name] for name in names)))
 
 
 def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
@@ -14,7 +25,8 @@ def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
     checkpoint.refuse_published()
     model = checkpoint.model
     words = checkpoint.words(to_the_limit=True, masked=False)
+    image = NaFlexImage if checkpoint.architecture == "Siglip2Model" else Tower
     return {
-        "image": Tower(model.vision_model, nn.Identity(), checkpoint.pictures(), pooled),
+        "image": image(model.vision_model, nn.Identity(), checkpoint.pictures(), pooled),
         "text": Tower(model.text_model, nn.Identity(), words, pooled),
     }
