@@ -82,6 +82,8 @@ def test_one_frame_as_in_the_published_script(path, reference, model, clips):
     fifth = cav_mae.load(path, frames=5)["video"]
     expected = reference.video(model["video"].prepare(clips)["frames"][:, 5])
     assert torch.allclose(fifth.encode(clips), expected, atol=1e-5)
+    published = cav_mae.load(path, published=True)["video"]
+    assert torch.equal(published.encode(clips), fifth.encode(clips))
 
 
 @pytest.mark.parametrize("frames", ["last", 10, -1])

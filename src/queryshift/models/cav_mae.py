@@ -22,6 +22,7 @@ from queryshift.models.pictures import IMAGENET, cropped, stacked
 
 Frames = Literal["mean"] | int
 _CLIP_FRAMES = 10
+PUBLISHED_FRAME = 5
 _PATCH, _HEAD = 16, 64  # pixels of a patch's side, features of an attention head
 _MEAN, _SPREAD = np.float32(-5.081), np.float32(4.4849)  # of AudioSet's filter banks
 
@@ -103,8 +104,15 @@ def recognises(path: Path) -> bool:
     return FORMAT.recognises(path)
 
 
-def load(path: Path, *, frames: Frames = "mean") -> dict[str, Encoder]:
-    """The encoders "audio" and "video" of a checkpoint, pre-trained or fine-tuned."""
+def load(
+    path: Path, *, published: bool = False, frames: Frames | None = None
+) -> dict[str, Encoder]:
+    """The encoders "audio" and "video" of a checkpoint, pre-trained or fine-tuned.
+
+    `frames` is "mean" unless given, or 5 as `published`.
+    """
+    if frames is None:
+        frames = PUBLISHED_FRAME if published else "mean"
     towers = build(FORMAT.open(path))
     return {"audio": AudioEncoder(towers["audio"]), "video": VideoEncoder(towers["video"], frames)}
 

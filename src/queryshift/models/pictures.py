@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +39,11 @@ def cropped(image: Image.Image, side: int) -> Image.Image:
     return resized.crop((left, top, left + side, top + side))
 
 
+def squeezed(image: Image.Image, side: int) -> Image.Image:
+    """The whole picture as a square, whatever its proportions were (bicubic)."""
+    return image.resize((side, side), Image.Resampling.BICUBIC)
+
+
 def padded(image: Image.Image, ratio: float) -> Image.Image:
     """The picture with black bars where it is longer or taller than `ratio` (TargetPad)."""
     width, height = image.size
@@ -54,3 +59,15 @@ def padded(image: Image.Image, ratio: float) -> Image.Image:
 def stacked(images: Sequence[Image.Image], scale: Scale) -> Tensor:
     """Pictures of one size as one tensor (B, 3, height, width)."""
     return torch.stack([scale.pixels(image) for image in images])
+
+
+@dataclass(frozen=True)
+class Processor:
+    """Stands in for a Hugging Face image processor where the authors' preprocessing has none."""
+
+    shape: Callable[[Image.Image], Image.Image]
+    scale: Scale
+
+    def __call__(self, images: Sequence[Image.Image], return_tensors: str) -> dict[str, Tensor]:
+        """The pictures as the tensor `pixel_values`."""
+        return {"pixel_values": stacked([self.shape(image) for image in images], self.scale)}

@@ -1,0 +1,48 @@
+"""BERT's uncased words with the tokens that BLIP and BLIP-2 add to them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from queryshift.errors import BadInput, missing
+from queryshift.models.checkpoints import Checkpoint
+
+USUAL = "bert-base-uncased"
+Source: TypeAlias = str | Path | None
+_FILES = ("vocab.txt", "tokenizer.json")
+_ADVICE = (
+    f'Go online once to fetch "{USUAL}", put its vocab.txt beside the checkpoint, or give '
+    "`tokenizer=` a directory that holds it."
+)
+
+
+def tokenizer(checkpoint: Checkpoint, words: str, added: list[str], source: Source) -> Any:
+    """The tokenizer for a checkpoint whose table of words is called `words`.
+
+    Taken from `source`, a directory or a name on the Hugging Face Hub; without one, from files
+    beside the checkpoint, else from the Hub. Nothing but a fitting number of words tells whether
+    it was really found: transformers makes up a tokenizer where it finds no files.
+    """
+    near, rows = checkpoint.path.parent, checkpoint.shape(words)[0]
+    beside = any((near / file).is_file() for file in _FILES)
+    wanted = str(source or (near if beside else USUAL))
+    try:
+        found = _tokenizers().from_pretrained(wanted)
+    except (OSError, ValueError) as error:
+        raise BadInput(f'no tokenizer "{wanted}" ({error}). {_ADVICE}') from error
+    found.add_tokens(added, special_tokens=True)
+    if len(found) != rows:
+        raise BadInput(
+            f'the tokenizer "{wanted}" was not found, or is another\'s: it has {len(found)} '
+            f"words, the checkpoint {checkpoint.path} has {rows}. {_ADVICE}"
+        )
+    return found
+
+
+def _tokenizers() -> Any:
+    try:
+        return import_module("transformers").BertTokenizerFast
+    except ImportError as error:
+        raise missing("transformers", "hf", "reading texts as BERT does") from error

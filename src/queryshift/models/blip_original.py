@@ -1,0 +1,136 @@
+"""BLIP (Li et al., 2022) from the authors' `.pth` files, on Hugging Face's classes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from math import isqrt
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn.functional import interpolate
+
+from queryshift.encoder import Encoder
+from queryshift.errors import BadInput, missing
+from queryshift.models import bert, blip
+from queryshift.models.checkpoints import Checkpoint, Format, renamed
+from queryshift.models.pictures import CLIP, Processor, squeezed
+from queryshift.models.reading import Pictures, Words
+
+_HEAD = 64  # features of an attention head, in every published size
+_WORDS = "text_encoder.embeddings.word_embeddings.weight"
+_PLACES = "visual_encoder.pos_embed"
+
+FORMAT = Format(
+    name="BLIP",
+    inside="model",
+    marks=frozenset({_WORDS, _PLACES, "vision_proj.weight", "text_proj.weight"}),
+    unused=(
+        r"(visual_encoder|text_encoder|vision_proj|text_proj)_m\..*",  # momentum copies
+        r"(image|text|idx|ptr)_queue|queue_ptr|temp",
+        r"text_decoder\..*",
+        r"text_encoder\.embeddings\.position_ids",
+    ),
+)
+
+_theirs = renamed(
+    ("vision_model.embeddings.class_embedding", "visual_encoder.cls_token"),
+    ("vision_model.embeddings.position_embedding", _PLACES),
+    ("vision_model.embeddings.patch_embedding", "visual_encoder.patch_embed.proj"),
+    ("vision_model.encoder.layers", "visual_encoder.blocks"),
+    ("vision_model.post_layernorm", "visual_encoder.norm"),
+    (".self_attn.projection", ".attn.proj"),
+    (".self_attn.", ".attn."),
+    (".layer_norm", ".norm"),
+)
+
+
+def recognises(path: Path) -> bool:
+    """Whether a file is a checkpoint of BLIP, pre-trained or fine-tuned for retrieval."""
+    return FORMAT.recognises(path)
+
+
+def load(
+    path: Path,
+    *,
+    published: bool = False,
+    tokenizer: bert.Source = None,
+    image_size: int | None = None,
+) -> dict[str, Encoder]:
+    """The encoders "image" and "text" of a checkpoint, base or large.
+
+    `published` reads captions as the published evaluation does. `image_size` is the checkpoint's
+    own unless given; the paper takes the pre-trained ones, made for 224 pixels, at 384.
+    """
+    checkpoint = FORMAT.open(path)
+    model = build(checkpoint if image_size is None else _resized(checkpoint, image_size))
+    side, text = model.config.vision_config.image_size, model.config.text_config
+    words = Words(
+        bert.tokenizer(checkpoint, _WORDS, ["[DEC]", "[ENC]"], tokenizer),
+        limit=blip.PUBLISHED_TOKENS if published else text.max_position_embeddings,
+        cleaned=published,
+    )
+    pictures = Pictures(Processor(partial(squeezed, side=side), CLIP))
+    return blip.encoders(model, pictures, words)
+
+
+def build(checkpoint: Checkpoint) -> Any:
+    """The checkpoint as a `BlipForImageTextRetrieval`, its matching head included."""
+    try:
+        from transformers import BlipConfig, BlipForImageTextRetrieval
+    except ImportError as error:
+        raise missing("transformers", "hf", "loading BLIP") from error
+    config = BlipConfig(
+        vision_config=_vision(checkpoint),
+        text_config=_text(checkpoint),
+        image_text_hidden_size=checkpoint.shape("vision_proj.weight")[0],
+    )
+    with torch.device("meta"):
+        model = BlipForImageTextRetrieval(config)
+    return checkpoint.fill(model, _theirs)
+
+
+def _vision(checkpoint: Checkpoint) -> dict[str, Any]:
+    _, places, width = checkpoint.shape(_PLACES)
+    patch = checkpoint.shape("visual_encoder.patch_embed.proj.weight")[-1]
+    return {
+        "hidden_size": width,
+        "intermediate_size": checkpoint.shape("visual_encoder.blocks.0.mlp.fc1.weight")[0],
+        "num_hidden_layers": checkpoint.depth("visual_encoder.blocks."),
+        "num_attention_heads": width // _HEAD,
+        "image_size": isqrt(places - 1) * patch,
+        "patch_size": patch,
+        "layer_norm_eps": 1e-6,  # Hugging Face's own conversions have 1e-5
+    }
+
+
+def _text(checkpoint: Checkpoint) -> dict[str, Any]:
+    words, width = checkpoint.shape(_WORDS)
+    places = checkpoint.shape("text_encoder.embeddings.position_embeddings.weight")[0]
+    layer = "text_encoder.encoder.layer."
+    return {
+        "vocab_size": words,
+        "hidden_size": width,
+        "encoder_hidden_size": checkpoint.shape(_PLACES)[-1],
+        "intermediate_size": checkpoint.shape(f"{layer}0.intermediate.dense.weight")[0],
+        "num_hidden_layers": checkpoint.depth(layer),
+        "num_attention_heads": width // _HEAD,
+        "max_position_embeddings": places,
+    }
+
+
+def _resized(checkpoint: Checkpoint, image_size: int) -> Checkpoint:
+    """The checkpoint for pictures of another size, its positions interpolated as in BLIP's code."""
+    patch = checkpoint.shape("visual_encoder.patch_embed.proj.weight")[-1]
+    if image_size < patch or image_size % patch:
+        raise BadInput(f"image_size is {image_size}: expected a multiple of the patches' {patch}.")
+    _, places, width = checkpoint.shape(_PLACES)
+    old, new = isqrt(places - 1), image_size // patch
+    if old == new:
+        return checkpoint
+    positions = checkpoint.weights[_PLACES].float()
+    squares = positions[:, 1:].reshape(1, old, old, width).permute(0, 3, 1, 2)
+    larger = interpolate(squares, size=(new, new), mode="bicubic", align_corners=False)
+    moved = torch.cat([positions[:, :1], larger.flatten(2).transpose(1, 2)], dim=1)
+    return replace(checkpoint, weights=checkpoint.weights | {_PLACES: moved})
