@@ -84,11 +84,11 @@ def read_sound(path: Path) -> Any:
 
 
 def encode_sound(wave: Any, suffix: str) -> bytes:
-    """A `Waveform` as 16-bit WAV or FLAC."""
+    """A `Waveform` as 16-bit FLAC or, for any other suffix, WAV."""
     import soundfile
 
     buffer = BytesIO()
-    kind = suffix.removeprefix(".").upper()
+    kind = "FLAC" if suffix == ".flac" else "WAV"
     soundfile.write(buffer, wave.samples, wave.rate, format=kind, subtype="PCM_16")
     return buffer.getvalue()
 
@@ -135,7 +135,7 @@ def _filled(record: dict[str, Any], texts: Iterator[str]) -> dict[str, Any]:
 def _check_size(path: Path, width: int, height: int) -> None:
     if width * height > LARGEST_PICTURE:
         raise BadFile(
-            f'"{path}" has {width} x {height} pixels; more than {LARGEST_PICTURE:,} are not '
+            f'"{path.name}" has {width} x {height} pixels; more than {LARGEST_PICTURE:,} are not '
             "decoded: shrink it first."
         )
 
@@ -148,5 +148,5 @@ def _named(path: Path, kind: str) -> Iterator[None]:
     except Error:
         raise
     except Exception as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise BadFile(f'"{path}" cannot be read as {kind}: {reason}') from error
+        reason = str(error).replace(str(path), path.name) or type(error).__name__
+        raise BadFile(f'"{path.name}" cannot be read as {kind}: {reason}') from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path, PurePosixPath
 
 from queryshift import __version__
@@ -40,11 +40,13 @@ class Done:
 def make(task: Task) -> Done:
     """Corrupt one item, unless its files are there already and as they should be."""
     try:
-        contents = [path.read_bytes() for path in task.item.sources]
-        source = _digest(contents)
+        source = _digest(task.item.sources)
         if _is_still_right(task, source):
             return Done(task.item.id, task.known, kept=True)
-        files = dict(zip(task.outputs, _corrupted(task), strict=True))
+        contents = _corrupted(task)
+        if len(contents) != len(task.outputs):
+            raise BadInput(f"{len(contents)} files come out, {len(task.outputs)} were expected.")
+        files = dict(zip(task.outputs, contents, strict=True))
         for name, content in files.items():
             write_whole(inside(task.root, name), content)
         return Done(task.item.id, _entry(task, source, files))
@@ -106,7 +108,7 @@ def _entry(task: Task, source: str, files: dict[str, bytes]) -> Entry:
         quality=task.quality,
         version=__version__,
         source=source,
-        files={name: _digest([content]) for name, content in files.items()},
+        files={name: sha256(content).hexdigest() for name, content in files.items()},
     )
 
 
@@ -116,13 +118,13 @@ def _is_still_right(task: Task, source: str) -> bool:
     if task.known is None or not task.known.made_like(wanted):
         return False
     paths = {inside(task.root, name): digest for name, digest in task.known.files.items()}
-    return all(
-        path.is_file() and _digest([path.read_bytes()]) == digest for path, digest in paths.items()
-    )
+    return all(path.is_file() and _digest([path]) == digest for path, digest in paths.items())
 
 
-def _digest(contents: Iterable[bytes]) -> str:
+def _digest(paths: Iterable[Path]) -> str:
+    """SHA-256 of the files in order, as if they were one."""
     digest = sha256()
-    for content in contents:
-        digest.update(content)
+    for path in paths:
+        with path.open("rb") as file:
+            file_digest(file, lambda: digest)
     return digest.hexdigest()

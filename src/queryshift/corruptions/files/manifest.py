@@ -64,13 +64,21 @@ def _cut_unfinished(file: BinaryIO) -> None:
 
 
 def _entry(line: bytes, where: str) -> Entry:
-    kinds = {"severity": int, "seed": int, "quality": int, "options": dict, "files": dict}
     try:
         found: dict[str, Any] = json.loads(line)
         entry = Entry(**found)
     except (ValueError, TypeError) as error:
         raise BadFile(f"{where} is no manifest entry: {error}.") from error
     for field in fields(Entry):
-        if not isinstance(found[field.name], kinds.get(field.name, str)):
-            raise BadFile(f'{where} has a wrong "{field.name}": {found[field.name]!r}.')
+        value = found[field.name]
+        if not _fits(value, str(field.type)):
+            raise BadFile(f'{where} has a wrong "{field.name}": {value!r}.')
+    if not entry.files:
+        raise BadFile(f"{where} names no files.")
     return entry
+
+
+def _fits(value: Any, kind: str) -> bool:
+    if kind.startswith("dict"):
+        return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
+    return isinstance(value, int if kind == "int" else str)

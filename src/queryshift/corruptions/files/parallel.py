@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from multiprocessing import get_context, parent_process
 from typing import TypeVar
 
@@ -31,7 +32,9 @@ def each(
     chunk = max(1, min(LARGEST_CHUNK, len(items) // (4 * processes)))
     try:
         with ProcessPoolExecutor(processes, get_context("spawn"), _prepare_worker) as pool:
-            yield from pool.map(function, items, chunksize=chunk)
+            with _workers_deaf_to_interrupts():
+                results = pool.map(function, items, chunksize=chunk)
+            yield from results
     except BrokenProcessPool as error:
         raise Error(
             "a worker process was ended from outside, perhaps for lack of memory: try again with "
@@ -45,11 +48,23 @@ def processors() -> int:
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
+@contextmanager
+def _workers_deaf_to_interrupts() -> Iterator[None]:
+    """Processes started in here leave Ctrl-C, which a terminal sends to all, to their parent."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _prepare_worker() -> None:
-    """Leave Ctrl-C to the parent, never outlive it, and use one thread."""
+    """Use one thread, and never outlive the parent."""
     import cv2
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     cv2.setNumThreads(1)
 
