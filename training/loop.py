@@ -55,29 +55,73 @@ def train(
     """Take steps down `loss`, which draws its own batch from the generator it is given."""
     device = next(modules.parameters()).device
     chance = torch.Generator(device).manual_seed(plan.seed)
-    flat = [p for p in modules.parameters() if p.ndim < 2]
-    deep = [p for p in modules.parameters() if p.ndim >= 2]
-    optimiser = torch.optim.AdamW(
-        [{"params": deep, "weight_decay": plan.decay}, {"params": flat, "weight_decay": 0.0}],
-        lr=plan.lr, betas=(0.9, 0.98), fused=device.type == "cuda",
-    )  # fmt: skip
+    lr = torch.tensor(plan.lr * _rate(0), device=device)
     modules.train()
-    begun, step, done = time.perf_counter(), 0, 0.0
+    step = _step(modules, loss, chance, _optimiser(modules, lr, plan.decay))
+    step = _captured(step, chance) if device.type == "cuda" else step
+    begun, steps, done = time.perf_counter(), 0, 0.0
     with log.open("w") as lines:
         while done < 1:
-            for group in optimiser.param_groups:
-                group["lr"] = plan.lr * _rate(done)
-            with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-                value = loss(chance)
-            optimiser.zero_grad()
-            value.backward()
-            nn.utils.clip_grad_norm_(modules.parameters(), 1.0)
-            optimiser.step()
-            step += 1
-            if step % LOG_EVERY == 0 or step == plan.steps:
-                _note(lines, step, value.item(), begun)
-            done = max(step / plan.steps, (time.perf_counter() - begun) / plan.seconds)
+            lr.fill_(plan.lr * _rate(done))
+            value = step()
+            steps += 1
+            if steps % LOG_EVERY == 0 or steps == plan.steps:
+                _note(lines, steps, value.item(), begun)
+            done = max(steps / plan.steps, (time.perf_counter() - begun) / plan.seconds)
     modules.eval()
+
+
+def _optimiser(modules: nn.Module, lr: Tensor, decay: float) -> torch.optim.Optimizer:
+    flat = [p for p in modules.parameters() if p.ndim < 2]
+    deep = [p for p in modules.parameters() if p.ndim >= 2]
+    groups = [{"params": deep, "weight_decay": decay}, {"params": flat, "weight_decay": 0.0}]
+    return torch.optim.AdamW(
+        groups, lr=lr, betas=(0.9, 0.98), fused=lr.is_cuda, capturable=lr.is_cuda
+    )
+
+
+def _step(
+    modules: nn.Module,
+    loss: Callable[[torch.Generator], Tensor],
+    chance: torch.Generator,
+    optimiser: torch.optim.Optimizer,
+) -> Callable[[], Tensor]:
+    kind = chance.device.type
+
+    def step() -> Tensor:
+        with torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda"):
+            value = loss(chance)
+        optimiser.zero_grad()
+        value.backward()
+        nn.utils.clip_grad_norm_(modules.parameters(), 1.0)
+        optimiser.step()
+        return value.detach()
+
+    return step
+
+
+def _captured(step: Callable[[], Tensor], chance: torch.Generator) -> Callable[[], Tensor]:
+    """The step as one CUDA graph: models this small would otherwise wait for kernel launches."""
+    aside = torch.cuda.Stream()
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    graph.register_generator_state(chance)
+    try:
+        with torch.cuda.graph(graph):
+            value = step()
+    except RuntimeError as problem:
+        print("no CUDA graph, stepping eagerly:", problem, flush=True)
+        return step
+
+    def replay() -> Tensor:
+        graph.replay()
+        return value
+
+    return replay
 
 
 def _rate(done: float) -> float:

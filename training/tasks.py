@@ -21,7 +21,7 @@ from queryshift.models.tangram_towers import (
 from training.data import clip_arrays, edit_arrays, on, scene_arrays
 from training.loop import Plan, Temperature, contrast, train
 
-HARD = 24  # a negative of the matching head is drawn from this many nearest
+HARD = 256  # a negative of the matching head is one of this many nearest, the nearer the likelier
 POOL = 65_536  # among so many scenes
 
 Data = dict[str, Tensor]
@@ -44,18 +44,20 @@ def scenes(data: Data, plan: Plan, log: Path) -> nn.ModuleDict:
 
 def matching(model: nn.ModuleDict, data: Data, plan: Plan, log: Path) -> nn.ModuleDict:
     """Pairs that match, and the pairs nearest to matching, over the finished image tower."""
-    pictures, captions = data["pictures"][:POOL], data["captions"][:POOL, 0]
-    texts, images = _nearest(model, pictures, captions)
+    pictures, captions = data["pictures"][:POOL], data["captions"][:POOL]
+    texts, images = _nearest(model, pictures, captions[:, 0])
     head = MatchingHead(vocabulary()).to(pictures.device)
-    head.words.load_state_dict(model["text"].words.state_dict())
+    head.load_state_dict(model["text"].state_dict(), strict=False)  # as BLIP: only crossing is new
+    told = captions.shape[1]
 
     def loss(chance: torch.Generator) -> Tensor:
-        rows = _draw(len(pictures), plan.batch, chance)
-        rank = _draw(HARD, plan.batch, chance)
+        rows, near = _draw(len(pictures), plan.batch, chance), texts.shape[1]
+        rank = (near ** torch.rand(plan.batch, generator=chance, device=rows.device)).long() - 1
         with torch.no_grad():
             shown = torch.cat([rows, rows, images[rows, rank]])
             tokens = model["image"].tokens(pictures[shown])
-        read = captions[torch.cat([rows, texts[rows, rank], rows])].long()
+        read = torch.cat([rows, texts[rows, rank], rows])
+        read = captions[read, _draw(told, len(read), chance)].long()
         fits = torch.arange(len(read), device=read.device) < plan.batch
         return cross_entropy(head(tokens, read).float(), fits.long())
 

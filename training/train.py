@@ -15,10 +15,11 @@ from queryshift.models.tangram import WEIGHTS
 from training import tasks
 from training.loop import Plan
 
+MATCHING = 0.55  # of the seconds that the towers get, for the head
 LOGS = Path(__file__).parent / "logs"
 FULL = {
-    "scenes": (200_000, Plan(steps=6000, batch=1024)),
-    "matching": (0, Plan(steps=4000, batch=384, seed=1)),
+    "scenes": (320_000, Plan(steps=24_000, batch=1024)),
+    "matching": (0, Plan(steps=12_000, batch=384, seed=1)),
     "clips": (80_000, Plan(steps=6000, batch=768)),
     "edits": (160_000, Plan(steps=6000, batch=1024)),
 }
@@ -48,7 +49,7 @@ def _plan(options: argparse.Namespace, task: str) -> tuple[Plan, Path]:
     full = FULL[task][1]
     steps = max(int(full.steps * options.share), 2)
     batch = min(full.batch, options.batch or full.batch)
-    seconds = options.seconds * (0.45 if task == "matching" else 1.0)
+    seconds = options.seconds * (MATCHING if task == "matching" else 1.0)
     plan = Plan(steps, batch, full.lr, full.decay, seconds, full.seed + options.seed)
     (options.logs / f"{task}.json").write_text(json.dumps(vars(plan), default=str))
     return plan, options.logs / f"{task}.jsonl"

@@ -40,16 +40,18 @@ class ImageTower(nn.Module):
         self.trunk = Trunk(depth)
         self.projection = _projection()
 
-    def tokens(self, pictures: Tensor, only: int | None = None) -> Tensor:
-        """The class token and the patches after the last norm."""
-        rows: Tensor = self.patches(pixels(pictures)) + self.places
-        found: Tensor = self.trunk(_with_class(self.token, rows), only=only)
-        return found
-
     def forward(self, pictures: Tensor) -> Tensor:
         """Vectors of pictures (B, 64, 64, 3) of 8-bit values."""
-        vectors: Tensor = self.projection(self.tokens(pictures, only=1)[:, 0])
+        vectors: Tensor = self.projection(self.trunk(self._rows(pictures), only=1)[:, 0])
         return vectors
+
+    def tokens(self, pictures: Tensor) -> Tensor:
+        """The class token and the patches before the last block, which serves the class alone."""
+        found: Tensor = self.trunk.early(self._rows(pictures))
+        return found
+
+    def _rows(self, pictures: Tensor) -> Tensor:
+        return _with_class(self.token, self.patches(pixels(pictures)) + self.places)
 
 
 class Words(nn.Module):
@@ -147,11 +149,13 @@ class MatchingHead(nn.Module):
     def __init__(self, vocabulary: int, depth: int = 4) -> None:
         super().__init__()
         self.words = Words(vocabulary)
+        self.norm_tokens = nn.LayerNorm(WIDTH)
         self.trunk = Trunk(depth, crosses=True)
         self.verdict = nn.Linear(WIDTH, 2)
 
     def forward(self, tokens: Tensor, ids: Tensor) -> Tensor:
         """Logits (B, 2) of no and yes, for picture tokens and sentences pair by pair."""
         rows, mask = self.words(ids)
-        logits: Tensor = self.verdict(self.trunk(rows, mask, only=1, other=tokens)[:, 0])
+        seen = self.norm_tokens(tokens)
+        logits: Tensor = self.verdict(self.trunk(rows, mask, only=1, other=seen)[:, 0])
         return logits

@@ -76,6 +76,14 @@ class Trunk(nn.Module):
         self.blocks = nn.ModuleList(Block(crosses) for _ in range(depth))
         self.norm = nn.LayerNorm(WIDTH)
 
+    def early(
+        self, rows: Tensor, mask: Tensor | None = None, other: Tensor | None = None
+    ) -> Tensor:
+        """All rows as the last block gets them."""
+        for block in list(self.blocks)[:-1]:
+            rows = block(rows, mask, None, other)
+        return rows
+
     def forward(
         self,
         rows: Tensor,
@@ -84,10 +92,8 @@ class Trunk(nn.Module):
         other: Tensor | None = None,
     ) -> Tensor:
         """All rows, or the first `only`: the last block then computes no others."""
-        *early, last = self.blocks
-        for block in early:
-            rows = block(rows, mask, None, other)
-        normed: Tensor = self.norm(last(rows, mask, only, other))
+        last = self.blocks[-1]
+        normed: Tensor = self.norm(last(self.early(rows, mask, other), mask, only, other))
         return normed
 
 

@@ -20,7 +20,7 @@ from queryshift.tangram.worlds import distinct
 
 COUNT = 5
 # How often a caption says each thing about an object; the shape is always said.
-_TOLD = {"colour": 0.92, "place": 0.65, "size": 0.5, "fill": 0.6}
+_TOLD = {"colour": 0.95, "place": 0.8, "size": 0.5, "fill": 0.6}
 
 
 def captions(scene: Scene) -> list[str]:
