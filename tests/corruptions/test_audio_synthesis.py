@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from queryshift.corruptions.audio import street, weather
-from queryshift.corruptions.audio.synthesis import coloured, scatter, slow, unit
+from queryshift.corruptions.audio.synthesis import coloured, fast_length, scatter, slow, unit
 
 RATE = 32_000
 SOUNDS = {
@@ -102,3 +102,11 @@ def test_grains_add_up_and_are_cut_at_the_end():
 def test_silence_has_no_unit_power():
     assert not unit(np.zeros(5, np.float32)).any()
     assert len(unit(np.zeros(0, np.float32))) == 0
+
+
+@pytest.mark.parametrize(
+    ("count", "length"),
+    [(1, 2), (7, 8), (11, 12), (1021, 1024), (160_000, 160_000), (160_001, 162_000)],
+)
+def test_transforms_have_quick_lengths(count, length):
+    assert fast_length(count) == length

@@ -7,7 +7,15 @@ from functools import lru_cache
 import numpy as np
 from numpy.random import Generator
 
-from queryshift.corruptions.audio.synthesis import BLOCK, Curve, Floats, coloured, gains, slow, unit
+from queryshift.corruptions.audio.synthesis import (
+    Curve,
+    Floats,
+    coloured,
+    fast_length,
+    gains,
+    slow,
+    unit,
+)
 
 ROAD: Curve = ((20, -14), (60, 0), (130, 3), (300, -6), (700, -11), (1200, -10), (2500, -16),
                (5000, -26), (16000, -40))  # fmt: skip
@@ -25,7 +33,7 @@ PASSES_PER_S, HORN_CHANCE_PER_S = 0.35, 0.05
 
 def crowd(count: int, rate: int, rng: Generator) -> Floats:
     """Babble: many voices at once, each a run of vowels in its own pitch, in a murmuring hall."""
-    padded = -(-count // BLOCK) * BLOCK
+    padded = fast_length(count)
     spoken = np.zeros((len(VOWELS), padded), np.float32)
     for _ in range(VOICES):
         _speak(spoken[:, :count], rate, rng)

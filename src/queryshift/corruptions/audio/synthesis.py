@@ -11,16 +11,23 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 Curve = tuple[tuple[float, float], ...]  # (Hz, dB) points, straight lines over log frequency
 SILENT_DB = -200.0
-BLOCK = 1024  # lengths that are multiples of it transform quickly, prime ones do not
+_ODD_FACTORS: tuple[int, ...] = tuple(
+    3**threes * 5**fives for threes in range(5) for fives in range(5)
+)
 
 
 def coloured(count: int, rate: int, rng: Generator, curve: Curve) -> Floats:
     """Gaussian noise of unit power whose spectral density follows `curve`."""
-    padded = -(-count // BLOCK) * BLOCK
+    padded = fast_length(count)
     spectrum = rng.standard_normal((padded // 2 + 1, 2), dtype=np.float32).view(np.complex64)[:, 0]
     spectrum *= gains(padded, rate, curve)
     wave = np.fft.irfft(spectrum, padded)[:count]
     return unit(wave.astype(np.float32, copy=False))
+
+
+def fast_length(count: int) -> int:
+    """The least length from `count` on that transforms quickly: a product of 2s, 3s and 5s."""
+    return min(odd << (-(-max(count, 2) // odd) - 1).bit_length() for odd in _ODD_FACTORS)
 
 
 @lru_cache(maxsize=32)
