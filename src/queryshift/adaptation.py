@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -15,12 +15,14 @@ from .errors import BadInput, GalleryMismatch
 from .galleries import Searchable
 from .gradients import angle
 from .guard import GuardWarning
+from .matcher import Matching
 from .methods.base import UNCHANGED, Method, Update
 from .methods.decoupled import drift
 from .methods.source_like import SourceLike
 from .optimise import Adapted, Layout
 from .prepared import check_finite
 from .refine import refined
+from .rerank import reranked
 from .retrieval import Batch, Look, Retrieval
 from .settings import Settings
 from .shift import NEIGHBOURS, TEMPERATURE, Shift, measures, refined_entropies
@@ -63,6 +65,23 @@ class Adaptation:
     method: Method
     settings: Settings
     source: Params
+    matching: Matching | None = None
+
+    @classmethod
+    def of(
+        cls,
+        encoder: Encoder,
+        gallery: Searchable,
+        method: Method,
+        settings: Settings,
+        matching: Matching | None = None,
+    ) -> Self:
+        """An adaptation of what the method adapts, the matcher's part included if it has one."""
+        source = dict(method.adapts(encoder, gallery))
+        if matching is not None and method.adapts_matcher:
+            source |= matching.matcher.own_params()
+        source = {name: value.to(encoder.device) for name, value in source.items()}
+        return cls(encoder, method, settings, source, matching)
 
     def fresh(self, gallery: Searchable) -> State:
         """The state before the first batch."""
@@ -178,7 +197,7 @@ class Adaptation:
             **measures(seen, state.pairs),
             **found,
         )
-        return Outcome(state, answer, shift)
+        return Outcome(state, reranked(answer), shift)
 
     def _watching(self, state: State, seen: Retrieval) -> SourceLike:
         """Source-like pairs for methods that keep none of their own."""

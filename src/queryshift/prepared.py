@@ -68,3 +68,24 @@ def check_finite(rows: Tensor, kind: str) -> None:
         f"{kind} {int(bad.nonzero()[0])} holds NaN or infinite values ({int(bad.sum())} of "
         f"{len(rows)} do): repair or drop it, then ask again."
     )
+
+
+def joined(parts: Sequence[Prepared]) -> Prepared:
+    """Parts as one, padded at the end to the longest (a mask says what is padding)."""
+    first = parts[0]
+    if isinstance(first, Tensor):
+        return _padded([part for part in parts if isinstance(part, Tensor)])
+    columns = zip(*(tensors(part) for part in parts), strict=True)
+    joined = [_padded(list(column)) for column in columns]
+    if isinstance(first, Mapping):
+        return dict(zip(first, joined, strict=True))
+    return tuple(joined)
+
+
+def _padded(column: Sequence[Tensor]) -> Tensor:
+    if column[0].ndim < 2:
+        return torch.cat(list(column))
+    longest = max(part.shape[1] for part in column)
+    shape = column[0].shape[2:]
+    filled = [part.new_zeros(len(part), longest - part.shape[1], *shape) for part in column]
+    return torch.cat([torch.cat(pair, dim=1) for pair in zip(column, filled, strict=True)])

@@ -25,6 +25,8 @@ class Refined:
     positives: Tensor  # (B, V, D) each query's nearest candidate
     listed: Tensor  # (L, V, D) candidates some query lists, in the order of the queries
     centroids: Tensor  # (K, D)
+    places: Tensor  # (L,) where the listed candidates stand in the gallery
+    nearest: Tensor  # (B,) where each query's positive stands
     hidden: Tensor  # (B, L) True where a listed candidate is not this query's
     temperature: float
 
@@ -65,6 +67,16 @@ class Refined:
         best = negatives.amax(dim=1)
         return positive, torch.where(torch.isfinite(best), best, positive)
 
+    @torch.no_grad()
+    def pairs(self) -> Tensor:
+        """Places (B, 2) of the positive and of the hardest real negative (the positive if none)."""
+        real = self.similarities[:, 1 : 1 + self.hidden.shape[1]]
+        if real.shape[1] == 0:
+            return torch.stack((self.nearest, self.nearest), dim=1)
+        best, column = real.max(dim=1)
+        hardest = torch.where(torch.isfinite(best), self.places[column], self.nearest)
+        return torch.stack((self.nearest, hardest), dim=1)
+
 
 def refine(
     queries: Tensor, gallery: Searchable, neighbours: int = 10, temperature: float = 0.02
@@ -97,6 +109,8 @@ def refined(
         positives=hits.vectors[:, 0],
         listed=vectors,
         centroids=seen.gallery.centroids(neighbours).to(seen.vectors),
+        places=flat,
+        nearest=listed[:, 0],
         hidden=hidden,
         temperature=temperature,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -12,9 +12,11 @@ from torch import Tensor
 
 from .encoder import Encoder, Params
 from .galleries import Hits, Searchable
-from .prepared import count, take
+from .matcher import Matching
+from .prepared import Prepared, count, each, joined, take, tensors
 
-Pull = Callable[[tuple[Tensor, ...]], tuple[Params, ...]]
+Cotangents = tuple[Tensor, ...]  # one per output of the encoder
+Pull = Callable[[Sequence[Cotangents]], tuple[Params, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,9 +30,11 @@ class Retrieval:
     vectors: Tensor  # (B, D)
     gallery: Searchable
     exclude: Tensor | None = None  # (P, 2): pairs of query and position that must not meet
-    own: Params = field(default_factory=dict)  # parameters of the method itself (TSA)
+    own: Params = field(default_factory=dict)  # those a loss depends on directly (TSA, matcher)
     backwards: Pull | None = None  # cotangents at the vectors -> gradients of the encoder's part
     found: dict[str, tuple[int, Hits]] = field(default_factory=dict, repr=False)  # searched once
+    matching: Matching | None = None  # scores pairs, where the session has a matcher
+    readings: Prepared | None = None  # what it reads of each query, leaves too
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -69,33 +73,31 @@ class Retrieval:
         """Whether a column of `scores` is the same candidate in every batch."""
         return True
 
+    def match(self, positions: Tensor) -> Tensor:
+        """Logits (B, k, 2) of each query with candidates (B, k), by the session's matcher."""
+        assert self.matching is not None and self.readings is not None
+        return self.matching.logits(self.own, self.readings, positions)
+
     def pull(self, *losses: Tensor) -> tuple[Params, ...]:
         """The gradient of each loss: one product through the encoder for each.
 
         Names that the forward does not reach are left out.
         """
-        leaves = (self.vectors, *self.own.values())
-        found = [
-            torch.autograd.grad(loss, leaves, retain_graph=True, allow_unused=True)
-            for loss in losses
-        ]
-        zeros = [
-            [
-                torch.zeros_like(leaf) if g is None else g
-                for g, leaf in zip(grads, leaves, strict=True)
-            ]
-            for grads in found
-        ]
-        mine = [dict(zip(self.own, grads[1:], strict=True)) for grads in zeros]
+        outputs = (self.vectors, *_floating(self.readings))
+        leaves = (*outputs, *self.own.values())
+        found = [_slopes(loss, leaves) for loss in losses]
+        mine = [dict(zip(self.own, slopes[len(outputs) :], strict=True)) for slopes in found]
         if self.backwards is None:
             return tuple(mine)
-        theirs = self.backwards(tuple(grads[0] for grads in zeros))
-        return tuple({**encoder, **method} for encoder, method in zip(theirs, mine, strict=True))
+        theirs = self.backwards([slopes[: len(outputs)] for slopes in found])
+        return tuple(_summed(*both) for both in zip(theirs, mine, strict=True))
 
     def detached(self) -> Retrieval:
         """The same without any graph."""
         own = {name: value.detach() for name, value in self.own.items()}
-        return replace(self, vectors=self.vectors.detach(), own=own, backwards=None)
+        readings = None if self.readings is None else each(self.readings, Tensor.detach)
+        plain = {"vectors": self.vectors.detach(), "own": own, "readings": readings}
+        return replace(self, backwards=None, **plain)  # type: ignore[arg-type]
 
 
 class Batch:
@@ -108,9 +110,10 @@ class Batch:
         shared: Any,
         exclude: Tensor | None = None,
         chunk: int | None = None,
+        matching: Matching | None = None,
     ) -> None:
         self.encoder, self.gallery, self.shared = encoder, gallery, shared
-        self.exclude, self.chunk = exclude, chunk
+        self.exclude, self.chunk, self.matching = exclude, chunk, matching
         self.source: Retrieval | None = None  # seen once, then kept
 
     def __len__(self) -> int:
@@ -119,61 +122,109 @@ class Batch:
     def see(self, params: Params, graph: bool) -> Retrieval:
         """One forward of the batch through `params`."""
         leaves = {name: value.detach().requires_grad_(graph) for name, value in params.items()}
-        known = self._encoder_names
-        mine = {name: value for name, value in leaves.items() if name in known}
-        own = {name: value for name, value in leaves.items() if name not in known}
+        mine = {name: value for name, value in leaves.items() if name in self._encoder_names}
+        own = {name: leaves[name] for name in self._direct_names(params)}
         whole = graph and self.chunk is None and bool(mine)
-        vectors = self._forward(mine, whole)
+        vectors, readings = self._forward(mine, whole)
         backwards: Pull | None = None
         if graph and mine:
-            backwards = _whole(vectors, mine) if whole else self._in_chunks(mine)
-        leaf = vectors.detach().requires_grad_(graph)
-        return Retrieval(leaf, self.gallery, self.exclude, own, backwards)
+            outputs = (vectors, *_floating(readings))
+            backwards = _whole(outputs, mine) if whole else self._in_chunks(mine)
+        return Retrieval(
+            vectors=_leaf(vectors, graph),
+            gallery=self.gallery,
+            exclude=self.exclude,
+            own=own,
+            backwards=backwards,
+            matching=self.matching,
+            readings=None if readings is None else each(readings, lambda one: _leaf(one, graph)),
+        )
 
     @cached_property
     def _encoder_names(self) -> frozenset[str]:
         return frozenset(name for name, _ in self.encoder.named_parameters())
 
-    def _forward(self, params: Params, graph: bool) -> Tensor:
+    def _direct_names(self, params: Params) -> list[str]:
+        """Parameters a loss may depend on other than through the encoder."""
+        twins = () if self.matching is None else self.matching.matcher.twins
+        return [name for name in params if name not in self._encoder_names or name in twins]
+
+    def _forward(self, params: Params, graph: bool) -> tuple[Tensor, Prepared | None]:
         with torch.set_grad_enabled(graph):
-            return torch.cat([self.encoder.through(params, part) for part in self._parts()])
+            if self.matching is None:
+                parts = [self.encoder.through(params, part) for part in self._parts()]
+                return torch.cat(parts), None
+            seen = [self.encoder.through_for_matcher(params, part) for part in self._parts()]
+            vectors, readings = zip(*seen, strict=True)
+            return torch.cat(vectors), joined(readings)
 
     def _parts(self) -> list[Any]:
         size = self.chunk or len(self)
         return [take(self.shared, slice(i, i + size)) for i in range(0, len(self), size)]
 
+    def _outputs(self, params: Params, part: Any) -> tuple[Tensor, ...]:
+        if self.matching is None:
+            return (self.encoder.through(params, part),)
+        vectors, readings = self.encoder.through_for_matcher(params, part)
+        return (vectors, *_floating(readings))
+
     def _in_chunks(self, params: Params) -> Pull:
         """Redo the forward in pieces, so that only one piece's graph exists at a time."""
 
-        def pull(cotangents: tuple[Tensor, ...]) -> tuple[Params, ...]:
+        def pull(cotangents: Sequence[Cotangents]) -> tuple[Params, ...]:
             totals: list[Params] = [{} for _ in cotangents]
             start = 0
             for part in self._parts():
                 with torch.enable_grad():
-                    vectors = self.encoder.through(params, part)
-                rows = slice(start, start := start + len(vectors))
-                pieces = _whole(vectors, params)(tuple(c[rows] for c in cotangents))
-                for total, piece in zip(totals, pieces, strict=True):
-                    total.update({n: total[n] + g if n in total else g for n, g in piece.items()})
+                    outputs = self._outputs(params, part)
+                rows = slice(start, start := start + len(outputs[0]))
+                pieces = _whole(outputs, params)([tuple(c[rows] for c in cs) for cs in cotangents])
+                totals = [_summed(*both) for both in zip(totals, pieces, strict=True)]
             return tuple(totals)
 
         return pull
 
 
-def _whole(vectors: Tensor, params: Params) -> Pull:
+def _whole(outputs: tuple[Tensor, ...], params: Params) -> Pull:
     """Products over the graph of one forward, which lives as long as its retrieval."""
 
-    def pull(cotangents: tuple[Tensor, ...]) -> tuple[Params, ...]:
+    def pull(cotangents: Sequence[Cotangents]) -> tuple[Params, ...]:
         found = []
-        for cotangent in cotangents:
+        for slopes in cotangents:
+            tied = [(o, s) for o, s in zip(outputs, slopes, strict=True) if o.requires_grad]
             grads = torch.autograd.grad(
-                vectors, tuple(params.values()), cotangent, retain_graph=True, allow_unused=True
+                [output for output, _ in tied],
+                tuple(params.values()),
+                [slope for _, slope in tied],
+                retain_graph=True,
+                allow_unused=True,
             )
             named = zip(params, grads, strict=True)
             found.append({name: grad for name, grad in named if grad is not None})
         return tuple(found)
 
     return pull
+
+
+def _leaf(value: Tensor, graph: bool) -> Tensor:
+    return value.detach().requires_grad_(graph and value.is_floating_point())
+
+
+def _floating(prepared: Prepared | None) -> tuple[Tensor, ...]:
+    known = () if prepared is None else tensors(prepared)
+    return tuple(tensor for tensor in known if tensor.is_floating_point())
+
+
+def _slopes(loss: Tensor, leaves: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The derivative of a loss at each leaf, zero where it does not depend on it."""
+    found = torch.autograd.grad(loss, leaves, retain_graph=True, allow_unused=True)
+    both = zip(found, leaves, strict=True)
+    return tuple(torch.zeros_like(leaf) if slope is None else slope for slope, leaf in both)
+
+
+def _summed(left: Params, right: Params) -> Params:
+    """All names of both; where both have one, the sum."""
+    return {**left, **{n: left[n] + value if n in left else value for n, value in right.items()}}
 
 
 class Look:

@@ -19,7 +19,9 @@ from .encoder import Encoder, Params
 from .errors import BadInput, GalleryMismatch
 from .galleries import Id, Searchable
 from .guard import Guard
+from .matcher import Matching
 from .methods.base import Method
+from .rerank import reranked
 from .retrieval import Batch, Retrieval
 from .settings import Mode, ScoreFrom, Settings
 from .shift import Shift
@@ -51,6 +53,7 @@ class Session:
         mode: Mode = "live",
         watch_angle: bool = False,
         seed: int = 0,
+        matcher: Matching | None = None,
     ) -> None:
         settings = Settings(
             steps=steps,
@@ -62,20 +65,18 @@ class Session:
             watch_angle=watch_angle,
             seed=seed,
         )
-        self._begin(encoder, gallery, method, lr, settings)
-
-    def _begin(
-        self,
-        encoder: Encoder,
-        gallery: Searchable,
-        method: Method,
-        lr: float | None,
-        settings: Settings,
-    ) -> None:
         self.asked, self.asked_lr = method, lr
-        method = method.resolved(encoder, lr)
-        source = {n: v.to(encoder.device) for n, v in method.adapts(encoder, gallery).items()}
-        self.adaptation = Adaptation(encoder, method, settings, source)
+        resolved = method.resolved(encoder, lr)
+        self._begin(Adaptation.of(encoder, gallery, resolved, settings, matcher), gallery)
+
+    def _begin(self, adaptation: Adaptation, gallery: Searchable) -> None:
+        matching = adaptation.matching
+        if matching is not None and len(matching) != len(gallery):
+            raise GalleryMismatch(
+                f"the matcher is over {len(matching)} candidates, the gallery has {len(gallery)}: "
+                "make it over the gallery's own items, in their order."
+            )
+        self.adaptation = adaptation
         self.history: list[Shift] = []
         self._gallery = gallery
         self._state = self.adaptation.fresh(gallery)
@@ -140,12 +141,19 @@ class Session:
 
     @classmethod
     def load(
-        cls, path: str | Path, encoder: Encoder, gallery: Searchable, method: Method | None = None
+        cls,
+        path: str | Path,
+        encoder: Encoder,
+        gallery: Searchable,
+        method: Method | None = None,
+        matcher: Matching | None = None,
     ) -> Self:
-        """Take a stream up where `save` left it; a method of your own must be passed."""
-        stored = read_state(path, encoder, gallery, method)
+        """Take a stream up where `save` left it; a method of your own, a matcher are passed."""
+        stored = read_state(path, encoder, gallery, method, matcher)
         session = cls.__new__(cls)
-        session._begin(encoder, gallery, stored.method, None, stored.settings)
+        session.asked, session.asked_lr = stored.method, None
+        adaptation = Adaptation.of(encoder, gallery, stored.method, stored.settings, matcher)
+        session._begin(adaptation, gallery)
         session.restore(stored.state, stored.history)
         return session
 
@@ -192,6 +200,8 @@ class Session:
                     f"the new gallery has {gallery.dimension} dimensions, this session's vectors "
                     f"have {self._gallery.dimension}: was it built by another model?"
                 )
+            if self.adaptation.matching is not None:
+                raise BadInput("a session with a matcher keeps its gallery: start another session.")
             memory = self.method.moved(self._state.memory, gallery)
             self._gallery, self._state = gallery, replace(self._state, memory=memory)
 
@@ -210,7 +220,7 @@ class Session:
             adapted = self.adaptation.outcome(self._state, self._batch(items, left_out), True)
             self._commit(adapted)
         self._gathered = waiting
-        return answer
+        return reranked(answer)
 
     def _commit(self, outcome: Outcome) -> None:
         self._before, self._state = self._state, outcome.state
@@ -219,7 +229,8 @@ class Session:
     def _batch(self, queries: list[Any], exclude: Sequence[LeftOut] | None) -> Batch:
         shared = self.encoder.ready(queries)
         pairs = None if exclude is None else self._pairs(exclude, len(queries))
-        return Batch(self.encoder, self._gallery, shared, pairs, self.settings.chunk)
+        matching, chunk = self.adaptation.matching, self.settings.chunk
+        return Batch(self.encoder, self._gallery, shared, pairs, chunk, matching)
 
     def _pairs(self, exclude: Sequence[LeftOut], queries: int) -> Tensor | None:
         """(query, position) pairs that must not meet; None if there are none."""

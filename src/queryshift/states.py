@@ -16,6 +16,7 @@ from .errors import BadFile, BadInput
 from .files import read, write
 from .galleries import Searchable
 from .guard import Guard
+from .matcher import Matching
 from .methods import METHODS, WRAPPERS
 from .methods.base import Method
 from .methods.source_like import SourceLike
@@ -44,6 +45,7 @@ def write_state(
     tensors: dict[str, Tensor] = {}
     about = {
         "fingerprint": adaptation.encoder.fingerprint(),
+        "matcher": _matcher_print(adaptation.matching),
         "method": _packed_method(adaptation.method, tensors),
         "settings": asdict(adaptation.settings),
         "shapes": {name: list(shape) for name, shape in state.layout.shapes.items()},
@@ -58,10 +60,19 @@ def write_state(
 
 
 def read_state(
-    path: str | Path, encoder: Encoder, gallery: Searchable, method: Method | None
+    path: str | Path,
+    encoder: Encoder,
+    gallery: Searchable,
+    method: Method | None,
+    matching: Matching | None,
 ) -> Stored:
     """Read one state for this encoder; a method that is in no table must be passed."""
     tensors, about = read(path, KIND)
+    if about.get("matcher") != _matcher_print(matching):
+        raise BadFile(
+            f'"{path}" was saved with matcher {about.get("matcher")}, got '
+            f"{_matcher_print(matching)}: pass the matcher it was saved with."
+        )
     if about.get("fingerprint") != encoder.fingerprint():
         raise BadFile(
             f'"{path}" was saved with another model (fingerprint {about.get("fingerprint")}, this '
@@ -83,6 +94,10 @@ def read_state(
         return Stored(method, settings, state, [Shift(**one) for one in about["history"]])
     except (KeyError, TypeError, AttributeError) as error:
         raise BadFile(f'"{path}" lacks a part of a session ({error!r}): save it again.') from error
+
+
+def _matcher_print(matching: Matching | None) -> str | None:
+    return None if matching is None else matching.matcher.fingerprint()
 
 
 def _packed(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:

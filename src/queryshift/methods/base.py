@@ -61,6 +61,11 @@ class Method:
         return True
 
     @property
+    def adapts_matcher(self) -> bool:
+        """Whether a matcher's parameters adapt too, where the session has one."""
+        return False
+
+    @property
     def smallest_batch(self) -> int:
         """Smaller batches are only scored."""
         return 1

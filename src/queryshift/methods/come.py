@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log
 from typing import Any
 
 import torch
@@ -26,8 +25,9 @@ class COME(Method):
         """Mean entropy of the opinions; the length of the logits cannot be used to lower it."""
         scale = 1 / self.tau if self.evidence_scale is None else self.evidence_scale
         logits = seen.scores * scale
-        present = torch.where(torch.isneginf(logits), 0, logits)
+        absent = torch.isneginf(logits)
+        present = logits.masked_fill(absent, 0)
         length = torch.linalg.vector_norm(present, dim=1, keepdim=True).clamp(min=1e-12)
-        held = logits / length * length.detach()
-        unsure = held.new_full((len(held), 1), log(held.shape[1]))
+        held = (present / length * length.detach()).masked_fill(absent, -torch.inf)
+        unsure = (~absent).sum(dim=1, keepdim=True).to(held).log()
         return entropy(torch.cat((held, unsure), dim=1)).mean()

@@ -39,6 +39,11 @@ class REST(FollowsSource):
         """Decoupling wants a learning rate of its own, so it has a name of its own."""
         return "rest+decoupled" if self.decouple else "rest"
 
+    @property
+    def adapts_matcher(self) -> bool:
+        """Hard mining reaches the single-stream part, where there is one."""
+        return self.mining
+
     def loss(self, seen: Retrieval, memory: SourceLike) -> Tensor:
         """L = L_U + L_G + L_REM + L_RHM (Eq. 3)."""
         prediction = self.refined(seen)
@@ -47,7 +52,7 @@ class REST(FollowsSource):
             total = total + uniformity(seen.vectors, self.uniformity_scale)
         if self.gap:
             total = total + (gap(seen.vectors, seen.nearest) - memory.gap).square()
-        return total + self._consistency_loss(prediction, memory)
+        return total + self._consistency_loss(seen, prediction, memory)
 
     def gradient(self, look: Look, memory: SourceLike) -> Update:
         """The loss's gradient, decoupled from the general direction where that is asked for."""
@@ -65,7 +70,7 @@ class REST(FollowsSource):
         """The refined prediction with this method's choices."""
         return refined(seen, self.neighbours, self.tau, self.duplicates, self.own_copies)
 
-    def _consistency_loss(self, prediction: Refined, memory: SourceLike) -> Tensor:
+    def _consistency_loss(self, seen: Retrieval, prediction: Refined, memory: SourceLike) -> Tensor:
         """L_C = L_REM + L_RHM, over queries whose entropy is small enough to be trusted."""
         entropies = entropy(prediction.logits)
         weights = reliability(entropies, memory.entropy_limit)
@@ -73,11 +78,20 @@ class REST(FollowsSource):
         if self.entropy:
             total = total + weighted_mean(entropies, weights)
         if self.mining:
-            pair = (self._consistent(one) for one in prediction.hardest())
-            total = total + weighted_mean(hard_margin(*pair), weights)
+            margins = hard_margin(*self._consistencies(seen, prediction))
+            total = total + weighted_mean(margins, weights)
         return total
 
-    def _consistent(self, cosine: Tensor) -> Tensor:
-        """Similarity as a consistency in (0, 1]."""
-        shifted = (1 + cosine) / 2 if self.consistency == "affine" else cosine
-        return shifted.clamp(min=1e-6)
+    def _consistencies(self, seen: Retrieval, prediction: Refined) -> tuple[Tensor, Tensor]:
+        """c in (0, 1] of the positive and of the hardest negative.
+
+        The matcher's probability of a match where the session has one (single stream), else the
+        cosine.
+        """
+        if seen.matching is not None:
+            match = seen.match(prediction.pairs()).softmax(dim=2)[..., 1].clamp(min=1e-6)
+            return match[:, 0], match[:, 1]
+        positive, hardest = prediction.hardest()
+        if self.consistency == "affine":
+            positive, hardest = (1 + positive) / 2, (1 + hardest) / 2
+        return positive.clamp(min=1e-6), hardest.clamp(min=1e-6)

@@ -40,7 +40,9 @@ class TSA(Method):
         seen = look.now
         query_side, gallery_side = self._branches(seen)
         side = self._route(seen, look.seed)
-        logs = (side * query_side + (1 - side) * gallery_side).div(self.tau).log_softmax(dim=1)
+        mixed = side * query_side + (1 - side) * gallery_side
+        mixed = mixed.masked_fill(torch.isneginf(seen.scores), -torch.inf)
+        logs = mixed.div(self.tau).log_softmax(dim=1)
         first = logs.amax(dim=1)
         sure = (first.detach().exp() > self.confidence).to(first.dtype)
         labels = -(first * sure).sum() / sure.sum().clamp(min=1)
@@ -61,8 +63,7 @@ class TSA(Method):
         plain = seen.gallery.vectors.to(seen.vectors)
         candidates = _mapped(plain, seen.own[GALLERY])
         queries = _mapped(seen.vectors, seen.own[QUERY])
-        hidden = torch.zeros_like(seen.scores).masked_fill(torch.isneginf(seen.scores), -torch.inf)
-        return similarity(queries, plain) + hidden, similarity(seen.vectors, candidates) + hidden
+        return similarity(queries, plain), similarity(seen.vectors, candidates)
 
     def _route(self, seen: Retrieval, seed: int) -> Tensor:
         """(B, 1): near 1 where the query side is trained, near 0 where the gallery side is."""

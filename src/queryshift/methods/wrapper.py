@@ -31,6 +31,11 @@ class Wrapper(Method):
         return self.method.adapting
 
     @property
+    def adapts_matcher(self) -> bool:
+        """As the wrapped method."""
+        return self.method.adapts_matcher
+
+    @property
     def smallest_batch(self) -> int:
         """As the wrapped method."""
         return self.method.smallest_batch

@@ -1,0 +1,138 @@
+"""A module that never changes, and can be seen through other norm parameters from any thread."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import threading
+from collections.abc import Sequence
+from typing import Any, Self, TypeAlias, cast
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from .errors import CannotAdapt
+
+Params: TypeAlias = dict[str, Tensor]
+
+_NORMS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, _BatchNorm)
+_shells = threading.local()
+
+
+class Unchanging(nn.Module):
+    """What encoders and matchers have in common: norm parameters that others may stand in for."""
+
+    norm_names: Sequence[str] | None = None
+    """Names of the norm modules that adapt; None means every one there is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._generation = 0
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        first = next(self.parameters(), None)
+        return torch.device("cpu") if first is None else first.device
+
+    def norm_params(self) -> Params:
+        """The source values of the parameters that adapt, in float32 (or float64)."""
+        found = {
+            f"{name}.{part}": _full(value)
+            for name, module in self.named_modules()
+            if is_norm(module) and (self.norm_names is None or name in self.norm_names)
+            for part, value in module.named_parameters(recurse=False)
+        }
+        if not found:
+            raise CannotAdapt(
+                f"{type(self).__name__} has no LayerNorm, RMSNorm, GroupNorm or BatchNorm with "
+                "weights among the modules that may adapt: use the method Frozen, or name the "
+                "layers in `norm_names`."
+            )
+        return found
+
+    def fingerprint(self) -> str:
+        """A short hash of the weights (a sample of each tensor), the same wherever they lie."""
+        digest = hashlib.blake2b(digest_size=16)
+        for name, tensor in self.state_dict().items():
+            digest.update(f"{name}{tuple(tensor.shape)}".encode())
+            flat = tensor.detach().reshape(-1)
+            sample = flat[:: max(1, len(flat) // 256)][:256]
+            digest.update(sample.to("cpu", torch.float64).numpy().tobytes())
+        return digest.hexdigest()
+
+    def seen_through(self, params: Params, method: str, *inputs: Any) -> Any:
+        """A method's result with `params` in the place of our own: the one place this happens."""
+        stand_ins = {f"module.{name}": value for name, value in params.items()}
+        return functional_call(self.shell(), stand_ins, (method, *inputs))
+
+    def shell(self) -> Shell:
+        """This thread's own copy of the modules, sharing all storage: swapping needs no lock."""
+        mine: WeakKeyDictionary[Unchanging, tuple[int, Shell]]
+        mine = _shells.__dict__.setdefault("of", WeakKeyDictionary())
+        generation, shell = mine.get(self, (-1, None))
+        if shell is None or generation != self._generation:
+            shell = Shell(_twin(self))
+            mine[self] = (self._generation, shell)
+        return shell
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        self._generation += 1  # moved or cast: shells made before are stale
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
+
+
+class Shell(nn.Module):
+    """Calls any method where `functional_call` can only call `forward`."""
+
+    def __init__(self, module: Unchanging) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, method: str, *inputs: Any) -> Any:
+        """The method's result."""
+        return getattr(self.module, method)(*inputs)
+
+
+def is_norm(module: nn.Module) -> bool:
+    """Whether a module is a norm layer with weights of its own."""
+    named_so = type(module).__name__.endswith(("LayerNorm", "RMSNorm"))
+    weight = module._parameters.get("weight")
+    return (isinstance(module, _NORMS) or named_so) and weight is not None
+
+
+def _full(value: Tensor) -> Tensor:
+    """Float32 at least: a gain of 1.0027 in bfloat16 is 1, and adaptation would vanish."""
+    wide = torch.float64 if value.dtype == torch.float64 else torch.float32
+    return value.detach().to(wide, copy=True)
+
+
+def _twin(module: Unchanging) -> Unchanging:
+    """A copy in eval mode that shares every tensor and everything that is not a module."""
+    memo: dict[int, Any] = {
+        id(value): value for name, value in vars(module).items() if not name.startswith("_")
+    }
+    for parameter in module.parameters():
+        memo[id(parameter)] = nn.Parameter(parameter.detach(), requires_grad=False)
+    for buffer in module.buffers():
+        memo[id(buffer)] = buffer
+    twin = copy.deepcopy(module, memo).eval()
+    for part in twin.modules():
+        if is_norm(part):
+            _compute_in_full_precision(part)
+    return twin
+
+
+def _compute_in_full_precision(norm: nn.Module) -> None:
+    """Let a norm layer work in the precision of the weights that stand in for its own."""
+    plain = norm.forward
+
+    def forward(values: Tensor) -> Tensor:
+        wide = cast(Tensor, norm.weight).dtype
+        normalised: Tensor = plain(values.to(wide))
+        return normalised.to(values.dtype)
+
+    norm.forward = forward
