@@ -1,6 +1,8 @@
 """What holds for every image corruption, in either preset."""
 
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -173,3 +175,14 @@ def test_elastic_in_pixels_moves_more_in_a_small_picture_than_the_scaled_form():
 def test_an_unknown_preset_is_named_with_the_nearest():
     with pytest.raises(UnknownName, match='did you mean "imagenet_c"'):
         image.preset("imagenet-c")
+
+
+def test_needs_numpy_opencv_and_pillow_only():
+    code = (
+        "import sys, numpy, queryshift.corruptions.image as image;"
+        "picture = numpy.zeros((32, 32, 3), 'uint8');"
+        "[c(picture, 5, numpy.random.default_rng(0)) for c in image.preset().values()];"
+        "print({'scipy', 'skimage', 'numba', 'wand', 'torch'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

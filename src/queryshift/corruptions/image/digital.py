@@ -28,10 +28,7 @@ def elastic(image: Pixels, severity: int, rng: Generator) -> Pixels:
     """A rubber sheet whose wrinkles grow with the image, so that every size looks alike."""
     height, width = image.shape[:2]
     stretch = at(severity, (12.5, 16.25, 21.25, 25.0, 30.0)) * 0.005 * height
-    wrinkles = [
-        stretch * _wrinkles(height, width, (0.01 * width, 0.01 * height), rng) for _ in "xy"
-    ]
-    return _displaced(image, wrinkles[0], wrinkles[1])
+    return _displaced(image, stretch, (0.01 * width, 0.01 * height), rng)
 
 
 @on_pictures
@@ -41,11 +38,8 @@ def elastic_pixels(image: Pixels, severity: int, rng: Generator) -> Pixels:
         severity,
         ((2, 0.7, 0.1), (2, 0.08, 0.2), (0.05, 0.01, 0.02), (0.07, 0.01, 0.02), (0.12, 0.01, 0.02)),
     )
-    height, width = image.shape[:2]
     tilted = _tilted(image, 244 * jitter, rng)
-    sigmas = (244 * smoothness, 244 * smoothness)
-    wrinkles = [244 * strength * _wrinkles(height, width, sigmas, rng) for _ in "xy"]
-    return _displaced(tilted, wrinkles[0], wrinkles[1])
+    return _displaced(tilted, 244 * strength, (244 * smoothness, 244 * smoothness), rng)
 
 
 @on_pictures
@@ -72,17 +66,22 @@ def jpeg_coded(image: Pixels, quality: int) -> Pixels:
     return cv2.cvtColor(decoded, cv2.COLOR_BGR2RGB)
 
 
-def _wrinkles(height: int, width: int, sigmas: tuple[float, float], rng: Generator) -> Floats:
-    field = 2 * rng.random((height, width), dtype=np.float32) - 1
+def _displaced(
+    image: Pixels, stretch: float, sigmas: tuple[float, float], rng: Generator
+) -> Pixels:
+    """Every pixel from a little to the side, by two smooth fields of up to `stretch` pixels."""
+    height, width = image.shape[:2]
+    right, down = (stretch * _wrinkles((height, width), sigmas, rng) for _ in "xy")
+    right += np.arange(width, dtype=np.float32)
+    down += np.arange(height, dtype=np.float32)[:, None]
+    return cv2.remap(image, right, down, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT)
+
+
+def _wrinkles(shape: tuple[int, int], sigmas: tuple[float, float], rng: Generator) -> Floats:
+    field = 2 * rng.random(shape, dtype=np.float32) - 1
     sides = [2 * int(3 * sigma + 0.5) + 1 for sigma in sigmas]
     border = cv2.BORDER_REFLECT
     return cv2.GaussianBlur(field, sides, sigmas[0], sigmaY=sigmas[1], borderType=border)
-
-
-def _displaced(image: Pixels, right: Floats, down: Floats) -> Pixels:
-    right += np.arange(image.shape[1], dtype=np.float32)
-    down += np.arange(image.shape[0], dtype=np.float32)[:, None]
-    return cv2.remap(image, right, down, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT)
 
 
 def _tilted(image: Pixels, jitter: float, rng: Generator) -> Pixels:

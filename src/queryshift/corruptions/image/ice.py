@@ -13,28 +13,29 @@ from numpy.random import PCG64, Generator
 from queryshift.corruptions.image.pixels import Floats, Pixels, to_bytes
 from queryshift.corruptions.image.plasma import plasma
 
-_HEIGHT, _WIDTH = 600, 900
 _TINT = (0.86, 1.02, 1.09)  # bluish, as photographs of frost are
 _SHADES = 12
 
 
 class Pane(NamedTuple):
-    """How one pane looks: grey levels, and the Laplacian energy of its crystals."""
+    """How one pane looks: size, grey levels, Laplacian energy and size of its crystals."""
 
+    height: int
+    width: int
     mean: float
     spread: float
     energy: float
-    crystals: int
+    density: float  # crystals per 1,000 pixels
     length: float
 
 
-PANES = (
-    Pane(128, 18, 830, 700, 60),
-    Pane(207, 22, 945, 1200, 90),
-    Pane(207, 22, 945, 2400, 45),
-    Pane(150, 28, 2500, 3000, 30),
-    Pane(122, 43, 4300, 1500, 60),
-    Pane(90, 40, 3150, 500, 140),
+PANES = (  # sized and lit like the photographs of ImageNet-C, so that they grow alike
+    Pane(600, 900, 128, 18, 830, 1.3, 60),
+    Pane(315, 560, 207, 22, 945, 2.2, 90),
+    Pane(315, 560, 207, 22, 945, 4.4, 45),
+    Pane(350, 527, 150, 28, 2500, 5.6, 30),
+    Pane(495, 660, 122, 43, 4300, 2.8, 60),
+    Pane(323, 485, 90, 40, 3150, 0.9, 140),
 )
 
 
@@ -45,7 +46,7 @@ def pane(index: int) -> Pixels:
     rng = Generator(PCG64(index))
     crystals = _crystals(look, rng)
     crystals *= np.sqrt(look.energy / np.mean(cv2.Laplacian(crystals, cv2.CV_32F) ** 2))
-    clouds = plasma(1024, 2.0, rng)[:_HEIGHT, :_WIDTH]
+    clouds = plasma(1024, 2.0, rng)[: look.height, : look.width]
     left = max(look.spread**2 - crystals.var(), 0) ** 0.5
     grey = look.mean + crystals - crystals.mean() + left * (clouds - clouds.mean()) / clouds.std()
     return to_bytes(grey[..., None] * np.array(_TINT, np.float32))
@@ -55,7 +56,7 @@ def _crystals(look: Pane, rng: Generator) -> Floats:
     """Feathers of ice: stems with side branches, in a few shades, over one another."""
     segments = _feathers(look, rng)
     shades = rng.integers(_SHADES, size=len(segments))
-    canvas = np.zeros((_HEIGHT, _WIDTH), np.uint8)
+    canvas = np.zeros((look.height, look.width), np.uint8)
     for shade in range(_SHADES):
         lines = np.round(16 * segments[shades == shade].reshape(-1, 2, 2)).astype(np.int32)
         colour = 255 * (shade + 1) // _SHADES
@@ -65,9 +66,10 @@ def _crystals(look: Pane, rng: Generator) -> Floats:
 
 def _feathers(look: Pane, rng: Generator) -> npt.NDArray[np.float64]:
     """(crystals, lines, 2 ends, x and y): a stem and its branches at 60 degrees to either side."""
-    root = rng.uniform((0, 0), (_WIDTH, _HEIGHT), (look.crystals, 1, 2))
-    angle = rng.uniform(0, 2 * np.pi, (look.crystals, 1))
-    length = look.length * rng.uniform(0.4, 1.6, (look.crystals, 1))
+    count = round(look.density * look.height * look.width / 1000)
+    root = rng.uniform((0, 0), (look.width, look.height), (count, 1, 2))
+    angle = rng.uniform(0, 2 * np.pi, (count, 1))
+    length = look.length * rng.uniform(0.4, 1.6, (count, 1))
     along = np.repeat(np.linspace(0.05, 0.9, 9), 2)[None]
     start = root + _arrow(angle, length * along)
     side = np.resize([1, -1], along.shape) * np.pi / 3
