@@ -1,0 +1,128 @@
+"""How good a retrieval is, and how its queries and candidates lie: pure functions of vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from .errors import BadInput
+from .galleries import Searchable
+from .retrieval import similarity
+
+SCORES_AT_ONCE = 2**23  # 32 MB in float32
+TIE = 4  # roundings by which equal candidates may differ, and still tie
+
+
+def uniformity(queries: Tensor) -> float:
+    """Mean distance of query vectors (B, D) to their centre (supplement A); low: too compact."""
+    return float(torch.linalg.vector_norm(queries - queries.mean(dim=0), dim=1).mean())
+
+
+def gap(queries: Tensor, candidates: Tensor) -> float:
+    """Distance of the queries' centre to the candidates', (N, D) or (N, V, D) (supplement A)."""
+    centre = candidates.reshape(-1, candidates.shape[-1]).mean(dim=0)
+    return float(torch.linalg.vector_norm(queries.mean(dim=0) - centre))
+
+
+def consistency(queries: Tensor, candidates: Tensor, relevant: Sequence[Sequence[int]]) -> float:
+    """Mean cosine over all true pairs (supplement A); the best vector of a candidate counts."""
+    _check(relevant, len(queries), len(candidates))
+    owner = torch.tensor([row for row, right in enumerate(relevant) for _ in right])
+    partner = torch.tensor([position for right in relevant for position in right])
+    left = queries[owner][:, None]
+    right = candidates[partner].reshape(len(partner), -1, candidates.shape[-1])
+    return float(torch.cosine_similarity(left, right, dim=2).amax(dim=1).mean())
+
+
+def ranks(
+    queries: Tensor,
+    gallery: Searchable,
+    relevant: Sequence[Sequence[int]],
+    exclude: Tensor | None = None,
+) -> Tensor:
+    """Rank (B,) of each query's best right answer, from 1; a tie counts as a wrong one first."""
+    return relevant_ranks(queries, gallery, relevant, exclude)[:, 0]
+
+
+@torch.no_grad()
+def relevant_ranks(
+    queries: Tensor,
+    gallery: Searchable,
+    relevant: Sequence[Sequence[int]],
+    exclude: Tensor | None = None,
+) -> Tensor:
+    """Ranks (B, R) of all right answers of each query, best first, 0 where a query has fewer.
+
+    `exclude` holds (query, position) pairs, (P, 2), that are no candidates at all.
+    """
+    _check(relevant, len(queries), len(gallery))
+    found = torch.zeros(len(queries), max(map(len, relevant)), dtype=torch.long)
+    for start, scores in _score_rows(queries, gallery, exclude):
+        for row, line in enumerate(scores, start):
+            right = torch.tensor(sorted(set(relevant[row])), device=line.device)
+            found[row, : len(right)] = _ranks_of(line, right).cpu()
+    return found
+
+
+def recall(ranks: Tensor, k: int) -> float:
+    """Percentage of queries with a right answer among the first `k`."""
+    return 100 * float((ranks <= k).double().mean())
+
+
+def mean_rank(ranks: Tensor) -> float:
+    """Mean rank of the best right answer."""
+    return float(ranks.double().mean())
+
+
+def median_rank(ranks: Tensor) -> float:
+    """Median rank of the best right answer; halfway between the two middle ones if even."""
+    return float(ranks.double().quantile(0.5))
+
+
+def mean_average_precision(relevant_ranks: Tensor) -> float:
+    """Mean over queries of the precision at each right answer, in percent."""
+    present = relevant_ranks > 0
+    order = torch.arange(1, relevant_ranks.shape[1] + 1, dtype=torch.float64)
+    precision = torch.where(present, order / relevant_ranks.clamp(min=1), 0.0)
+    return 100 * float((precision.sum(dim=1) / present.sum(dim=1)).mean())
+
+
+def _score_rows(
+    queries: Tensor, gallery: Searchable, exclude: Tensor | None
+) -> Iterator[tuple[int, Tensor]]:
+    """Whole rows of scores (b, N), as many at a time as the bound allows, with where they start."""
+    wide = torch.promote_types(queries.dtype, torch.float32)
+    candidates = gallery.vectors.to(wide)
+    queries = queries.detach().to(candidates)
+    step = max(1, SCORES_AT_ONCE // candidates[..., 0].numel())
+    for start in range(0, len(queries), step):
+        scores = similarity(queries[start : start + step], candidates)
+        if exclude is not None:
+            rows, positions = exclude.to(scores.device).T
+            here = (rows >= start) & (rows < start + step)
+            scores[rows[here] - start, positions[here]] = -torch.inf
+        yield start, scores
+
+
+def _ranks_of(scores: Tensor, right: Tensor) -> Tensor:
+    """Ranks of the right answers in one row (N,); what is not surely worse stands before them."""
+    own = scores[right].sort(descending=True).values
+    before = ~(scores < own[:, None] - TIE * torch.finfo(scores.dtype).eps)  # NaN: all before it
+    before[:, right] = False
+    return before.sum(dim=1) + torch.arange(1, len(right) + 1, device=right.device)
+
+
+def _check(relevant: Sequence[Sequence[int]], queries: int, candidates: int) -> None:
+    if len(relevant) != queries or not all(len(right) for right in relevant):
+        raise BadInput(
+            f"got right answers for {sum(map(bool, map(len, relevant)))} of {queries} queries: "
+            "give each at least one position in the gallery."
+        )
+    outside = [p for right in relevant for p in right if not 0 <= p < candidates]
+    if outside:
+        raise BadInput(
+            f"a right answer is at position {outside[0]}, the gallery has {candidates} candidates: "
+            "give positions, not ids (`gallery.positions(ids)`)."
+        )
