@@ -34,16 +34,18 @@ FORMAT = Format(
     ),
 )
 
-_theirs = renamed(
+VISION_NAMES = (
     ("vision_model.embeddings.class_embedding", "visual_encoder.cls_token"),
     ("vision_model.embeddings.position_embedding", _PLACES),
     ("vision_model.embeddings.patch_embedding", "visual_encoder.patch_embed.proj"),
     ("vision_model.encoder.layers", "visual_encoder.blocks"),
-    ("vision_model.post_layernorm", "visual_encoder.norm"),
     (".self_attn.projection", ".attn.proj"),
     (".self_attn.", ".attn."),
     (".layer_norm", ".norm"),
 )
+"""Hugging Face's names in a vision transformer, and those of BLIP's and BLIP-2's authors."""
+
+_theirs = renamed(*VISION_NAMES, ("vision_model.post_layernorm", "visual_encoder.norm"))
 
 
 def recognises(path: Path) -> bool:

@@ -1,0 +1,203 @@
+"""SPRC (Bai et al., ICLR 2024): composed queries on BLIP-2, from the authors' checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isqrt
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL.Image import Image
+from torch import Tensor
+
+from queryshift.encoder import Encoder
+from queryshift.errors import BadFile, BadInput, missing
+from queryshift.models import bert
+from queryshift.models.adapting import norm_layers
+from queryshift.models.blip2 import SEEN, Blip2Image, own
+from queryshift.models.blip_original import VISION_NAMES
+from queryshift.models.blocks import BlockEncoder
+from queryshift.models.checkpoints import Checkpoint, Format, renamed
+from queryshift.models.pictures import CLIP, Processor, cropped, padded
+from queryshift.models.reading import Pictures, Words
+
+_TOKENS = 32  # of a caption
+_RATIO = 1.25  # a longer picture gets black bars
+_VISION_HEAD, _TEXT_HEAD = 88, 64  # features of an attention head
+_WORDS = "Qformer.bert.embeddings.word_embeddings.weight"
+_LAYER = "Qformer.bert.encoder.layer."
+
+FORMAT = Format(
+    name="SPRC",
+    inside="Blip2QformerCirAlignPrompt",
+    marks=frozenset({_WORDS, "query_tokens", "text_proj.weight"}),
+    unused=(r"Qformer\.cls\..*", r"Qformer\.bert\.embeddings\.position_ids", "prompt_tokens|temp"),
+)
+
+_theirs = renamed(
+    *VISION_NAMES,
+    ("vision_model.post_layernorm", "ln_vision"),
+    ("embeddings.word_embeddings", "Qformer.bert.embeddings.word_embeddings"),
+    ("embeddings.position_embeddings", "Qformer.bert.embeddings.position_embeddings"),
+    ("qformer.layernorm", "Qformer.bert.embeddings.LayerNorm"),
+    ("qformer.encoder", "Qformer.bert.encoder"),
+    ("attention.attention.", "attention.self."),
+    ("_projection.", "_proj."),
+)
+
+
+class ComposedEncoder(BlockEncoder):
+    """Pairs `(picture, text)`: a picture, and words that say how to change it, as one vector.
+
+    The Q-Former reads twice: query tokens and words over the picture, then what became of the
+    query tokens and the words alone. It adapts; the image encoder below runs once per batch.
+    """
+
+    def __init__(self, model: Any, pictures: Pictures, words: Words) -> None:
+        super().__init__()
+        self.vision_model, self.qformer = model.vision_model, own(model.qformer)
+        self.embeddings, self.query_tokens = model.embeddings, model.query_tokens
+        self.head = model.text_projection
+        self.pictures, self.words = pictures, words
+        self.norm_names = norm_layers(self, "vision_model.*")
+        self.requires_grad_(False)
+
+    def prepare(self, items: Sequence[tuple[Any, str]]) -> dict[str, Tensor]:
+        """Pixels, and tokens with their mask."""
+        for item in items:
+            if not isinstance(item, tuple | list) or len(item) != 2:
+                raise BadInput(
+                    f"a composed query is a pair (picture, text); got a {type(item).__name__}."
+                )
+        pictures, texts = zip(*items, strict=True)
+        return self.pictures(pictures) | self.words(texts)
+
+    def forward(self, prepared: Mapping[str, Tensor]) -> Tensor:
+        """Unit vectors (B, D)."""
+        return self.finish(self.shared(prepared))
+
+    def shared(self, prepared: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """What the image encoder saw, and the tokens."""
+        rest = dict(prepared)
+        pixels = self._cast({"pixel_values": rest.pop("pixel_values")})
+        with self._half():
+            return {SEEN: self.vision_model(**pixels).last_hidden_state, **rest}
+
+    def finish(self, shared: Mapping[str, Tensor]) -> Tensor:
+        """Unit vectors (B, D)."""
+        return super().forward(shared)
+
+    def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
+        """Projected class tokens of the second reading."""
+        count = self.query_tokens.shape[1]
+        asked = self.query_tokens.expand(len(prepared[SEEN]), -1, -1)
+        seeing = {"query_length": count, "encoder_hidden_states": prepared[SEEN]}
+        fused = self._read(asked, prepared, **seeing)[:, :count]
+        # A length of 0 sends all of them through the feed-forward layers for words, as here.
+        vectors: Tensor = self.head(self._read(fused, prepared, query_length=0)[:, count])
+        return vectors
+
+    def _read(self, before: Tensor, tokens: Mapping[str, Tensor], **seeing: Any) -> Tensor:
+        """The Q-Former's rows for `before` and then the words."""
+        mask = tokens["attention_mask"]
+        output = self.qformer(
+            query_embeds=self.embeddings(input_ids=tokens["input_ids"], query_embeds=before),
+            attention_mask=torch.cat([mask.new_ones(before.shape[:2]), mask], dim=1),
+            **seeing,
+        )
+        rows: Tensor = output.last_hidden_state
+        return rows
+
+
+def recognises(path: Path) -> bool:
+    """Whether a file is a checkpoint of SPRC."""
+    return FORMAT.recognises(path)
+
+
+def load(
+    path: Path, *, published: bool = False, tokenizer: bert.Source = None
+) -> dict[str, Encoder]:
+    """The encoders "image+text", for queries, and "image", for a gallery of 32 vectors each.
+
+    Items are read as the authors do whether or not that is asked for as `published`.
+    """
+    checkpoint = FORMAT.open(path)
+    model = build(checkpoint)
+    words = bert.tokenizer(checkpoint, _WORDS, ["[DEC]"], tokenizer)
+    pictures = Pictures(Processor(_Framing(model.config.vision_config.image_size), CLIP))
+    # The authors keep 50 words instead of BLIP's 30, but of either no more than 30 tokens are read.
+    composed = ComposedEncoder(model, pictures, Words(words, limit=_TOKENS, cleaned=True))
+    return {"image+text": composed, "image": Blip2Image(model, pictures)}
+
+
+def build(checkpoint: Checkpoint) -> Any:
+    """The checkpoint as a `Blip2ForImageTextRetrieval`."""
+    try:
+        from transformers import Blip2Config, Blip2ForImageTextRetrieval
+    except ImportError as error:
+        raise missing("transformers", "hf", "loading SPRC") from error
+    config = Blip2Config(
+        vision_config=_vision(checkpoint),
+        qformer_config=_qformer(checkpoint),
+        num_query_tokens=checkpoint.shape("query_tokens")[1],
+        image_text_hidden_size=checkpoint.shape("text_proj.weight")[0],
+    )
+    with torch.device("meta"):
+        model = Blip2ForImageTextRetrieval(config)
+    model.vision_model.post_layernorm.eps = 1e-5  # the authors' ln_vision has torch's own
+    return _with_joined_biases(checkpoint).fill(model, _theirs)
+
+
+def _vision(checkpoint: Checkpoint) -> dict[str, Any]:
+    if "visual_encoder.conv1.weight" in checkpoint.weights:
+        raise BadFile(
+            f"{checkpoint.path} has CLIP's ViT-L as its image encoder: SPRC is read with EVA's "
+            "ViT-g alone (sprc_cirr.pt, sprc_fiq.pt)."
+        )
+    _, places, width = checkpoint.shape("visual_encoder.pos_embed")
+    patch = checkpoint.shape("visual_encoder.patch_embed.proj.weight")[-1]
+    return {
+        "hidden_size": width,
+        "intermediate_size": checkpoint.shape("visual_encoder.blocks.0.mlp.fc1.weight")[0],
+        "num_hidden_layers": checkpoint.depth("visual_encoder.blocks."),
+        "num_attention_heads": width // _VISION_HEAD,
+        "image_size": isqrt(places - 1) * patch,
+        "patch_size": patch,
+    }
+
+
+def _qformer(checkpoint: Checkpoint) -> dict[str, Any]:
+    words, width = checkpoint.shape(_WORDS)
+    places = checkpoint.shape("Qformer.bert.embeddings.position_embeddings.weight")[0]
+    return {
+        "vocab_size": words,
+        "hidden_size": width,
+        "intermediate_size": checkpoint.shape(f"{_LAYER}0.intermediate.dense.weight")[0],
+        "num_hidden_layers": checkpoint.depth(_LAYER),
+        "num_attention_heads": width // _TEXT_HEAD,
+        "max_position_embeddings": places,
+        "use_qformer_text_input": True,
+    }
+
+
+def _with_joined_biases(checkpoint: Checkpoint) -> Checkpoint:
+    """EVA has biases for queries and values; Hugging Face one for all, with zeros for keys."""
+    weights = dict(checkpoint.weights)
+    for name in checkpoint.weights:
+        block, found, _ = name.partition(".q_bias")
+        if found and f"{block}.v_bias" in weights:
+            query, value = weights.pop(name), weights.pop(f"{block}.v_bias")
+            weights[f"{block}.qkv.bias"] = torch.cat([query, torch.zeros_like(query), value])
+    return replace(checkpoint, weights=weights)
+
+
+@dataclass(frozen=True)
+class _Framing:
+    """Black bars beside long pictures, then the middle square."""
+
+    side: int
+
+    def __call__(self, image: Image) -> Image:
+        return cropped(padded(image, _RATIO), self.side)
