@@ -30,12 +30,13 @@ class Summary:
 
 
 def corrupt_files(
-    recipe: Recipe, source: Path, target: Path, layout: str = "plain", jobs: int | None = None
+    recipe: Recipe, source: Path, target: Path, layout: str = "plain", jobs: int | None = 1
 ) -> Summary:
     """Corrupt a file, or every fitting file in a folder, and note each in a manifest.
 
     What an earlier run has made in the same way is kept. An item's id is its path below `source`,
-    so it comes out the same alone or among others and with any number of processes.
+    so it comes out the same alone or among others and with any number of processes; None for
+    `jobs` is as many as are useful.
     """
     tasks = plan(recipe, source, target, layout)
     listed = tasks[0].root / manifest.NAME
@@ -44,7 +45,7 @@ def corrupt_files(
     return _run([replace(task, known=known.get(task.outputs)) for task in tasks], listed, jobs)
 
 
-def make_again(listed: Path, source: Path, target: Path, jobs: int | None = None) -> Summary:
+def make_again(listed: Path, source: Path, target: Path, jobs: int | None = 1) -> Summary:
     """Make the files of a manifest once more below `target`, from the same clean files.
 
     What comes out differently, or cannot be made for want of its clean file, is a problem.

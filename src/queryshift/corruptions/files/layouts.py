@@ -55,7 +55,7 @@ def output_name(layout: Layout, modality: str, source: str) -> str:
     """The name of the corrupted copy: JPEG stays JPEG, FLAC FLAC; others become PNG and WAV."""
     path = PurePosixPath(source)
     suffix = path.suffix.lower()
-    if modality in ("image", "video") and suffix not in JPEG:
+    if modality in ("image", "video") and (suffix not in JPEG or layout.lossy):
         return str(path.with_suffix(".jpg" if layout.lossy else ".png"))
     if modality == "audio" and (suffix != ".flac" or layout.lossy):
         return str(path.with_suffix(".wav"))
