@@ -1,0 +1,44 @@
+"""What the tests of the core share: one small encoder, one gallery, one stream."""
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def clean():
+    """The items behind the gallery."""
+    from miniature import items
+
+    return items(60)
+
+
+@pytest.fixture(scope="session")
+def encoder():
+    """A float32 toy; it never changes, so that all tests may share it."""
+    from miniature import Toy
+
+    return Toy()
+
+
+@pytest.fixture(scope="session")
+def gallery(encoder, clean):
+    """Sixty candidates, with ids of text."""
+    from queryshift import Gallery
+
+    return Gallery.build(encoder, clean, ids=[f"c{i}" for i in range(len(clean))])
+
+
+@pytest.fixture(scope="session")
+def batches(clean):
+    """Five batches of twelve shifted queries."""
+    from miniature import stream
+
+    return stream(clean, 5)
+
+
+@pytest.fixture
+def count():
+    """Forwards and products since the start of the test."""
+    from miniature import Count
+
+    Count.restart()
+    return Count
