@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -50,6 +51,15 @@ class Refined:
         own = (queries[:, None] * self.positives_of(queries)).sum(dim=2)
         others = similarity(queries, self.listed).masked_fill(self.hidden, -torch.inf)
         return torch.cat((own, others, queries @ self.centroids.T), dim=1)
+
+    def changed(self, change: Callable[[Tensor], Tensor]) -> Refined:
+        """The same columns with every candidate's vectors changed."""
+        return replace(
+            self,
+            positives=change(self.positives),
+            listed=change(self.listed),
+            centroids=change(self.centroids),
+        )
 
     def positives_of(self, queries: Tensor) -> Tensor:
         """The vector (B, 1, D) of each query's positive that is nearest to it."""

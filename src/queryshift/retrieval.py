@@ -60,8 +60,12 @@ class Retrieval:
     @torch.enable_grad()  # computed once, perhaps first by someone who needs no graph
     def scores(self) -> Tensor:
         """Similarity (B, N) to the whole gallery, with a graph to the vectors only."""
-        candidates = self.gallery.vectors.to(self.vectors)
-        scores = similarity(self.vectors, candidates)
+        return self.scored(self.vectors)
+
+    def scored(self, queries: Tensor, change: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+        """Similarity (B, N) of other vectors of the queries, to candidates changed by `change`."""
+        candidates = self.gallery.vectors.to(queries)
+        scores = similarity(queries, candidates if change is None else change(candidates))
         if self.exclude is not None:
             hidden = torch.zeros_like(scores, dtype=torch.bool)
             hidden[tuple(self.exclude.to(scores.device).T)] = True

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from .. import refine
@@ -23,12 +23,10 @@ class _Narrowed(Retrieval):
 
     narrow: refine.Refined | None = None
 
-    @cached_property
-    @torch.enable_grad()
-    def scores(self) -> Tensor:
+    def scored(self, queries: Tensor, change: Callable[[Tensor], Tensor] | None = None) -> Tensor:
         """Similarity (B, C) to each query's own candidates; -inf where a column is not its own."""
         assert self.narrow is not None
-        return self.narrow.similarities
+        return (self.narrow if change is None else self.narrow.changed(change)).seen_by(queries)
 
     @property
     def fixed_columns(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch.nn.functional import normalize
 from ..encoder import Encoder, Params
 from ..galleries import Gallery, Searchable
 from ..losses import entropy
-from ..retrieval import Look, Retrieval, similarity
+from ..retrieval import Look, Retrieval
 from .base import Method, Update, setting
 
 QUERY, GALLERY, ROUTER = "tsa.query", "tsa.gallery", "tsa.router"
@@ -60,10 +61,9 @@ class TSA(Method):
 
     def _branches(self, seen: Retrieval) -> tuple[Tensor, Tensor]:
         """Similarity (B, N) with the queries mapped, and with the candidates mapped."""
-        plain = seen.gallery.vectors.to(seen.vectors)
-        candidates = _mapped(plain, seen.own[GALLERY])
         queries = _mapped(seen.vectors, seen.own[QUERY])
-        return similarity(queries, plain), similarity(seen.vectors, candidates)
+        candidates = partial(_mapped, residual=seen.own[GALLERY])
+        return seen.scored(queries), seen.scored(seen.vectors, candidates)
 
     def _route(self, seen: Retrieval, seed: int) -> Tensor:
         """(B, 1): near 1 where the query side is trained, near 0 where the gallery side is."""
