@@ -152,7 +152,7 @@ def siglip2(folder: Path) -> Path:
     return _save(folder, tf.Siglip2Model(config), tokenizer, images)
 
 
-def clap(folder: Path) -> Path:
+def clap(folder: Path, fused: bool = False) -> Path:
     tokenizer = _fast_tokenizer(pad=1)
     text = {**SMALL, "vocab_size": len(tokenizer), "max_position_embeddings": 32}
     audio = {
@@ -166,12 +166,16 @@ def clap(folder: Path) -> Path:
         "num_attention_heads": [2, 2],
         "window_size": 2,
         "aff_block_r": 1,
+        "enable_fusion": fused,
     }
     config = tf.ClapConfig(
         text_config={**text, "pad_token_id": 1}, audio_config=audio, projection_dim=12
     )
     sounds = tf.ClapFeatureExtractor(
-        feature_size=16, max_length_s=1, truncation="rand_trunc", hop_length=1000
+        feature_size=16,
+        max_length_s=1,
+        truncation="fusion" if fused else "rand_trunc",
+        hop_length=1000,
     )
     return _save(folder, tf.ClapModel(config), tokenizer, sounds)
 

@@ -63,7 +63,7 @@ class Blip2Text(BlockEncoder):
 
     def __init__(self, model: Any, words: Words) -> None:
         super().__init__()
-        self.embeddings, self.qformer = model.embeddings, _own(model.qformer)
+        self.embeddings, self.qformer = model.embeddings, own(model.qformer)
         self.head, self.words = model.text_projection, words
         self.block_list = blocks_of(self.qformer, "qformer")
         self.norm_names = norm_layers(self, "*crossattention*", "*output_query*")
@@ -84,7 +84,7 @@ class Blip2Text(BlockEncoder):
         return vectors
 
 
-def _own(module: nn.Module) -> nn.Module:
+def own(module: nn.Module) -> nn.Module:
     """A copy on the same storage: the two sides of the Q-Former are cut and adapt apart."""
     memo: dict[int, Any] = {
         id(parameter): nn.Parameter(parameter.detach()) for parameter in module.parameters()

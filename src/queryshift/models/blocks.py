@@ -77,6 +77,7 @@ class BlockEncoder(Encoder):
             raise BadInput("this encoder is cut already: load it anew to choose other blocks.")
         if first > 0:
             self._cut = Cut(self.blocks, first)
+            self._generation += 1  # copies made before are not cut
 
     def _half(self) -> AbstractContextManager[Any]:
         half = self.autocast or (self.dtype if self.dtype in HALVES else None)
