@@ -20,14 +20,13 @@ _TOKEN = re.compile(r"\w+|[^\w\s]")
 _CHARACTERS_PER_WORD = 0.3
 _MOST = 10
 _NOISE = string.ascii_letters + string.digits + "!@#$%^&*()_+"
-_LOOK_ALIKES = (
-    "08 09 0o 0O 0D 14 17 1l 1I 2z 2Z 58 6b 8s 8S 8@ 8& 9g 9q ou rk CG OD OU EB".split()  # noqa: SIM905
-)
+_LOOK_ALIKES = "08 09 0o 0O 0D 14 17 1l 1I 2z 2Z 58 6b 8s 8S 8@ 8& 9g 9q ou rk CG OD OU EB"
 
 
 def _confusions() -> dict[str, str]:
     table: dict[str, str] = {}
-    for one, other in _LOOK_ALIKES:
+    for pair in _LOOK_ALIKES.split():
+        one, other = tuple(pair)
         table[one] = table.get(one, "") + other
         table[other] = table.get(other, "") + one
     return table

@@ -34,15 +34,15 @@ think thought thought, throw threw thrown, understand understood understood, wak
 wear wore worn, weave wove woven, weep wept wept, win won won, wind wound wound,
 wring wrung wrung, write wrote written, overtake overtook overtaken, withdraw withdrew withdrawn
 """
-_IRREGULAR_PLURALS = dict(
-    pair.split()
-    for pair in """man men, woman women, child children, person people, foot feet, tooth teeth,
-    mouse mice, goose geese, ox oxen, leaf leaves, knife knives, wife wives, life lives,
-    half halves, shelf shelves, calf calves, loaf loaves, wolf wolves, scarf scarves, sheep sheep,
-    deer deer, fish fish, aircraft aircraft, people people, series series""".split(",")
-)
+_PLURALS = """
+man men, woman women, child children, person people, foot feet, tooth teeth,
+mouse mice, goose geese, ox oxen, leaf leaves, knife knives, wife wives, life lives,
+half halves, shelf shelves, calf calves, loaf loaves, wolf wolves, scarf scarves, sheep sheep,
+deer deer, fish fish, aircraft aircraft, people people, police police, folks folks, series series
+"""
+_IRREGULAR_PLURALS = dict(pair.split() for pair in _PLURALS.split(","))
 _DOUBLING = re.compile(r"[^aeiou]*(?:qu)?[aeiou][bdfgklmnprstvz]")
-_DOUBLING_LONG = frozenset("admit begin commit control forget occur prefer refer submit".split())  # noqa: SIM905
+_DOUBLING_LONG = frozenset(("admit", "begin", "commit", "control", "forget", "prefer", "refer"))
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Synonyms from the bundled single-word table of WordNet 3.0, and the morphology to look them up."""
+"""Synonyms from the bundled single-word table of WordNet 3.0, with the morphology to find them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Entry(NamedTuple):
 
     lemma: str
     part: str
-    count: int
+    uses: int
     senses: tuple[tuple[str, ...], ...]
 
 
@@ -61,7 +61,7 @@ def close_synonyms(word: str) -> tuple[str, ...]:
     if word in STOPWORDS or not found:
         return ()
     own = {True: _OWN_ENTRY_WEIGHT, False: 1}
-    entry = max(found, key=lambda entry: entry.count * own[entry.lemma == word])
+    entry = max(found, key=lambda entry: entry.uses * own[entry.lemma == word])
     for sense in entry.senses:
         plain = [synonym for synonym in sense if _PLAIN.fullmatch(synonym)]
         alike = (inflect_like(synonym, word, entry.lemma, entry.part) for synonym in plain)

@@ -1,0 +1,1 @@
+"""Sentence-level corruptions by rule: offline, English only, unchanged where a rule is unsure."""

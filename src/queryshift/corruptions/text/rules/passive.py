@@ -18,6 +18,7 @@ from queryshift.corruptions.text.rules.phrases import (
     is_several,
     looks_like_noun,
     object_length,
+    relative_pronoun,
     with_article,
 )
 
@@ -96,7 +97,7 @@ def _turn_modifier(sentence: Sentence, verb: Verb, finite: Verb) -> list[str] | 
     if "," in follows or not _RELATIVES.isdisjoint(follows):
         return None
     agent = _agent(sentence.uncapitalised[: verb.start])
-    return [*clause.passive(finite=True), *agent, _relative(agent), *follows]
+    return [*clause.passive(finite=True), *agent, relative_pronoun(agent), *follows]
 
 
 def _turn_companion(sentence: Sentence, main: Verb) -> list[str] | None:
@@ -113,7 +114,7 @@ def _turn_companion(sentence: Sentence, main: Verb) -> list[str] | None:
         return None  # "runs behind a dog holding a toy": it is the dog that holds it
     agent = _agent(sentence.uncapitalised[: main.start])
     finite = main.form.kind != "ing" or main.be is not None
-    relative = [_relative(agent)] if finite else []
+    relative = [relative_pronoun(agent)] if finite else []
     return [*clause.passive(finite), *clause.rest, *agent, *relative, *told]
 
 
@@ -121,8 +122,8 @@ def _later_participle(words: Words, main: Verb) -> Verb | None:
     for place in range(main.stop, len(words)):
         form = lexicon.verb_form(words[place], "ing")
         linked = words[place - 1] in {"while", "whilst", "and"}
-        besides = form and form.lemma in lexicon.ACCOMPANYING or main.form.lemma in lexicon.POSTURES
-        if form and (linked or besides):
+        at_rest = main.form.lemma in lexicon.POSTURES
+        if form and (linked or at_rest or form.lemma in lexicon.ACCOMPANYING):
             return Verb(place, place + 1, form)
     return None
 
@@ -154,13 +155,13 @@ def _without_owner(target: Words) -> Words:
 
 def _can_be_turned(target: Words) -> bool:
     """Whether the object can become the subject: not "each other" or "orange walk"."""
-    if not is_noun_phrase(target) or target[0] in lexicon.REFLEXIVES:
+    if not is_noun_phrase(target) or not lexicon.NEVER_SUBJECTS.isdisjoint(target):
         return False
     if len(target) > 1 and is_participle(target[-1]):
         return False
     if target[0] in lexicon.ADJECTIVES and lexicon.verb_form(target[-1], "base", "s"):
         return False
-    return target[-1] not in lexicon.ADJECTIVES and looks_like_noun(target[-1])
+    return target[-1] not in lexicon.ADJECTIVES and any(map(looks_like_noun, target))
 
 
 def _agent(subject: Words) -> list[str]:
@@ -193,7 +194,7 @@ def _told_of_agent(clause: Clause, agent: Words) -> tuple[Words, Words] | None:
         return (), clause.rest
     if (while_doing := _while_doing(words)) is not None and _can_follow(clause.rest[:while_doing]):
         be = "are" if is_several(agent[1:]) else "is"
-        told = [_relative(agent), be, *clause.rest[while_doing + 1 :]]
+        told = [relative_pronoun(agent), be, *clause.rest[while_doing + 1 :]]
         return clause.rest[:while_doing], told
     place = words.index("and") if "and" in words[:-1] else -1
     phrase, follows = clause.rest[: max(place, 0)], clause.rest[place + 1 :]
@@ -201,7 +202,7 @@ def _told_of_agent(clause: Clause, agent: Words) -> tuple[Words, Words] | None:
         return None
     if verb.form.kind == "ing" and verb.be is None:
         return phrase, follows
-    return phrase, [_relative(agent), *([verb.be] if verb.be else []), *follows]
+    return phrase, [relative_pronoun(agent), *([verb.be] if verb.be else []), *follows]
 
 
 def _while_doing(words: Words) -> int | None:
@@ -211,14 +212,6 @@ def _while_doing(words: Words) -> int | None:
 
 def _is(word: str, kind: str) -> bool:
     return lexicon.verb_form(word, kind) is not None
-
-
-def _relative(agent: Words) -> str:
-    people = any(
-        word.lower() in lexicon.PEOPLE or word.endswith(("er", "ers", "ist", "ists"))
-        for word in agent
-    )
-    return "who" if people else "that"
 
 
 def _split_subordinate(rest: Words) -> tuple[Words, Words]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
 from queryshift.corruptions.text import inflection
@@ -14,8 +15,9 @@ from queryshift.corruptions.text.rules.lexicon import Form, verb_form
 from queryshift.corruptions.text.wordnet import entries
 
 _TOKEN = re.compile(r"[\w’']+(?:-[\w’']+)*|[^\w\s]")
+_PLAIN = re.compile(r"[a-z][a-z'-]*|,")
 _END = re.compile(r"\s*[.!]?\s*$")
-_NO_PARTICIPLES = frozenset("red bed shed sled bled seed weed need feed speed breed".split())  # noqa: SIM905
+_NO_PARTICIPLES = frozenset(("red", "bed", "shed", "sled", "seed", "weed", "feed", "speed"))
 
 
 @dataclass(frozen=True)
@@ -38,10 +40,7 @@ class Sentence:
     @property
     def uncapitalised(self) -> tuple[str, ...]:
         """The tokens as they stand inside a sentence; names keep their capital letter."""
-        first = self.tokens[0]
-        if self.words[0] in lexicon.PROPER or (len(first) > 1 and first.isupper()):
-            return self.tokens
-        return (first[:1].lower() + first[1:], *self.tokens[1:])
+        return (uncapitalised(self.tokens[0]), *self.tokens[1:])
 
     def before_aside(self) -> tuple[Sentence, tuple[str, ...]]:
         """The sentence up to ", while" or ", with", and what comes from there."""
@@ -63,6 +62,14 @@ class Sentence:
         return len(self.words) > 2 and all(
             re.fullmatch(r"[a-z][a-z'-]*|,", word) for word in self.words
         )
+
+
+def uncapitalised(text: str) -> str:
+    """A text that began a sentence, as it stands inside one; names keep their capital letter."""
+    first = text.split(" ")[0]
+    if first.lower() in lexicon.PROPER or (len(first) > 1 and first.isupper()):
+        return text
+    return text[:1].lower() + text[1:]
 
 
 @dataclass(frozen=True)
@@ -112,12 +119,13 @@ def _progressive(words: Sequence[str], be: int) -> Verb:
 def _finite(words: Sequence[str], place: int) -> Form | None:
     before, word = words[place - 1], words[place]
     after = words[place + 1] if place + 1 < len(words) else ""
-    if _begins_noun(before):
+    if begins_noun(before):
         return None
     several = is_several(words[:place]) or _is_collective(words[:place])
     form = verb_form(word, "base" if several else "s")
     if form and word in lexicon.NOUN_PLURALS | {"rock", "fish", "water"}:
-        return form if after in lexicon.DETERMINERS | lexicon.PREPOSITIONS else None
+        follows = after in lexicon.DETERMINERS | lexicon.PREPOSITIONS
+        return form if follows and _is_mostly_noun(before) else None
     if form and several and not is_plural(before) and before not in lexicon.COUNT_NOUNS:
         return form if looks_like_noun(before) else None
     return form or (verb_form(word, "past") if after in lexicon.DETERMINERS else None)
@@ -125,12 +133,13 @@ def _finite(words: Sequence[str], place: int) -> Form | None:
 
 def _participle_after_noun(words: Sequence[str], place: int) -> Form | None:
     describes = " ".join(words[place + 1 : place + 2]) in lexicon.DESCRIBED_BY_VERB
-    if describes or _begins_noun(words[place - 1]):
+    before = words[place - 1]
+    if describes or begins_noun(before) or before in lexicon.COMPOUND_FIRSTS:
         return None
     return verb_form(words[place], "ing")
 
 
-def _begins_noun(word: str) -> bool:
+def begins_noun(word: str) -> bool:
     """Whether a noun must follow: after "a", "his", "of", "red", "and"."""
     return (
         word in lexicon.DETERMINERS | lexicon.POSSESSIVES | lexicon.PREPOSITIONS
@@ -160,8 +169,10 @@ def with_article(tokens: Sequence[str]) -> list[str]:
     """A noun phrase with the article that a headline leaves out: "young boy" to "a young boy"."""
     words = [token.lower() for token in tokens]
     head = _head(words)
-    bare = not (_determines(words[0]) or words[0] in lexicon.PRONOUNS) and "and" not in head
-    if bare and head[-1] in lexicon.COUNT_NOUNS and "'" not in "".join(head):
+    verbal = verb_form(words[0], "ing")
+    bare = not (_determines(words[0]) or words[0] in lexicon.PRONOUNS or verbal)
+    plain = lexicon.AUXILIARIES.isdisjoint(head) and "and" not in head and "'" not in "".join(head)
+    if bare and plain and head[-1] in lexicon.COUNT_NOUNS:
         return [inflection.article(words[0]), *tokens]
     return list(tokens)
 
@@ -171,6 +182,8 @@ def _head(phrase: Sequence[str]) -> list[str]:
     for word in phrase:
         if head and (word in lexicon.PREPOSITIONS or verb_form(word, "ing")):
             break
+        if head and is_participle(word) and not begins_noun(head[-1]):
+            break
         head.append(word)
     return head
 
@@ -179,25 +192,27 @@ def is_noun_phrase(words: Sequence[str]) -> bool:
     """Whether the words can be the subject or object of a sentence as they stand."""
     if not words or words[0] in lexicon.PREPOSITIONS | lexicon.CLAUSE_WORDS | {"and", "there"}:
         return False
+    if not lexicon.PICTURES.isdisjoint(words) or verb_form(words[0], "ing"):
+        return False
     if any(word in lexicon.CLAUSE_WORDS | lexicon.AUXILIARIES | {","} for word in words):
         return False
     if any(word in lexicon.PRONOUNS for word in words[1:]) or words[-1] in lexicon.ADVERBS:
         return False
     if any(_determines(two) and _ends_noun(one) for one, two in pairwise(words)):
         return False
-    return not _begins_noun(words[-1]) or words[-1] in lexicon.PLURAL_DETERMINERS | {"white"}
+    return not begins_noun(words[-1]) or words[-1] in lexicon.PLURAL_DETERMINERS | {"white"}
 
 
 def _ends_noun(word: str) -> bool:
     """Whether a phrase is over with this word, so that "a" or "his" cannot follow it."""
-    return not (_begins_noun(word) or verb_form(word, "ing") or is_participle(word))
+    return not (begins_noun(word) or verb_form(word, "ing") or is_participle(word))
 
 
 def object_length(words: Sequence[str]) -> int:
     """How many of the words belong to the noun phrase that they begin with."""
-    length = _phrase_length(words)
+    length = phrase_length(words)
     if length < len(words) and words[length] == "in" and length and is_living(words[length - 1]):
-        wear = _phrase_length(words[length + 1 :])
+        wear = phrase_length(words[length + 1 :])
         if wear and words[length + wear] in lexicon.CLOTHES:
             return length + 1 + wear
     return length
@@ -208,7 +223,8 @@ def is_living(word: str) -> bool:
     return word in lexicon.PEOPLE | lexicon.ANIMALS | lexicon.COUNT_NOUNS
 
 
-def _phrase_length(words: Sequence[str]) -> int:
+def phrase_length(words: Sequence[str]) -> int:
+    """How many of the words make the first noun phrase, without "in a red shirt" after it."""
     for place, word in enumerate(words):
         before = words[place - 1] if place else ""
         if word == "of" and place:
@@ -235,12 +251,21 @@ def _ends_phrase(word: str, before: str) -> bool:
     if before and before not in {"of", "and", "all", "both"} and _determines(word):
         return True
     if verb_form(word, "ing"):
-        return not _begins_noun(before)
+        return not begins_noun(before)
     return False
 
 
 def _determines(word: str) -> bool:
     return word in lexicon.DETERMINERS | lexicon.POSSESSIVES
+
+
+def relative_pronoun(phrase: Sequence[str]) -> str:
+    """ "who" for people, "that" for everything else."""
+    people = any(
+        word.lower() in lexicon.PEOPLE or word.endswith(("er", "ers", "ist", "ists"))
+        for word in phrase
+    )
+    return "who" if people else "that"
 
 
 def is_participle(word: str) -> bool:
@@ -252,6 +277,20 @@ def is_participle(word: str) -> bool:
 
 def looks_like_noun(word: str) -> bool:
     """Whether texts use a word as a noun or adjective more often than as a verb."""
+    noun, verb, adjective = _uses(word)
+    return not entries(word) or max(noun, adjective) >= max(verb, 0)
+
+
+def _is_mostly_noun(word: str) -> bool:
+    noun, verb, adjective = _uses(word)
+    return noun >= max(verb, adjective)
+
+
+@cache
+def _uses(word: str) -> tuple[int, int, int]:
+    """How often texts use a word as a noun, verb and adjective; -1 for never at all."""
     found = entries(word)
-    counts = {part: max((e.count for e in found if e.part == part), default=-1) for part in "nva"}
-    return not found or max(counts["n"], counts["a"]) >= counts["v"]
+    noun, verb, adjective = (
+        max((entry.uses for entry in found if entry.part == part), default=-1) for part in "nva"
+    )
+    return noun, verb, adjective
