@@ -77,6 +77,14 @@ def test_errors_are_one_sentence(photos, arguments, sentence):
     assert result.stderr.count("\n") == 1 and not result.stdout
 
 
+def test_captions_that_cannot_be_made(photos):
+    (photos.parent / "a.txt").write_text("a dog\n")
+    result = corrupt("text", "backtranslation", "a.txt", "b.txt")
+    assert result.exit_code == 1 and "needs translation models" in result.stderr
+    assert result.stdout == "0 made, 0 already there, 1 failed\n"
+    assert corrupt("text", "ocr", "a.txt", "b.txt", "--preset", "mm_robustness").exit_code == 0
+
+
 def test_every_modality_lists_its_corruptions():
     assert "thunder" in corrupt("audio", "--help").output
     assert "speckle_noise" in corrupt("video", "--help").output

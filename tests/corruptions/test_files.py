@@ -268,6 +268,44 @@ class TestSound:
         assert json.loads(listed.read_text())["backend"] == "recordings"
 
 
+class TestCaptions:
+    def test_each_has_a_generator_of_its_own(self, tmp_path):
+        (tmp_path / "a.txt").write_text("a brown dog on a sofa\n\n" * 3)
+        recipe = Recipe("text", "character_replace", 5)
+        assert corrupt_files(recipe, tmp_path / "a.txt", tmp_path / "b.txt").made == 1
+        lines = (tmp_path / "b.txt").read_text().split("\n")
+        assert len(lines) == 7 and lines[1::2] == ["", "", ""]
+        assert len({*lines[::2][:3], "a brown dog on a sofa"}) == 4
+        assert lines[2] == recipe.apply("a brown dog on a sofa", "a.txt#3")
+
+    def test_in_records_are_laid_out_as_published(self, tmp_path):
+        records = [{"image": "1.jpg", "caption": ["a brown dog on a sofa"] * 5}]
+        (tmp_path / "coco_karpathy_test.json").write_text(json.dumps(records))
+        recipe = Recipe("text", "word_deletion", 5)
+        corrupt_files(recipe, tmp_path, tmp_path / "coco-TP", layout="coco")
+        made = tmp_path / "coco-TP/annotation_rd/7/coco_karpathy_test.json"
+        (record,) = json.loads(made.read_text())
+        assert record["image"] == "1.jpg" and len(record["caption"]) == 5
+        assert all(len(each) < len("a brown dog on a sofa") for each in record["caption"])
+
+    def test_options_reach_the_corruption(self, tmp_path):
+        quirky = Recipe("text", "word_swap", 1, options={"preset": "mm_robustness"})
+        assert quirky.apply("A DOG", "x") in ("a dog", "dog a")
+        assert quirky.backend == "mm_robustness"
+        assert Recipe("text", "casual", 1, options={"backend": "rules"}).backend == "rules"
+        with pytest.raises(UnknownName, match="no text preset"):
+            Recipe("text", "ocr", 1, options={"preset": "imagenet_c"})
+        with pytest.raises(BadInput, match='"ocr" takes no backend; its options: preset'):
+            Recipe("text", "ocr", 1, options={"backend": "models"})
+
+    def test_what_cannot_be_made_is_said(self, tmp_path):
+        (tmp_path / "a.txt").write_text("a dog\n")
+        recipe = Recipe("text", "backtranslation", 1)
+        (problem,) = corrupt_files(recipe, tmp_path / "a.txt", tmp_path / "out").problems
+        assert problem.startswith("a.txt: back-translation needs")
+        assert not (tmp_path / "out").exists()
+
+
 class TestClips:
     @pytest.fixture
     def clips(self, tmp_path):

@@ -35,7 +35,11 @@ _OPTIONS: dict[str, tuple[click.Option, ...]] = {
         click.Option(["--noise"], type=_FOLDER, help="A folder of recordings: rain.wav, crowd/..."),
         click.Option(["--scale"], help="snr (default: 20, 15, 10, 5, 0 dB) or read, as published."),
     ),
-    "text": (),
+    "text": (
+        click.Option(["--preset"], help="mm_robustness: as the published scripts, quirks and all."),
+        click.Option(["--backend"], help="Of sentence-level changes: rules (default) or models."),
+        click.Option(["--models"], help="Their names or folders, with commas between them."),
+    ),
 }
 _FILES = {
     "image": "IN is a picture or a folder of pictures.",
@@ -118,6 +122,7 @@ def _tell(summary: Summary) -> None:
     for problem in summary.problems:
         click.echo(problem, err=True)
     failed = f", {len(summary.problems)} failed" if summary.problems else ""
-    click.echo(f"{summary.made} made, {summary.kept} already there{failed}: {summary.manifest}")
+    where = f": {summary.manifest}" if summary.manifest.exists() else ""
+    click.echo(f"{summary.made} made, {summary.kept} already there{failed}{where}")
     if summary.problems:
         raise SystemExit(1)

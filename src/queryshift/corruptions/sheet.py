@@ -54,7 +54,7 @@ def contact_sheet(photo: Path, seed: int = 0, preset: str = USUAL_PRESET) -> Ima
     )
     for left, top, family, name in track(rows, "drawing"):
         _write(sheet, (left, top + TILE // 2 - 28), family, 18, GREY)
-        _write(sheet, (left, top + TILE // 2 - 6), name.replace("_", " "), 22, INK)
+        _write(sheet, (left, top + TILE // 2 - 6), name, 22, INK)
         for column, severity in enumerate(SEVERITIES):
             recipe = Recipe("image", name, severity, seed, {"preset": preset})
             tile = recipe.apply(clean, photo.name, common=True)

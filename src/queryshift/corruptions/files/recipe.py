@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any
 
 from queryshift.corruptions import Corruption, check_severity, find, generator
-from queryshift.errors import BadInput
+from queryshift.corruptions.names import NAMES
+from queryshift.errors import BadInput, unknown
 
 USUAL_PRESET = "imagenet_c"
 
@@ -41,37 +42,59 @@ class Recipe:
         """What makes the corrupted item, in a word."""
         if self.modality == "audio":
             return "recordings" if "noise" in self.options else "synthetic"
-        return self.options.get("preset", USUAL_PRESET)
+        usual = "rules" if self.modality == "text" else USUAL_PRESET
+        return self.options.get("backend", self.options.get("preset", usual))
 
 
 @lru_cache(maxsize=64)
 def _resolved(modality: str, name: str, options: tuple[tuple[str, str], ...]) -> Corruption:
+    """The corruption with its options; kept, since a text model takes long to load."""
     found = find(modality, name)
+    known = _options(modality, found)
     for option, _ in options:
-        if option not in _options(modality, found):
-            known = ", ".join(_options(modality, found)) or "none"
+        if option not in known:
             raise BadInput(
-                f'the {modality} corruption "{name}" takes no {option}; its options: {known}.'
+                f'the {modality} corruption "{name}" takes no {option}; '
+                f"its options: {', '.join(known)}."
             )
-    return _with_options(modality, found, dict(options)) if options else found
+    if not options:
+        return found
+    change: dict[str, Callable[..., Corruption]]
+    change = {"image": _image, "text": _text, "video": _video, "audio": replace}
+    return change[modality](found, **dict(options))
 
 
 def _options(modality: str, corruption: Any) -> tuple[str, ...]:
     if modality == "audio":
         return tuple(each.name for each in fields(corruption))
+    if modality == "text":
+        sentence_level = corruption.__name__ in NAMES["text"]["sentence"]
+        return ("backend", "models") if sentence_level else ("preset",)
     return ("preset", "textures") if corruption.__name__ == "frost" else ("preset",)
 
 
-def _with_options(modality: str, corruption: Any, options: dict[str, str]) -> Corruption:
-    if modality == "audio":
-        changed: Corruption = replace(corruption, **options)
-        return changed
-    from queryshift.corruptions.image import preset
+def _image(
+    corruption: Corruption, preset: str = USUAL_PRESET, textures: str | None = None
+) -> Corruption:
+    from queryshift.corruptions import image
 
-    textures = options.get("textures")
-    picture = preset(options.get("preset", USUAL_PRESET), textures=textures)[corruption.__name__]
-    if modality == "image":
-        return picture
+    return image.preset(preset, textures=textures)[corruption.__name__]
+
+
+def _video(corruption: Corruption, **options: str) -> Corruption:
     from queryshift.corruptions.video import per_frame
 
-    return per_frame(picture)
+    return per_frame(_image(corruption, **options))
+
+
+def _text(
+    corruption: Corruption, preset: str = "", backend: str = "rules", models: str = ""
+) -> Corruption:
+    """`models` are names or folders with commas between them."""
+    from queryshift.corruptions import text
+
+    if not preset:
+        return text.sentence(corruption.__name__, backend, tuple(filter(None, models.split(","))))
+    if preset != "mm_robustness":
+        raise unknown("text preset", preset, ["mm_robustness"])
+    return text.as_published(corruption)
