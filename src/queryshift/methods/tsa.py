@@ -41,8 +41,9 @@ class TSA(Method):
         seen = look.now
         query_side, gallery_side = self._branches(seen)
         side = self._route(seen, look.seed)
-        mixed = side * query_side + (1 - side) * gallery_side
-        mixed = mixed.masked_fill(torch.isneginf(seen.scores), -torch.inf)
+        absent = torch.isneginf(query_side)  # zero weight times -inf would be NaN
+        query_side, gallery_side = (s.masked_fill(absent, 0) for s in (query_side, gallery_side))
+        mixed = (side * query_side + (1 - side) * gallery_side).masked_fill(absent, -torch.inf)
         logs = mixed.div(self.tau).log_softmax(dim=1)
         first = logs.amax(dim=1)
         sure = (first.detach().exp() > self.confidence).to(first.dtype)
