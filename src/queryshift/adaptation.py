@@ -171,7 +171,8 @@ class Adaptation:
             reason, after, last = "not finite: the update was dropped", before, first
         if self.settings.guard is not None:
             source = self.seen_by_source(batch)
-            reason = reason or self.settings.guard.objection(last, source)
+            unmoved = self.method.view(source, self._memory(batch.gallery))
+            reason = reason or self.settings.guard.objection(last, unmoved)
             if reason is not None:
                 after, last = self._restarted(after, batch.gallery), source
         if reason is not None:
