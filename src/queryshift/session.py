@@ -214,11 +214,14 @@ class Session:
         if self.settings.mode == "shadow":
             answer = self.adaptation.seen_by_source(batch)
         waiting = [*self._gathered, *zip(queries, exclude or [None] * len(queries), strict=True)]
+        state, outcomes = self._state, []
         while len(waiting) >= size:
             group, waiting = waiting[:size], waiting[size:]
             items, left_out = map(list, zip(*group, strict=True))
-            adapted = self.adaptation.outcome(self._state, self._batch(items, left_out), True)
-            self._commit(adapted)
+            outcomes.append(self.adaptation.outcome(state, self._batch(items, left_out), True))
+            state = outcomes[-1].state
+        for outcome in outcomes:  # only now: a group that fails leaves the session as it was
+            self._commit(outcome)
         self._gathered = waiting
         return reranked(answer)
 
