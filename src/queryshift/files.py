@@ -49,7 +49,10 @@ def read(path: str | Path, kind: str) -> tuple[dict[str, Tensor], Any]:
                     f", expected a queryshift {kind} file."
                 )
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        return tensors, json.loads(tensor_text(tensors.pop("about")))
+        about = json.loads(tensor_text(tensors.pop("about")))
+        if not isinstance(about, dict):
+            raise ValueError(f"it is described by a {type(about).__name__}, not by named parts")
+        return tensors, about
     except (SafetensorError, KeyError, ValueError) as error:
         raise BadFile(
             f'"{path}" is damaged or cut short ({error}): expected a whole queryshift {kind} file; '

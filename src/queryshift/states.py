@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ def write_state(
         "fingerprint": adaptation.encoder.fingerprint(),
         "matcher": _matcher_print(adaptation.matching),
         "method": _packed_method(adaptation.method, tensors),
+        "lr": adaptation.method.rate,
         "settings": asdict(adaptation.settings),
         "shapes": {name: list(shape) for name, shape in state.layout.shapes.items()},
         "adapted": _packed(state.adapted, "adapted", tensors),
@@ -81,6 +83,7 @@ def read_state(
     tensors = {name: tensor.to(encoder.device) for name, tensor in tensors.items()}
     try:
         method = _unpacked_method(about["method"], tensors, method)
+        method = method.resolved(encoder, about["lr"])  # a method of one's own knows no rate yet
         settings = _settings(about["settings"])
         watched = SourceLike.empty(gallery.centroids(1))
         state = State(
@@ -91,13 +94,22 @@ def read_state(
             batches=about["batches"],
             resets=about["resets"],
         )
+        _check_fits(state)
         return Stored(method, settings, state, [Shift(**one) for one in about["history"]])
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise BadFile(f'"{path}" lacks a part of a session ({error!r}): save it again.') from error
 
 
 def _matcher_print(matching: Matching | None) -> str | None:
     return None if matching is None else matching.matcher.fingerprint()
+
+
+def _check_fits(state: State) -> None:
+    """Refuse vectors that are not as long as the tensors they hold."""
+    size = sum(map(prod, state.layout.shapes.values()))
+    for name in ("values", "first", "second"):
+        if tuple(getattr(state.adapted, name).shape) != (size,):
+            raise ValueError(f"{name} is not a vector of {size} numbers")
 
 
 def _packed(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
