@@ -76,6 +76,23 @@ def test_a_foreign_line_is_named(path, line):
         manifest.read(path)
 
 
+@pytest.mark.parametrize("content", [b"my own notes", b'{"mine": 1}', b'{"id": 1}\nnotes'])
+def test_a_file_of_someone_else_is_not_touched(path, content):
+    path.parent.mkdir()
+    path.write_bytes(content)
+    with pytest.raises(BadFile, match="is not a manifest of queryshift"):
+        manifest.read(path)
+    with pytest.raises(BadFile, match="is not a manifest of queryshift"):
+        manifest.append(path, ENTRY)
+    assert path.read_bytes() == content
+
+
+def test_a_manifest_that_cannot_be_written_is_a_sentence(path):
+    path.mkdir(parents=True)
+    with pytest.raises(BadFile, match="cannot be written: Is a directory"):
+        manifest.append(path, ENTRY)
+
+
 def test_a_missing_manifest_is_a_sentence(path):
     with pytest.raises(BadFile, match=r"manifest\.jsonl.* cannot be read: No such file"):
         manifest.read(path)

@@ -14,6 +14,7 @@ from queryshift.corruptions.files.manifest import Entry
 from queryshift.corruptions.files.parallel import each
 from queryshift.corruptions.files.planning import plan
 from queryshift.corruptions.files.recipe import Recipe
+from queryshift.errors import BadInput
 from queryshift.progress import track
 
 __all__ = ["LAYOUTS", "Recipe", "Summary", "corrupt_files", "make_again"]
@@ -74,6 +75,8 @@ def _run(
     objection: Callable[[Task, Done], str | None] = lambda task, done: done.problem,
 ) -> Summary:
     """Carry out the tasks, note each in the manifest as it is finished, and count."""
+    if listed.is_symlink():
+        raise BadInput(f'the manifest "{listed}" is a link, which may lead anywhere: move it away.')
     made = kept = 0
     problems = []
     finished = track(each(make, tasks, jobs), "corrupting", total=len(tasks))

@@ -72,8 +72,10 @@ def write_whole(path: Path, content: bytes) -> None:
     """Write under another name first, so that `path` never holds half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.part")
+    partial.unlink(missing_ok=True)  # of a killed process, or a link that would lead elsewhere
     try:
-        partial.write_bytes(content)
+        with partial.open("xb") as file:
+            file.write(content)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)

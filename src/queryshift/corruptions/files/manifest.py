@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 from queryshift.errors import BadFile
 
 NAME = "manifest.jsonl"
+BEGINNING = b'{"id": '
 
 
 @dataclass(frozen=True)
@@ -39,28 +40,39 @@ class Entry:
 def read(path: Path) -> list[Entry]:
     """All entries; a last line that a killed process left unfinished is not one."""
     try:
-        *lines, _unfinished = path.read_bytes().split(b"\n")
+        content = path.read_bytes()
     except OSError as error:
         raise BadFile(f'the manifest "{path}" cannot be read: {error.strerror}.') from error
+    lines = content[: _finished(content, path)].split(b"\n")[:-1]
     return [_entry(line, f'line {number} of "{path}"') for number, line in enumerate(lines, 1)]
 
 
 def append(path: Path, entry: Entry) -> None:
     """Hand one line to the operating system at once, so that nothing is lost if we are killed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab+") as file:
-        _cut_unfinished(file)
-        file.write(json.dumps(asdict(entry)).encode() + b"\n")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab+") as file:
+            _cut_unfinished(file, path)
+            file.write(json.dumps(asdict(entry)).encode() + b"\n")
+    except OSError as error:
+        raise BadFile(f'the manifest "{path}" cannot be written: {error.strerror}.') from error
 
 
-def _cut_unfinished(file: BinaryIO) -> None:
-    """Cut off a last line without an end, which a killed process may have left."""
+def _cut_unfinished(file: BinaryIO, path: Path) -> None:
     if file.seek(0, 2) == 0:
         return
     file.seek(-1, 2)
     if file.read(1) != b"\n":
         file.seek(0)
-        file.truncate(file.read().rfind(b"\n") + 1)
+        file.truncate(_finished(file.read(), path))
+
+
+def _finished(content: bytes, path: Path) -> int:
+    """How much of the file is whole lines; the rest must be the beginning of an entry."""
+    end = content.rfind(b"\n") + 1
+    if not content[end:].startswith(BEGINNING[: len(content) - end]):
+        raise BadFile(f'"{path}" is not a manifest of queryshift: move it away.')
+    return end
 
 
 def _entry(line: bytes, where: str) -> Entry:

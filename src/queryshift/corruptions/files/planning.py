@@ -18,6 +18,8 @@ def plan(recipe: Recipe, source: Path, target: Path, layout: str) -> list[Task]:
     if layout == "plain" and _names_a_file(recipe.modality, source, target):
         (item,) = find_items(recipe.modality, source)
         tasks = [Task(item, recipe, target.parent, (target.name,), style.jpeg_quality)]
+    elif target.is_file():
+        raise BadInput(f'"{target}" is a file; name a folder for the output.')
     else:
         tasks = [
             Task(item, recipe, target, outputs(style, recipe, item), style.jpeg_quality)
