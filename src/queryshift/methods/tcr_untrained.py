@@ -18,7 +18,7 @@ from .source_like import FollowsSource, SourceLike
 
 @dataclass(frozen=True, kw_only=True)
 class TCRUntrained(FollowsSource):
-    """q' = c + scale * (q - c), moved towards the candidates until the source's gap is left."""
+    """q' = c + scale * (q - c), moved to or from the candidates until the source's gap is left."""
 
     scale: float = setting(1.5, "ours", "how much the queries are spread about their centre")
 
@@ -45,6 +45,6 @@ class TCRUntrained(FollowsSource):
             return seen
         centre, candidates = seen.vectors.mean(dim=0), seen.nearest.mean(dim=0)
         spread = centre + self.scale * (seen.vectors - centre)
-        share = (1 - memory.gap / gap(seen.vectors, seen.nearest)).clamp(min=0)
+        share = 1 - memory.gap / gap(seen.vectors, seen.nearest)
         moved = normalize(spread + share * (candidates - centre), dim=1)
         return replace(seen, vectors=moved, found={})
