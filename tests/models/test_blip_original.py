@@ -1,9 +1,10 @@
 from pathlib import Path
 
 import numpy as np
+import original_checkpoints
 import pytest
 import torch
-from reference_bert import shaken
+from original_checkpoints import BLIP_ROWS, SIDES, WORDS, damaged
 from reference_blip import Reference
 from transformers import BlipImageProcessorPil
 
@@ -13,37 +14,23 @@ from queryshift.models import blip_original
 from queryshift.models.blip_original import FORMAT, build
 from queryshift.models.checkpoints import Checkpoint
 
-VOCABULARY = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    "a",
-    "dog",
-    "runs",
-    "on",
-    "grass",
-    "red",
-]
-ROWS = len(VOCABULARY) + 2  # with [DEC] and [ENC]
-SIDE = 32
+SIDE = SIDES["blip"]
 TEXTS = ["A dog runs.", "red grass", "a red dog on a red grass"]
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["pretrained", "fine-tuned"])
-def reference(request):
-    torch.manual_seed(0)
-    tiny = Reference(SIDE, (128, 2, 2), (ROWS, 40, 64, 2, 1), 24, pretrained=request.param)
-    return shaken(tiny)
+def written(request, tmp_path_factory):
+    return original_checkpoints.blip(tmp_path_factory.mktemp("blip"), request.param)
 
 
 @pytest.fixture(scope="module")
-def path(reference, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("blip")
-    torch.save({"model": reference.state_dict(), "epoch": 5}, folder / "model_base.pth")
-    (folder / "vocab.txt").write_text("\n".join(VOCABULARY))
-    return folder / "model_base.pth"
+def reference(written):
+    return written[0]
+
+
+@pytest.fixture(scope="module")
+def path(written):
+    return written[1]
 
 
 @pytest.fixture(scope="module")
@@ -54,13 +41,6 @@ def model(path):
 @pytest.fixture
 def pictures():
     return list(np.random.default_rng(3).integers(0, 256, (3, 50, 70, 3), dtype=np.uint8))
-
-
-def damaged(path, folder, change):
-    held = torch.load(path, weights_only=True)
-    change(held["model"])
-    torch.save(held, folder / "damaged.pth")
-    return folder / "damaged.pth"
 
 
 def test_recognises_its_own_files_only(path, tmp_path):
@@ -128,7 +108,7 @@ def test_another_image_size_interpolates_positions(path, reference, pictures):
     larger = blip_original.load(path, image_size=64)["image"]
     pixels = larger.prepare(pictures)["pixel_values"]
     assert pixels.shape[-1] == 64
-    at_64 = Reference(64, (128, 2, 2), (ROWS, 40, 64, 2, 1), 24).eval()
+    at_64 = Reference(64, (128, 2, 2), (BLIP_ROWS, 40, 64, 2, 1), 24).eval()
     weights = reference.visual_encoder.state_dict()
     grid = weights["pos_embed"][0, 1:].reshape(2, 2, 128).permute(2, 0, 1)[None]
     grown = torch.nn.functional.interpolate(grid, (4, 4), mode="bicubic", align_corners=False)
@@ -181,17 +161,17 @@ class TestBadFiles:
     def test_names_a_missing_weight(self, path, tmp_path):
         name = "visual_encoder.blocks.1.norm2.bias"
         with pytest.raises(BadFile, match=rf"lacks {name}"):
-            blip_original.load(damaged(path, tmp_path, lambda held: held.pop(name)))
+            blip_original.load(damaged(path, tmp_path, lambda held: held.pop(name), "model"))
 
     def test_names_a_missing_weight_that_tells_a_size(self, path, tmp_path):
         name = "text_encoder.embeddings.position_embeddings.weight"
         with pytest.raises(BadFile, match=rf"lacks {name}"):
-            blip_original.load(damaged(path, tmp_path, lambda held: held.pop(name)))
+            blip_original.load(damaged(path, tmp_path, lambda held: held.pop(name), "model"))
 
     def test_names_an_extra_weight(self, path, tmp_path):
         extra = {"visual_encoder.gate": torch.zeros(1)}
         with pytest.raises(BadFile, match=r"has visual_encoder\.gate, which no part"):
-            blip_original.load(damaged(path, tmp_path, lambda held: held.update(extra)))
+            blip_original.load(damaged(path, tmp_path, lambda held: held.update(extra), "model"))
 
 
 class TestTokenizer:
@@ -211,8 +191,8 @@ class TestTokenizer:
             blip_original.load(alone)
 
     def test_of_another_size_is_refused(self, alone):
-        (alone.parent / "vocab.txt").write_text("\n".join(VOCABULARY[:-3]))
-        with pytest.raises(BadInput, match=f"has 10 words, the checkpoint .* has {ROWS}"):
+        (alone.parent / "vocab.txt").write_text("\n".join(WORDS[:-3]))
+        with pytest.raises(BadInput, match=f"has 11 words, the checkpoint .* has {BLIP_ROWS}"):
             blip_original.load(alone)
 
     def test_that_is_not_there_is_an_error(self, alone):

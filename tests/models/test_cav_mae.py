@@ -3,8 +3,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import original_checkpoints
 import pytest
 import torch
+from original_checkpoints import BANK, SIDES, damaged
 from PIL import Image
 from reference_cav_mae import Reference
 from torch.nn.functional import normalize
@@ -16,25 +18,22 @@ from queryshift.models.adapting import adapt
 from queryshift.models.cav_mae import FORMAT, build, filter_bank
 from queryshift.models.checkpoints import Checkpoint
 
-LENGTH, SIDE = 32, 32
-TINY = (128, 2, 2, 64, 1, 1, LENGTH, SIDE)
+LENGTH, SIDE = BANK, SIDES["cav_mae"]
 
 
 @pytest.fixture(scope="module")
-def reference():
-    torch.manual_seed(0)
-    model = Reference(*TINY).eval()
-    with torch.no_grad():
-        for value in model.parameters():  # norm layers too: no two may be alike
-            value.add_(0.1 * torch.randn_like(value))
-    return model
+def written(tmp_path_factory):
+    return original_checkpoints.cav_mae(tmp_path_factory.mktemp("cav"))
 
 
 @pytest.fixture(scope="module")
-def path(reference, tmp_path_factory):
-    path = tmp_path_factory.mktemp("cav") / "audio_model.25.pth"
-    torch.save(torch.nn.DataParallel(reference).state_dict(), path)
-    return path
+def reference(written):
+    return written[0]
+
+
+@pytest.fixture(scope="module")
+def path(written):
+    return written[1]
 
 
 @pytest.fixture(scope="module")
@@ -196,27 +195,21 @@ class TestWaveforms:
 
 
 class TestBadCheckpoints:
-    def weights(self, reference):
-        return {f"module.{name}": value for name, value in reference.state_dict().items()}
+    def test_names_a_missing_weight(self, path, tmp_path):
+        name = "blocks_u.0.norm1_a.bias"
+        with pytest.raises(BadFile, match=rf"lacks {name}"):
+            cav_mae.load(damaged(path, tmp_path, lambda held: held.pop(f"module.{name}")))
 
-    def test_names_a_missing_weight(self, reference, tmp_path):
-        weights = self.weights(reference)
-        del weights["module.blocks_u.0.norm1_a.bias"]
-        torch.save(weights, tmp_path / "a.pth")
-        with pytest.raises(BadFile, match=r"lacks blocks_u\.0\.norm1_a\.bias"):
-            cav_mae.load(tmp_path / "a.pth")
-
-    def test_names_an_extra_weight(self, reference, tmp_path):
-        torch.save(self.weights(reference) | {"module.gate": torch.zeros(1)}, tmp_path / "a.pth")
+    def test_names_an_extra_weight(self, path, tmp_path):
+        extra = {"module.gate": torch.zeros(1)}
         with pytest.raises(BadFile, match="has gate, which no part of the model takes"):
-            cav_mae.load(tmp_path / "a.pth")
+            cav_mae.load(damaged(path, tmp_path, lambda held: held.update(extra)))
 
-    def test_a_fine_tuned_file_s_class_head_is_left_out(self, reference, path, tmp_path, sounds):
-        head = {
-            "module.mlp_head.0.weight": torch.ones(128),
-            "module.mlp_head.1.bias": torch.ones(9),
-        }
-        kept = {n: v for n, v in self.weights(reference).items() if ".decoder" not in n}
-        torch.save(kept | head, tmp_path / "tuned.pth")
-        found = cav_mae.load(tmp_path / "tuned.pth")["audio"].encode(sounds)
-        assert torch.equal(found, cav_mae.load(path)["audio"].encode(sounds))
+    def test_a_fine_tuned_file_s_class_head_is_left_out(self, model, path, tmp_path, sounds):
+        def tune(held):
+            for name in [name for name in held if ".decoder" in name]:
+                del held[name]
+            held["module.mlp_head.0.weight"] = torch.ones(128)
+
+        found = cav_mae.load(damaged(path, tmp_path, tune))["audio"].encode(sounds)
+        assert torch.equal(found, model["audio"].encode(sounds))

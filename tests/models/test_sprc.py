@@ -1,10 +1,11 @@
 from pathlib import Path
 
 import numpy as np
+import original_checkpoints
 import pytest
 import torch
+from original_checkpoints import damaged
 from PIL import Image
-from reference_bert import shaken
 from reference_sprc import Reference
 
 from queryshift.encoder import is_norm
@@ -14,30 +15,22 @@ from queryshift.models.checkpoints import Checkpoint
 from queryshift.models.pictures import cropped, padded
 from queryshift.models.sprc import FORMAT, build
 
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "is", "red", "with", "long", "sleeves"]
-ROWS = len(VOCABULARY) + 1  # with [DEC]
-SIDE = 28
-TEXTS = ["is red", "Is LONG with (red) sleeves!", "with"]
+TEXTS = ["a red dog", "LONG grass (on) dog!", "runs"]
 
 
 @pytest.fixture(scope="module")
-def reference():
-    torch.manual_seed(0)
-    model = shaken(Reference(SIDE, (176, 200, 2, 2), (ROWS, 40, 64, 3, 1), 24))
-    model.visual_encoder.half().float()  # what halves can hold, as they are stored
-    return model
+def written(tmp_path_factory):
+    return original_checkpoints.sprc(tmp_path_factory.mktemp("sprc"))
 
 
 @pytest.fixture(scope="module")
-def path(reference, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("sprc")
-    weights = {
-        name: value.half() if name.startswith("visual_encoder.") else value
-        for name, value in reference.state_dict().items()
-    }
-    torch.save({"epoch": 12, "Blip2QformerCirAlignPrompt": weights}, folder / "sprc_cirr.pt")
-    (folder / "vocab.txt").write_text("\n".join(VOCABULARY))
-    return folder / "sprc_cirr.pt"
+def reference(written):
+    return written[0]
+
+
+@pytest.fixture(scope="module")
+def path(written):
+    return written[1]
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +94,7 @@ def test_similarity_is_the_best_of_the_32(model, reference, pictures, pairs):
 
 def test_captions_are_cleaned_and_cut_to_32_tokens(model, pictures):
     encoder, one = model["image+text"], pictures[0]
-    noisy, clean = encoder.encode([(one, 'RED  "long" (sleeves)!')]), [(one, "red long sleeves")]
+    noisy, clean = encoder.encode([(one, 'RED  "long" (grass)!')]), [(one, "red long grass")]
     assert torch.equal(noisy, encoder.encode(clean))
     long = encoder.prepare([(one, "red " * 60), (one, "red")])
     assert long["input_ids"].shape == (2, 32)
@@ -109,7 +102,7 @@ def test_captions_are_cleaned_and_cut_to_32_tokens(model, pictures):
 
 def test_both_halves_count(model, pictures):
     first, other, changed = model["image+text"].encode(
-        [(pictures[0], "is red"), (pictures[1], "is red"), (pictures[0], "with sleeves")]
+        [(pictures[0], "a red dog"), (pictures[1], "a red dog"), (pictures[0], "long grass")]
     )
     assert not torch.allclose(first, other, atol=1e-3)
     assert not torch.allclose(first, changed, atol=1e-3)
@@ -197,30 +190,24 @@ def counted(module):
 
 
 class TestBadFiles:
-    def damaged(self, path, folder, change):
-        held = torch.load(path, weights_only=True)
-        change(held["Blip2QformerCirAlignPrompt"])
-        torch.save(held, folder / "damaged.pt")
-        return folder / "damaged.pt"
-
     @pytest.mark.parametrize(
         "name", ["Qformer.bert.encoder.layer.2.crossattention.self.key.bias", "ln_vision.weight"]
     )
     def test_names_a_missing_weight(self, path, tmp_path, name):
         with pytest.raises(BadFile, match=rf"lacks {name}"):
-            sprc.load(self.damaged(path, tmp_path, lambda held: held.pop(name)))
+            sprc.load(damaged(path, tmp_path, lambda held: held.pop(name), FORMAT.inside))
 
     def test_names_a_missing_bias_of_values(self, path, tmp_path):
         name = "visual_encoder.blocks.1.attn.v_bias"
         with pytest.raises(BadFile, match=r"lacks visual_encoder\.blocks\.1\.attn\.qkv\.bias"):
-            sprc.load(self.damaged(path, tmp_path, lambda held: held.pop(name)))
+            sprc.load(damaged(path, tmp_path, lambda held: held.pop(name), FORMAT.inside))
 
     def test_names_an_extra_weight(self, path, tmp_path):
         extra = {"gate": torch.zeros(1)}
         with pytest.raises(BadFile, match="has gate, which no part"):
-            sprc.load(self.damaged(path, tmp_path, lambda held: held.update(extra)))
+            sprc.load(damaged(path, tmp_path, lambda held: held.update(extra), FORMAT.inside))
 
     def test_another_image_encoder_is_named(self, path, tmp_path):
         extra = {"visual_encoder.conv1.weight": torch.zeros(1)}
         with pytest.raises(BadFile, match="has CLIP's ViT-L as its image encoder"):
-            sprc.load(self.damaged(path, tmp_path, lambda held: held.update(extra)))
+            sprc.load(damaged(path, tmp_path, lambda held: held.update(extra), FORMAT.inside))

@@ -131,8 +131,7 @@ def build(checkpoint: Checkpoint) -> dict[str, Tower]:
 
 def filter_bank(item: Any, length: int) -> NDArray[np.float32]:
     """Normalised log energies (length, 128) of a waveform, cut, or padded before normalising."""
-    samples = sound(item, RATE)
-    energies = log_mel(samples - samples.mean())[:length]
+    energies = log_mel(sound(item, RATE))[:length]
     padded = np.pad(energies, ((0, length - len(energies)), (0, 0)))
     return (padded - _MEAN) / _SPREAD
 
