@@ -41,6 +41,12 @@ class TestSound:
         summary = corrupt_files(Recipe("audio", "wind", 1), tmp_path, tmp_path / "out")
         assert summary.made == 2 and summary.problems[0].startswith("bad.wav: ")
 
+    def test_of_absurd_length_is_refused_before_it_is_decoded(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(formats, "LONGEST_SOUND", 150)
+        soundfile.write(tmp_path / "a.wav", np.zeros((100, 2)), 16_000)
+        with pytest.raises(BadFile, match=r'"a\.wav" has 100 samples in 2 channels'):
+            formats.read_sound(tmp_path / "a.wav")
+
     def test_recordings_are_named_in_the_manifest(self, tmp_path):
         (tmp_path / "noise").mkdir()
         soundfile.write(tmp_path / "noise/rain.wav", np.sin(np.arange(999)), 16_000)

@@ -14,6 +14,7 @@ from typing import Any
 from queryshift.errors import BadFile, Error, missing
 
 LARGEST_PICTURE = 64_000_000  # pixels
+LONGEST_SOUND = 400_000_000  # samples: two hours at 48 kHz
 PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff")
 SOUNDS = (".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif")
 CAPTIONS = (".txt", ".json")
@@ -78,8 +79,13 @@ def read_sound(path: Path) -> Any:
 
     from queryshift.corruptions.audio import Waveform
 
-    with _named(path, "a sound file"):
-        channels, rate = soundfile.read(path, dtype="float32", always_2d=True)
+    with _named(path, "a sound file"), soundfile.SoundFile(path) as file:
+        if file.frames * file.channels > LONGEST_SOUND:
+            raise BadFile(
+                f'"{path.name}" has {file.frames:,} samples in {file.channels} channels; more than '
+                f"{LONGEST_SOUND:,} are not decoded: cut it first."
+            )
+        channels, rate = file.read(dtype="float32", always_2d=True), file.samplerate
     return Waveform(channels.mean(axis=1), rate)
 
 
