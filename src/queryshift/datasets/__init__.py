@@ -1,0 +1,5 @@
+"""Datasets: each gives queries, candidates, and who matches whom."""
+
+from .base import Dataset
+
+__all__ = ["Dataset"]
