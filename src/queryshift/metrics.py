@@ -58,12 +58,18 @@ def relevant_ranks(
     `exclude` holds (query, position) pairs, (P, 2), that are no candidates at all.
     """
     _check(relevant, len(queries), len(gallery))
-    found = torch.zeros(len(queries), max(map(len, relevant)), dtype=torch.long)
-    for start, scores in _score_rows(queries, gallery, exclude):
-        for row, line in enumerate(scores, start):
-            right = torch.tensor(sorted(set(relevant[row])), device=line.device)
-            found[row, : len(right)] = _ranks_of(line, right).cpu()
-    return found
+    right = [sorted(set(positions)) for positions in relevant]
+    most = max(map(len, relevant))
+    places = torch.tensor([row + row[-1:] * (most - len(row)) for row in right])
+    present = torch.tensor([[column < len(row) for column in range(most)] for row in right])
+    parts = [
+        _ranks_of(
+            scores,
+            *(one[start : start + len(scores)].to(scores.device) for one in (places, present)),
+        )
+        for start, scores in _score_rows(queries, gallery, exclude)
+    ]
+    return torch.cat(parts)
 
 
 def recall(ranks: Tensor, k: int) -> float:
@@ -106,12 +112,15 @@ def _score_rows(
         yield start, scores
 
 
-def _ranks_of(scores: Tensor, right: Tensor) -> Tensor:
-    """Ranks of the right answers in one row (N,); what is not surely worse stands before them."""
-    own = scores[right].sort(descending=True).values
-    before = ~(scores < own[:, None] - TIE * torch.finfo(scores.dtype).eps)  # NaN: all before it
-    before[:, right] = False
-    return before.sum(dim=1) + torch.arange(1, len(right) + 1, device=right.device)
+def _ranks_of(scores: Tensor, places: Tensor, present: Tensor) -> Tensor:
+    """Ranks (b, R) of the right answers in rows (b, N); what is not surely worse is before them."""
+    own = scores.gather(1, places).masked_fill(~present, -torch.inf)
+    own = own.sort(dim=1, descending=True).values
+    limit = (own - TIE * torch.finfo(scores.dtype).eps)[:, :, None]
+    before = (~(scores[:, None] < limit)).sum(dim=2)  # NaN: all stand before it
+    theirs = (~(own[:, None] < limit) & present[:, None]).sum(dim=2)
+    ranks = before - theirs + torch.arange(1, own.shape[1] + 1, device=own.device)
+    return ranks.masked_fill(~present, 0).cpu()
 
 
 def _check(relevant: Sequence[Sequence[int]], queries: int, candidates: int) -> None:
