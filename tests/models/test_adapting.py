@@ -8,7 +8,6 @@ import queryshift as qs
 from queryshift.models.adapting import select
 from queryshift.models.blocks import BELOW, BlockEncoder
 
-
 RUNS = []
 
 
@@ -112,7 +111,7 @@ def test_what_lies_below_runs_once_for_any_number_of_looks(encoder, batch, wish,
     RUNS.clear()
     for _ in range(3):
         assert torch.allclose(encoder.through(encoder.norm_params(), shared), whole, atol=1e-6)
-    assert RUNS == 3 * list(range(lowest, 4))
+    assert 3 * list(range(lowest, 4)) == RUNS
 
 
 def test_a_norm_before_the_blocks_keeps_them_all_running(encoder, batch):

@@ -68,7 +68,7 @@ def test_weights_of_another_shape(clip):
     weights = load_file(clip / "model.safetensors")
     weights["visual_projection.weight"] = torch.zeros(5, 16)
     save_file(weights, clip / "model.safetensors", {"format": "pt"})
-    with pytest.raises(BadFile, match="the weights of .* could not be read"):
+    with pytest.raises(BadFile, match=r"the weights of .* could not be read"):
         qs.load(clip)
 
 
@@ -81,14 +81,14 @@ def test_a_damaged_file(clip, file):
 
 def test_no_weights(clip):
     (clip / "model.safetensors").unlink()
-    with pytest.raises(BadFile, match="the weights of .* could not be read"):
+    with pytest.raises(BadFile, match=r"the weights of .* could not be read"):
         qs.load(clip)
 
 
 def test_no_image_processor(clip):
     for file in ("preprocessor_config.json", "processor_config.json"):
         (clip / file).unlink(missing_ok=True)
-    with pytest.raises(BadFile, match="the image processor of .* could not be read"):
+    with pytest.raises(BadFile, match=r"the image processor of .* could not be read"):
         qs.load(clip)
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import torch
 import transformers as tf
+
 from conftest import SENTENCES
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

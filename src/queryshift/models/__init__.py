@@ -17,12 +17,11 @@ if TYPE_CHECKING:
     from .adapting import Wish
     from .hf import Checkpoint
 
-BUNDLED = "bundled"
+BUNDLED = {"tangram": "scenes", "tangram-clips": "clips", "tangram-edits": "edits"}
+"""Models whose weights are in this package, to the function of `tangram` that gives each."""
 
 MODELS = {
-    "tangram": BUNDLED,
-    "tangram-clips": BUNDLED,
-    "tangram-edits": BUNDLED,
+    **dict.fromkeys(BUNDLED, "bundled"),
     "clip-base": "openai/clip-vit-base-patch16",
     "clip-large": "openai/clip-vit-large-patch14",
     "siglip-base": "google/siglip-base-patch16-224",
@@ -59,7 +58,6 @@ PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 
 def load(
     name: str | Path,
-    *,
     adapt: Wish | Mapping[str, Wish] = "all",
     precision: str = "auto",
     compile: bool = False,
@@ -89,13 +87,13 @@ def load(
 
 def _found(name: str, published: bool) -> dict[str, Encoder]:
     """The model under this name, in whatever format."""
-    source = MODELS.get(name, name)
-    if source == BUNDLED:
-        bundled: dict[str, Encoder] = _module("tangram").load(name)
+    if name in BUNDLED:
+        bundled: dict[str, Encoder] = getattr(_module("tangram"), BUNDLED[name])()
         return bundled
+    source = MODELS.get(name, name)
     path = Path(source).expanduser()
     if path.is_file():
-        return _from_file(path)
+        return _from_file(path, published)
     if not path.exists() and "/" not in source:
         raise unknown("model", name, MODELS)
     checkpoint = _module("hf").Checkpoint(str(path) if path.exists() else source, published)
@@ -103,11 +101,11 @@ def _found(name: str, published: bool) -> dict[str, Encoder]:
     return loaded
 
 
-def _from_file(path: Path) -> dict[str, Encoder]:
+def _from_file(path: Path, published: bool) -> dict[str, Encoder]:
     """A model in a file of its authors' own format."""
     for module in map(_module, FORMATS):
         if module.recognises(path):
-            found: dict[str, Encoder] = module.load(path)
+            found: dict[str, Encoder] = module.load(path, published=published)
             return found
     raise BadFile(
         f"{path} is none of the checkpoint files known here (BLIP's, CAV-MAE's, SPRC's): "

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..encoder import Encoder
 from .adapting import norm_layers
-from .blocks import BlockEncoder
+from .blocks import BlockEncoder, own
 from .hf import Checkpoint, blocks_of
 from .reading import Pictures, Words
 
@@ -82,14 +81,6 @@ class Blip2Text(BlockEncoder):
         )
         vectors: Tensor = self.head(output.last_hidden_state[:, 0])
         return vectors
-
-
-def own(module: nn.Module) -> nn.Module:
-    """A copy on the same storage: the two sides of the Q-Former are cut and adapt apart."""
-    memo: dict[int, Any] = {
-        id(parameter): nn.Parameter(parameter.detach()) for parameter in module.parameters()
-    }
-    return copy.deepcopy(module, memo)
 
 
 def load(checkpoint: Checkpoint) -> dict[str, Encoder]:

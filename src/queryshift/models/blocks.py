@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,7 @@ from torch.nn.functional import normalize
 from ..encoder import Encoder
 from ..errors import BadInput
 
+Module = TypeVar("Module", bound=nn.Module)
 BELOW = "below"  # key of the hidden states that enter the first adapted block
 HIDDEN = "hidden_states"  # what Hugging Face's blocks call their input
 HALVES = (torch.bfloat16, torch.float16)
@@ -175,3 +177,11 @@ class _Skippable:
 def _hidden(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
     found: Tensor = args[0] if args else kwargs[HIDDEN]
     return found
+
+
+def own(module: Module) -> Module:
+    """A copy on the same storage, for two encoders that share a module but are cut apart."""
+    memo: dict[int, Any] = {
+        id(parameter): nn.Parameter(parameter.detach()) for parameter in module.parameters()
+    }
+    return copy.deepcopy(module, memo)

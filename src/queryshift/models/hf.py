@@ -118,7 +118,7 @@ class Checkpoint:
             raise BadInput(
                 f'model "{self.name}" is no directory here, not in the local Hugging Face cache, '
                 f"and could not be fetched ({_first_line(error)}) Go online once, correct the name "
-                "(queryshift models lists the short ones), or give a directory."
+                "(short ones stand in queryshift.MODELS), or give a directory."
             ) from error
 
     @contextmanager

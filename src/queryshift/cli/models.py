@@ -1,0 +1,77 @@
+"""`queryshift models`: what a model is, before anything is built on it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..models.inspect import Inspection
+
+
+@click.group()
+def command() -> None:
+    """Look at a model before you build on it."""
+
+
+@command.command()
+@click.argument("name")
+@click.option("--adapt", default="all", show_default=True, help='"all", "last:3" or a pattern.')
+@click.option(
+    "--preprocessing",
+    type=click.Choice(["library", "published"]),
+    default="library",
+    show_default=True,
+    help="Read items as the library does, or as the paper's code did.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, for other programs.")
+def check(name: str, adapt: str, preprocessing: str, as_json: bool) -> None:
+    """Load NAME (a short name, a Hub name, a directory or a file) and try it out.
+
+    \b
+    $ queryshift models check tangram
+    $ queryshift models check openai/clip-vit-base-patch16 --adapt last:3
+    """
+    from ..models import inspect
+
+    found = inspect.check(name, adapt, preprocessing)
+    if as_json:
+        click.echo(json.dumps(found.as_dict()))
+        return
+    _show(found)
+
+
+def _show(found: Inspection) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.print(_table(found))
+    for warning in found.warnings:
+        console.print(f"[yellow]warning[/] {warning}")
+    if not found.warnings:
+        console.print("Round trip without a warning.")
+
+
+def _table(found: Inspection) -> Table:
+    from rich.table import Table
+
+    table = Table("", *(side.modality for side in found.sides), title=found.name)
+    for label, values in {
+        "encoder": [side.encoder for side in found.sides],
+        "vector": [
+            f"{side.dimensions}"
+            + (f" x {side.vectors_per_item}" if side.vectors_per_item > 1 else "")
+            for side in found.sides
+        ],
+        "parameters": [f"{side.parameters:,}" for side in found.sides],
+        "norm layers": [f"{side.norm_layers}" for side in found.sides],
+        "that adapt": [f"{side.adapted_layers}" for side in found.sides],
+        "adapted parameters": [f"{side.adapted_parameters:,}" for side in found.sides],
+        "state per session": [f"{side.session_bytes / 1024:,.0f} KiB" for side in found.sides],
+    }.items():
+        table.add_row(label, *values)
+    return table
