@@ -10,6 +10,7 @@ from queryshift.encoder import Encoder
 from queryshift.galleries import Gallery
 from queryshift.session import Session
 
+SIZE = 64  # of a batch, and of the queue
 CLOSE = {"atol": 1e-8, "rtol": 0}
 
 
@@ -81,6 +82,33 @@ def entropies(scores: Tensor) -> Tensor:
     """Entropy of each row's softmax, by its definition."""
     shares = torch.softmax(scores, dim=1)
     return torch.special.entr(shares).sum(dim=1)
+
+
+class Queue:
+    """A list of (s, query, positive, entropy), as in the published code."""
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[float, Tensor, Tensor, float]] = []
+        self.sizes: list[int] = []
+
+    def update(self, queries: Tensor, positives: Tensor, unsure: Tensor) -> None:
+        q, p = queries.detach(), positives.detach()
+        s = 2 * (q - p).norm(dim=1) - (q - q.mean(0)).norm(dim=1) - (p - p.mean(0)).norm(dim=1)
+        for i in s.argsort()[: int(0.3 * len(q))].tolist():
+            self.entries.append((s[i].item(), q[i], p[i], unsure[i].item()))
+        if len(self.entries) >= SIZE:
+            self.entries = sorted(self.entries, key=lambda entry: entry[0])[:SIZE]
+        self.sizes.append(len(self.entries))
+
+    @property
+    def gap(self) -> Tensor:
+        queries = torch.stack([query for _, query, _, _ in self.entries]).mean(0)
+        positives = torch.stack([positive for _, _, positive, _ in self.entries]).mean(0)
+        return (queries - positives).norm()
+
+    @property
+    def limit(self) -> float:
+        return max(entropy for *_, entropy in self.entries)
 
 
 def assert_same_stream(session: Session, batches: list[Tensor], answers: list[Tensor]) -> None:

@@ -2,41 +2,23 @@
 
 import pytest
 import torch
-from plain_loops import Plain, assert_same_params, assert_same_stream, descend, entropies, play
+from plain_loops import (
+    SIZE,
+    Plain,
+    Queue,
+    assert_same_params,
+    assert_same_stream,
+    descend,
+    entropies,
+    play,
+)
 from torch import Tensor
 
 from queryshift.methods import TCR, TCRUntrained
 from queryshift.session import Session
 from toy import ToyEncoder, toy_gallery, toy_items, toy_queries
 
-SIZE, LR, TAU = 64, 3e-3, 0.02
-
-
-class Queue:
-    """A list of (s, query, positive, entropy), as in the published code."""
-
-    def __init__(self) -> None:
-        self.entries: list[tuple[float, Tensor, Tensor, float]] = []
-        self.sizes: list[int] = []
-
-    def update(self, queries: Tensor, positives: Tensor, unsure: Tensor) -> None:
-        q, p = queries.detach(), positives.detach()
-        s = 2 * (q - p).norm(dim=1) - (q - q.mean(0)).norm(dim=1) - (p - p.mean(0)).norm(dim=1)
-        for i in s.argsort()[: int(0.3 * len(q))].tolist():
-            self.entries.append((s[i].item(), q[i], p[i], unsure[i].item()))
-        if len(self.entries) >= SIZE:
-            self.entries = sorted(self.entries, key=lambda entry: entry[0])[:SIZE]
-        self.sizes.append(len(self.entries))
-
-    @property
-    def gap(self) -> Tensor:
-        queries = torch.stack([query for _, query, _, _ in self.entries]).mean(0)
-        positives = torch.stack([positive for _, _, positive, _ in self.entries]).mean(0)
-        return (queries - positives).norm()
-
-    @property
-    def limit(self) -> float:
-        return max(entropy for *_, entropy in self.entries)
+LR, TAU = 3e-3, 0.02
 
 
 class Published:
