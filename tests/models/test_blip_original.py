@@ -10,7 +10,7 @@ from transformers import BlipImageProcessorPil
 
 from queryshift.encoder import is_norm
 from queryshift.errors import BadFile, BadInput
-from queryshift.models import blip_original
+from queryshift.models import blip, blip_original
 from queryshift.models.blip_original import FORMAT, build
 from queryshift.models.checkpoints import Checkpoint
 
@@ -82,9 +82,10 @@ def test_reads_pictures_as_hugging_face_does(model, pictures):
     assert torch.allclose(model["image"].prepare(pictures)["pixel_values"], expected, atol=1e-5)
 
 
-def test_captions_as_published_are_cleaned_and_cut_to_35_tokens(path):
-    text = blip_original.load(path, published=True)["text"]
-    plain = blip_original.load(path)["text"]
+def test_as_published_captions_are_cleaned_and_cut_and_pictures_large(path, pictures):
+    published = blip_original.load(path, published=True)
+    text, plain = published["text"], blip_original.load(path)["text"]
+    assert published["image"].prepare(pictures)["pixel_values"].shape[-2:] == (384, 384)
     assert torch.equal(text.encode(["A DOG (runs)!"]), plain.encode(["a dog runs"]))
     assert text.read.limit == 35 and plain.read.limit == 40
 
@@ -144,6 +145,10 @@ def test_real_sizes_have_the_published_counts(size):
         layers, adapted, millions = counted(tower)
         assert (layers, adapted) == expected[:2]
         assert millions == pytest.approx(expected[2], abs=0.5)
+    sides = blip.encoders(model, pictures=None, words=None)
+    adapted = {name: side.norm_params().values() for name, side in sides.items()}
+    assert [len(values) // 2 for values in adapted.values()] == [image[0], 25]
+    assert sum(value.numel() for value in adapted["text"]) == 38_400
     taken = ("visual_encoder.", "text_encoder.", "vision_proj.", "text_proj.", "itm_head.")
     kept = [v.numel() for n, v in published.named_parameters() if n.startswith(taken)]
     assert sum(kept) == sum(value.numel() for value in model.parameters())

@@ -102,6 +102,14 @@ class TestEveryQuerySide:
         tensors = [*encoder.parameters(), *encoder.buffers(), *encoder.ready(batch).values()]
         assert {tensor.device.type for tensor in tensors} == {"meta"}
 
+    @pytest.mark.gpu
+    def test_agrees_on_cuda(self, paths, encoder, batch, name, modality):
+        expected = encoder.encode(batch)
+        same = qs.load(paths[name], device="cuda", precision="float32")[modality]
+        fast = qs.load(paths[name], device="cuda")[modality]
+        assert torch.allclose(same.encode(batch).cpu(), expected, atol=1e-3)
+        assert (fast.encode(batch).cpu() * expected).sum(-1).min() > 0.98
+
     def test_a_session_adapts_to_it(self, models, queries, batch, name, modality):
         other = GALLERIES[name, modality]
         gallery = qs.Gallery.build(models[name][other], queries[other])

@@ -18,6 +18,7 @@ from queryshift.models.checkpoints import Checkpoint, Format, renamed
 from queryshift.models.pictures import CLIP, Processor, squeezed
 from queryshift.models.reading import Pictures, Words
 
+PUBLISHED_SIDE = 384
 _HEAD = 64  # features of an attention head, in every published size
 _WORDS = "text_encoder.embeddings.word_embeddings.weight"
 _PLACES = "visual_encoder.pos_embed"
@@ -62,11 +63,12 @@ def load(
 ) -> dict[str, Encoder]:
     """The encoders "image" and "text" of a checkpoint, base or large.
 
-    `published` reads captions as the published evaluation does. `image_size` is the checkpoint's
-    own unless given; the paper takes the pre-trained ones, made for 224 pixels, at 384.
+    `published` reads captions and pictures as the published evaluation does. `image_size` is the
+    checkpoint's own unless given, or 384 pixels as published (pre-trained ones are made for 224).
     """
     checkpoint = FORMAT.open(path)
-    model = build(checkpoint if image_size is None else _resized(checkpoint, image_size))
+    wanted = image_size or (PUBLISHED_SIDE if published else None)
+    model = build(_resized(checkpoint, wanted) if wanted else checkpoint)
     side, text = model.config.vision_config.image_size, model.config.text_config
     words = Words(
         bert.tokenizer(checkpoint, _WORDS, ["[DEC]", "[ENC]"], tokenizer),

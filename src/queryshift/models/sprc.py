@@ -16,9 +16,9 @@ from queryshift.encoder import Encoder
 from queryshift.errors import BadFile, BadInput, missing
 from queryshift.models import bert
 from queryshift.models.adapting import norm_layers
-from queryshift.models.blip2 import SEEN, Blip2Image, own
+from queryshift.models.blip2 import SEEN, Blip2Image
 from queryshift.models.blip_original import VISION_NAMES
-from queryshift.models.blocks import BlockEncoder
+from queryshift.models.blocks import BlockEncoder, own
 from queryshift.models.checkpoints import Checkpoint, Format, renamed
 from queryshift.models.pictures import CLIP, Processor, cropped, padded
 from queryshift.models.reading import Pictures, Words
