@@ -10,13 +10,17 @@ SAMPLE = 50_000
 ITERATIONS = 30
 
 
-def spherical_kmeans(vectors: Tensor, count: int, seed: int = 0) -> Tensor:
-    """Unit centres (min(count, N), D) of unit vectors (N, D), the same for the same seed."""
+def spherical_kmeans(candidates: Tensor, count: int, seed: int = 0) -> Tensor:
+    """Unit centres (min(count, N), D) of the mean vectors of candidates (N, V, D).
+
+    The same for the same seed; of more than `SAMPLE` candidates, so many are drawn.
+    """
     generator = torch.Generator().manual_seed(seed)
-    if len(vectors) > SAMPLE:
-        chosen = torch.randperm(len(vectors), generator=generator)[:SAMPLE].sort().values
-        vectors = vectors[chosen.to(vectors.device)]
-    vectors = vectors if vectors.dtype == torch.float64 else vectors.float()
+    if len(candidates) > SAMPLE:
+        chosen = torch.randperm(len(candidates), generator=generator)[:SAMPLE].sort().values
+        candidates = candidates[chosen.to(candidates.device)]
+    wide = torch.promote_types(candidates.dtype, torch.float32)
+    vectors = normalize(candidates.to(wide).mean(dim=1), dim=1)
     count = min(count, len(vectors))
     centres = _spread(vectors, count, generator)
     for _ in range(ITERATIONS):

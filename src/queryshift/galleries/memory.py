@@ -19,6 +19,7 @@ from .clusters import spherical_kmeans
 from .hits import Hits, Id
 
 CHUNK_SCORES = 2**23  # scores held at once: 32 MB in float32
+CHUNK_VALUES = 2**25  # numbers of candidates made wide at once: 128 MB in float32
 LENGTH_TOLERANCE = 1e-2
 
 
@@ -118,8 +119,7 @@ class Gallery:
     def centroids(self, count: int) -> Tensor:
         """Unit centres (min(count, N), D) of the candidates' mean vectors, kept per count."""
         if count not in self._centroids:
-            means = torch.nn.functional.normalize(self.vectors.mean(dim=1), dim=1)
-            self._centroids[count] = spherical_kmeans(means, count)
+            self._centroids[count] = spherical_kmeans(self.vectors, count)
         return self._centroids[count]
 
     @torch.no_grad()
@@ -131,7 +131,7 @@ class Gallery:
         count = min(count, self._reach(exclude))
         positions = torch.empty(len(queries), 0, dtype=torch.long, device=queries.device)
         scores = queries.new_empty(len(queries), 0)
-        width = max(1, CHUNK_SCORES // max(1, len(queries) * self.vectors.shape[1]))
+        width = self._width(len(queries))
         for start in range(0, len(self), width):
             chunk = self._score(queries, start, width, exclude)
             best, found = chunk.topk(min(count, chunk.shape[1]), dim=1)
@@ -143,6 +143,12 @@ class Gallery:
             positions = torch.cat((positions, found + start), dim=1).gather(1, order)
         vectors = self.vectors[positions].to(wide)
         return Hits(positions, scores, vectors, self.ids).to(home)
+
+    def _width(self, queries: int) -> int:
+        """Candidates to score at once: their scores, and their vectors made wide, are bounded."""
+        several, dimension = self.vectors.shape[1:]
+        scores = CHUNK_SCORES // max(1, queries * several)
+        return max(1, min(scores, CHUNK_VALUES // (several * dimension)))
 
     def _score(self, queries: Tensor, start: int, width: int, exclude: Tensor | None) -> Tensor:
         """Similarity (B, width) to the candidates from `start` on, the excluded at -inf."""
