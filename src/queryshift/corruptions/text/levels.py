@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from queryshift.corruptions.contract import Corruption, check_severity
+from queryshift.corruptions.names import NAMES
 from queryshift.errors import BadInput
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ def rate(severity: int) -> float:
 
 def at_level(corruption: Corruption, level: int) -> Corruption:
     """The character or word corruption fixed at a published level, 1 to 7, at every severity."""
+    if corruption.__name__ in NAMES["text"]["sentence"]:
+        raise BadInput(
+            f"{corruption.__name__} has no levels: the published benchmark has one form of it."
+        )
     if level not in LEVELS:
         raise BadInput(f"level is {level!r}; the published levels are 1 to {LEVELS[-1]}.")
     return _AtLevel(corruption, int(level))

@@ -13,6 +13,7 @@ from queryshift.errors import BadFile, BadInput, MissingExtra, missing
 if TYPE_CHECKING:
     from numpy.random import Generator
 
+_LONGEST_TRANSLATION = 300
 _PURPOSE = "a sentence-level corruption by models"
 
 
@@ -20,13 +21,17 @@ _PURPOSE = "a sentence-level corruption by models"
 class StyleTransfer:
     """One of Styleformer's styles: a T5 writes candidates, another model may rank them."""
 
-    __name__: str
+    name: str
     task: str
     model: str
     adequacy: str | None = None
     candidates: int = 5
     least_adequacy: float = 0.95
     longest: int = 32
+
+    @property
+    def __name__(self) -> str:
+        return self.name
 
     def __call__(self, caption: str, severity: int, rng: Generator, /) -> str:
         """The most adequate candidate, or the caption itself where none is adequate enough."""
@@ -66,7 +71,10 @@ class BackTranslation:
 
     there: str
     back: str
-    __name__: str = "backtranslation"
+
+    @property
+    def __name__(self) -> str:
+        return "backtranslation"
 
     def __call__(self, caption: str, severity: int, rng: Generator, /) -> str:
         """The caption after both translations, or itself where nothing is left of it."""
@@ -78,7 +86,7 @@ class BackTranslation:
 
 _ADEQUACY = "prithivida/parrot_adequacy_model"
 _STYLES = {
-    style.__name__: style
+    style.name: style
     for style in (
         StyleTransfer(
             "formal",
@@ -134,7 +142,9 @@ def _translated(place: str, text: str) -> str:
     tokens = tokenizer([text], return_tensors="pt", truncation=True)
     with torch.inference_mode():
         written = model.generate(
-            input_ids=tokens["input_ids"], attention_mask=tokens["attention_mask"]
+            input_ids=tokens["input_ids"],
+            attention_mask=tokens["attention_mask"],
+            max_length=_LONGEST_TRANSLATION,
         )
     translated: str = tokenizer.batch_decode(written, skip_special_tokens=True)[0]
     return translated.strip()

@@ -10,6 +10,11 @@ from typing import TYPE_CHECKING
 from queryshift.corruptions.contract import Corruption, check_severity
 from queryshift.corruptions.seeding import corrupt
 from queryshift.corruptions.text.captions import check_caption
+from queryshift.corruptions.text.rules.active import to_active
+from queryshift.corruptions.text.rules.casual import to_casual
+from queryshift.corruptions.text.rules.formal import to_formal
+from queryshift.corruptions.text.rules.passive import to_passive
+from queryshift.corruptions.text.rules.phrases import is_english
 from queryshift.errors import BadInput, unknown
 
 if TYPE_CHECKING:
@@ -20,29 +25,21 @@ BACKENDS = ("rules", "models")
 
 def formal(caption: str, severity: int, rng: Generator) -> str:
     """A whole, written-out sentence with the longer words, by rule."""
-    from queryshift.corruptions.text.rules.formal import to_formal
-
     return _by_rule(caption, severity, to_formal)
 
 
 def casual(caption: str, severity: int, rng: Generator) -> str:
     """A note in everyday words, by rule."""
-    from queryshift.corruptions.text.rules.casual import to_casual
-
     return _by_rule(caption, severity, to_casual)
 
 
 def passive(caption: str, severity: int, rng: Generator) -> str:
     """What is done comes first, who does it last, by rule; unchanged where a rule is unsure."""
-    from queryshift.corruptions.text.rules.passive import to_passive
-
     return _by_rule(caption, severity, to_passive)
 
 
 def active(caption: str, severity: int, rng: Generator) -> str:
     """Who does it comes first, by rule; most captions are active already."""
-    from queryshift.corruptions.text.rules.active import to_active
-
     return _by_rule(caption, severity, to_active)
 
 
@@ -110,4 +107,5 @@ _BY_RULE: dict[str, Corruption] = {
 def _by_rule(caption: str, severity: int, rule: Callable[[str], str]) -> str:
     """The published benchmark has one level of these, so the severity is checked and no more."""
     check_severity(severity)
-    return rule(caption) if re.search("[A-Za-z]", check_caption(caption)) else caption
+    words = re.findall(r"[^\W\d_]+", check_caption(caption).lower())
+    return rule(caption) if is_english(words) else caption

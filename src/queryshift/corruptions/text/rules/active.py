@@ -9,6 +9,7 @@ from queryshift.corruptions.text.rules import lexicon
 from queryshift.corruptions.text.rules.phrases import (
     Sentence,
     find_verbs,
+    head_of,
     is_noun_phrase,
     is_several,
     with_article,
@@ -29,7 +30,7 @@ def to_active(caption: str) -> str:
     by = words.index("by")
     lemma = _done(words[by - 1]) if by > 1 else None
     agent = words[by + 1 :]
-    if lemma is None or not is_noun_phrase(agent) or not _PLACES.isdisjoint(agent):
+    if lemma is None or not is_noun_phrase(agent) or head_of(agent)[-1] in _PLACES:
         return caption
     helpers = [word for word in words[:by] if word in lexicon.BE or word in {"being", "been"}]
     target = sentence.uncapitalised[: by - 1 - len(helpers)]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import takewhile
 
 from queryshift.corruptions.text.rules import lexicon
 from queryshift.corruptions.text.rules.phrases import (
@@ -11,24 +12,27 @@ from queryshift.corruptions.text.rules.phrases import (
     begins_noun,
     find_verbs,
     is_living,
-    is_noun_phrase,
+    is_participle,
     is_several,
+    is_subject,
     looks_like_noun,
     phrase_length,
     relative_pronoun,
     with_article,
 )
-from queryshift.corruptions.text.rules.style_words import FORMAL, expanded, restyled
+from queryshift.corruptions.text.rules.style_words import FORMAL, SEATED, expanded, restyled
 
 
 def to_formal(caption: str) -> str:
     """Write a caption as a whole sentence with a full stop, in a formal manner."""
     text = expanded(restyled(caption, FORMAL))
+    if any(map(is_living, Sentence.of(text).words)):
+        text = restyled(text, SEATED)
     sentence = Sentence.of(text)
     if sentence.is_simple():
         words = _completed(with_article(sentence.uncapitalised))
-        text = " ".join(_dressed(words))
-    text = re.sub(r"\s+([,.;:!?])", r"\1", text).strip()
+        text = " ".join(_dressed(words)) + sentence.end
+    text = re.sub(r"\s+([,.;:!?])", r"\1", text).strip(" ,;:")
     text = text if text.endswith((".", "!", "?", '"')) else f"{text}."
     return text[:1].upper() + text[1:]
 
@@ -39,7 +43,7 @@ def _dressed(tokens: Sequence[str]) -> list[str]:
     found: list[str] = []
     for place, token in enumerate(tokens):
         if words[place] == "in" and place and is_living(words[place - 1]):
-            worn = phrase_length(words[place + 1 :])
+            worn = phrase_length(_until({"and"}, words[place + 1 :]))
             if worn and words[place + worn] in lexicon.ACCESSORIES:
                 token = "wearing"
             elif worn and words[place + worn] in lexicon.CLOTHES | lexicon.COLOURS:
@@ -54,23 +58,24 @@ def _completed(tokens: Sequence[str]) -> list[str]:
     finite, participle = find_verbs(words)
     start = participle.start if participle else len(words)
     subject = words[:start]
-    if not is_noun_phrase(subject) or words[0] in {"there", "this"}:
+    if not is_subject(subject) or words[0] in {"there", "this"}:
         return list(tokens)
     be = "are" if is_several(subject) else "is"
     if finite and participle:
         return [*tokens[:start], relative_pronoun(subject), be, *tokens[start:]]
-    first_clause = _until_clause(words) if participle else words
+    first_clause = _until(lexicon.CLAUSE_WORDS, words) if participle else words
     if finite or any(map(_may_be_finite, ("", *first_clause), first_clause)):
         return list(tokens)
     if participle:
         return [*tokens[:start], be, *tokens[start:]]
-    nearest = "is" if words[0] in {"a", "an"} else be
-    return list(tokens) if words[0] == "the" else ["there", nearest, *tokens]
+    if words[0] == "the" or (be == "is" and words[0] not in lexicon.DETERMINERS):
+        return list(tokens)
+    return ["there", "is" if words[0] in {"a", "an"} else be, *tokens]
 
 
-def _until_clause(words: list[str]) -> list[str]:
-    marks = (place for place, word in enumerate(words) if word in lexicon.CLAUSE_WORDS)
-    return words[: next(marks, len(words))]
+def _until(marks: Collection[str], words: list[str]) -> list[str]:
+    """The words before the first mark."""
+    return list(takewhile(lambda word: word not in marks, words))
 
 
 def _may_be_finite(before: str, word: str) -> bool:
@@ -81,4 +86,5 @@ def _may_be_finite(before: str, word: str) -> bool:
         return True
     verb_like = not looks_like_noun(word) and not word.endswith(("ing", "ed", "ly"))
     known = word in lexicon.DETERMINERS | lexicon.PREPOSITIONS | lexicon.POSSESSIVES | {"and", ","}
-    return bool(before) and verb_like and not known and not begins_noun(before)
+    described = begins_noun(before) or is_participle(before)
+    return bool(before) and verb_like and not known and not described

@@ -77,7 +77,6 @@ WITH_PREPOSITION = {
     "point": _words("at to"),
     "run": _words("over"),
     "fight": _words("over"),
-    "wait": _words("for"),
     "laugh": _words("at"),
     "yell": _words("at"),
     "growl": _words("at"),
@@ -124,7 +123,7 @@ PREPOSITIONS = _words(
     beside besides between among against towards toward down up off out inside outside past for
     above below beneath during before after without about atop upon next like amongst within
     alongside underneath away back together forward backward backwards sideways apart outdoors
-    indoors ahead upside
+    indoors ahead upside home
     """
 )
 ADVERBS = _words(

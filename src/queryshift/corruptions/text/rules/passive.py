@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from queryshift.corruptions.text import inflection
+from queryshift.corruptions.text.inflection import is_plural
 from queryshift.corruptions.text.rules import lexicon
 from queryshift.corruptions.text.rules.phrases import (
     Sentence,
@@ -16,6 +17,7 @@ from queryshift.corruptions.text.rules.phrases import (
     is_noun_phrase,
     is_participle,
     is_several,
+    is_subject,
     looks_like_noun,
     object_length,
     relative_pronoun,
@@ -60,7 +62,7 @@ def to_passive(caption: str) -> str:
         return caption
     finite, participle = find_verbs(sentence.words)
     main = finite or participle
-    if main is None or not is_noun_phrase(sentence.words[: main.start]):
+    if main is None or not is_subject(sentence.words[: main.start]):
         return caption
     turned = (
         _turn_main(sentence, main)
@@ -154,10 +156,12 @@ def _without_owner(target: Words) -> Words:
 
 
 def _can_be_turned(target: Words) -> bool:
-    """Whether the object can become the subject: not "each other" or "orange walk"."""
+    """Whether the object can become the subject: not "each other", "a hat walks"."""
     if not is_noun_phrase(target) or not lexicon.NEVER_SUBJECTS.isdisjoint(target):
         return False
     if len(target) > 1 and is_participle(target[-1]):
+        return False
+    if target[0] in {"a", "an"} and is_plural(target[-1]) and {"of", "and"}.isdisjoint(target):
         return False
     if target[0] in lexicon.ADJECTIVES and lexicon.verb_form(target[-1], "base", "s"):
         return False

@@ -15,7 +15,7 @@ from queryshift.corruptions.text.rules.lexicon import Form, verb_form
 from queryshift.corruptions.text.wordnet import entries
 
 _TOKEN = re.compile(r"[\w’']+(?:-[\w’']+)*|[^\w\s]")
-_PLAIN = re.compile(r"[a-z][a-z'-]*|,")
+_PLAIN = re.compile(r"[^\W\d_][^\W\d_'-]*(?:['-][^\W\d_]+)*|,")
 _END = re.compile(r"\s*[.!]?\s*$")
 _NO_PARTICIPLES = frozenset(("red", "bed", "shed", "sled", "seed", "weed", "feed", "speed"))
 
@@ -119,7 +119,8 @@ def _progressive(words: Sequence[str], be: int) -> Verb:
 def _finite(words: Sequence[str], place: int) -> Form | None:
     before, word = words[place - 1], words[place]
     after = words[place + 1] if place + 1 < len(words) else ""
-    if begins_noun(before):
+    dressed = before in lexicon.COLOURS and words[place - 2] in {"wearing", "in"}
+    if begins_noun(before) and not dressed:
         return None
     several = is_several(words[:place]) or _is_collective(words[:place])
     form = verb_form(word, "base" if several else "s")
@@ -150,7 +151,7 @@ def begins_noun(word: str) -> bool:
 
 def is_several(phrase: Sequence[str]) -> bool:
     """Whether a noun phrase is a plural."""
-    head = _head(phrase)
+    head = head_of(phrase)
     if "and" in head[1:] and head[head.index("and") - 1] not in lexicon.ADJECTIVES:
         return True
     if head[0] in lexicon.PLURAL_DETERMINERS:
@@ -168,7 +169,7 @@ def _is_collective(phrase: Sequence[str]) -> bool:
 def with_article(tokens: Sequence[str]) -> list[str]:
     """A noun phrase with the article that a headline leaves out: "young boy" to "a young boy"."""
     words = [token.lower() for token in tokens]
-    head = _head(words)
+    head = head_of(words)
     verbal = verb_form(words[0], "ing")
     bare = not (_determines(words[0]) or words[0] in lexicon.PRONOUNS or verbal)
     plain = lexicon.AUXILIARIES.isdisjoint(head) and "and" not in head and "'" not in "".join(head)
@@ -177,7 +178,8 @@ def with_article(tokens: Sequence[str]) -> list[str]:
     return list(tokens)
 
 
-def _head(phrase: Sequence[str]) -> list[str]:
+def head_of(phrase: Sequence[str]) -> list[str]:
+    """A noun phrase up to its noun, without what says more about it."""
     head: list[str] = []
     for word in phrase:
         if head and (word in lexicon.PREPOSITIONS or verb_form(word, "ing")):
@@ -192,7 +194,7 @@ def is_noun_phrase(words: Sequence[str]) -> bool:
     """Whether the words can be the subject or object of a sentence as they stand."""
     if not words or words[0] in lexicon.PREPOSITIONS | lexicon.CLAUSE_WORDS | {"and", "there"}:
         return False
-    if not lexicon.PICTURES.isdisjoint(words) or verb_form(words[0], "ing"):
+    if verb_form(words[0], "ing"):
         return False
     if any(word in lexicon.CLAUSE_WORDS | lexicon.AUXILIARIES | {","} for word in words):
         return False
@@ -201,6 +203,18 @@ def is_noun_phrase(words: Sequence[str]) -> bool:
     if any(_determines(two) and _ends_noun(one) for one, two in pairwise(words)):
         return False
     return not begins_noun(words[-1]) or words[-1] in lexicon.PLURAL_DETERMINERS | {"white"}
+
+
+def is_subject(words: Sequence[str]) -> bool:
+    """Whether they are someone who does something, and not "a closeup of a man"."""
+    return is_noun_phrase(words) and lexicon.PICTURES.isdisjoint(words)
+
+
+def is_english(words: Sequence[str]) -> bool:
+    """Whether at least half of the words are English, so that the rules may be tried."""
+    little = lexicon.DETERMINERS | lexicon.PREPOSITIONS | lexicon.POSSESSIVES | lexicon.AUXILIARIES
+    known = [word in little or bool(entries(word)) for word in words if word.isalpha()]
+    return 2 * sum(known) >= len(known) > 0
 
 
 def _ends_noun(word: str) -> bool:

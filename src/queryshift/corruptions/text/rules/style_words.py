@@ -41,8 +41,8 @@ getting ready to > preparing to; gets ready to > prepares to; get ready to > pre
 trying to > attempting to; tries to > attempts to; try to > attempt to
 looking at > observing; looks at > observes; look at > observe
 watching > observing; watches > observes; looks on > observes; look on > observe
-is sitting > is seated; are sitting > are seated; sitting down > seated; sitting > seated
-sits > is seated
+standing on > standing upon; stands on > stands upon; stand on > stand upon; lies on > lies upon
+lying on > lying upon; laying on > lying upon; rests on > rests upon; resting on > resting upon
 jumping > leaping; jumps > leaps; bungee jumping > bungee jumping; jumping rope > jumping rope
  holding up > raising; holds up > raises
 picks up > lifts; picking up > lifting; hanging out with > spending time with
@@ -53,9 +53,20 @@ eats a > consumes a; eats an > consumes an; eating some > consuming some
 doing > performing; does > performs
 using > making use of; uses > makes use of; shows > displays; showing > displaying
 running after > pursuing; runs after > pursues; chasing > pursuing; chases > pursues
-goes > proceeds; going > proceeding; gets > obtains; stuff > items; cute > charming
-playing around > playing; lying around > lying; all over > throughout
+climbing a > ascending a; climbing the > ascending the; climbing up > ascending
+climbs a > ascends a; climbs the > ascends the; climbs up > ascends; climb a > ascend a
+climbs down > descends; climbing down > descending; helping > assisting; helps > assists
+buying > purchasing; buys > purchases; fixing > repairing; fixes > repairs; yelling > shouting
+grinning > smiling; starts to > begins to; riding down > descending; going down > descending
+stuff > items; cute > charming; playing around > playing; all over > throughout
+shirtless > bare-chested; watching a movie > watching a film; watching tv > watching television
 inside a > within a; inside the > within the; inside an > within an
+""")
+
+# Said of people and animals; a bowl is not seated on a table.
+SEATED = _pairs("""
+sitting on > seated upon; sits on > is seated upon; sitting down > seated; sitting > seated
+sits > is seated
 """)
 
 CASUAL = _pairs("""
