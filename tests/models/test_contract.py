@@ -164,3 +164,18 @@ class TestEverySide:
         assert torch.allclose(cut.finish(shared), cut(cut.prepare(batch)), atol=1e-6)
         assert torch.allclose(cut.encode(batch), encoder.encode(batch), atol=1e-6)
         assert all(gradient.abs().max() > 0 for gradient in gradients(cut, batch))
+
+    @pytest.mark.parametrize("adapt", ["all", "last:3"])
+    def test_a_session_adapts_it(self, checkpoint, architecture, modality, items, adapt):
+        if (architecture, modality) == ("Blip2ForImageTextRetrieval", "image"):
+            pytest.skip("several vectors per picture make a gallery, not a query")
+        wish = "all" if (architecture, modality) in BLOCKLESS else adapt
+        model = qs.load(checkpoint(architecture), adapt={modality: wish})
+        (other,) = set(model) - {modality}
+        gallery = qs.Gallery.build(model[other], items[other])
+        session = qs.Session(model[modality], gallery, qs.REST(), chunk=2)
+        before = session.answer(items[modality], adapt=False).top(3).scores
+        session.answer(items[modality])
+        after = session.answer(items[modality], adapt=False).top(3).scores
+        assert after.isfinite().all()
+        assert not torch.equal(before, after)
