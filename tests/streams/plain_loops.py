@@ -80,8 +80,7 @@ def descend(loss_of: Callable[[Plain, Tensor, int, int], Tensor | None]) -> Rule
 
 def entropies(scores: Tensor) -> Tensor:
     """Entropy of each row's softmax, by its definition."""
-    shares = torch.softmax(scores, dim=1)
-    return torch.special.entr(shares).sum(dim=1)
+    return -(scores.softmax(dim=1) * scores.log_softmax(dim=1)).sum(dim=1)
 
 
 class Queue:
