@@ -1,132 +1,159 @@
-"""The bundled models of the tangram world: scenes, clips and edits, and a matching head."""
+"""The bundled models of the tangram world: scenes and captions, clips, edits."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from queryshift.encoder import Encoder
-from queryshift.errors import BadInput
-from queryshift.models import spectrogram
-from queryshift.models.tangram_towers import (
+from ..encoder import Encoder
+from ..errors import BadInput
+from ..prepared import Prepared
+from . import spectrogram
+from .blocks import BlockEncoder
+from .items import rgb, sound
+from .tangram_towers import (
     FRAMES,
     SIDE,
     AudioTower,
     ComposedTower,
     ImageTower,
-    MatchingHead,
     TextTower,
     VideoTower,
 )
-from queryshift.models.towers import LONGEST_TEXT, PADDING
+from .towers import LONGEST_TEXT, PADDING
 
 WEIGHTS = Path(__file__).parent / "weights"
 
 
-class _Tower(Encoder):
+class TangramEncoder(BlockEncoder):
     """An encoder around one of the towers."""
+
+    block_list = "tower.trunk.blocks"
 
     def __init__(self, tower: nn.Module) -> None:
         super().__init__()
         self.tower = tower
 
-    def forward(self, prepared: Any) -> Tensor:
-        """Unit vectors (B, 128)."""
-        return normalize(self.tower(prepared), dim=-1)
+    def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
+        """Vectors (B, 128) of any length."""
+        vectors: Tensor = self.tower(*prepared.values())
+        return vectors
 
 
-class ImageEncoder(_Tower):
-    """Pictures, 64 x 64 x 3 of 8-bit values."""
+class ImageEncoder(TangramEncoder):
+    """Pictures; those of another size are brought to 64 x 64."""
 
-    def prepare(self, items: Sequence[Any]) -> Tensor:
+    tower: ImageTower
+
+    def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
         """The pictures as one tensor."""
-        return _stack(items, (SIDE, SIDE, 3), "picture")
+        return {"pictures": pictures(items)}
+
+    def finish_for_matcher(self, shared: Mapping[str, Tensor]) -> tuple[Tensor, Prepared]:
+        """Unit vectors, and the tokens they were read from."""
+        with self._half():
+            tokens = self.tower.tokens(shared["pictures"])
+            return normalize(self.tower.read(tokens).float(), dim=-1), {"tokens": tokens}
 
 
-class TextEncoder(_Tower):
+class TextEncoder(TangramEncoder):
     """Sentences."""
 
-    def prepare(self, items: Sequence[str]) -> Tensor:
+    def prepare(self, items: Sequence[str]) -> dict[str, Tensor]:
         """The ids of the sentences' pieces, filled up to the longest."""
-        return text_ids(items)
+        return {"ids": text_ids(items)}
+
+    def finish_for_matcher(self, shared: Mapping[str, Tensor]) -> tuple[Tensor, Prepared]:
+        """Unit vectors, and the sentences: the matcher reads them itself, as BLIP's does."""
+        return self.finish(shared), {"ids": shared["ids"]}
 
 
-class VideoEncoder(_Tower):
-    """Clips of ten pictures, 10 x 64 x 64 x 3 of 8-bit values."""
+class VideoEncoder(TangramEncoder):
+    """Clips of ten pictures."""
 
-    def prepare(self, items: Sequence[Any]) -> Tensor:
+    def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
         """The clips as one tensor."""
-        return _stack(items, (FRAMES, SIDE, SIDE, 3), "clip")
-
-
-class AudioEncoder(_Tower):
-    """Waveforms of 1.28 s at 16 kHz, from -1 to 1; longer ones are cut, shorter ones filled."""
-
-    def prepare(self, items: Sequence[Any]) -> Tensor:
-        """The waveforms' log-mel spectrograms."""
-        waves = torch.zeros(len(items), spectrogram.LENGTH)
-        for row, item in zip(waves, items, strict=True):
-            samples = np.asarray(item, np.float32)
-            if samples.ndim != 1:
+        for clip in items:
+            if len(clip) != FRAMES:
                 raise BadInput(
-                    f"a waveform of shape {samples.shape}; expected one axis, mono samples: "
-                    "mix the channels down first."
+                    f"got a clip of {len(clip)} frames, expected {FRAMES}: "
+                    "take ten that are evenly spaced."
                 )
-            row[: len(samples)] = torch.from_numpy(samples[: spectrogram.LENGTH].copy())
-        return spectrogram.log_mel(waves)
+        return {"frames": torch.stack([pictures(clip) for clip in items])}
 
 
-class ComposedEncoder(_Tower):
-    """A picture with a sentence that changes it."""
+class AudioEncoder(TangramEncoder):
+    """Sounds of 1.28 s; longer ones are cut, shorter ones filled with silence."""
 
-    def prepare(self, items: Sequence[tuple[Any, str]]) -> tuple[Tensor, Tensor]:
+    def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
+        """The sounds' log-mel spectrograms."""
+        waves = torch.zeros(len(items), spectrogram.LENGTH)
+        for wave, item in zip(waves, items, strict=True):
+            samples = torch.from_numpy(sound(item, spectrogram.RATE))[: spectrogram.LENGTH]
+            wave[: len(samples)] = samples
+        return {"spectrograms": spectrogram.log_mel(waves)}
+
+
+class ComposedEncoder(TangramEncoder):
+    """Pairs of a picture and a sentence that changes it."""
+
+    def prepare(self, items: Sequence[tuple[Any, str]]) -> dict[str, Tensor]:
         """The pictures, and the ids of the sentences."""
-        pictures, sentences = zip(*items, strict=True)
-        return _stack(pictures, (SIDE, SIDE, 3), "picture"), text_ids(sentences)
-
-    def forward(self, prepared: Any) -> Tensor:
-        """Unit vectors (B, 128)."""
-        return normalize(self.tower(*prepared), dim=-1)
+        shown, sentences = zip(*items, strict=True)
+        return {"pictures": pictures(shown), "ids": text_ids(sentences)}
 
 
 def scenes() -> dict[str, Encoder]:
     """The image and the text tower."""
-    model = {"image": ImageTower(), "text": TextTower(vocabulary())}
-    _fill(model, "tangram")
-    return {"image": ImageEncoder(model["image"]), "text": TextEncoder(model["text"])}
+    image, text = ImageTower(), TextTower(vocabulary())
+    fill({"image": image, "text": text}, "tangram")
+    return {"image": ImageEncoder(image), "text": TextEncoder(text)}
 
 
 def clips() -> dict[str, Encoder]:
     """The video and the audio tower."""
-    model = {"video": VideoTower(), "audio": AudioTower()}
-    _fill(model, "tangram-clips")
-    return {"video": VideoEncoder(model["video"]), "audio": AudioEncoder(model["audio"])}
+    video, audio = VideoTower(), AudioTower()
+    fill({"video": video, "audio": audio}, "tangram-clips")
+    return {"video": VideoEncoder(video), "audio": AudioEncoder(audio)}
 
 
 def edits() -> dict[str, Encoder]:
-    """The composed-query tower and the image tower of its gallery."""
-    model = {"image+text": ComposedTower(vocabulary()), "image": ImageTower()}
-    _fill(model, "tangram-edits")
-    return {
-        "image+text": ComposedEncoder(model["image+text"]),
-        "image": ImageEncoder(model["image"]),
-    }
+    """The composed-query tower, and the image tower of its gallery."""
+    composed, image = ComposedTower(vocabulary()), ImageTower()
+    fill({"image+text": composed, "image": image}, "tangram-edits")
+    return {"image+text": ComposedEncoder(composed), "image": ImageEncoder(image)}
 
 
-def matching_head() -> MatchingHead:
-    """The head that says whether a sentence matches the tokens of the scenes' image tower."""
-    head = MatchingHead(vocabulary())
-    _fill({"head": head}, "tangram-matching")
-    return head.eval()
+def fill(towers: Mapping[str, nn.Module], name: str) -> None:
+    """Put stored weights, which are in half precision, into towers."""
+    stored = load_file(WEIGHTS / f"{name}.safetensors")
+    full = {key: value.float() for key, value in stored.items()}
+    nn.ModuleDict(towers).load_state_dict(full)
+
+
+def pictures(items: Sequence[Any]) -> Tensor:
+    """Pictures as one tensor (B, 64, 64, 3) of 8-bit values."""
+    return torch.from_numpy(np.stack([_picture(item) for item in items]))
+
+
+def _picture(item: Any) -> NDArray[np.uint8]:
+    shown = rgb(item)
+    return np.array(shown if shown.size == (SIDE, SIDE) else shown.resize((SIDE, SIDE)))
+
+
+def text_ids(sentences: Sequence[str]) -> Tensor:
+    """The ids of sentences' pieces (B, L), filled up to the longest."""
+    return torch.tensor([found.ids for found in tokenizer().encode_batch(list(sentences))])
 
 
 def vocabulary() -> int:
@@ -142,25 +169,3 @@ def tokenizer() -> Tokenizer:
     found.enable_truncation(LONGEST_TEXT)
     found.enable_padding(pad_id=PADDING)
     return found
-
-
-def text_ids(sentences: Sequence[str]) -> Tensor:
-    """The ids of sentences' pieces (B, L), filled up to the longest."""
-    return torch.tensor([found.ids for found in tokenizer().encode_batch(list(sentences))])
-
-
-def _fill(model: dict[str, nn.Module], name: str) -> None:
-    """Put the stored weights, which are in half precision, into the towers."""
-    stored = load_file(WEIGHTS / f"{name}.safetensors")
-    nn.ModuleDict(model).load_state_dict({key: value.float() for key, value in stored.items()})
-
-
-def _stack(items: Sequence[Any], shape: tuple[int, ...], kind: str) -> Tensor:
-    arrays = [np.asarray(item) for item in items]
-    for array in arrays:
-        if array.shape != shape or array.dtype != np.uint8:
-            raise BadInput(
-                f"a {kind} of shape {array.shape} and type {array.dtype}; expected "
-                f"{' x '.join(map(str, shape))} values of type uint8: resize and convert it first."
-            )
-    return torch.from_numpy(np.stack(arrays))

@@ -40,18 +40,20 @@ class ImageTower(nn.Module):
         self.trunk = Trunk(depth)
         self.projection = _projection()
 
-    def forward(self, pictures: Tensor) -> Tensor:
-        """Vectors of pictures (B, 64, 64, 3) of 8-bit values."""
-        vectors: Tensor = self.projection(self.trunk(self._rows(pictures), only=1)[:, 0])
-        return vectors
-
     def tokens(self, pictures: Tensor) -> Tensor:
         """The class token and the patches before the last block, which serves the class alone."""
-        found: Tensor = self.trunk.early(self._rows(pictures))
+        rows = _with_class(self.token, self.patches(pixels(pictures)) + self.places)
+        found: Tensor = self.trunk.early(rows)
         return found
 
-    def _rows(self, pictures: Tensor) -> Tensor:
-        return _with_class(self.token, self.patches(pixels(pictures)) + self.places)
+    def read(self, tokens: Tensor) -> Tensor:
+        """Vectors of pictures from their tokens."""
+        vectors: Tensor = self.projection(self.trunk.late(tokens, only=1)[:, 0])
+        return vectors
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        """Vectors of pictures (B, 64, 64, 3) of 8-bit values."""
+        return self.read(self.tokens(pictures))
 
 
 class Words(nn.Module):

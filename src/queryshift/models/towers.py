@@ -84,6 +84,17 @@ class Trunk(nn.Module):
             rows = block(rows, mask, None, other)
         return rows
 
+    def late(
+        self,
+        rows: Tensor,
+        mask: Tensor | None = None,
+        only: int | None = None,
+        other: Tensor | None = None,
+    ) -> Tensor:
+        """The first `only` rows behind the last block, which then computes no others."""
+        normed: Tensor = self.norm(self.blocks[-1](rows, mask, only, other))
+        return normed
+
     def forward(
         self,
         rows: Tensor,
@@ -91,10 +102,8 @@ class Trunk(nn.Module):
         only: int | None = None,
         other: Tensor | None = None,
     ) -> Tensor:
-        """All rows, or the first `only`: the last block then computes no others."""
-        last = self.blocks[-1]
-        normed: Tensor = self.norm(last(self.early(rows, mask, other), mask, only, other))
-        return normed
+        """All rows, or the first `only`, through every block."""
+        return self.late(self.early(rows, mask, other), mask, only, other)
 
 
 class Patches(nn.Module):

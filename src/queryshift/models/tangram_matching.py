@@ -1,0 +1,75 @@
+"""Tangram's matching head as a matcher, for image queries and for text queries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, cast
+
+from torch import Tensor
+from torch.nn.functional import pad
+
+from ..errors import unknown
+from ..matcher import Matcher
+from .tangram import fill, scenes, text_ids, vocabulary
+from .tangram_towers import MatchingHead
+from .towers import LONGEST_TEXT, PADDING
+
+
+class _Head(Matcher):
+    """What both directions share; the head reads sentences, looking at pictures' tokens."""
+
+    rerank: ClassVar[int] = 16
+
+    def __init__(self, head: MatchingHead) -> None:
+        super().__init__()
+        self.head = head
+
+
+class CaptionMatcher(_Head):
+    """For pictures that look for sentences."""
+
+    def keep(self, items: Sequence[str]) -> dict[str, Tensor]:
+        """The sentences' ids, all of one length."""
+        ids = text_ids(items)
+        return {"ids": pad(ids, (0, LONGEST_TEXT - ids.shape[1]), value=PADDING)}
+
+    def forward(self, readings: Mapping[str, Tensor], candidates: Mapping[str, Tensor]) -> Tensor:
+        """Logits of each picture with its candidates."""
+        tokens, ids = readings["tokens"], candidates["ids"]
+        longest = int((ids != PADDING).sum(1).max())
+        each = tokens.repeat_interleave(len(ids) // len(tokens), dim=0)
+        logits: Tensor = self.head(each, ids[:, :longest])
+        return logits
+
+
+class PictureMatcher(_Head):
+    """For sentences that look for pictures."""
+
+    def __init__(self, head: MatchingHead) -> None:
+        super().__init__(head)
+        self.image = scenes()["image"]
+        self.norm_names = [name for name, _ in self.named_modules() if name.startswith("head.")]
+
+    def keep(self, items: Sequence[Any]) -> dict[str, Tensor]:
+        """The pictures' tokens."""
+        _, readings = self.image.finish_for_matcher(self.image.ready(items))
+        return cast(dict[str, Tensor], readings)
+
+    def forward(self, readings: Mapping[str, Tensor], candidates: Mapping[str, Tensor]) -> Tensor:
+        """Logits of each sentence with its candidates."""
+        tokens, ids = candidates["tokens"], readings["ids"]
+        logits: Tensor = self.head(tokens, ids.repeat_interleave(len(tokens) // len(ids), dim=0))
+        return logits
+
+
+MATCHERS = {"image": CaptionMatcher, "text": PictureMatcher}
+"""Modality of the query to its matcher."""
+
+
+def matcher(query: str) -> Matcher:
+    """The bundled matcher of the model "tangram" for queries of one modality."""
+    if query not in MATCHERS:
+        raise unknown("modality with a matcher", query, MATCHERS)
+    head = MatchingHead(vocabulary())
+    fill({"head": head}, "tangram-matching")
+    return MATCHERS[query](head).eval()
