@@ -1,0 +1,182 @@
+"""Encoders: seen through any parameters, never changed."""
+
+import threading
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import normalize
+
+from miniature import ITEM, NoNorms, SharedToy, Toy, items
+from queryshift import Encoder
+from queryshift.errors import BadInput, CannotAdapt
+
+REACHED = {"first.1.weight", "first.1.bias", "second.1.weight", "second.1.bias", "last.0.weight"}
+
+
+def moved(params, by=0.3):
+    draw = torch.Generator().manual_seed(3)
+    return {n: p + by * torch.randn(p.shape, generator=draw).to(p) for n, p in params.items()}
+
+
+class TestNormParameters:
+    def test_are_those_of_every_norm_layer(self, encoder):
+        assert set(encoder.norm_params()) == REACHED | {"spare.weight", "spare.bias"}
+
+    def test_can_be_named(self):
+        assert set(SharedToy().norm_params()) == {
+            "second.1.weight",
+            "second.1.bias",
+            "last.0.weight",
+        }
+
+    def test_are_copies_in_full_precision(self):
+        for own, wide in (
+            (torch.bfloat16, torch.float32),
+            (torch.float16, torch.float32),
+            (torch.float64, torch.float64),
+        ):
+            toy = Toy(dtype=own)
+            params = toy.norm_params()
+            assert {value.dtype for value in params.values()} == {wide}
+            params["last.0.weight"].zero_()
+            assert toy.last[0].weight.min() == 1
+
+    def test_an_encoder_without_any_says_so(self):
+        with pytest.raises(CannotAdapt, match=r"NoNorms has no LayerNorm.*use the method Frozen"):
+            NoNorms().norm_params()
+
+    def test_every_kind_of_norm_layer_counts_if_it_has_weights(self):
+        class Kinds(NoNorms):
+            def __init__(self):
+                super().__init__()
+                self.group, self.batch = nn.GroupNorm(2, 4), nn.BatchNorm1d(4)
+                self.bare = nn.LayerNorm(4, elementwise_affine=False)
+
+        assert {name.split(".")[0] for name in Kinds().norm_params()} == {"group", "batch"}
+
+
+class TestThrough:
+    @pytest.mark.parametrize("kind", [Toy, SharedToy])
+    def test_the_source_parameters_give_the_plain_forward(self, kind, clean):
+        toy = kind()
+        shared = toy.ready(clean)
+        plain = toy.eval()(toy.prepare(clean))
+        assert torch.equal(toy.through(toy.norm_params(), shared), plain)
+        assert torch.equal(toy.encode(clean), plain)
+
+    def test_other_parameters_give_what_a_changed_copy_gives(self, clean):
+        toy, changed = Toy(dtype=torch.float64), Toy(dtype=torch.float64)
+        params = moved(toy.norm_params())
+        changed.load_state_dict({**changed.state_dict(), **params})
+        assert torch.equal(toy.through(params, toy.ready(clean)), changed(changed.prepare(clean)))
+
+    def test_leaves_the_encoder_as_it_was(self, clean):
+        toy = Toy()
+        before = {name: value.clone() for name, value in toy.state_dict().items()}
+        toy.train()
+        toy.through(moved(toy.norm_params()), toy.ready(clean))
+        assert toy.training
+        assert all(torch.equal(value, before[name]) for name, value in toy.state_dict().items())
+        assert all(p.requires_grad and p.grad is None for p in toy.parameters())
+
+    def test_gradients_reach_the_parameters_on_the_way_only(self, encoder, clean):
+        params = {n: p.requires_grad_() for n, p in encoder.norm_params().items()}
+        encoder.through(params, encoder.ready(clean)).sum().backward()
+        assert {name for name, value in params.items() if value.grad is not None} == REACHED
+
+    def test_is_in_eval_mode(self, clean):
+        class Dropping(Toy):
+            def __init__(self):
+                super().__init__()
+                self.drop, self.batch = nn.Dropout(0.5), nn.BatchNorm1d(16)
+
+            def forward(self, prepared):
+                return self.finish_from(self.drop(self.batch(self.first(prepared))))
+
+        toy = Dropping().train()
+        assert torch.equal(toy.encode(clean), toy.encode(clean))
+        toy.through(moved(toy.norm_params()), toy.ready(clean))
+        assert int(toy.batch.num_batches_tracked) == 0
+
+    def test_small_changes_survive_in_a_half_precision_encoder(self, clean):
+        toy = Toy(dtype=torch.bfloat16)
+        params = toy.norm_params()
+        nearby = {name: value * 1.002 for name, value in params.items()}
+        shared = toy.ready(clean)
+        assert not torch.equal(toy.through(nearby, shared), toy.through(params, shared))
+        assert toy.through(params, shared).dtype == torch.float32
+
+    def test_a_cast_encoder_is_seen_anew(self, clean):
+        toy = Toy()
+        assert toy.encode(clean).dtype == torch.float32
+        assert toy.double().encode(clean).dtype == torch.float64
+
+    def test_what_cannot_change_is_run_once_and_without_a_graph(self, clean, count):
+        shared = SharedToy().ready(clean)
+        assert (count.shared, count.forwards, shared.requires_grad) == (1, 0, False)
+
+
+def test_many_threads_see_through_parameters_of_their_own(clean):
+    toy = Toy()
+    shared = toy.ready(clean)
+    sets = [moved(toy.norm_params(), by) for by in (0.1, 0.2, 0.3, 0.4)]
+    alone = [toy.through(params, shared) for params in sets]
+    wrong = []
+
+    def look(number):
+        for _ in range(40):
+            if not torch.equal(toy.through(sets[number], shared), alone[number]):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=look, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+class TestFingerprint:
+    def test_is_of_the_weights(self):
+        assert Toy().fingerprint() == Toy().fingerprint()
+        assert Toy().fingerprint() != Toy(seed=1).fingerprint()
+
+    def test_sees_one_changed_norm_layer(self):
+        toy = Toy()
+        with torch.no_grad():
+            toy.last[0].weight[3] += 1e-3
+        assert toy.fingerprint() != Toy().fingerprint()
+
+
+class TestItems:
+    def test_mappings_and_tuples_of_tensors_are_taken(self, clean):
+        class Tokens(Encoder):
+            def __init__(self):
+                super().__init__()
+                self.norm = nn.LayerNorm(ITEM)
+
+            def prepare(self, found):
+                rows = torch.stack(list(found))
+                return {"values": rows, "mask": torch.ones(len(rows), dtype=torch.long)}
+
+            def forward(self, prepared):
+                return normalize(self.norm(prepared["values"] * prepared["mask"][:, None]), dim=1)
+
+        assert Tokens().encode(clean[:4]).shape == (4, ITEM)
+
+    def test_a_tensor_with_another_first_axis_is_refused(self):
+        class Flat(Toy):
+            def prepare(self, found):
+                return super().prepare(found).reshape(-1, ITEM // 2)
+
+        with pytest.raises(BadInput, match="a tensor of 6 rows for 3 items"):
+            Flat().encode(items(3))
+
+    def test_no_items_and_items_that_are_not_finite_are_refused(self, encoder):
+        with pytest.raises(BadInput, match="empty batch"):
+            encoder.encode([])
+        spoilt = items(4)
+        spoilt[2][0] = torch.nan
+        with pytest.raises(BadInput, match=r"item 2 holds NaN.*\(1 of 4 do\)"):
+            encoder.encode(spoilt)
