@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from queryshift import tangram
-from queryshift.encoder import Encoder
-from queryshift.models import tangram as models
+from queryshift import Encoder, Frozen, Gallery, Session, load, tangram
+from queryshift.models.tangram_matching import matcher
+from queryshift.tangram.captions import COUNT
 
-BATCH = 250
+BATCH, RERANKED = 250, 512
 
 
 def encode(encoder: Encoder, items: Sequence[Any]) -> Tensor:
@@ -22,75 +22,63 @@ def encode(encoder: Encoder, items: Sequence[Any]) -> Tensor:
     return torch.cat([encoder.encode(part) for part in parts])
 
 
-def recall(queries: Tensor, candidates: Tensor, right: Tensor) -> float:
-    """Percent of queries whose nearest candidate is theirs; `right` is each candidate's query."""
-    best = (queries @ candidates.T).argmax(1)
-    return round(100 * float((right[best] == torch.arange(len(queries))).float().mean()), 2)
+def percent(right: Tensor) -> float:
+    return round(100 * float(right.float().mean()), 2)
+
+
+def recall(queries: Tensor, candidates: Tensor, own: Tensor, owner: Tensor) -> float:
+    """Percent of queries whose nearest candidate is owned by what they show."""
+    return percent(owner[(queries @ candidates.T).argmax(1)] == own)
 
 
 def scenes(count: int, split: str) -> dict[str, float]:
-    model, shown = models.scenes(), tangram.scenes(split, count)
-    told = [tangram.captions(scene) for scene in shown]
-    images = encode(model["image"], [scene.image() for scene in shown])
-    texts = encode(model["text"], [caption for captions in told for caption in captions])
-    owner = torch.arange(count).repeat_interleave(len(told[0]))
-    found = (texts @ images.T).argmax(1)
-    return {
-        "image->text": recall(images, texts, owner),
-        "text->image": round(100 * float((found == owner).float().mean()), 2),
-        **_reranked(images, texts, owner, shown, told),
+    model, shown = load("tangram"), tangram.scenes(split, count)
+    images = [scene.image() for scene in shown]
+    texts = [caption for scene in shown for caption in tangram.captions(scene)]
+    owner = torch.arange(len(texts)) // COUNT
+    seen, read = encode(model["image"], images), encode(model["text"], texts)
+    found = {
+        "image->text": recall(seen, read, torch.arange(count), owner),
+        "text->image": recall(read, seen, owner, torch.arange(count)),
     }
-
-
-@torch.no_grad()
-def _reranked(images: Tensor, texts: Tensor, owner: Tensor, shown, told, keep: int = 16):
-    """What the matching head makes of the cosine's nearest sixteen, for some of the queries."""
-    model, head = models.scenes(), models.matching_head()
-    pixels = model["image"].prepare([scene.image() for scene in shown])
-    tokens = torch.cat([model["image"].tower.tokens(part) for part in pixels.split(BATCH)])
-    ids = models.text_ids([caption for captions in told for caption in captions])
-
-    def verdicts(pictures: Tensor, sentences: Tensor) -> Tensor:
-        pairs = zip(pictures.split(500), sentences.split(500), strict=True)
-        return torch.cat([head(tokens[seen], ids[read]).diff()[:, 0] for seen, read in pairs])
-
-    count = min(500, len(images))
-    near = (images[:count] @ texts.T).topk(keep).indices
-    seen = torch.arange(count).repeat_interleave(keep)
-    best = verdicts(seen, near.flatten()).view(count, keep).argmax(1, keepdim=True)
-    right = owner[near.gather(1, best)[:, 0]] == torch.arange(count)
-    plain = owner[near[:, 0]] == torch.arange(count)
-    some = torch.arange(0, len(texts), len(texts) // count)[:count]
-    near = (texts[some] @ images.T).topk(keep).indices
-    best = verdicts(near.flatten(), some.repeat_interleave(keep)).view(count, keep).argmax(1, True)
-    hits = near.gather(1, best)[:, 0] == owner[some]
-    return {
-        f"first {count} image->text": round(100 * float(plain.float().mean()), 2),
-        f"first {count} image->text, reranked": round(100 * float(right.float().mean()), 2),
-        f"every {len(texts) // count}th text->image": round(
-            100 * float((near[:, 0] == owner[some]).float().mean()), 2
-        ),
-        f"every {len(texts) // count}th text->image, reranked": round(
-            100 * float(hits.float().mean()), 2
-        ),
+    few, ids = slice(0, RERANKED), torch.arange(count)
+    found |= {
+        f"image->text, {RERANKED} queries": recall(seen[few], read, ids[few], owner),
+        "the same reranked": reranked("image", images[few], texts, ids[few], owner),
+        f"text->image, {RERANKED} queries": recall(read[::COUNT][few], seen, ids[few], ids),
+        "the same, reranked": reranked("text", texts[::COUNT][few], images, ids[few], ids),
     }
+    return found
+
+
+def reranked(query: str, items: Sequence, candidates: Sequence, own: Tensor, owner: Tensor):
+    """Recall at 1 when the matching head ranks the cosine's best again."""
+    model = load("tangram")
+    gallery = Gallery.build(model["text" if query == "image" else "image"], candidates)
+    session = Session(model[query], gallery, Frozen(), matcher=matcher(query).over(candidates))
+    parts = [session.answer(items[i : i + 64]).top(1) for i in range(0, len(items), 64)]
+    best = torch.cat([torch.as_tensor(part.positions) for part in parts])[:, 0]
+    return percent(owner[best] == own)
 
 
 def clips(count: int, split: str) -> dict[str, float]:
-    model, shown = models.clips(), tangram.clips(split, count)
+    model, shown = load("tangram-clips"), tangram.clips(split, count)
     seen = encode(model["video"], [clip.frames() for clip in shown])
     heard = encode(model["audio"], [clip.waveform() for clip in shown])
-    owner = torch.arange(count)
-    return {"video->audio": recall(seen, heard, owner), "audio->video": recall(heard, seen, owner)}
+    ids = torch.arange(count)
+    return {
+        "video->audio": recall(seen, heard, ids, ids),
+        "audio->video": recall(heard, seen, ids, ids),
+    }
 
 
 def edits(count: int, split: str) -> dict[str, float]:
-    model, asked = models.edits(), tangram.edits(split, count)
+    model, asked = load("tangram-edits"), tangram.edits(split, count)
     shown = tangram.candidates(asked)
     queries = encode(model["image+text"], [edit.query() for edit in asked])
     images = encode(model["image"], [scene.image() for scene in shown])
-    owner = torch.arange(len(shown))  # the targets come first, in the order of the queries
-    return {f"image+text->image of {len(shown)}": recall(queries, images, owner)}
+    ids = torch.arange(len(shown))  # the targets come first, in the order of the queries
+    return {f"image+text->image of {len(shown)}": recall(queries, images, ids[:count], ids)}
 
 
 if __name__ == "__main__":

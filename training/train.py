@@ -18,10 +18,10 @@ from training.loop import Plan
 MATCHING = 0.55  # of the seconds that the towers get, for the head
 LOGS = Path(__file__).parent / "logs"
 FULL = {
-    "scenes": (320_000, Plan(steps=24_000, batch=1024)),
-    "matching": (0, Plan(steps=12_000, batch=384, seed=1)),
-    "clips": (80_000, Plan(steps=6000, batch=768)),
-    "edits": (160_000, Plan(steps=6000, batch=1024)),
+    "scenes": (320_000, Plan(steps=10_600, batch=1024)),
+    "matching": (0, Plan(steps=6_500, batch=384, seed=1)),
+    "clips": (80_000, Plan(steps=2_100, batch=768)),
+    "edits": (160_000, Plan(steps=2_200, batch=1024)),
 }
 
 
@@ -37,7 +37,7 @@ def main() -> None:
     print(options.task, "world drawn", round(time.perf_counter() - begun), "s", flush=True)
     model = getattr(tasks, options.task)(data, *_plan(options, options.task))
     name = {"scenes": "tangram", "clips": "tangram-clips", "edits": "tangram-edits"}[options.task]
-    _store(model, name, options)
+    _store(model, name, options.weights)
     if options.task == "scenes":
         _store(
             tasks.matching(model, data, *_plan(options, "matching")), "tangram-matching", options
@@ -55,10 +55,10 @@ def _plan(options: argparse.Namespace, task: str) -> tuple[Plan, Path]:
     return plan, options.logs / f"{task}.jsonl"
 
 
-def _store(model: nn.Module, name: str, options: argparse.Namespace) -> None:
+def _store(model: nn.Module, name: str, folder: Path) -> None:
     """Half precision: 2 bytes a parameter, and recall is measured with what is stored."""
     halves = {key: value.half().contiguous().cpu() for key, value in model.state_dict().items()}
-    save_file(halves, options.weights / f"{name}.safetensors")
+    save_file(halves, folder / f"{name}.safetensors")
 
 
 def _options() -> argparse.Namespace:

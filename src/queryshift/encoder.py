@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ class Encoder(Unchanging):
     works with a matcher writes `finish_for_matcher`.
     """
 
-    recommended: ClassVar[Mapping[str, Mapping[str, float]]] = {}
+    recommended: Mapping[str, Mapping[str, float]] = {}
     """Learning rate and temperature per method name, or "*" for all of them."""
 
     @abstractmethod

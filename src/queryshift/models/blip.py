@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from ..encoder import Encoder
 from .adapting import norm_layers
@@ -16,7 +16,7 @@ PUBLISHED_TOKENS = 35
 class BlipText(Tower):
     """BLIP's text side. Its cross-attention serves the matching head only, so it stays as it is."""
 
-    recommended: ClassVar[Mapping[str, Mapping[str, float]]] = {"*": {"lr": 3e-5}}
+    recommended: Mapping[str, Mapping[str, float]] = {"*": {"lr": 3e-5}}
 
 
 def load(checkpoint: Checkpoint) -> dict[str, Encoder]:

@@ -24,7 +24,7 @@ HALVES = (torch.bfloat16, torch.float16)
 class BlockEncoder(Encoder):
     """Write `prepare` (a mapping) and `embed`; unit length, precision and the cut come with it."""
 
-    recommended: ClassVar[Mapping[str, Mapping[str, float]]] = {"*": {"lr": 3e-4}}
+    recommended: Mapping[str, Mapping[str, float]] = {"*": {"lr": 3e-4}}
 
     block_list: str | None = None
     """Name of the `nn.ModuleList` that holds the blocks, in the order they run."""

@@ -1,0 +1,180 @@
+"""Run streams in parallel processes on one device; each finished one is a line of a file.
+
+python -m training.comparison.run grid FILE --minutes 4 --processes 14
+python -m training.comparison.run compare FILE --choice CHOICE --minutes 8
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import multiprocessing as mp
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from queryshift import Gallery, Session
+from queryshift.datasets import Dataset
+from queryshift.datasets.tangram import TASKS, tangram
+from queryshift.evaluate import shifted
+from queryshift.metrics import ranks
+from queryshift.models import load
+
+from . import units
+from .units import Part, Unit
+
+WORLDS: dict[tuple[str, str, str], Dataset] = {}  # filled before the workers are forked
+OPTIONS: dict[str, Any] = {}
+
+
+@cache
+def _answering(task: str, split: str, look: str) -> tuple[Any, Gallery]:
+    name, query, gallery = TASKS[task]
+    model = load(name, device=OPTIONS["device"], precision="float32")
+    candidates = WORLDS[task, split, look].candidates
+    return model[query], Gallery.build(model[gallery], candidates, batch_size=500)
+
+
+def _queries(unit: Unit, part: Part) -> list[Any]:
+    whole = WORLDS[unit.task, unit.split, unit.look]
+    rows = slice(part.first, part.last)
+    some = replace(
+        whole,
+        queries=whole.queries[rows],
+        query_ids=whole.query_ids[rows],
+        matches=whole.matches[rows],
+    )
+    name = part.shift.removeprefix("tenth:")
+    found = shifted(some, units.corruption_of(unit.task, name), part.severity, unit.seed)
+    if part.shift.startswith("tenth:"):
+        pairs = enumerate(zip(found, some.queries, strict=True))
+        return [new if row % 10 == 0 else old for row, (new, old) in pairs]
+    return found
+
+
+def _stream(
+    session: Session, queries: list[Any], matches: Any, seed: int, adapt: bool
+) -> torch.Tensor:
+    order = torch.randperm(len(queries), generator=torch.Generator().manual_seed(seed))
+    found = torch.zeros(len(queries), dtype=torch.long)
+    for rows in order.split(64):
+        answer = session.answer([queries[row] for row in rows.tolist()], adapt=adapt)
+        right = [matches[row] for row in rows.tolist()]
+        found[rows] = ranks(answer.vectors, answer.gallery, right)
+    return found
+
+
+def _session(unit: Unit, spec: str, point: tuple[float, float] | None) -> Session:
+    encoder, gallery = _answering(unit.task, unit.split, unit.look)
+    chosen = OPTIONS["choice"].get("/".join(TASKS[unit.task][:2]), {})
+    if point is not None:
+        chosen = {spec: {"lr": point[0], "temperature": point[1]}}
+    method = units.method_of(spec, chosen)
+    return Session(encoder, gallery, method, watch_angle=unit.watch_angle, seed=unit.seed)
+
+
+def work(unit: Unit) -> list[dict[str, Any]]:
+    torch.set_num_threads(1)
+    queries = [_queries(unit, part) for part in unit.parts]
+    matches = WORLDS[unit.task, unit.split, unit.look].matches
+    lines = []
+    for spec in unit.methods:
+        for point in unit.grid or (None,):
+            session, started = _session(unit, spec, point), time.perf_counter()
+            found = [
+                _stream(session, asked, matches[part.first : part.last], unit.seed, part.adapt)
+                for part, asked in zip(unit.parts, queries, strict=True)
+            ]
+            lines.append(_line(unit, spec, session, found, time.perf_counter() - started))
+    return lines
+
+
+def _line(
+    unit: Unit, spec: str, session: Session, found: list[torch.Tensor], seconds: float
+) -> dict[str, Any]:
+    method, history = session.method, session.history
+    angles = {
+        name: [round(getattr(one, name), 2) for one in history if getattr(one, name) is not None]
+        for name in ("domain_angle", "applied_angle", "drift")
+        if unit.watch_angle
+    }
+    return {
+        **unit.about(),
+        "key": unit.key,
+        "method": spec,
+        "lr": method.lr,
+        "temperature": method.temperature,
+        "recall": [
+            {k: round(100 * float((r <= k).double().mean()), 2) for k in (1, 5, 10)} for r in found
+        ],
+        "hits": [base64.b64encode(np.packbits((r == 1).numpy()).tobytes()).decode() for r in found],
+        "resets": session.state.resets,
+        "seconds": round(seconds, 2),
+        **{name: round(sum(v) / len(v), 2) for name, v in angles.items() if v},
+    }
+
+
+def _worlds(wanted: set[tuple[str, str, str]]) -> None:
+    with mp.get_context("fork").Pool(min(len(wanted), OPTIONS["processes"])) as pool:
+        keys = sorted(wanted)
+        for key, world in zip(keys, pool.map(_world, keys), strict=True):
+            WORLDS[key] = world
+
+
+def _world(key: tuple[str, str, str]) -> Dataset:
+    task, split, look = key
+    return tangram(task, split, look=look)
+
+
+def _left(path: Path, wanted: Iterator[Unit]) -> list[Unit]:
+    """Units of which some method is not in the file yet, with those methods only."""
+    done: set[tuple[str, str]] = set()
+    if path.exists():
+        lines = [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
+        done = {(line["key"], line["method"]) for line in lines}
+    left = [
+        replace(unit, methods=tuple(m for m in unit.methods if (unit.key, m) not in done))
+        for unit in wanted
+    ]
+    return [unit for unit in left if unit.methods]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("grid", "compare"))
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--choice", type=Path)
+    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--device", default="cuda" if torch.cuda.device_count() else "cpu")
+    options = parser.parse_args()
+    deadline = time.monotonic() + 60 * options.minutes
+    choice = json.loads(options.choice.read_text()) if options.choice else {}
+    OPTIONS.update(device=options.device, choice=choice, processes=options.processes)
+    left = _left(options.file, units.grid() if options.what == "grid" else units.comparison())
+    _worlds({(unit.task, unit.split, unit.look) for unit in left})
+    print(f"{len(left)} streams to run, worlds made", flush=True)
+    with mp.get_context("fork").Pool(options.processes) as pool, options.file.open("a") as file:
+        for count, lines in enumerate(pool.imap_unordered(work, left), 1):
+            for line in lines:
+                file.write(json.dumps(line) + "\n")
+            file.flush()
+            if count % 50 == 0:
+                print(
+                    f"{count} of {len(left)}, {deadline - time.monotonic():.0f} s left", flush=True
+                )
+            if time.monotonic() > deadline:
+                pool.terminate()
+                break
+    print("done" if count == len(left) else f"stopped after {count} of {len(left)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
