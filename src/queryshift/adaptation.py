@@ -29,6 +29,7 @@ from .shift import NEIGHBOURS, TEMPERATURE, Shift, measures, refined_entropies
 
 UNIT_TOLERANCE = 1e-2
 WATCHED_BATCHES, WATCHED_SHARE = 10, 0.3
+WATCHED_PAIRS = 16  # few: they are for the report, and a session is to stay small
 
 
 @dataclass(frozen=True)
@@ -195,7 +196,7 @@ class Adaptation:
             adapted=adapted,
             disagreement=disagreement,
             resets=state.resets,
-            **measures(seen, state.pairs),
+            **measures(seen, state.pairs, self.method.unsure(seen)),
             **found,
         )
         return Outcome(state, reranked(answer), shift)
@@ -206,8 +207,8 @@ class Adaptation:
         if kept or state.watched.batches >= WATCHED_BATCHES or len(seen) < 2:
             return state.watched
         pairs = state.watched if len(state.watched) else SourceLike.empty(seen.vectors)
-        unsure, size = refined_entropies(seen), max(len(seen), len(pairs))
-        return pairs.with_batch(seen.vectors, seen.nearest, unsure, WATCHED_SHARE, size)
+        unsure = refined_entropies(seen)
+        return pairs.with_batch(seen.vectors, seen.nearest, unsure, WATCHED_SHARE, WATCHED_PAIRS)
 
     def _memory(self, gallery: Searchable) -> Any:
         return self.method.start(gallery, self.encoder.device)

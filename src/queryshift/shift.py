@@ -38,8 +38,11 @@ class Shift:
 
 
 @torch.no_grad()
-def measures(seen: Retrieval, source: SourceLike) -> dict[str, Any]:
-    """The measures of one retrieval against the source-like pairs so far; one wait for the GPU."""
+def measures(seen: Retrieval, source: SourceLike, unsure: Tensor | None) -> dict[str, Any]:
+    """The measures of one retrieval against the source-like pairs so far; one wait for the GPU.
+
+    `unsure` are the entropies a method trusts by, if they are not the refined prediction's.
+    """
     queries, nearest = seen.vectors, seen.nearest
     entropies = refined_entropies(seen)
     values = [
@@ -50,7 +53,8 @@ def measures(seen: Retrieval, source: SourceLike) -> dict[str, Any]:
     ]
     names = ["uniformity", "gap", "similarity", "entropy"]
     if len(source):
-        trusted = reliability(entropies, source.entropy_limit.to(entropies)) > 0
+        compared = entropies if unsure is None else unsure
+        trusted = reliability(compared, source.entropy_limit.to(compared)) > 0
         values += [source.gap.to(queries), trusted.to(queries.dtype).mean()]
         names += ["source_gap", "reliable"]
     found = dict(zip(names, torch.stack(values).tolist(), strict=True))

@@ -14,7 +14,7 @@ from plain_loops import (
 )
 from torch import Tensor
 
-from queryshift.methods import TCR, TCRUntrained
+from queryshift.methods import TCR, Decoupled, TCRUntrained
 from queryshift.session import Session
 from toy import ToyEncoder, toy_gallery, toy_items, toy_queries
 
@@ -60,6 +60,17 @@ def test_tcr_is_the_published_code(world):
     assert pairs.distances.tolist() == pytest.approx(kept, abs=1e-8)
     assert pairs.entropies.max().item() == pytest.approx(published.queue.limit, abs=1e-8)
     assert pairs.gap.item() == pytest.approx(published.queue.gap.item(), abs=1e-8)
+
+
+@pytest.mark.parametrize("wrap", [lambda method: method, Decoupled], ids=["plain", "decoupled"])
+def test_the_reported_share_of_reliable_queries_is_by_the_methods_own_entropies(world, wrap):
+    encoder, gallery, batches = world
+    session = Session(encoder, gallery, wrap(TCR()), lr=LR)
+    for items in batches[:4]:
+        seen = session.answer(items)
+        unsure = entropies(seen.vectors @ seen.nearest.T / TAU)
+        trusted = unsure < session.state.memory.entropies.max() + 1e-3
+        assert session.shift().reliable == pytest.approx(trusted.double().mean().item())
 
 
 @pytest.mark.parametrize("score_from", ["before", "after"])

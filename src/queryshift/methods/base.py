@@ -114,6 +114,10 @@ class Method:
         """Memory after this step's forward; it holds no graph."""
         return memory
 
+    def unsure(self, seen: Retrieval) -> Tensor | None:
+        """Entropy (B,) by which a query is trusted; None: not by one of its own."""
+        return None
+
     def loss(self, seen: Retrieval, memory: Any) -> Tensor | None:
         """One scalar, a pure function of the query vectors; None if there is nothing to learn."""
         raise NotImplementedError

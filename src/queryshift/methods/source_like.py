@@ -89,11 +89,15 @@ class FollowsSource(Method):
         if step > 0 or full:
             return memory
         with torch.no_grad():
-            entropies = entropy(self.logits(seen))
+            entropies = self.unsure(seen)
             size = len(seen) if self.queue_size is None else self.queue_size
             return memory.with_batch(
                 seen.vectors, seen.nearest, entropies, self.queue_share, max(size, len(memory))
             )
+
+    def unsure(self, seen: Retrieval) -> Tensor:
+        """Entropy (B,) of the prediction that the queue's entropies are of too."""
+        return entropy(self.logits(seen))
 
     @abstractmethod
     def logits(self, seen: Retrieval) -> Tensor:

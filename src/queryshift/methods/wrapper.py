@@ -72,6 +72,10 @@ class Wrapper(Method):
         """As the wrapped method."""
         return self.method.observe(seen, memory, step)
 
+    def unsure(self, seen: Retrieval) -> Tensor | None:
+        """As the wrapped method."""
+        return self.method.unsure(seen)
+
     def loss(self, seen: Retrieval, memory: Any) -> Tensor | None:
         """As the wrapped method."""
         return self.method.loss(seen, memory)
