@@ -89,10 +89,6 @@ def test_a_good_model_has_none():
 
 
 def test_vectors_that_cannot_be_compared():
-    class Wide(Plain):
-        def forward(self, prepared):
-            return nn.functional.normalize(self.rows(prepared).mean(1), dim=-1)
-
     found = examine({"text": Plain(), "text+text": Pair()}, "mine")
     assert found.warnings == ()
     assert "cannot be compared" in examine({"text": Plain(), "image": Pixels()}, "two").warnings[-1]

@@ -140,10 +140,7 @@ class TestPublished:
             assert text.prepare(["AN ARROW!", LONG])["input_ids"].shape == (2, 35)
         assert torch.equal(text.encode(["AN ARROW!"]), text.encode(["an arrow"]))
 
-    def test_clip_squeezes_where_the_library_crops(self, monkeypatch, checkpoint):
-        from queryshift.models import clip
-
-        monkeypatch.setattr(clip, "PUBLISHED_SIDE", 32)
+    def test_clip_squeezes_where_the_library_crops(self, checkpoint):
         published = qs.load(checkpoint("CLIPModel"), preprocessing="published")
         library = qs.load(checkpoint("CLIPModel"))
         wide = Image.fromarray(np.random.default_rng(1).integers(0, 255, (32, 64, 3), np.uint8))
@@ -159,7 +156,7 @@ class TestPublished:
         assert left == {"tower.final_layer_norm.weight", "tower.final_layer_norm.bias"}
 
     @pytest.mark.parametrize(
-        "architecture", ["SiglipModel", "ClapModel", "Blip2ForImageTextRetrieval"]
+        "architecture", ["AltCLIPModel", "SiglipModel", "ClapModel", "Blip2ForImageTextRetrieval"]
     )
     def test_is_refused_where_none_is_known(self, checkpoint, architecture):
         with pytest.raises(qs.Error, match="no published preprocessing"):

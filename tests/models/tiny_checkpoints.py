@@ -25,7 +25,7 @@ def _bert_tokenizer(folder: Path, cls="BertTokenizer", extra=()):
     file = folder / "vocab.txt"
     file.write_text("\n".join(words))
     given = {"vocab": str(file)} if FIVE else {"vocab_file": str(file)}
-    return getattr(tf, cls)(**given, model_max_length=40), len(words)
+    return getattr(tf, cls)(**given), len(words)
 
 
 def _clip_tokenizer(folder: Path):
@@ -75,9 +75,7 @@ def _fast_tokenizer(pad: int):
         single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
     )
     assert words[pad] == "<pad>"
-    return tf.PreTrainedTokenizerFast(
-        tokenizer_object=core, pad_token="<pad>", unk_token="<unk>", model_max_length=30
-    )
+    return tf.PreTrainedTokenizerFast(tokenizer_object=core, pad_token="<pad>", unk_token="<unk>")
 
 
 def _images(cls: str, **options):

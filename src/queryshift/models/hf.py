@@ -18,6 +18,7 @@ from .blocks import BlockEncoder
 from .reading import Pictures, Words
 
 NAMED = 5  # of many keys, how many an error names
+COUNT_FROM_PADDING = ("altclip_text_model", "clap_text_model")  # positions, as RoBERTa does
 
 
 @dataclass(frozen=True)
@@ -98,11 +99,10 @@ class Checkpoint:
 
     def _positions(self) -> int:
         """How many tokens the text tower has positions for."""
-        text = self.config.get("text_config") or self.config.get("qformer_config") or {}
-        whole = getattr(self.model.config, "text_config", None) or self.model.config.qformer_config
-        most = int(text.get("max_position_embeddings") or whole.max_position_embeddings)
-        roberta = whole.model_type in ("altclip_text_model", "clap_text_model")
-        return most - whole.pad_token_id - 1 if roberta else most
+        whole = self.model.config
+        text = getattr(whole, "qformer_config", None) or whole.text_config
+        kept = text.pad_token_id + 1 if text.model_type in COUNT_FROM_PADDING else 0
+        return int(text.max_position_embeddings - kept)
 
     def _processor(self, auto: str, what: str, **options: Any) -> Any:
         with self._reading(what):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..encoder import Encoder, is_norm
-from ..errors import CannotAdapt, Error
+from ..errors import BadInput, CannotAdapt
 from . import load
 from .adapting import Wish
 
@@ -138,6 +138,6 @@ def _items(modality: str) -> list[Any]:
         "video": lambda: [*draw.integers(0, 256, (2, 10, 64, 64, 3), np.uint8)],
     }
     if not all(part in makers for part in modality.split("+")):
-        raise Error(f'no items to try "{modality}" with: known are {", ".join(makers)}.')
+        raise BadInput(f'no items to try "{modality}" with: known are {", ".join(makers)}.')
     parts = [makers[part]() for part in modality.split("+")]
     return parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
