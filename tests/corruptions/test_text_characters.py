@@ -83,7 +83,8 @@ def test_spacing_is_kept_unless_asked_for_as_published():
         assert gaps == [" "] * 6
         assert "T - " in text.as_published(corruption)(caption, 1, default_rng(0))
     assert respaced(caption) == "A T - shirt and the dog ' s toy."
-    assert respaced("one ( two ) , three : 5 %") == "one (two), three: 5%"
+    assert respaced("one ( two ) , three : 5 %") == "one (two ), three: 5%"  # as nlpaug has it
+    assert respaced("wait . . . what !?") == "wait. .. what!?"
 
 
 def test_words_of_other_scripts_are_corrupted_like_any_other():

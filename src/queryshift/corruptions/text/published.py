@@ -34,7 +34,8 @@ def as_published(corruption: Corruption) -> Corruption:
 def respaced(caption: str) -> str:
     """A caption split and joined as nlpaug does: "A T-shirt ." becomes "A T - shirt."."""
     text = " ".join(re.findall(r"\w+|[^\w\s]", caption))
-    text = re.sub(r"\s([.,:;?!%]+)(?=[ '\"`]|$)", r"\1", text)
+    text = re.sub(r"\s([.,:;?!%]+)([ '\"`])", r"\1\2", text)
+    text = re.sub(r"\s([.,:;?!%]+)$", r"\1", text)
     text = re.sub(r"\s([\[({<])\s", r" \1", text)
     return re.sub(r"\s([\])}>])\s", r"\1 ", text)
 

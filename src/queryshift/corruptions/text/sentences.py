@@ -14,7 +14,7 @@ from queryshift.corruptions.text.rules.active import to_active
 from queryshift.corruptions.text.rules.casual import to_casual
 from queryshift.corruptions.text.rules.formal import to_formal
 from queryshift.corruptions.text.rules.passive import to_passive
-from queryshift.corruptions.text.rules.phrases import is_english
+from queryshift.corruptions.text.rules.word_kinds import is_english
 from queryshift.errors import BadInput, unknown
 
 if TYPE_CHECKING:

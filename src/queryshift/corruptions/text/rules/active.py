@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from queryshift.corruptions.text import inflection
 from queryshift.corruptions.text.rules import lexicon
 from queryshift.corruptions.text.rules.phrases import (
-    Sentence,
-    find_verbs,
     head_of,
     is_noun_phrase,
     is_several,
     with_article,
 )
+from queryshift.corruptions.text.rules.sentence import Sentence
+from queryshift.corruptions.text.rules.verbs import find_verbs
 
 # "seen by the lake" names a place, not someone who sees.
 _PLACES = frozenset(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from queryshift.corruptions.text.rules.phrases import uncapitalised
+from queryshift.corruptions.text.rules.sentence import uncapitalised
 from queryshift.corruptions.text.rules.style_words import CASUAL, contracted, restyled
 
 _LEADING_ARTICLE = re.compile(r"^(?:an?|the)\s+(?!few\b|lot\b|couple\b|\W)", re.IGNORECASE)

@@ -8,19 +8,21 @@ from itertools import takewhile
 
 from queryshift.corruptions.text.rules import lexicon
 from queryshift.corruptions.text.rules.phrases import (
-    Sentence,
-    begins_noun,
-    find_verbs,
-    is_living,
-    is_participle,
     is_several,
     is_subject,
-    looks_like_noun,
     phrase_length,
     relative_pronoun,
     with_article,
 )
+from queryshift.corruptions.text.rules.sentence import Sentence
 from queryshift.corruptions.text.rules.style_words import FORMAL, SEATED, expanded, restyled
+from queryshift.corruptions.text.rules.verbs import find_verbs
+from queryshift.corruptions.text.rules.word_kinds import (
+    begins_noun,
+    is_living,
+    is_participle,
+    looks_like_noun,
+)
 
 
 def to_formal(caption: str) -> str:
@@ -83,6 +85,9 @@ def _may_be_finite(before: str, word: str) -> bool:
     if word in lexicon.AUXILIARIES | lexicon.CLAUSE_WORDS:
         return True
     if lexicon.verb_form(word, "s") and word not in lexicon.NOUN_PLURALS:
+        return True
+    past = lexicon.verb_form(word, "past")
+    if past and past.lemma in lexicon.INTRANSITIVE - {"dress"} and not begins_noun(before):
         return True
     verb_like = not looks_like_noun(word) and not word.endswith(("ing", "ed", "ly"))
     known = word in lexicon.DETERMINERS | lexicon.PREPOSITIONS | lexicon.POSSESSIVES | {"and", ","}

@@ -27,7 +27,7 @@ TRANSITIVE = _words(
     retrieve ride roll rope row sail scale scrub sell serve set sew shake shave shear shoot
     shovel show sing sip smell smoke sniff splash sport spray spread stack steal steer stir
     stretch strike stroke strum study surround sweep swing tackle take taste tattoo teach tease
-    throw tie toss touch tow trim tune turn twirl unload use view visit wash watch water wave
+    throw tie toss touch tow trim tune turn twirl twist unload use view visit wash watch water wave
     wear weave weld wind wipe wrap wrestle write
     """
 )
@@ -115,7 +115,7 @@ PRONOUNS = {
     "he": "him", "she": "her", "they": "them", "it": "it", "we": "us", "i": "me", "you": "you",
 }  # fmt: skip
 NEVER_SUBJECTS = _words(
-    "himself herself itself themselves myself yourself ourselves each nothing way"
+    "himself herself itself themselves myself yourself ourselves each nothing way them him me us"
 )
 PREPOSITIONS = _words(
     """

@@ -10,19 +10,16 @@ from queryshift.corruptions.text import inflection
 from queryshift.corruptions.text.inflection import is_plural
 from queryshift.corruptions.text.rules import lexicon
 from queryshift.corruptions.text.rules.phrases import (
-    Sentence,
-    Verb,
-    find_verbs,
-    is_living,
     is_noun_phrase,
-    is_participle,
     is_several,
     is_subject,
-    looks_like_noun,
     object_length,
     relative_pronoun,
     with_article,
 )
+from queryshift.corruptions.text.rules.sentence import Sentence
+from queryshift.corruptions.text.rules.verbs import Verb, find_verbs
+from queryshift.corruptions.text.rules.word_kinds import is_living, is_participle, looks_like_noun
 
 Words = Sequence[str]
 
@@ -157,7 +154,8 @@ def _without_owner(target: Words) -> Words:
 
 def _can_be_turned(target: Words) -> bool:
     """Whether the object can become the subject: not "each other", "a hat walks"."""
-    if not is_noun_phrase(target) or not lexicon.NEVER_SUBJECTS.isdisjoint(target):
+    alone = tuple(target) == ("her",)
+    if alone or not is_noun_phrase(target) or not lexicon.NEVER_SUBJECTS.isdisjoint(target):
         return False
     if len(target) > 1 and is_participle(target[-1]):
         return False

@@ -44,6 +44,7 @@ watching > observing; watches > observes; looks on > observes; look on > observe
 standing on > standing upon; stands on > stands upon; stand on > stand upon; lies on > lies upon
 lying on > lying upon; laying on > lying upon; rests on > rests upon; resting on > resting upon
 jumping > leaping; jumps > leaps; bungee jumping > bungee jumping; jumping rope > jumping rope
+show jumping > show jumping; big brother > elder brother; big sister > elder sister
  holding up > raising; holds up > raises
 picks up > lifts; picking up > lifting; hanging out with > spending time with
 talking to > conversing with; talks to > converses with; talking on > speaking on
