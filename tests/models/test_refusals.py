@@ -114,3 +114,15 @@ def test_a_file_of_no_known_format(tmp_path):
 def test_options_that_are_none(clip, option):
     with pytest.raises(UnknownName, match="Known: "):
         qs.load(clip, **option)
+
+
+class Trojan:
+    def __reduce__(self):
+        return (exec, ("raise SystemExit('this ran')",))
+
+
+def test_a_pickle_that_would_run_code(clip):
+    (clip / "model.safetensors").unlink()
+    torch.save({"visual_projection.weight": Trojan()}, clip / "pytorch_model.bin")
+    with pytest.raises(BadFile, match=r"the weights of .* could not be read"):
+        qs.load(clip)
