@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-slow test-gpu lint bench
+.PHONY: demo test test-slow test-gpu lint bench weights
 
 demo: $(READY)
 	$(BIN)/queryshift demo
@@ -24,6 +24,10 @@ lint: $(READY)
 
 bench: $(READY)
 	for script in bench/*.py; do $(BIN)/python $$script || exit 1; done
+
+weights: $(READY)
+	for task in scenes clips edits; do $(BIN)/python -m training.train $$task || exit 1; done
+	$(BIN)/python -m training.measure
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -17,6 +17,13 @@ from training.loop import Plan
 
 MATCHING = 0.55  # of the seconds that the towers get, for the head
 LOGS = Path(__file__).parent / "logs"
+STORED = {
+    "scenes": "tangram.safetensors",
+    "matching": "tangram-matching.safetensors",
+    "clips": "tangram-clips.safetensors",
+    "edits": "tangram-edits.safetensors",
+}
+# Scenes to draw, and the schedule; the matching head learns on the scenes of its towers.
 FULL = {
     "scenes": (320_000, Plan(steps=10_600, batch=1024)),
     "matching": (0, Plan(steps=6_500, batch=384, seed=1)),
@@ -36,12 +43,10 @@ def main() -> None:
     data = tasks.world(options.task, count, options.device)
     print(options.task, "world drawn", round(time.perf_counter() - begun), "s", flush=True)
     model = getattr(tasks, options.task)(data, *_plan(options, options.task))
-    name = {"scenes": "tangram", "clips": "tangram-clips", "edits": "tangram-edits"}[options.task]
-    _store(model, name, options.weights)
+    _store(model, options.task, options.weights)
     if options.task == "scenes":
-        _store(
-            tasks.matching(model, data, *_plan(options, "matching")), "tangram-matching", options
-        )
+        head = tasks.matching(model, data, *_plan(options, "matching"))
+        _store(head, "matching", options.weights)
     print(options.task, "done", round(time.perf_counter() - begun), "s", flush=True)
 
 
@@ -51,14 +56,14 @@ def _plan(options: argparse.Namespace, task: str) -> tuple[Plan, Path]:
     batch = min(full.batch, options.batch or full.batch)
     seconds = options.seconds * (MATCHING if task == "matching" else 1.0)
     plan = Plan(steps, batch, full.lr, full.decay, seconds, full.seed + options.seed)
-    (options.logs / f"{task}.json").write_text(json.dumps(vars(plan), default=str))
+    (options.logs / f"{task}.json").write_text(json.dumps(vars(plan)) + "\n")
     return plan, options.logs / f"{task}.jsonl"
 
 
-def _store(model: nn.Module, name: str, folder: Path) -> None:
+def _store(model: nn.Module, task: str, folder: Path) -> None:
     """Half precision: 2 bytes a parameter, and recall is measured with what is stored."""
     halves = {key: value.half().contiguous().cpu() for key, value in model.state_dict().items()}
-    save_file(halves, folder / f"{name}.safetensors")
+    save_file(halves, folder / STORED[task])
 
 
 def _options() -> argparse.Namespace:
