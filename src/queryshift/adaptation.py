@@ -28,6 +28,7 @@ from .settings import Settings
 from .shift import NEIGHBOURS, TEMPERATURE, Shift, measures, refined_entropies
 
 UNIT_TOLERANCE = 1e-2
+SPREAD = 2_654_435_761  # sets seeds far apart within the 32 bits that a generator takes
 WATCHED_BATCHES, WATCHED_SHARE = 10, 0.3
 WATCHED_PAIRS = 16  # few: they are for the report, and a session is to stay small
 
@@ -125,7 +126,7 @@ class Adaptation:
         first: Retrieval | None = None
         found: list[Mapping[str, Tensor]] = []
         for step in range(self.settings.steps if self.source else 1):
-            seed = (self.settings.seed << 32) + state.batches * 64 + step
+            seed = (self.settings.seed * SPREAD + state.batches * 64 + step) % 2**32
             look = Look(batch, self.params(state), self.source, seed)
             seen = look.now if first is not None else checked(look.now)
             memory = self.method.observe(seen, state.memory, step)
