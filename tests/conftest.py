@@ -1,6 +1,10 @@
 """What the tests of the core share: one small encoder, one gallery, one stream."""
 
+import os
+
 import pytest
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # tiny tensors; two test processes share two cores
 
 
 @pytest.fixture(scope="session")
