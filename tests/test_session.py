@@ -1,0 +1,257 @@
+"""A session: answers, undo, fork, gathering, exclusion, shadow, and another gallery."""
+
+import pytest
+import torch
+
+from miniature import Toy, items, memory_of, same
+from queryshift import EATA, METHODS, REST, TSA, Decoupled, Frozen, Gallery, Session, Tent
+from queryshift.errors import BadInput, GalleryMismatch, UnknownName
+
+
+@pytest.fixture
+def session(encoder, gallery):
+    return Session(encoder, gallery, REST(), lr=0.01)
+
+
+def frozen(encoder, gallery, batch, **left_out):
+    return Session(encoder, gallery, Frozen()).answer(batch, **left_out).top(10)
+
+
+class TestAnswer:
+    def test_the_frozen_model_answers_as_a_search_does(self, encoder, gallery, batches):
+        found = frozen(encoder, gallery, batches[0])
+        plain = gallery.search(encoder.encode(batches[0]), 10)
+        assert torch.equal(found.positions, plain.positions)
+        assert found.ids[0][0] == gallery.ids[plain.positions[0, 0]]
+
+    def test_comes_from_the_last_forward_before_or_after(self, encoder, gallery, batches):
+        def answered(score_from, steps=3, at=0):
+            session = Session(encoder, gallery, Tent(), lr=0.01, steps=steps, score_from=score_from)
+            return [session.answer(batch).vectors for batch in batches[:2]][at]
+
+        source = encoder.encode(batches[0])
+        assert torch.equal(answered("before"), source)
+        assert torch.equal(answered("last_forward", steps=1), source)
+        assert torch.equal(answered("last_forward"), answered("after", steps=2))
+        session = Session(encoder, gallery, Tent(), lr=0.01)
+        session.answer(batches[0])
+        seen = session.answer(batches[0], adapt=False)
+        assert torch.equal(answered("after"), seen.vectors)
+        assert not torch.equal(answered("before", at=1), encoder.encode(batches[1]))
+
+    def test_without_adapting_nothing_is_learnt(self, session, batches):
+        session.answer(batches[0])
+        before = session.state.adapted
+        session.answer(batches[1], adapt=False)
+        assert same(session.state.adapted, before)
+        assert session.shift().adapted is False
+
+    def test_more_steps_go_further(self, encoder, gallery, batches):
+        for steps in (1, 5):
+            session = Session(encoder, gallery, Tent(), steps=steps)
+            session.answer(batches[0])
+            assert session.state.adapted.updates == steps
+
+    def test_more_is_found_than_was_searched_for_while_adapting(self, session, gallery, batches):
+        found = session.answer(batches[0])
+        assert found.top(60).positions.shape == (12, 60)
+        assert found.top(3).ids == [row[:3] for row in found.top(60).ids]
+
+
+class TestLearningRate:
+    def test_the_session_wins_over_the_method_over_the_encoder(self, gallery):
+        toy = Toy()
+        toy.recommended = {"tent": {"lr": 0.5, "temperature": 0.7}, "*": {"lr": 0.25}}
+        assert Session(toy, gallery, Tent(lr=0.1), lr=0.2).method.lr == 0.2
+        assert Session(toy, gallery, Tent(lr=0.1)).method.lr == 0.1
+        assert Session(toy, gallery, Tent()).method.lr == 0.5
+        assert Session(toy, gallery, Tent()).method.temperature == 0.7
+        assert Session(toy, gallery, REST()).method.lr == 0.25
+        assert Session(toy, gallery, REST()).method.temperature == 0.02
+
+    def test_a_wrapped_method_is_advised_by_its_own_name_first(self, gallery):
+        toy = Toy()
+        toy.recommended = {"tent+decoupled": {"lr": 0.5}, "tent": {"lr": 0.25}}
+        assert Session(toy, gallery, Decoupled(Tent())).method.lr == 0.5
+        assert Session(toy, gallery, Decoupled(Tent()), lr=0.1).method.method.lr == 0.1
+        del toy.recommended["tent+decoupled"]
+        assert Session(toy, gallery, Decoupled(Tent())).method.lr == 0.25
+
+
+class TestUndoAndFork:
+    @pytest.mark.parametrize("name", METHODS)
+    def test_undo_returns_to_the_state_before_the_last_batch(self, name, encoder, gallery, batches):
+        session = Session(encoder, gallery, METHODS[name](), lr=0.01)
+        session.answer(batches[0])
+        before, history = session.state, list(session.history)
+        second = session.answer(batches[1]).top(5)
+        session.undo()
+        assert same((session.state, session.history), (before, history))
+        assert same(session.answer(batches[1]).top(5), second)
+
+    def test_undo_reaches_one_batch_back(self, session, batches):
+        with pytest.raises(BadInput, match="no batch to undo"):
+            session.undo()
+        session.answer(batches[0])
+        session.undo()
+        with pytest.raises(BadInput, match="no batch to undo"):
+            session.undo()
+
+    def test_a_fork_goes_its_own_way(self, session, batches):
+        session.answer(batches[0])
+        twin = session.fork()
+        assert same(memory_of(twin), memory_of(session))
+        before = memory_of(session)[0]
+        twin.answer(batches[1])
+        assert same(session.state, before)
+        assert (len(session.history), len(twin.history)) == (1, 2)
+        assert same(session.answer(batches[2]).top(5), self._without_fork(session, batches))
+
+    def _without_fork(self, session, batches):
+        alone = Session(session.encoder, session.gallery, REST(), lr=0.01)
+        alone.answer(batches[0])
+        return alone.answer(batches[2]).top(5)
+
+
+class TestGathering:
+    def queries(self, batches):
+        return [query for batch in batches for query in batch]
+
+    def test_single_queries_are_answered_at_once_and_adapted_to_in_turn(
+        self, encoder, gallery, batches
+    ):
+        single = Session(encoder, gallery, REST(), lr=0.01, gather=16)
+        whole = Session(encoder, gallery, REST(), lr=0.01)
+        queries = self.queries(batches)
+        for number, query in enumerate(queries):
+            expected = whole.fork().answer([query], adapt=False).top(3)
+            assert same(single.answer([query]).top(3), expected)
+            if number % 16 == 15:
+                whole.answer(queries[number - 15 : number + 1])
+            assert same(single.state.adapted, whole.state.adapted)
+        assert [one.queries for one in single.history] == [16, 16, 16]
+        assert len(single._gathered) == 60 - 48
+
+    def test_how_the_queries_arrive_does_not_matter(self, encoder, gallery, batches):
+        queries = self.queries(batches)
+        states = []
+        for size in (1, 7, 60):
+            session = Session(encoder, gallery, REST(), lr=0.01, gather=16)
+            for start in range(0, 60, size):
+                session.answer(queries[start : start + size])
+            states.append((session.state, session.history))
+        assert same(states[0], states[1])
+        assert same(states[0], states[2])
+
+    def test_queries_that_are_not_to_be_learnt_from_are_not_gathered(
+        self, encoder, gallery, batches
+    ):
+        session = Session(encoder, gallery, REST(), gather=16)
+        session.answer(batches[0], adapt=False)
+        assert session._gathered == []
+
+    def test_each_keeps_its_exclusions(self, encoder, gallery, batches):
+        single, whole = (Session(encoder, gallery, REST(), lr=0.01, gather=g) for g in (12, None))
+        left_out = [["c3"], [], ["c5", "c6"], *[None] * 9]
+        for query, ids in zip(batches[0], left_out, strict=True):
+            single.answer([query], exclude=[ids])
+        whole.answer(batches[0], exclude=left_out)
+        assert same(single.state.adapted, whole.state.adapted)
+
+    def test_reset_drops_them_and_a_saved_state_lacks_them(
+        self, encoder, gallery, batches, tmp_path
+    ):
+        session = Session(encoder, gallery, REST(), gather=16)
+        session.answer(batches[0])
+        session.save(tmp_path / "kept")
+        assert Session.load(tmp_path / "kept", encoder, gallery)._gathered == []
+        session.reset()
+        assert session._gathered == []
+
+
+class TestExclude:
+    def test_a_candidate_left_out_is_not_found(self, encoder, gallery, batches):
+        plain = frozen(encoder, gallery, batches[0])
+        first = [row[0] for row in plain.ids]
+        for left_out in (first, [[one] for one in first]):
+            found = frozen(encoder, gallery, batches[0], exclude=left_out)
+            assert [row[:9] for row in found.ids] == [row[1:] for row in plain.ids]
+
+    def test_nor_adapted_to(self, encoder, gallery, batches):
+        left_out = [["c0", "c7"]] * 12
+        less = gallery.remove(["c0", "c7"])
+        for name in ("tent", "rest", "tcr", "shot"):
+            sessions = [Session(encoder, g, METHODS[name](), steps=1) for g in (gallery, less)]
+            less._centroids[10] = gallery.centroids(10)
+            for batch in batches[:2]:
+                with_all = sessions[0].answer(batch, exclude=left_out)
+                without = sessions[1].answer(batch)
+            assert with_all.top(10).ids == without.top(10).ids
+            one, other = (session.state.adapted.values for session in sessions)
+            assert torch.allclose(one, other, atol=1e-5)
+
+    def test_ids_may_be_numbers(self, encoder, clean, batches):
+        gallery = Gallery.build(encoder, clean)
+        found = frozen(encoder, gallery, batches[0], exclude=[5] * 12)
+        assert 5 not in {one for row in found.ids for one in row}
+
+    def test_mistakes_are_explained(self, session, batches):
+        with pytest.raises(BadInput, match="exclusions for 1 of 12 queries"):
+            session.answer(batches[0], exclude=["c1"])
+        with pytest.raises(BadInput, match="no candidate has the id 'dog'"):
+            session.answer(batches[0], exclude=["dog"] * 12)
+        with pytest.raises(BadInput, match="all 60 candidates are excluded"):
+            session.answer(batches[0], exclude=[session.gallery.ids] * 12)
+        assert session.history == []
+
+
+class TestShadow:
+    def test_answers_with_the_source_and_adapts_beside_it(self, encoder, gallery, batches):
+        shadow = Session(encoder, gallery, REST(), lr=0.05, mode="shadow")
+        live = Session(encoder, gallery, REST(), lr=0.05)
+        for batch in batches:
+            source, adapted = frozen(encoder, gallery, batch), live.answer(batch).top(10)
+            assert same(shadow.answer(batch).top(10), source)
+            differs = source.positions[:, 0] != adapted.positions[:, 0]
+            assert shadow.shift().disagreement == pytest.approx(float(differs.float().mean()))
+        assert same(shadow.state.adapted, live.state.adapted)
+        assert any(one.disagreement > 0 for one in shadow.history)
+        assert live.shift().disagreement is None
+
+    def test_gathers_too(self, encoder, gallery, batches):
+        shadow = Session(encoder, gallery, REST(), lr=0.05, mode="shadow", gather=6)
+        for batch in batches[:2]:
+            assert same(shadow.answer(batch).top(10), frozen(encoder, gallery, batch))
+
+
+class TestAnotherGallery:
+    def test_a_session_goes_on_with_other_candidates(self, encoder, gallery, batches):
+        for method in (REST(), EATA(), TSA()):
+            session = Session(encoder, gallery, method, lr=0.01)
+            session.answer(batches[0])
+            learnt = session.state.adapted
+            session.gallery = gallery.remove(["c0"]).add(encoder, items(5, seed=8), ids=range(5))
+            assert same(session.state.adapted, learnt)
+            assert session.answer(batches[1]).top(64).positions.shape == (12, 64)
+
+    def test_of_the_same_dimension_only(self, session):
+        before = session.gallery
+        with pytest.raises(GalleryMismatch, match="3 dimensions, this session's vectors have 8"):
+            session.gallery = Gallery.from_vectors("ab", torch.eye(3)[:2])
+        assert session.gallery is before
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "text"),
+    [
+        ({"steps": 0}, BadInput, "steps is 0, expected a whole number of at least 1"),
+        ({"gather": 2.5}, BadInput, "gather is 2.5"),
+        ({"chunk": -1}, BadInput, "chunk is -1"),
+        ({"score_from": "afterwards"}, UnknownName, 'did you mean "after"'),
+        ({"mode": "shade"}, UnknownName, 'did you mean "shadow"'),
+        ({"lr": -1.0}, BadInput, "lr is -1.0, expected a number of at least 0"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(encoder, gallery, settings, error, text):
+    with pytest.raises(error, match=text):
+        Session(encoder, gallery, Tent(), **settings)
