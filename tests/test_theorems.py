@@ -4,7 +4,7 @@ import math
 from itertools import pairwise
 
 import torch
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -28,6 +28,7 @@ def slopes_at_probabilities(shares: Tensor) -> Tensor:
     return slope + found.detach() - 1
 
 
+@settings(deadline=None)
 @given(logits)
 def test_entropy_pushes_easy_negatives_harder_than_hard_ones(row):
     """Theorem 1: |dE/dp_m| > |dE/dp_n| whenever p_m < p_n <= 1/e."""
@@ -42,6 +43,7 @@ def test_entropy_pushes_easy_negatives_harder_than_hard_ones(row):
         assert easy_slope > hard_slope or math.isclose(easy, hard, rel_tol=1e-9)
 
 
+@settings(deadline=None)
 @given(logits)
 def test_the_theorems_slope_is_minus_log_p_minus_one(row):
     shares = torch.tensor(row, dtype=torch.float64).softmax(dim=0).requires_grad_()
@@ -54,6 +56,7 @@ def named(values: list[float]) -> dict[str, Tensor]:
     return {"gain": vector[:3], "bias": vector[3:]}
 
 
+@settings(deadline=None)
 @given(numbers, numbers, drifts)
 def test_the_decoupled_gradient_never_fights_the_general_direction(domain, general, moved):
     """Theorem 2: W_d * decouple(G_d, G_r) . G_r >= 0, over all tensors or each alone."""
@@ -63,6 +66,7 @@ def test_the_decoupled_gradient_never_fights_the_general_direction(domain, gener
         assert float(dot(scale(kept, math.exp(-moved)), general)) >= -rounding
 
 
+@settings(deadline=None)
 @given(numbers, numbers)
 def test_decoupling_keeps_the_rest(domain, general):
     """Only a multiple of the general direction is taken away, and never more than was against."""
@@ -77,6 +81,7 @@ def test_decoupling_keeps_the_rest(domain, general):
     )
 
 
+@settings(deadline=None)
 @given(numbers, numbers)
 def test_a_plain_step_along_it_does_not_raise_the_drift_to_first_order(domain, general):
     """With SGD the theorem holds for the update itself, which AdamW's preconditioning breaks."""

@@ -162,19 +162,36 @@ class Modules(Plain):
 
 
 def tsa(plain: Modules, items: Tensor, number: int, step: int) -> Tensor:
-    queries, (phi_q, phi_g, router) = plain.model(items), plain.params.values()
-    mapped = queries @ (torch.eye(len(phi_q)) + phi_q)
-    candidates = plain.gallery @ (torch.eye(len(phi_g)) + phi_g)
-    query_side = plain.scores(mapped / mapped.norm(dim=1, keepdim=True))
-    gallery_side = queries @ (candidates / candidates.norm(dim=1, keepdim=True)).T
-    drawn = torch.Generator().manual_seed(number * 64 + step)
-    uniform = torch.rand(len(items), 2, generator=drawn, dtype=torch.float64)
+    """TSA over the whole gallery."""
+    queries = plain.model(items)
+    everyone = [plain.gallery] * len(items)
+    both = tsa_step(plain, queries, everyone, number * 64 + step)
+    return torch.stack(both).mean(0)
+
+
+def tsa_step(
+    plain: Modules, queries: Tensor, candidates: list[Tensor], seed: int
+) -> tuple[Tensor, Tensor]:
+    """One update, each query with candidates of its own (C, D); both branches' similarities."""
+    phi_q, phi_g, router = plain.params.values()
+    query_side = torch.stack(
+        [own @ moved(query, phi_q) for query, own in zip(queries, candidates, strict=True)]
+    )
+    gallery_side = torch.stack(
+        [moved(own, phi_g) @ query for query, own in zip(queries, candidates, strict=True)]
+    )
+    drawn = torch.Generator().manual_seed(seed)
+    uniform = torch.rand(len(queries), 2, generator=drawn, dtype=torch.float64)
     route = torch.softmax((router - torch.log(-torch.log(uniform))) / 1e-3, dim=1)
     logits = (route[:, :1] * query_side + route[:, 1:] * gallery_side) / plain.tau
     shares = logits.softmax(1)
     confidence, labels = shares.max(1)
     kept = confidence > 0.9
     labelled = cross_entropy(logits[kept], labels[kept]) if kept.any() else 0.0
-    loss = 0.5 * labelled - entropies(shares.sum(0)[None])[0]
-    plain.step(plain.slopes(loss))
-    return (query_side + gallery_side) / 2
+    plain.step(plain.slopes(0.5 * labelled - entropies(shares.sum(0)[None])[0]))
+    return query_side.detach(), gallery_side.detach()
+
+
+def moved(vectors: Tensor, phi: Tensor) -> Tensor:
+    mapped = vectors @ (torch.eye(len(phi)) + phi)
+    return mapped / mapped.norm(dim=-1, keepdim=True)
