@@ -145,6 +145,24 @@ class TestHardest:
         )
 
 
+@pytest.mark.parametrize("duplicates", ["keep", "merge"])
+def test_summed_shares_are_those_of_each_candidate(duplicates):
+    """Whatever column a candidate stands in; the centroids come last."""
+    found = refined(Retrieval(QUERIES, GALLERY), K, TAU, duplicates)
+    loops, shares = Loops(QUERIES, GALLERY), found.logits.softmax(dim=1)
+    weights = {}
+    for i in range(6):
+        listed = [loops.lists[i][0], *loops.negatives(i, duplicates, own_copies=True)]
+        row = [np.exp(loops.to(i, c) / TAU) for c in listed]
+        clusters = np.exp(loops.centroids @ loops.queries[i] / TAU)
+        for candidate, weight in zip(listed, row, strict=True):
+            share = weight / (sum(row) + clusters.sum())
+            weights[candidate] = weights.get(candidate, 0) + share
+    total = found.summed(shares)
+    assert total[:-K].tolist() == pytest.approx([weights[c] for c in sorted(weights)], abs=1e-12)
+    torch.testing.assert_close(total[-K:], shares[:, -K:].sum(dim=0))
+
+
 class TestSeenBy:
     def test_the_same_queries_see_the_same(self):
         found = refine(QUERIES, GALLERY, K, TAU)

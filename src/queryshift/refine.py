@@ -65,6 +65,18 @@ class Refined:
         """The vector (B, 1, D) of each query's positive that is nearest to it."""
         return best_vectors(queries, self.positives)[:, None]
 
+    def summed(self, shares: Tensor) -> Tensor:
+        """Each listed candidate's and centroid's share of the batch, from shares (B, C).
+
+        A candidate stands in several columns, and column 0 is another one for every query.
+        """
+        places = torch.cat((self.nearest, self.places))
+        unique, candidate = torch.unique(places, return_inverse=True)
+        end = 1 + len(self.places)
+        found = torch.cat((shares[:, 0], shares[:, 1:end].sum(dim=0)))
+        listed = found.new_zeros(len(unique)).index_add(0, candidate, found)
+        return torch.cat((listed, shares[:, end:].sum(dim=0)))
+
     def hardest(self) -> tuple[Tensor, Tensor]:
         """Similarity (B,) of the positive and of the hardest real negative (the positive if none).
 

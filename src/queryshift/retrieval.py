@@ -72,6 +72,10 @@ class Retrieval:
             scores = scores.masked_fill(hidden, -torch.inf)
         return scores
 
+    def summed(self, shares: Tensor) -> Tensor:
+        """Each candidate's share of the batch, from a share (B, N) for each column of `scores`."""
+        return shares.sum(dim=0)
+
     @property
     def fixed_columns(self) -> bool:
         """Whether a column of `scores` is the same candidate in every batch."""

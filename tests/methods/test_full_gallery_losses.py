@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from fixed_retrieval import CANDIDATES, SIZE, entropy, retrieval, shares, softmax
+from fixed_retrieval import CANDIDATES, GALLERY, SIZE, entropy, retrieval, shares, softmax
 
-from queryshift.methods import COME, EATA, PL, READ, SHOT, Tent
+from queryshift.methods import COME, EATA, PL, READ, SHOT, Refined, Tent
 from queryshift.methods.eata import Familiar
+from queryshift.retrieval import Retrieval
 
 LEFT_OUT = torch.tensor([(row, column) for row in range(SIZE) for column in (row, 12)])
 
@@ -139,3 +140,12 @@ class TestEata:
         assert not memory.chosen.any()
         assert torch.equal(memory.mean, usual)
         assert method.loss(seen, memory) is None
+
+
+def test_refined_read_and_shot_sum_over_candidates_not_over_columns():
+    """Queries that are sure of different candidates are balanced, though all of column 0."""
+    spread = Retrieval(GALLERY.vectors[:SIZE, 0].clone(), GALLERY)
+    alike = Retrieval(GALLERY.vectors[[0] * SIZE, 0].clone(), GALLERY)
+    for method in (READ(temperature=0.05), SHOT(temperature=0.05, label_weight=0.0)):
+        wrapped = Refined(method, neighbours=1, duplicates="merge")
+        assert wrapped.loss(spread, None) < wrapped.loss(alike, None) - 0.5

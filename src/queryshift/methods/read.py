@@ -22,5 +22,5 @@ class READ(Method):
         """-p log p turns at p = 1/e, the official gamma; balance is a softmax of summed p."""
         logs = (seen.scores / self.tau).log_softmax(dim=1)
         first = logs.amax(dim=1)
-        total = logs.exp().sum(dim=0)
+        total = seen.summed(logs.exp())
         return -(first.exp() * first).mean() - self.balance * entropy(total[None]).squeeze(0)

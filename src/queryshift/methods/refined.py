@@ -28,6 +28,11 @@ class _Narrowed(Retrieval):
         assert self.narrow is not None
         return (self.narrow if change is None else self.narrow.changed(change)).seen_by(queries)
 
+    def summed(self, shares: Tensor) -> Tensor:
+        """Each listed candidate's and centroid's share of the batch."""
+        assert self.narrow is not None
+        return self.narrow.summed(shares)
+
     @property
     def fixed_columns(self) -> bool:
         """Every batch has columns of its own."""

@@ -24,7 +24,7 @@ class SHOT(Method):
         """Mean E + sum of pbar log(pbar + floor) + label_weight * cross-entropy of the sure."""
         logits = seen.scores / self.tau
         logs = logits.log_softmax(dim=1)
-        mean = logs.exp().mean(dim=0)
+        mean = seen.summed(logs.exp()) / len(seen)
         first = logs.amax(dim=1)
         sure = (first.detach().exp() > self.confidence).to(first.dtype)
         labels = -(first * sure).sum() / sure.sum().clamp(min=1)

@@ -48,7 +48,7 @@ class TSA(Method):
         first = logs.amax(dim=1)
         sure = (first.detach().exp() > self.confidence).to(first.dtype)
         labels = -(first * sure).sum() / sure.sum().clamp(min=1)
-        balance = entropy(logs.exp().sum(dim=0)[None]).squeeze(0)
+        balance = entropy(seen.summed(logs.exp())[None]).squeeze(0)
         return Update(seen.pull(self.label_weight * labels - balance)[0])
 
     def view(self, seen: Retrieval, memory: Any) -> Retrieval:
