@@ -97,11 +97,14 @@ class Adaptation:
             seen = self.see(state, batch)
             return self._reported(batch, state, seen, adapted=False)
         after, first, last, found = self._stepped(state, batch)
-        if self.settings.score_from == "after":
+        reason = None
+        if not bool(torch.isfinite(after.adapted.values).all()):
+            reason, after, last = "not finite: the update was dropped", state, first
+        elif self.settings.score_from == "after":
             last = self.see(after, batch)
         elif self.settings.score_from == "before":
             last = first
-        after, last, reason = self._guarded(state, after, batch, first, last)
+        after, last, reason = self._guarded(after, batch, last, reason)
         return self._reported(batch, after, last, adapted=True, restart=reason, **found)
 
     def see(self, state: State, batch: Batch) -> Retrieval:
@@ -165,12 +168,9 @@ class Adaptation:
         return replace(update, measures=found)
 
     def _guarded(
-        self, before: State, after: State, batch: Batch, first: Retrieval, last: Retrieval
+        self, after: State, batch: Batch, last: Retrieval, reason: str | None
     ) -> tuple[State, Retrieval, str | None]:
-        """State and answer that may stand: an update that is not finite never does."""
-        reason = None
-        if not bool(torch.isfinite(after.adapted.values).all()):
-            reason, after, last = "not finite: the update was dropped", before, first
+        """State and answer that may stand, and what was wrong with those that may not."""
         if self.settings.guard is not None:
             source = self.seen_by_source(batch)
             unmoved = self.method.view(source, self._memory(batch.gallery))
