@@ -1,0 +1,213 @@
+"""Bad input gets one clear error, and the session is exactly as before."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from miniature import ITEM, NoNorms, Remote, Toy, items, memory_of, same
+from queryshift import METHODS, REST, Error, Frozen, Gallery, Session, Tent
+from queryshift.errors import BadInput, CannotAdapt, GalleryMismatch, NeedsVectors
+from queryshift.methods.source_like import LIMIT_MARGIN
+
+WHOLE_GALLERY = ("tent", "pl", "shot", "eata", "sar", "read", "come", "tsa")
+HITS_ONLY = ("frozen", "tcr", "rest", "tcr_untrained")
+
+
+class Faulty(Toy):
+    """A toy that goes wrong in one way when it is told to."""
+
+    fault = None
+
+    def forward(self, prepared):
+        vectors = super().forward(prepared)
+        return vectors if Faulty.fault is None else Faulty.fault(vectors)
+
+
+def spoilt(value: float) -> list[torch.Tensor]:
+    found = items(4)
+    found[1][3] = value
+    return found
+
+
+@pytest.fixture
+def session(clean, batches):
+    toy = Faulty()
+    session = Session(toy, Gallery.build(toy, clean), REST(), lr=0.01, gather=None)
+    session.answer(batches[0])
+    return session
+
+
+@pytest.fixture
+def fault(monkeypatch):
+    return lambda function: monkeypatch.setattr(Faulty, "fault", staticmethod(function))
+
+
+def refuses(session, queries, error, text):
+    before = memory_of(session)
+    before = (*before[:2], list(before[2]), list(before[3]))
+    with pytest.raises(error, match=text) as raised:
+        session.answer(queries)
+    assert isinstance(raised.value, Error)
+    assert same(memory_of(session), before)
+
+
+class TestQueries:
+    def test_an_empty_batch(self, session):
+        refuses(session, [], BadInput, "got an empty batch, expected at least one")
+
+    @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+    def test_items_that_are_not_finite(self, session, value):
+        refuses(session, spoilt(value), BadInput, r"item 1 holds NaN or infinite.*1 of 4 do.*drop")
+
+    @pytest.mark.parametrize("value", [math.nan, math.inf])
+    def test_vectors_that_are_not_finite(self, session, fault, value):
+        fault(lambda vectors: vectors.index_fill(0, torch.tensor([2]), value))
+        refuses(session, items(4), BadInput, "the vector of query 2 holds NaN or infinite")
+
+    def test_vectors_of_another_dimension_than_the_gallerys(self, session, fault):
+        fault(lambda vectors: vectors[:, :5])
+        refuses(session, items(4), GalleryMismatch, r"shape \(4, 5\), the gallery has 8")
+
+    def test_several_vectors_per_query(self, session, fault):
+        fault(lambda vectors: vectors[:, None])
+        refuses(session, items(4), GalleryMismatch, r"shape \(4, 1, 8\)")
+
+    def test_vectors_that_are_not_of_unit_length(self, session, fault):
+        fault(lambda vectors: 3 * vectors)
+        refuses(session, items(4), BadInput, "have length 3 to 3, expected unit length: normalise")
+
+    def test_while_answering_without_adapting(self, session, fault):
+        fault(lambda vectors: vectors[:, :5])
+        before = session.state
+        with pytest.raises(GalleryMismatch):
+            session.answer(items(4), adapt=False)
+        assert same(session.state, before)
+
+    def test_while_gathering(self, session, fault, batches):
+        gathering = Session(session.encoder, session.gallery, REST(), lr=0.01, gather=3)
+        gathering.answer(batches[0][:2])
+        refuses(gathering, spoilt(math.nan), BadInput, "item 1 holds NaN")
+        assert len(gathering._gathered) == 2
+
+    def test_a_group_that_fails_while_gathering(self, session, clean, batches):
+        class Failing(Tent):
+            def loss(self, seen, memory):
+                if calls.append(1) or len(calls) > 1:
+                    raise BadInput("the second group fails")
+                return super().loss(seen, memory)
+
+        calls: list[int] = []
+        gathering = Session(session.encoder, session.gallery, Failing(), gather=4, steps=1)
+        refuses(gathering, batches[0], BadInput, "the second group fails")
+
+    def test_a_method_that_fails_in_the_middle(self, session, batches):
+        class Failing(Tent):
+            def loss(self, seen, memory):
+                if calls.append(1) or len(calls) > 2:
+                    raise Error("the third step fails")
+                return super().loss(seen, memory)
+
+        calls: list[int] = []
+        failing = Session(session.encoder, session.gallery, Failing(), lr=0.01)
+        refuses(failing, batches[0], Error, "the third step fails")
+
+
+class TestGalleries:
+    def test_no_candidates(self, encoder):
+        with pytest.raises(BadInput, match="no candidates, expected at least one"):
+            Gallery.build(encoder, [])
+        for none in ([], torch.empty(0, 4), torch.empty(3, 0)):
+            with pytest.raises(BadInput, match="expected floating-point"):
+                Gallery.from_vectors(range(len(none)), none)
+
+    def test_zero_vectors(self):
+        with pytest.raises(BadInput, match="candidate 1 has a zero vector"):
+            Gallery.from_vectors("abc", torch.tensor([[1.0, 0], [0, 0], [0, 1]]))
+
+    @pytest.mark.parametrize("value", [math.nan, math.inf])
+    def test_vectors_that_are_not_finite(self, value):
+        with pytest.raises(BadInput, match="candidate 2 holds NaN or infinite"):
+            Gallery.from_vectors("abc", torch.tensor([[1.0, 0], [0, 1], [value, 1]]))
+
+    def test_items_that_are_not_finite(self, encoder):
+        with pytest.raises(BadInput, match="item 1 holds NaN"):
+            Gallery.build(encoder, spoilt(math.nan))
+
+    def test_ids_that_repeat_or_lack(self, encoder, count):
+        for make in (
+            lambda ids: Gallery.build(encoder, items(3), ids),
+            lambda ids: Gallery.from_vectors(ids, torch.eye(3)),
+        ):
+            with pytest.raises(BadInput, match="the id 'a' stands more than once"):
+                make(["a", "b", "a"])
+            with pytest.raises(BadInput, match="got 2 ids for 3 candidates"):
+                make(["a", "b"])
+        assert count.forwards == 0  # noticed before anything is encoded
+
+    def test_numbers_that_are_not_floating_point(self):
+        with pytest.raises(BadInput, match=r"type torch\.int64, expected floating-point"):
+            Gallery.from_vectors("ab", torch.eye(2, dtype=torch.long))
+
+    def test_an_encoder_whose_vectors_are_not_of_unit_length(self, fault):
+        fault(lambda vectors: 2 * vectors)
+        with pytest.raises(BadInput, match="vectors of length 2 to 2, expected unit length"):
+            Gallery.build(Faulty(), items(3))
+
+
+class TestMethods:
+    @pytest.mark.parametrize("name", WHOLE_GALLERY)
+    def test_over_the_whole_gallery_say_when_it_cannot_be_had(
+        self, name, encoder, gallery, batches
+    ):
+        session = Session(encoder, Remote(gallery), METHODS[name]())
+        refuses(session, batches[0], NeedsVectors, "cannot give its vectors")
+
+    @pytest.mark.parametrize("name", HITS_ONLY)
+    def test_over_the_hits_do_not_mind(self, name, encoder, gallery, batches):
+        session = Session(encoder, Remote(gallery), METHODS[name]())
+        assert len(session.answer(batches[0]).top(3)) == 12
+
+    def test_together_they_are_all(self):
+        assert {*WHOLE_GALLERY, *HITS_ONLY} == set(METHODS)
+
+    def test_an_encoder_without_norm_layers(self):
+        gallery = Gallery.build(NoNorms(), items(5))
+        with pytest.raises(CannotAdapt, match="use the method Frozen"):
+            Session(NoNorms(), gallery, Tent())
+        assert len(Session(NoNorms(), gallery, Frozen()).answer(items(2)).top(3)) == 2
+
+    def test_temperature_of_zero(self, encoder, gallery):
+        with pytest.raises(BadInput, match=r"tent: temperature is 0\.0, expected more than 0"):
+            Session(encoder, gallery, Tent(temperature=0.0))
+
+    def test_a_batch_where_nothing_is_reliable(self, encoder, gallery, batches):
+        """Only the other terms act: the same as with the consistency terms switched off."""
+        session = Session(encoder, gallery, REST(), lr=0.01, steps=1)
+        session.answer(batches[0])
+        trusting_nobody = replace(
+            session.state.memory,
+            entropies=torch.full_like(session.state.memory.entropies, 1e-9 - LIMIT_MARGIN),
+            batches=10,
+        )
+        start, learnt = replace(session.state, memory=trusting_nobody), []
+        for switches in ({}, {"entropy": False, "mining": False}):
+            session = Session(encoder, gallery, REST(**switches), lr=0.01, steps=1)
+            session.restore(start)
+            session.answer(batches[1])
+            learnt.append(session.state.adapted.values)
+        assert not torch.equal(learnt[0], start.adapted.values)
+        assert torch.equal(learnt[0], learnt[1])
+
+    def test_a_batch_where_no_pseudo_label_is_sure(self, encoder, gallery, batches):
+        session = Session(encoder, gallery, METHODS["pl"](confidence=1.0), lr=0.01)
+        session.answer(batches[0])
+        assert session.state.adapted.updates == 0
+
+
+def test_an_item_that_an_encoder_cannot_take_leaves_the_session_alone(session):
+    before = session.state
+    with pytest.raises(RuntimeError, match="shape"):
+        session.answer([torch.ones(ITEM + 1)])
+    assert same(session.state, before)
