@@ -100,7 +100,7 @@ class TestStyles:
         plain, crayon = tangram.scenes("test", 20), tangram.crayon_scenes(20)
         assert [scene.content() for scene in plain] == [scene.content() for scene in crayon]
         for one, other in zip(plain, crayon, strict=True):
-            assert np.abs(one.image().astype(int) - other.image()).mean() > 15
+            assert np.abs(one.image().astype(int) - other.image()).mean() > 6
 
     def test_products_mix_many_domains(self):
         shown = tangram.product_scenes(300)
