@@ -16,7 +16,6 @@ _HOMES = {
     "Hits": "galleries",
     "Guard": "guard",
     "Session": "session",
-    "answer_many": "session",
     "METHODS": "methods",
     "Method": "methods",
     "Frozen": "methods",
