@@ -1,0 +1,127 @@
+"""The import rule: a module imports only modules above it; names and help load no torch."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import queryshift
+
+HOME = Path(queryshift.__file__).parent
+LAYERS = (
+    *("errors", "progress", "tables", "files"),
+    *("prepared", "unchanging", "encoder", "galleries", "gradients"),
+    *("matcher", "retrieval", "rerank", "refine", "losses", "optimise", "methods"),
+    *("guard", "settings", "shift", "adaptation", "describe", "states", "session"),
+    *("models", "corruptions", "tangram", "datasets", "metrics", "benchmarks", "evaluate"),
+    *("report", "figures", "paper", "cli"),
+)
+FILES = sorted(HOME.rglob("*.py"))
+
+
+def module_of(path: Path) -> tuple[str, ...]:
+    """("queryshift", "methods", "tent"); a package's own file is the package."""
+    parts = ("queryshift", *path.relative_to(HOME).with_suffix("").parts)
+    return parts[:-1] if parts[-1] == "__init__" else parts
+
+
+def for_types_only(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+
+
+def nodes(tree: ast.AST, functions: bool) -> Iterator[ast.AST]:
+    """All nodes but those for the type checker; inside functions too, if asked for."""
+    for child in ast.iter_child_nodes(tree):
+        if for_types_only(child):
+            continue
+        yield child
+        if functions or not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from nodes(child, functions)
+
+
+def imports(path: Path, functions: bool = True) -> Iterator[tuple[str, ...]]:
+    """What a file imports of queryshift, as modules."""
+    package = module_of(path) if path.name == "__init__.py" else module_of(path)[:-1]
+    for node in nodes(ast.parse(path.read_text()), functions):
+        if isinstance(node, ast.Import):
+            yield from (tuple(alias.name.split(".")) for alias in node.names)
+        if isinstance(node, ast.ImportFrom):
+            start = package[: len(package) - node.level + 1] if node.level else ()
+            base = (*start, *(node.module or "").split(".")) if node.module else start
+            for alias in node.names:
+                inner = (*base, alias.name)
+                yield inner if is_module(inner) else base
+
+
+def is_module(name: tuple[str, ...]) -> bool:
+    path = HOME.joinpath(*name[1:])
+    return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(HOME)))
+def test_a_module_imports_only_modules_above_it(path):
+    own = module_of(path)
+    if len(own) == 1:
+        return  # the public names, imported late
+    assert own[1] in LAYERS, f"{own[1]} is in no layer: give it a place in LAYERS"
+    for other in imports(path):
+        if other[0] == "queryshift" and len(other) > 1 and other[1] != own[1]:
+            assert LAYERS.index(other[1]) < LAYERS.index(own[1]), ".".join(other)
+
+
+def test_no_modules_import_each_other():
+    graph = {
+        module_of(path): {
+            other
+            for other in imports(path, functions=False)
+            if other[0] == "queryshift" and len(other) > 1 and other != module_of(path)
+        }
+        for path in FILES
+    }
+    assert list(TopologicalSorter(graph).static_order())  # raises CycleError
+
+
+def test_the_rule_would_notice(tmp_path, monkeypatch):
+    path = HOME / "losses.py"
+    broken = "import torch\ndef f():\n    from .session import Session\n"
+    monkeypatch.setattr(Path, "read_text", lambda self: broken)
+    assert ("queryshift", "session") in set(imports(path))
+    assert ("queryshift", "session") not in set(imports(path, functions=False))
+
+
+HEAVY = ("torch", "numpy", "cv2", "transformers")
+
+
+def loaded_after(code: str) -> list[str]:
+    check = f"{code}\nimport sys\nprint([name for name in {HEAVY} if name in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return ast.literal_eval(ran.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import queryshift; dir(queryshift)",
+        "from queryshift import METHODS, MODELS, Error; list(METHODS); list(MODELS)",
+        "from queryshift.cli import main; main(['--help'], standalone_mode=False)",
+        "from queryshift.cli import main; main(['--version'], standalone_mode=False)",
+    ],
+)
+def test_names_and_help_load_nothing_heavy(code):
+    assert loaded_after(code) == []
+
+
+def test_the_check_would_notice():
+    assert loaded_after("import numpy") == ["numpy"]
+
+
+def test_every_public_name_is_there():
+    for name in queryshift.__all__:
+        assert getattr(queryshift, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'Adapter'"):
+        _ = queryshift.Adapter
