@@ -21,7 +21,9 @@ WRAPPED = {
 TRAINS_NOTHING = ("frozen", "tcr_untrained")
 
 every_method = pytest.mark.parametrize("name", EVERY)
-every_training_method = pytest.mark.parametrize("name", set(EVERY) - {*TRAINS_NOTHING})
+every_training_method = pytest.mark.parametrize(
+    "name", [name for name in EVERY if name not in TRAINS_NOTHING]
+)
 
 
 def stream_of(session, batches):
