@@ -151,6 +151,7 @@ def main() -> None:
     parser.add_argument("what", choices=("grid", "compare"))
     parser.add_argument("file", type=Path)
     parser.add_argument("--choice", type=Path)
+    parser.add_argument("--names", nargs="*", help="only units for these, such as clean or online")
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--device", default="cuda" if torch.cuda.device_count() else "cpu")
@@ -158,7 +159,8 @@ def main() -> None:
     deadline = time.monotonic() + 60 * options.minutes
     choice = json.loads(options.choice.read_text()) if options.choice else {}
     OPTIONS.update(device=options.device, choice=choice, processes=options.processes)
-    left = _left(options.file, units.grid() if options.what == "grid" else units.comparison())
+    wanted = units.grid() if options.what == "grid" else units.comparison()
+    left = _left(options.file, (u for u in wanted if u.name in (options.names or [u.name])))
     _worlds({(unit.task, unit.split, unit.look) for unit in left})
     print(f"{len(left)} streams to run, worlds made", flush=True)
     with mp.get_context("fork").Pool(options.processes) as pool, options.file.open("a") as file:
