@@ -47,6 +47,14 @@ class TestBuilding:
         vectors = unit(4, 3)
         assert torch.allclose(Gallery.from_vectors("abcd", kind(vectors)).vectors[:, 0], vectors)
 
+    @pytest.mark.parametrize("kind", [lambda ids: ids, lambda ids: ids.numpy()])
+    def test_ids_may_be_an_array(self, kind, tmp_path):
+        gallery = Gallery.from_vectors(kind(torch.tensor([7, 5])), unit(2, 3))
+        gallery.save(tmp_path / "kept")
+        assert Gallery.load(tmp_path / "kept").positions([5]) == gallery.positions([5]) == [1]
+        with pytest.raises(BadInput, match="the id 7 stands more than once"):
+            Gallery.from_vectors(kind(torch.tensor([7, 7])), unit(2, 3))
+
     def test_a_gallery_keeps_its_precision(self):
         for dtype in (torch.float64, torch.bfloat16):
             assert Gallery.from_vectors("abc", unit(3, 4, dtype=dtype)).vectors.dtype == dtype

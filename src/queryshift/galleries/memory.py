@@ -184,7 +184,7 @@ class Gallery:
 
 
 def _checked_ids(ids: Sequence[Id], expected: int) -> list[Id]:
-    ids = list(ids)
+    ids = [one.item() if hasattr(one, "item") else one for one in ids]  # NumPy's and torch's
     if len(ids) != expected:
         raise BadInput(f"got {len(ids)} ids for {expected} candidates, expected one each.")
     if len(set(ids)) != len(ids):
