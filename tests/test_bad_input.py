@@ -178,6 +178,11 @@ class TestMethods:
             Session(NoNorms(), gallery, Tent())
         assert len(Session(NoNorms(), gallery, Frozen()).answer(items(2)).top(3)) == 2
 
+    @pytest.mark.parametrize("method", ["rest", REST, None])
+    def test_what_is_no_method(self, method, encoder, gallery):
+        with pytest.raises(BadInput, match=r"as method, expected one with its settings: REST\(\)"):
+            Session(encoder, gallery, method)
+
     def test_temperature_of_zero(self, encoder, gallery):
         with pytest.raises(BadInput, match=r"tent: temperature is 0\.0, expected more than 0"):
             Session(encoder, gallery, Tent(temperature=0.0))

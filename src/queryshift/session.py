@@ -65,6 +65,8 @@ class Session:
             watch_angle=watch_angle,
             seed=seed,
         )
+        if not isinstance(method, Method):
+            raise BadInput(f"got {method!r} as method, expected one with its settings: REST().")
         self.asked, self.asked_lr = method, lr
         resolved = method.resolved(encoder, lr)
         self._begin(Adaptation.of(encoder, gallery, resolved, settings, matcher), gallery)
