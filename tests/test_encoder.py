@@ -180,3 +180,24 @@ class TestItems:
         spoilt[2][0] = torch.nan
         with pytest.raises(BadInput, match=r"item 2 holds NaN.*\(1 of 4 do\)"):
             encoder.encode(spoilt)
+
+
+class _Batchwise(Encoder):
+    """A batch norm with running statistics, in half precision."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = torch.nn.Linear(8, 16), torch.nn.BatchNorm1d(16)
+
+    def prepare(self, items):
+        return torch.stack(list(items)).bfloat16()
+
+    def forward(self, rows):
+        return torch.nn.functional.normalize(self.norm(self.first(rows)), dim=1)
+
+
+def test_batch_norm_works_in_half_precision():
+    encoder = _Batchwise().bfloat16()
+    rows = list(torch.randn(4, 8))
+    seen = encoder.through(encoder.norm_params(), encoder.ready(rows))
+    assert torch.equal(seen, encoder.encode(rows).float())

@@ -128,6 +128,8 @@ def _twin(module: Unchanging) -> Unchanging:
 
 def _compute_in_full_precision(norm: nn.Module) -> None:
     """Let a norm layer work in the precision of the weights that stand in for its own."""
+    if cast(Tensor, norm.weight).dtype in (torch.float16, torch.bfloat16):
+        norm.float()  # its running statistics too
     plain = norm.forward
 
     def forward(values: Tensor) -> Tensor:
