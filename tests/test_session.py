@@ -58,6 +58,21 @@ class TestAnswer:
         assert found.top(3).ids == [row[:3] for row in found.top(60).ids]
 
 
+def test_a_norm_layer_that_is_reached_late_stays_out_and_the_optimiser_goes_on(gallery, batches):
+    class Sometimes(Toy):
+        late = False
+
+        def finish_from(self, hidden):
+            return super().finish_from(self.spare(hidden) if Sometimes.late else hidden)
+
+    session = Session(Sometimes(), gallery, Tent(), lr=0.01)
+    for batch in batches[:2]:
+        session.answer(batch)
+        Sometimes.late = True
+    assert session.state.adapted.updates == 6
+    assert "spare.weight" not in session.params
+
+
 class TestLearningRate:
     def test_the_session_wins_over_the_method_over_the_encoder(self, gallery):
         toy = Toy()

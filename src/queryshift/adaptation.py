@@ -148,7 +148,7 @@ class Adaptation:
             return replace(self._restarted(state, gallery), memory=memory)
         if update.gradient is None:
             return replace(state, memory=memory)
-        if update.gradient.keys() != state.layout.shapes.keys():  # some are out of reach
+        if not state.layout.shapes.keys() <= update.gradient.keys():  # some are out of reach
             state = _narrowed(state, update.gradient)
         gradient = state.layout.flat(update.gradient)
         take_step = getattr(state.adapted, self.method.optimiser)
