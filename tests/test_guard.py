@@ -42,8 +42,11 @@ class TestProvoked:
 
     def test_by_drift(self, encoder, gallery, batches):
         session = Session(encoder, gallery, REST(), lr=0.05, guard=Guard(collapse=1.0, drift=0.01))
-        with pytest.warns(GuardWarning, match=r"drift: predictions moved .* \(limit 0\.01\)"):
+        with pytest.warns(
+            GuardWarning, match=r"drift: predictions moved .* \(limit 0\.01\)"
+        ) as warned:
             session.answer(batches[0])
+        assert warned[0].filename == __file__  # points at the caller
         assert is_at_the_source(session)
         assert len(session.state.memory) == 0
         assert session.shift().restart.startswith("drift")
@@ -90,6 +93,38 @@ def test_without_a_guard_an_update_that_is_not_finite_is_dropped(encoder, galler
     assert same(session.state.adapted, before.adapted)
     assert session.state.resets == 0
     assert torch.isfinite(answer.vectors).all()
+
+
+class TestParametersThatGiveNoFiniteVectors:
+    def lost(self, encoder, gallery, batches, **settings):
+        session = Session(encoder, gallery, Tent(), lr=1e30, steps=1, **settings)
+        session.answer(batches[0])
+        assert torch.isfinite(session.state.adapted.values).all()
+        return session
+
+    @pytest.mark.parametrize("adapt", [True, False])
+    def test_are_given_up_by_a_guard(self, adapt, encoder, gallery, batches):
+        session = self.lost(encoder, gallery, batches, guard=NEVER)
+        with pytest.warns(GuardWarning, match="not finite: what was learnt") as warned:
+            answer = session.answer(batches[1], adapt=adapt)
+        assert warned[0].filename == __file__  # points at the caller
+        assert torch.equal(answer.vectors, encoder.encode(batches[1]))
+        assert session.shift().restart.startswith("not finite")
+        assert session.shift().resets == 1
+
+    def test_are_named_without_one(self, encoder, gallery, batches):
+        session = self.lost(encoder, gallery, batches)
+        before = session.state
+        with pytest.raises(BadInput, match=r"what was learnt gives .*: call reset\(\)"):
+            session.answer(batches[1])
+        assert same(session.state, before)
+        session.reset()
+        session.answer(batches[1])
+
+    def test_are_not_blamed_for_bad_queries(self, encoder, gallery, batches):
+        session = self.lost(encoder, gallery, batches, guard=NEVER)
+        with pytest.raises(BadInput, match="empty batch"):
+            session.answer([])
 
 
 def test_off_by_default(plain):

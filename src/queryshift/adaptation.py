@@ -92,7 +92,25 @@ class Adaptation:
         return State(layout, self._start(layout), self._memory(gallery), watched)
 
     def outcome(self, state: State, batch: Batch, adapt: bool) -> Outcome:
-        """Adapt to one batch and answer it."""
+        """Adapt to one batch and answer it; what was learnt goes if it gives no finite vectors."""
+        try:
+            return self._outcome(state, batch, adapt)
+        except BadInput:
+            if not self._has_gone_wrong(state, batch):
+                raise
+        reason = "not finite: what was learnt gives vectors that hold NaN or infinity"
+        if self.settings.guard is None:
+            raise BadInput(f"{reason}: call reset(), take a smaller lr, or set a guard.")
+        warnings.warn(f"queryshift: {reason}", GuardWarning, stacklevel=3)
+        outcome = self._outcome(self._restarted(state, batch.gallery), batch, adapt)
+        return replace(outcome, shift=replace(outcome.shift, restart=reason))
+
+    def _has_gone_wrong(self, state: State, batch: Batch) -> bool:
+        """Whether the source gives finite vectors for these queries, and the state does not."""
+        now, source = batch.see(self.params(state), graph=False), self.seen_by_source(batch)
+        return bool(torch.isfinite(source.vectors).all() & ~torch.isfinite(now.vectors).all())
+
+    def _outcome(self, state: State, batch: Batch, adapt: bool) -> Outcome:
         if not (adapt and self.method.adapting and len(batch) >= self.method.smallest_batch):
             seen = self.see(state, batch)
             return self._reported(batch, state, seen, adapted=False)
