@@ -13,12 +13,12 @@ import queryshift
 
 HOME = Path(queryshift.__file__).parent
 LAYERS = (
-    *("errors", "progress", "tables", "files"),
+    *("errors", "progress", "tables", "files", "scores", "results"),
     *("prepared", "unchanging", "encoder", "galleries", "gradients"),
     *("matcher", "retrieval", "rerank", "refine", "losses", "optimise", "methods"),
     *("guard", "settings", "shift", "adaptation", "describe", "states", "session"),
     *("models", "corruptions", "tangram", "datasets", "metrics", "benchmarks", "evaluate"),
-    *("report", "figures", "paper", "cli"),
+    *("significance", "paper", "report", "figures", "cli"),
 )
 FILES = sorted(HOME.rglob("*.py"))
 
