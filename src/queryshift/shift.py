@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .losses import distance, entropy, gap, reliability
-from .methods.source_like import SourceLike
+from .methods.source_like import LIMIT_MARGIN, SourceLike
 from .refine import refined
 from .retrieval import Retrieval
 
@@ -54,7 +54,7 @@ def measures(seen: Retrieval, source: SourceLike, unsure: Tensor | None) -> dict
     names = ["uniformity", "gap", "similarity", "entropy"]
     if len(source):
         compared = entropies if unsure is None else unsure
-        trusted = reliability(compared, source.entropy_limit.to(compared)) > 0
+        trusted = reliability(compared, source.entropy_limit.to(compared) + LIMIT_MARGIN) > 0
         values += [source.gap.to(queries), trusted.to(queries.dtype).mean()]
         names += ["source_gap", "reliable"]
     found = dict(zip(names, torch.stack(values).tolist(), strict=True))

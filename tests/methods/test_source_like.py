@@ -7,7 +7,7 @@ from fixed_retrieval import DIMENSION, unit
 from queryshift.galleries import Gallery
 from queryshift.losses import source_distance
 from queryshift.methods import REST, TCR
-from queryshift.methods.source_like import LIMIT_MARGIN, SourceLike
+from queryshift.methods.source_like import SourceLike
 from queryshift.retrieval import Retrieval
 
 GALLERY = Gallery.from_vectors(range(40), unit(40, DIMENSION, seed=0))
@@ -79,7 +79,7 @@ def test_gap_and_limit_by_hand():
     candidates = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
     queue = SourceLike(queries, candidates, torch.zeros(2), torch.tensor([0.25, 0.75]))
     assert queue.gap.item() == pytest.approx(0.5**0.5)
-    assert queue.entropy_limit.item() == pytest.approx(0.75 + LIMIT_MARGIN)
+    assert queue.entropy_limit.item() == pytest.approx(0.75)
 
 
 def test_entropies_are_those_of_the_methods_own_prediction_at_insertion():

@@ -30,6 +30,7 @@ class REST(FollowsSource):
     duplicates: Duplicates = setting("keep", "ours", "copies of a candidate several queries list")
     own_copies: bool = setting(True, "ours", "copies of the own positive stay among the negatives")
     consistency: Consistency = setting("affine", "ours", 'c = (1 + cos) / 2, or "clamp": cos')
+    consistency_floor: float = setting(1e-6, "ours", "least c: its logarithm stays finite")
     decouple: bool = setting(False, "paper", "gradient decoupling, for streams of mixed queries")
     weight_on: WeightOn = setting("gradient", "paper", "where exp(-D_KL) acts; AdamW hides most")
     over: Over = setting("all", "paper", '"tensor" decouples each tensor alone')
@@ -73,7 +74,7 @@ class REST(FollowsSource):
     def _consistency_loss(self, seen: Retrieval, prediction: Refined, memory: SourceLike) -> Tensor:
         """L_C = L_REM + L_RHM, over queries whose entropy is small enough to be trusted."""
         entropies = entropy(prediction.logits)
-        weights = reliability(entropies, memory.entropy_limit)
+        weights = reliability(entropies, memory.entropy_limit + self.limit_margin)
         total = entropies.sum() * 0
         if self.entropy:
             total = total + weighted_mean(entropies, weights)
@@ -89,9 +90,13 @@ class REST(FollowsSource):
         cosine.
         """
         if seen.matching is not None:
-            match = seen.match(prediction.pairs()).softmax(dim=2)[..., 1].clamp(min=1e-6)
+            match = (
+                seen.match(prediction.pairs())
+                .softmax(dim=2)[..., 1]
+                .clamp(min=self.consistency_floor)
+            )
             return match[:, 0], match[:, 1]
         positive, hardest = prediction.hardest()
         if self.consistency == "affine":
             positive, hardest = (1 + positive) / 2, (1 + hardest) / 2
-        return positive.clamp(min=1e-6), hardest.clamp(min=1e-6)
+        return positive.clamp(min=self.consistency_floor), hardest.clamp(min=self.consistency_floor)

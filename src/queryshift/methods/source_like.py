@@ -15,7 +15,7 @@ from ..losses import entropy, gap, source_distance
 from ..retrieval import Retrieval
 from .base import Method, setting
 
-LIMIT_MARGIN = 1e-3  # added to the largest trusted entropy, which may be zero
+LIMIT_MARGIN = 1e-3  # the largest trusted entropy may be zero
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class SourceLike:
 
     @property
     def entropy_limit(self) -> Tensor:
-        """Eq. 8: the largest entropy that is trusted, and a little more, since it may be zero."""
-        return self.entropies.max() + LIMIT_MARGIN
+        """Eq. 8: the largest entropy that is trusted."""
+        return self.entropies.max()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +71,9 @@ class FollowsSource(Method):
     queue_share: float = setting(0.3, "TCR's code", "of each batch that may join the queue")
     queue_size: int | None = setting(None, "paper", "pairs kept; None: as many as a batch has")
     queue_batches: int | None = setting(10, "TCR's code", "batches that fill the queue; None: all")
+    limit_margin: float = setting(
+        LIMIT_MARGIN, "TCR's code", "added to the largest trusted entropy"
+    )
 
     fallback: ClassVar[Mapping[str, float]] = {"lr": 3e-4, "temperature": 0.02}
 

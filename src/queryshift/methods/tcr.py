@@ -9,7 +9,7 @@ from torch import Tensor
 from ..losses import entropy, gap, reliability, uniformity, weighted_mean
 from ..retrieval import Retrieval
 from .base import setting
-from .source_like import LIMIT_MARGIN, FollowsSource, SourceLike
+from .source_like import FollowsSource, SourceLike
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +21,8 @@ class TCR(FollowsSource):
     def loss(self, seen: Retrieval, memory: SourceLike) -> Tensor:
         """Reliable entropy + uniformity + squared deviation from the source's gap."""
         entropies = entropy(self.logits(seen))
-        trusted = entropies.detach() <= memory.entropy_limit - LIMIT_MARGIN
-        weights = reliability(entropies, memory.entropy_limit) * trusted
+        trusted = entropies.detach() <= memory.entropy_limit
+        weights = reliability(entropies, memory.entropy_limit + self.limit_margin) * trusted
         deviation = gap(seen.vectors, seen.nearest) - memory.gap
         return (
             weighted_mean(entropies, weights)
