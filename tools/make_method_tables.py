@@ -1,0 +1,54 @@
+"""Write the table of settings into every page of docs/methods; the test asks for it with --check.
+
+python tools/make_method_tables.py [--check]
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+from queryshift.methods import METHODS, WRAPPERS
+from queryshift.methods.base import Method
+
+PAGES = Path(__file__).parents[1] / "docs" / "methods"
+START, END = "<!-- settings -->", "<!-- end of settings -->"
+
+
+def table(method: type[Method]) -> str:
+    """The settings of one method, with defaults and where they come from."""
+    lines = ["| setting | default | from | meaning |", "|---|---|---|---|"]
+    for one in fields(method):
+        if one.name == "method":
+            continue
+        default = one.default
+        if one.name in method.fallback and default is None:
+            default = f"None: {method.fallback[one.name]:g} unless the encoder recommends another"
+        about = one.metadata.get("about", "").split(";")[0]
+        origin = one.metadata.get("origin", "ours")
+        lines.append(f"| `{one.name}` | {default} | {origin} | {about} |")
+    return "\n".join(lines)
+
+
+def page(path: Path, method: type[Method]) -> str:
+    """The page with its table made anew."""
+    before, rest = path.read_text(encoding="utf8").split(START)
+    return f"{before}{START}\n{table(method)}\n{END}{rest.split(END)[1]}"
+
+
+def main(check: bool) -> int:
+    """Rewrite the pages, or say which are out of date."""
+    stale = []
+    for name, method in {**METHODS, **WRAPPERS}.items():
+        path = PAGES / f"{name}.md"
+        if (new := page(path, method)) != path.read_text(encoding="utf8"):
+            stale.append(path.name)
+            if not check:
+                path.write_text(new, encoding="utf8")
+    print("\n".join(stale) or "all pages are up to date")
+    return int(check and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main("--check" in sys.argv[1:]))
