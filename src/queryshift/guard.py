@@ -42,10 +42,10 @@ class Guard:
         """Why these answers must not stand; None if they may."""
         if not bool(torch.isfinite(now.vectors).all()):
             return "not finite: the adapted vectors hold NaN or infinity"
-        gained = _gained(now.hits(1).positions[:, 0], source.hits(1).positions[:, 0])
-        if len(now) >= self.smallest_batch and gained > self.collapse:
+        share = gained(now.hits(1).positions[:, 0], source.hits(1).positions[:, 0])
+        if len(now) >= self.smallest_batch and share > self.collapse:
             return (
-                f"collapse: one candidate took {gained:.0%} more of the first places than for "
+                f"collapse: one candidate took {share:.0%} more of the first places than for "
                 f"the source model (limit {self.collapse:.0%})"
             )
         moved = float(drift(source, refined(now, neighbours=10, temperature=0.02)))
@@ -54,7 +54,7 @@ class Guard:
         return None
 
 
-def _gained(first: Tensor, source_first: Tensor) -> float:
+def gained(first: Tensor, source_first: Tensor) -> float:
     """The largest share of first places any candidate has beyond its share for the source."""
     candidates, counts = torch.unique(first, return_counts=True)
     had = (source_first[None] == candidates[:, None]).sum(dim=1)
