@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -23,9 +23,7 @@ def write(path: str | Path, kind: str, tensors: Mapping[str, Tensor], about: Any
     path.parent.mkdir(parents=True, exist_ok=True)
     body = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     body["about"] = text_tensor(json.dumps(about))
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    temporary = Path(name)
+    temporary = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
         save_file(body, temporary, metadata={"queryshift": kind})
         with temporary.open("rb+") as file:

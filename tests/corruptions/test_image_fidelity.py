@@ -19,7 +19,7 @@ CHANGE_TOLERANCE = dict.fromkeys(("fog", "frost", "snow"), 0.25)
 
 
 def measured(name, severity):
-    """Mean absolute change and Laplacian energy, over all pictures and at least 64 draws of each."""
+    """Mean absolute change and Laplacian energy, over all pictures, at least 64 draws each."""
     corruption = find("image", name)
     found = [
         measures(corrupt(clean, corruption, severity, seed=draw, item_id=picture), clean)
