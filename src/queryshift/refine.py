@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import torch
@@ -31,7 +32,8 @@ class Refined:
     hidden: Tensor  # (B, L) True where a listed candidate is not this query's
     temperature: float
 
-    @property
+    @cached_property
+    @torch.enable_grad()  # computed once, perhaps first by someone who needs no graph
     def similarities(self) -> Tensor:
         """Similarity (B, C) of each query to each column; -inf where a column is not its own."""
         return self.seen_by(self.queries)
