@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from queryshift import Encoder, Frozen, Gallery, Session, load, tangram
-from queryshift.models.tangram_matching import matcher
+from queryshift.models import matcher
 from queryshift.tangram.captions import COUNT
 
 BATCH, RERANKED = 250, 512
@@ -55,7 +55,8 @@ def reranked(query: str, items: Sequence, candidates: Sequence, own: Tensor, own
     """Recall at 1 when the matching head ranks the cosine's best again."""
     model = load("tangram")
     gallery = Gallery.build(model["text" if query == "image" else "image"], candidates)
-    session = Session(model[query], gallery, Frozen(), matcher=matcher(query).over(candidates))
+    judge = matcher(model, query).over(candidates)
+    session = Session(model[query], gallery, Frozen(), matcher=judge)
     parts = [session.answer(items[i : i + 64]).top(1) for i in range(0, len(items), 64)]
     best = torch.cat([torch.as_tensor(part.positions) for part in parts])[:, 0]
     return percent(owner[best] == own)

@@ -1,0 +1,85 @@
+"""REST with and without the matcher's loss on tangram, every answer reranked by the matcher.
+
+python -m training.comparison.matcher FILE --queries 512 --seeds 0 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import queryshift as qs
+from queryshift.corruptions import find
+from queryshift.datasets.tangram import TASKS, tangram
+from queryshift.evaluate import shifted
+from queryshift.matcher import Matching
+from queryshift.models import load, matcher
+
+SHIFTS = {
+    "image": ("gaussian_noise", "fog", "defocus_blur"),
+    "text": ("ocr", "character_delete", "synonym_replacement"),
+}
+RATES = {"image": (3e-3, 1e-3), "text": (3e-3, 1e-3)}
+TEMPERATURES = {"image": 0.05, "text": 0.02}
+SEVERITY, BATCH = 3, 64
+
+
+def methods(task: str) -> Iterator[qs.Method]:
+    """Nothing, REST that mines with the cosine, REST that mines with the matcher."""
+    yield qs.Frozen()
+    for rate, mine_with in product(RATES[task], ("cosine", "matcher")):
+        yield qs.REST(lr=rate, temperature=TEMPERATURES[task], mine_with=mine_with)
+
+
+def recall(session: qs.Session, asked: Sequence[Any], matches: Sequence[Any], seed: int) -> float:
+    """Percentage of reranked answers that are right, over a stream in an order of `seed`."""
+    order = torch.randperm(len(asked), generator=torch.Generator().manual_seed(seed))
+    right = 0
+    for rows in order.split(BATCH):
+        best = session.answer([asked[row] for row in rows.tolist()]).top(1).positions[:, 0]
+        right += sum(int(b) in matches[row] for b, row in zip(best, rows.tolist(), strict=True))
+    return 100 * right / len(asked)
+
+
+def lines(task: str, queries: int, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """Recall of every method under every shift of one task."""
+    name, query, other = TASKS[task]
+    model, world = load(name), tangram(task, "test", queries)
+    gallery = qs.Gallery.build(model[other], world.candidates, batch_size=500)
+    judge: Matching = matcher(model, query).over(world.candidates, batch_size=500)
+    for seed, shift in product(seeds, SHIFTS[task]):
+        asked = shifted(world, find(query, shift), SEVERITY, seed)
+        for method in methods(task):
+            session = qs.Session(model[query], gallery, method, matcher=judge, seed=seed)
+            mined: Mapping[str, Any] = {
+                "method": method.name,
+                "mine_with": getattr(method, "mine_with", None),
+                "lr": session.method.lr if method.adapting else None,
+            }
+            found = recall(session, asked, world.matches, seed)
+            yield {"task": task, "shift": shift, "seed": seed, **mined, "recall": round(found, 2)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--queries", type=int, default=512)
+    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1])
+    parser.add_argument("--tasks", nargs="*", default=["image", "text"])
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    with options.file.open("a") as file:
+        for task in options.tasks:
+            for line in lines(task, options.queries, options.seeds):
+                file.write(json.dumps(line) + "\n")
+                file.flush()
+
+
+if __name__ == "__main__":
+    main()
