@@ -20,11 +20,10 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from .errors import BadFile, BadInput
-from .scores import Ranks, metric
+from .scores import SUBSET, Ranks, metric
 
 FORMAT = 1
 DEPTHS = (1, 5, 10, 50)
-_SUBSET = "subset_"
 _RANK = np.dtype("<u4")
 
 
@@ -76,16 +75,15 @@ class Cell:
 
     def measure(self, name: str) -> float:
         """A metric ("recall@1", "subset_recall@1", "mean_rank", ...) computed from the ranks."""
-        ranks, plain = self.judged_by(name)
-        return metric(plain).of(ranks, self.groups)
+        return metric(name).of(self.ranks_for(name), self.groups)
 
-    def judged_by(self, name: str) -> tuple[Ranks, str]:
-        """The ranks that a metric looks at, and its name without the word for the subset."""
-        if not name.startswith(_SUBSET):
-            return self.ranks, name
+    def ranks_for(self, name: str) -> Ranks:
+        """The ranks that a metric looks at: among all candidates, or in the subset."""
+        if not name.startswith(SUBSET):
+            return self.ranks
         if self.subset_ranks is None:
             raise BadInput(f'"{name}" needs ranks within a subset; {self.benchmark} has none.')
-        return self.subset_ranks, name.removeprefix(_SUBSET)
+        return self.subset_ranks
 
 
 class Lines(NamedTuple):

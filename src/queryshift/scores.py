@@ -14,6 +14,7 @@ from .errors import unknown
 Ranks = NDArray[np.uint32]  # (Q, R): of all right answers, best first, 0 where a query has fewer
 Scores = NDArray[np.float64]  # (Q,)
 
+SUBSET = "subset_"  # before a metric: among the few candidates that CIRR groups with a query
 METRICS = ("recall@1", "recall@5", "recall@10", "recall@50", "mean_rank", "median_rank", "map")
 
 
@@ -32,16 +33,28 @@ class Metric:
         ends = np.cumsum(list((groups or {}).values()))[:-1].astype(int)
         return float(np.mean([self.together(part) for part in np.split(scores, ends)]))
 
+    def shares(self, ranks: Ranks, groups: Mapping[str, int] | None = None) -> Scores:
+        """Scores of each query whose plain mean is the metric (of metrics that are means)."""
+        sizes = list((groups or {"all": len(ranks)}).values())
+        weight = np.repeat([len(ranks) / len(sizes) / size for size in sizes], sizes)
+        return np.asarray(self.of_each(ranks) * weight)
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether each query has a share in it, as bootstrapping its mean needs."""
+        return self.together is np.mean
+
 
 def metric(name: str) -> Metric:
     """The metric of this name: one of `METRICS`, or recall at any other depth."""
-    if depth := re.fullmatch(r"recall@([1-9]\d*)", name):
+    plain = name.removeprefix(SUBSET)
+    if depth := re.fullmatch(r"recall@([1-9]\d*)", plain):
         return Metric(name, _hits(int(depth[1])))
-    if name not in METRICS:
+    if plain not in METRICS:
         raise unknown("metric", name, METRICS)
-    if name == "map":
+    if plain == "map":
         return Metric(name, average_precision)
-    together = np.median if name == "median_rank" else np.mean
+    together = np.median if plain == "median_rank" else np.mean
     return Metric(name, lambda ranks: ranks[:, 0].astype(float), together, higher_is_better=False)
 
 

@@ -13,6 +13,7 @@ from ..errors import Error
 COMMANDS = {
     "corrupt": "Make shifted queries: one file, a folder, or a contact sheet.",
     "models": "Look at a model before you build on it: towers, sizes, known traps.",
+    "report": "Tables of finished runs, tested, beside the paper's.",
 }
 
 

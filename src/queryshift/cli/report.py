@@ -1,0 +1,50 @@
+"""`queryshift report`: tables of finished runs, tested, beside the paper's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+FORMATS = ("terminal", "markdown", "latex", "csv", "html")
+
+
+@click.command()
+@click.argument("runs", type=click.Path(path_type=Path, exists=True))
+@click.option("--format", "form", type=click.Choice(FORMATS), default="terminal", show_default=True)
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file.")
+@click.option("--metric", help="recall@K, mean_rank, median_rank or map; by default the paper's.")
+@click.option("--paper", is_flag=True, help="The paper's numbers and the differences, below ours.")
+@click.option("--paper-model", default="", help='Of the paper\'s models, e.g. "BLIP ViT-L/16".')
+@click.option("--resamples", type=click.IntRange(min=0), help="Of the bootstrap; 0: no tests.")
+def command(
+    runs: Path,
+    form: str,
+    out: Path | None,
+    metric: str | None,
+    paper: bool,
+    paper_model: str,
+    resamples: int | None,
+) -> None:
+    """Tables of all finished cells in RUNS, a folder or one .jsonl file.
+
+    \b
+    $ queryshift report runs/
+    $ queryshift report runs/ --paper --format markdown
+    $ queryshift report runs/ --format html --out report.html
+    """
+    from ..report import Options, render, report_folder
+    from ..significance import RESAMPLES
+
+    options = Options(
+        metric=metric,
+        paper=paper or bool(paper_model),
+        paper_model=paper_model,
+        resamples=RESAMPLES if resamples is None else resamples,
+    )
+    text = render(report_folder(runs, options), form)
+    if out is None:
+        click.echo(text, nl=False)
+    else:
+        out.write_text(text, encoding="utf-8")
+        click.echo(f"{out}: {len(text.encode()):,} bytes")

@@ -1,0 +1,114 @@
+"""A report as Markdown, LaTeX or CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from typing import TYPE_CHECKING
+
+from .grid import Grid, Text, grid
+from .marks import LEGEND
+from .tables import Table
+
+if TYPE_CHECKING:
+    from . import Report
+
+_LATEX_MARKS = {"*": "*", "↓": r"\downarrow", "†": r"\dagger"}
+_LATEX_WORDS = {"±": r"$\pm$", "–": "--", "↓": r"$\downarrow$", "†": r"$\dagger$"}
+_CSV = (
+    *("table", "benchmark", "shift", "metric", "method", "mean", "deviation", "seeds"),
+    *("place", "marks", "paper", "difference"),
+)
+
+
+def markdown(report: Report) -> str:
+    """Tables with **best** and <u>second best</u>, each with what is to be said about it."""
+    parts = []
+    for table in report.tables:
+        shown = grid(table)
+        lines = [f"### {shown.title}", "", _bar(shown.header)]
+        lines += [_bar(("---", *("--:" for _ in shown.header[1:])))]
+        lines += [_bar(tuple(map(_markdown_text, row))) for row in shown.rows]
+        parts.append("\n".join([*lines, "", *(f"- {note}" for note in table.notes)]).rstrip())
+    told = [*(f"{sentence}" for sentence in report.legend), *report.notes]
+    return "\n\n".join([*parts, "\n".join(f"- {one}" for one in told)]) + "\n"
+
+
+def latex(report: Report) -> str:
+    """Tables for `booktabs`, with a caption each; paste them as they are."""
+    told = [f"% {note}" for note in (*report.notes, *(n for t in report.tables for n in t.notes))]
+    legend = _escaped(" ".join(report.legend))
+    return (
+        "\n".join([*told, *(_latex_table(grid(table), legend) for table in report.tables)]) + "\n"
+    )
+
+
+def comma_separated(report: Report) -> str:
+    """One line per number, unrounded, for other programs."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(_CSV)
+    for table in report.tables:
+        writer.writerows(_csv_rows(table))
+    return out.getvalue()
+
+
+def _bar(cells: tuple[str, ...]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _markdown_text(text: Text) -> str:
+    shown = {1: f"**{text.text}**", 2: f"<u>{text.text}</u>"}.get(text.place, text.text)
+    shown = f"*{shown}*" if text.quiet and text.text != "–" else shown
+    return shown + "".join(r"\*" if mark == "*" else mark for mark in text.marks)
+
+
+def _latex_table(shown: Grid, legend: str) -> str:
+    header = " & ".join(map(_escaped, shown.header))
+    body = [" & ".join(map(_latex_text, row)) + r" \\" for row in shown.rows]
+    return "\n".join(
+        [
+            r"\begin{table*}[t]",
+            r"\centering",
+            rf"\caption{{{_escaped(shown.title)}. {legend}}}",
+            r"\resizebox{\linewidth}{!}{%",
+            rf"\begin{{tabular}}{{l{'c' * (len(shown.header) - 2)}|c}}",
+            r"\toprule",
+            rf"{header} \\",
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}}",
+            r"\end{table*}",
+        ]
+    )
+
+
+def _latex_text(text: Text) -> str:
+    shown = _escaped(text.text)
+    shown = {1: rf"\textbf{{{shown}}}", 2: rf"\underline{{{shown}}}"}.get(text.place, shown)
+    shown = rf"\textit{{{shown}}}" if text.quiet else shown
+    marks = "".join(_LATEX_MARKS[mark] for mark in text.marks)
+    return f"{shown}$^{{{marks}}}$" if marks else shown
+
+
+def _escaped(text: str) -> str:
+    escaped = re.sub(r"([_%&#$])", r"\\\1", text)
+    return re.sub("[±–↓†]", lambda found: _LATEX_WORDS[found[0]], escaped)
+
+
+def _csv_rows(table: Table) -> list[list[object]]:
+    streams = [tuple(column) for column in table.columns]
+    metrics = "/".join(dict.fromkeys(column.metric for column in table.columns))
+    places = [*streams, ("", "average", metrics)]
+    return [
+        [
+            *(table.title, *place, label, entry.mean, entry.deviation, entry.seeds),
+            *(entry.place or None, " ".join(LEGEND[mark] for mark in entry.marks), entry.paper),
+            None if entry.paper is None else entry.mean - entry.paper,
+        ]
+        for label, row in table.rows.items()
+        for place, entry in zip(places, row, strict=True)
+        if entry is not None
+    ]

@@ -1,0 +1,73 @@
+"""A table as text in rows and columns, before any format dresses it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .tables import Entry, Table
+
+MISSING = "–"
+
+
+@dataclass(frozen=True)
+class Text:
+    """What stands in one place of a grid, and how it stands out."""
+
+    text: str
+    place: int = 0
+    marks: tuple[str, ...] = ()
+    quiet: bool = False  # the paper's numbers, and differences from them
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A header over rows; the first of each row names it."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[Text, ...], ...]
+
+    def transposed(self) -> Grid:
+        """Shifts in rows and methods in columns, as fits a terminal."""
+        names = [row[0].text for row in self.rows]
+        body = zip(*(row[1:] for row in self.rows), strict=True)
+        named = zip(self.header[1:], body, strict=True)
+        return Grid(self.title, ("", *names), tuple((Text(name), *row) for name, row in named))
+
+
+def grid(table: Table, deviations: bool = True) -> Grid:
+    """Methods in rows; below those the paper has, its numbers and the differences."""
+    rows = []
+    for label, entries in table.rows.items():
+        rows.append((Text(label), *(_ours(entry, deviations) for entry in entries)))
+        if any(entry and entry.paper is not None for entry in entries):
+            rows.append((Text("paper", quiet=True), *map(_theirs, entries)))
+            rows.append((Text("difference", quiet=True), *map(_difference, entries)))
+    return Grid(heading(table), ("method", *table.names), tuple(rows))
+
+
+def heading(table: Table) -> str:
+    """The title, with the metrics and how many queries stand behind each number."""
+    metrics = ", ".join(dict.fromkeys(column.metric for column in table.columns))
+    sizes = sorted({(cell.queries, cell.candidates) for cell in table.cells})
+    size = ", ".join(f"{queries:,} queries of {candidates:,}" for queries, candidates in sizes[:3])
+    more = " ..." if len(sizes) > 3 else ""
+    return f"{table.title}: {metrics} ({size}{more})"
+
+
+def _ours(entry: Entry | None, deviations: bool) -> Text:
+    if entry is None:
+        return Text(MISSING)
+    spread = f" ± {entry.deviation:.1f}" if deviations and entry.deviation is not None else ""
+    return Text(f"{entry.mean:.1f}{spread}", entry.place, entry.marks)
+
+
+def _theirs(entry: Entry | None) -> Text:
+    known = entry is not None and entry.paper is not None
+    return Text(f"{entry.paper:.1f}" if known and entry else MISSING, quiet=True)
+
+
+def _difference(entry: Entry | None) -> Text:
+    if entry is None or entry.paper is None:
+        return Text(MISSING, quiet=True)
+    return Text(f"{entry.mean - entry.paper:+.1f}", quiet=True)
