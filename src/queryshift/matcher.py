@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,8 +24,11 @@ class Matcher(Unchanging):
     Write `keep` (what it needs of candidates, once) and `forward` (logits of pairs).
     """
 
-    rerank: ClassVar[int] = 128
+    rerank: int = 128
     """How many hits of each query are ranked anew."""
+
+    pairs_at_once: int = 2048
+    """How many pairs are scored in one go when hits are ranked anew; bounds memory."""
 
     twins: Mapping[str, str] = {}
     """Adapted parameters of the query encoder that are ours too: its name to our name."""

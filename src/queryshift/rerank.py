@@ -10,7 +10,6 @@ from .galleries import Hits
 from .prepared import take
 from .retrieval import Retrieval
 
-PAIRS_AT_ONCE = 2048
 UNMATCHED = 100.0  # what candidates beyond the reranked ones are set back by, as published
 
 
@@ -45,7 +44,7 @@ class Reranked(Retrieval):
     def _match_logits(self, positions: torch.Tensor) -> torch.Tensor:
         """Match logit (B, k), a few queries at a time."""
         assert self.matching is not None and self.readings is not None
-        size = max(1, PAIRS_AT_ONCE // positions.shape[1])
+        size = max(1, self.matching.matcher.pairs_at_once // positions.shape[1])
         parts = [
             self.matching.logits(
                 self.own, take(self.readings, slice(i, i + size)), positions[i : i + size]

@@ -113,7 +113,11 @@ def _full(value: Tensor) -> Tensor:
 def _twin(module: Unchanging) -> Unchanging:
     """A copy in eval mode that shares every tensor and everything that is not a module."""
     memo: dict[int, Any] = {
-        id(value): value for name, value in vars(module).items() if not name.startswith("_")
+        id(value): value
+        for part in module.modules()
+        if isinstance(part, Unchanging)  # a matcher may hold encoders
+        for name, value in vars(part).items()
+        if not name.startswith("_")
     }
     for parameter in module.parameters():
         memo[id(parameter)] = nn.Parameter(parameter.detach(), requires_grad=False)

@@ -10,8 +10,8 @@ import queryshift as qs
 from queryshift import tangram
 from queryshift.corruptions import find
 from queryshift.errors import BadInput, UnknownName
+from queryshift.models import matcher
 from queryshift.models.tangram import WEIGHTS, text_ids, tokenizer
-from queryshift.models.tangram_matching import matcher
 from queryshift.tangram.captions import COUNT
 
 SIDES = [
@@ -190,7 +190,7 @@ class TestRecallOfTheWholeTestWorld:
         images = [scene.image() for scene in scenes]
         asked = [tangram.captions(scene)[0] for scene in scenes[:512]]
         gallery = qs.Gallery.build(model["image"], images)
-        judged = matcher("text").over(images)
+        judged = matcher(model, "text").over(images)
         found = {}
         for name, second in (("cosine", None), ("matcher", judged)):
             session = qs.Session(model["text"], gallery, qs.Frozen(), matcher=second)
@@ -209,7 +209,7 @@ class TestMatcher:
         }
         other = "text" if query == "image" else "image"
         gallery = qs.Gallery.build(model[other], sides[other])
-        judged = matcher(query).over(sides[other])
+        judged = matcher(model, query).over(sides[other])
         session = qs.Session(model[query], gallery, qs.Frozen(), matcher=judged)
         found = np.asarray(session.answer(sides[query]).top(1).positions)[:, 0]
         assert (found == np.arange(40)).mean() >= 0.95
@@ -218,16 +218,16 @@ class TestMatcher:
         edits = tangram.edits("test", 60)
         images = [scene.image() for edit in edits for scene in (edit.target, edit.reference)]
         told = [" and ".join(item.content() for item in edit.target.items) for edit in edits]
-        judge = matcher("text")
+        judge = matcher("tangram", "text")
         kept = judge.keep(images)
         with torch.no_grad():
             verdicts = judge({"ids": text_ids(told)}, kept).diff()[:, 0].view(-1, 2)
         assert (verdicts[:, 0] > verdicts[:, 1]).float().mean() >= 0.7
 
     def test_is_small(self):
-        head = matcher("image")
+        head = matcher("tangram", "image")
         assert sum(value.numel() for value in head.parameters()) <= 1.5e6
 
     def test_there_is_none_for_sounds(self):
         with pytest.raises(UnknownName, match="image, text"):
-            matcher("audio")
+            matcher("tangram", "audio")

@@ -15,6 +15,7 @@ from .decoupled import Over, WeightOn, decoupled, drift
 from .source_like import FollowsSource, SourceLike
 
 Consistency = Literal["affine", "clamp"]
+MineWith = Literal["matcher", "cosine"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,7 @@ class REST(FollowsSource):
     own_copies: bool = setting(True, "ours", "copies of the own positive stay among the negatives")
     consistency: Consistency = setting("affine", "ours", 'c = (1 + cos) / 2, or "clamp": cos')
     consistency_floor: float = setting(1e-6, "ours", "least c: its logarithm stays finite")
+    mine_with: MineWith = setting("matcher", "paper", "what tells c, where there is a matcher")
     decouple: bool = setting(False, "paper", "gradient decoupling, for streams of mixed queries")
     weight_on: WeightOn = setting("gradient", "paper", "where exp(-D_KL) acts; AdamW hides most")
     over: Over = setting("all", "paper", '"tensor" decouples each tensor alone')
@@ -43,7 +45,7 @@ class REST(FollowsSource):
     @property
     def adapts_matcher(self) -> bool:
         """Hard mining reaches the single-stream part, where there is one."""
-        return self.mining
+        return self.mining and self.mine_with == "matcher"
 
     def loss(self, seen: Retrieval, memory: SourceLike) -> Tensor:
         """L = L_U + L_G + L_REM + L_RHM (Eq. 3)."""
@@ -89,7 +91,7 @@ class REST(FollowsSource):
         The matcher's probability of a match where the session has one (single stream), else the
         cosine.
         """
-        if seen.matching is not None:
+        if seen.matching is not None and self.mine_with == "matcher":
             match = (
                 seen.match(prediction.pairs())
                 .softmax(dim=2)[..., 1]

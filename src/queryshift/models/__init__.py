@@ -1,4 +1,4 @@
-"""Models: `load` gives `{modality: Encoder}` for a short name, a Hub name, a directory, a file."""
+"""Models: `load` gives `{modality: Encoder}` by name, directory or file; `matcher` its head."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import torch
 
     from ..encoder import Encoder
+    from ..matcher import Matcher
     from .adapting import Wish
     from .hf import Checkpoint
 
@@ -52,6 +53,12 @@ ARCHITECTURES = {
 FORMATS = ("blip_original", "cav_mae", "sprc")
 """Modules for authors' own files, asked in this order whether they recognise one."""
 
+MATCHING = {"BlipText": "blip_matching", "TextEncoder": "tangram_matching"}
+"""Class of a model's text side, to the module here with its matchers."""
+
+PUBLISHED_RERANK = {"coco": 256, "flickr": 128}
+"""What a model's name tells about how many hits the published evaluation ranks anew."""
+
 PREPROCESSINGS = ("library", "published")
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 
@@ -83,6 +90,32 @@ def load(
         encoder.eval().to(device or encoder.device)
         _speed_up(encoder, precision, compile)
     return model
+
+
+def matcher(
+    model: str | Path | Mapping[str, Encoder], query: str, rerank: int | None = None
+) -> Matcher:
+    """The matching head of a model, for queries of one modality: the single-stream model.
+
+    `model` is what `load` gave, or a name to load. `rerank` is how many hits of each query are
+    ranked anew: 256 for a name with "coco" in it, else the matcher's own (128, tangram's 16).
+    """
+    told: str | None = None
+    if isinstance(model, str | Path):
+        told, model = str(model), load(model)
+    side = type(model.get("text")).__name__
+    if side not in MATCHING:
+        raise BadInput(
+            f"no matcher is known for a model of {', '.join(sorted(model))} whose text side is "
+            f"{side}: expected BlipForImageTextRetrieval or tangram."
+        )
+    matchers = _module(MATCHING[side]).MATCHERS
+    if query not in matchers:
+        raise unknown("modality with a matcher", query, matchers)
+    found: Matcher = matchers[query](model).eval()
+    named = [count for name, count in PUBLISHED_RERANK.items() if name in (told or "").lower()]
+    found.rerank = rerank or next(iter(named), found.rerank)
+    return found
 
 
 def _found(name: str, published: bool) -> dict[str, Encoder]:

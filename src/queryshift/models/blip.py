@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from torch import Tensor, nn
+
 from ..encoder import Encoder
+from ..prepared import Prepared
 from .adapting import norm_layers
 from .hf import Checkpoint, Tower, first_token
 from .reading import Pictures, Words
@@ -13,10 +16,31 @@ from .reading import Pictures, Words
 PUBLISHED_TOKENS = 35
 
 
+class BlipImage(Tower):
+    """BLIP's image side."""
+
+    def finish_for_matcher(self, shared: Mapping[str, Tensor]) -> tuple[Tensor, Prepared]:
+        """Unit vectors, and the tokens they were read from."""
+        outputs: list[Any] = []
+        with self.tower.register_forward_hook(lambda *run: outputs.append(run[-1])):
+            vectors = self.finish(shared)
+        return vectors, {"tokens": outputs[0].last_hidden_state}
+
+
 class BlipText(Tower):
-    """BLIP's text side. Its cross-attention serves the matching head only, so it stays as it is."""
+    """BLIP's text side. Cross-attention and verdict serve a matcher only, so they stay."""
 
     recommended: Mapping[str, Mapping[str, float]] = {"*": {"lr": 3e-5}}
+
+    def __init__(self, tower: nn.Module, head: nn.Module, words: Words, verdict: nn.Module) -> None:
+        super().__init__(tower, head, words, first_token)
+        self.words = words
+        self.verdict = verdict.requires_grad_(False)
+        self.norm_names = norm_layers(self, "*crossattention*")
+
+    def finish_for_matcher(self, shared: Mapping[str, Tensor]) -> tuple[Tensor, Prepared]:
+        """Unit vectors, and the words: the matcher reads them itself, looking at pictures."""
+        return self.finish(shared), {name: shared[name] for name in ("input_ids", "attention_mask")}
 
 
 def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
@@ -27,7 +51,7 @@ def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
 
 def encoders(model: Any, pictures: Pictures, words: Words) -> dict[str, Encoder]:
     """The two sides of a `BlipForImageTextRetrieval`, wherever its weights came from."""
-    image = Tower(model.vision_model, model.vision_proj, pictures, first_token)
-    text = BlipText(model.text_encoder, model.text_proj, words, first_token)
-    text.norm_names = norm_layers(text, "*crossattention*")
-    return {"image": image, "text": text}
+    return {
+        "image": BlipImage(model.vision_model, model.vision_proj, pictures, first_token),
+        "text": BlipText(model.text_encoder, model.text_proj, words, model.itm_head),
+    }

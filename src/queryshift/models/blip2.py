@@ -52,7 +52,7 @@ class Blip2Image(BlockEncoder):
         return vectors
 
     def _see(self, prepared: Mapping[str, Tensor]) -> Tensor:
-        with self._half():
+        with self.precision():
             seen: Tensor = self.vision_model(**self._cast(prepared)).last_hidden_state
         return seen
 

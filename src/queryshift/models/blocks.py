@@ -45,7 +45,7 @@ class BlockEncoder(Encoder):
         """Unit vectors, normalised in full precision."""
         if self.compiled:
             self._compile_blocks()
-        with self._half():
+        with self.precision():
             vectors = self.embed(self._cast(prepared))
         full = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
         return normalize(full, dim=-1).to(self.dtype)
@@ -81,7 +81,8 @@ class BlockEncoder(Encoder):
             self._cut = Cut(self.blocks, first)
             self._generation += 1  # copies made before are not cut
 
-    def _half(self) -> AbstractContextManager[Any]:
+    def precision(self) -> AbstractContextManager[Any]:
+        """The precision that matrix products are computed in."""
         half = self.autocast or (self.dtype if self.dtype in HALVES else None)
         return torch.autocast(self.device.type, half) if half else nullcontext()
 

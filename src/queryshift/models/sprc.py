@@ -82,7 +82,7 @@ class ComposedEncoder(BlockEncoder):
         """What the image encoder saw, and the tokens."""
         rest = dict(prepared)
         pixels = self._cast({"pixel_values": rest.pop("pixel_values")})
-        with self._half():
+        with self.precision():
             return {SEEN: self.vision_model(**pixels).last_hidden_state, **rest}
 
     def finish(self, shared: Mapping[str, Tensor]) -> Tensor:

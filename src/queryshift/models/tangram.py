@@ -61,7 +61,7 @@ class ImageEncoder(TangramEncoder):
 
     def finish_for_matcher(self, shared: Mapping[str, Tensor]) -> tuple[Tensor, Prepared]:
         """Unit vectors, and the tokens they were read from."""
-        with self._half():
+        with self.precision():
             tokens = self.tower.tokens(shared["pictures"])
             return normalize(self.tower.read(tokens).float(), dim=-1), {"tokens": tokens}
 

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ..errors import unknown
+from ..encoder import Encoder
 from ..matcher import Matcher
-from .tangram import fill, scenes, text_ids, vocabulary
+from .tangram import fill, text_ids, vocabulary
 from .tangram_towers import MatchingHead
 from .towers import LONGEST_TEXT, PADDING
 
 
-class _Head(Matcher):
+class _TangramMatcher(Matcher):
     """What both directions share; the head reads sentences, looking at pictures' tokens."""
 
-    rerank: ClassVar[int] = 16
+    rerank = 16
 
-    def __init__(self, head: MatchingHead) -> None:
+    def __init__(self, model: Mapping[str, Encoder]) -> None:
         super().__init__()
-        self.head = head
+        self.head = MatchingHead(vocabulary())
+        fill({"head": self.head}, "tangram-matching")
+        self.to(model["text"].device)
 
 
-class CaptionMatcher(_Head):
+class CaptionMatcher(_TangramMatcher):
     """For pictures that look for sentences."""
 
     def keep(self, items: Sequence[str]) -> dict[str, Tensor]:
@@ -42,17 +44,17 @@ class CaptionMatcher(_Head):
         return logits
 
 
-class PictureMatcher(_Head):
+class PictureMatcher(_TangramMatcher):
     """For sentences that look for pictures."""
 
-    def __init__(self, head: MatchingHead) -> None:
-        super().__init__(head)
-        self.image = scenes()["image"]
+    def __init__(self, model: Mapping[str, Encoder]) -> None:
+        super().__init__(model)
+        self.image = model["image"]
         self.norm_names = [name for name, _ in self.named_modules() if name.startswith("head.")]
 
     def keep(self, items: Sequence[Any]) -> dict[str, Tensor]:
         """The pictures' tokens."""
-        _, readings = self.image.finish_for_matcher(self.image.ready(items))
+        _, readings = self.image.through_for_matcher({}, self.image.ready(items))
         return cast(dict[str, Tensor], readings)
 
     def forward(self, readings: Mapping[str, Tensor], candidates: Mapping[str, Tensor]) -> Tensor:
@@ -64,12 +66,3 @@ class PictureMatcher(_Head):
 
 MATCHERS = {"image": CaptionMatcher, "text": PictureMatcher}
 """Modality of the query to its matcher."""
-
-
-def matcher(query: str) -> Matcher:
-    """The bundled matcher of the model "tangram" for queries of one modality."""
-    if query not in MATCHERS:
-        raise unknown("modality with a matcher", query, MATCHERS)
-    head = MatchingHead(vocabulary())
-    fill({"head": head}, "tangram-matching")
-    return MATCHERS[query](head).eval()

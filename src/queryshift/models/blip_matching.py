@@ -1,0 +1,131 @@
+"""BLIP's matching head as a matcher, for image queries and for text queries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from ..encoder import Encoder, is_norm
+from ..errors import BadFile
+from ..matcher import Matcher
+from ..prepared import Prepared
+from .blip import BlipText
+
+ENC = "[ENC]"  # stands first in a text that is matched, where [CLS] stands in one that is encoded
+
+
+class _BlipMatcher(Matcher):
+    """What both directions share: a text is read while looking at a picture's tokens."""
+
+    def __init__(self, text: BlipText) -> None:
+        super().__init__()
+        self.text = text
+        self.first = _first_token(text)
+
+    def judged(self, tokens: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
+        """Logits (n, 2) of n texts, of which n / len(tokens) in a row look at the same picture."""
+        longest = int(mask.sum(dim=1).max())
+        ids, mask = ids[:, :longest].clone(), mask[:, :longest]
+        ids[:, 0] = self.first
+        tower = self.text.tower
+        layers: Any = tower.get_submodule("encoder.layer")
+        with self.text.precision():
+            rows: Tensor = tower.get_submodule("embeddings")(input_ids=ids)
+            padding = (1 - mask[:, None, None].to(rows)) * torch.finfo(rows.dtype).min
+            for layer in layers:
+                rows = layer.attention(rows, attention_mask=padding)[0]
+                rows = rows[:, :1] if layer is layers[-1] else rows  # no more is read of the last
+                rows = layer.feed_forward_chunk(_looked(layer.crossattention, rows, tokens))
+            logits: Tensor = self.text.verdict(rows[:, 0])
+        return logits
+
+
+class CaptionMatcher(_BlipMatcher):
+    """For pictures that look for captions; all norm layers of the text side are its own."""
+
+    def __init__(self, model: Mapping[str, Encoder]) -> None:
+        super().__init__(_text_side(model))
+        self.norm_names = _norms(self)
+
+    def keep(self, items: Sequence[str]) -> Prepared:
+        """The captions' tokens."""
+        return self.text.prepare(items)
+
+    def forward(self, readings: Mapping[str, Tensor], candidates: Mapping[str, Tensor]) -> Tensor:
+        """Logits of each picture with its captions, its keys and values computed once."""
+        kept = candidates["input_ids"], candidates["attention_mask"]
+        return self.judged(readings["tokens"], *kept)
+
+
+class PictureMatcher(_BlipMatcher):
+    """For captions that look for pictures.
+
+    The text side is the query's encoder, so its norm layers are twins of the encoder's; those
+    behind the cross-attention are the matcher's own.
+    """
+
+    pairs_at_once = 256  # each with a picture of its own: at 384 pixels 1.8 MB, as much per layer
+    kept_as: ClassVar[torch.dtype] = torch.float16
+    """Precision of the pictures' tokens: 0.9 MB each at 384 pixels."""
+
+    def __init__(self, model: Mapping[str, Encoder]) -> None:
+        super().__init__(_text_side(model))
+        self.image = model["image"]
+        self.twins = {name: f"text.{name}" for name in self.text.norm_params()}
+        self.norm_names = [name for name in _norms(self) if ".crossattention." in name]
+
+    def keep(self, items: Sequence[Any]) -> Prepared:
+        """The pictures' tokens, in half precision on the CPU."""
+        _, readings = self.image.through_for_matcher({}, self.image.ready(items))
+        assert isinstance(readings, Mapping)
+        return {"tokens": readings["tokens"].to("cpu", self.kept_as)}
+
+    def forward(self, readings: Mapping[str, Tensor], candidates: Mapping[str, Tensor]) -> Tensor:
+        """Logits of each caption with its pictures."""
+        tokens = candidates["tokens"].to(self.text.dtype)
+        ids, mask = readings["input_ids"], readings["attention_mask"]
+        each = len(tokens) // len(ids)
+        return self.judged(tokens, ids.repeat_interleave(each, 0), mask.repeat_interleave(each, 0))
+
+
+MATCHERS = {"image": CaptionMatcher, "text": PictureMatcher}
+"""Modality of the query to its matcher."""
+
+
+def _looked(cross: nn.Module, rows: Tensor, tokens: Tensor) -> Tensor:
+    """Rows (n, L, W) after looking at pictures' tokens (m, T, W).
+
+    Texts that look at the same picture stand side by side as one long text, so that the picture's
+    keys and values are computed once.
+    """
+    aside = rows.reshape(len(tokens), -1, rows.shape[-1])
+    seen: Tensor = cross(aside, encoder_hidden_states=tokens)[0]
+    return seen.view_as(rows)
+
+
+def _text_side(model: Mapping[str, Encoder]) -> BlipText:
+    text = model["text"]
+    assert isinstance(text, BlipText)
+    return text
+
+
+def _norms(matcher: _BlipMatcher) -> list[str]:
+    """The norm layers of the text side."""
+    found = matcher.named_modules()
+    return [name for name, part in found if name.startswith("text.") and is_norm(part)]
+
+
+def _first_token(text: BlipText) -> int:
+    """The id of [ENC]: the tokenizer's, else the last word the checkpoint has (30523)."""
+    table: Any = text.tower.get_submodule("embeddings.word_embeddings")
+    rows, tokenizer = len(table.weight), text.words.tokenizer
+    known: int | None = tokenizer.get_vocab().get(ENC)
+    if known is None and len(tokenizer) >= rows:
+        raise BadFile(
+            f"neither the tokenizer nor the checkpoint ({rows} words) has the token {ENC}: use a "
+            "checkpoint that was trained to match, such as Salesforce/blip-itm-base-coco."
+        )
+    return rows - 1 if known is None else known
