@@ -1,0 +1,64 @@
+"""The JSON of Karpathy and Fei-Fei's splits, and the one BLIP made of it, a file a split."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from ..errors import BadFile
+from .base import Dataset
+from .captioned import Captioned, captioned
+from .items import Picture
+from .reader import find_file, find_folder, read_json, records
+
+CAPTIONS = 5  # a picture; COCO has some with six or seven, of which all published recalls use five
+TRAINING = ("train", "restval")  # COCO's 30,504 left-over validation pictures are trained on
+
+
+@dataclass(frozen=True)
+class Karpathy:
+    """Where the files of one such dataset are."""
+
+    name: str
+    annotations: tuple[str, ...]  # names of the one file with all splits
+    folders: tuple[str, ...]  # names of the folder that holds the pictures
+    split_file: str | None = None  # name of BLIP's file for a split
+
+    def __call__(self, root: Path, part: str, query: str) -> Dataset:
+        """The pictures of one split with their first five captions."""
+        own = () if self.split_file is None else (self.split_file.format(part),)
+        path = find_file(root, *self.annotations, *own)
+        found, pictures = read_json(path), find_folder(root, *self.folders)
+        if isinstance(found, dict):
+            shown = _all_splits(path, found.get("images"), part, pictures)
+        else:
+            shown = _one_split(path, found, root)
+        if not shown:
+            raise BadFile(f'"{path}" has no picture of the split "{part}": is it another file?')
+        return captioned(self.name, shown, query, most=CAPTIONS)
+
+
+def _all_splits(path: Path, found: Any, part: str, pictures: Path) -> Sequence[Captioned]:
+    wanted = TRAINING if part == "train" else (part,)
+    return [
+        Captioned(
+            PurePosixPath(record["filename"]).stem,
+            Picture(pictures / record.get("filepath", "") / record["filename"]),
+            [sentence["raw"] for sentence in record["sentences"]],
+        )
+        for record in records(path, found, "filename", "split", "sentences")
+        if record["split"] in wanted
+    ]
+
+
+def _one_split(path: Path, found: Any, root: Path) -> Sequence[Captioned]:
+    return [
+        Captioned(
+            PurePosixPath(record["image"]).stem,
+            Picture(root / record["image"]),
+            record["caption"],
+        )
+        for record in records(path, found, "image", "caption")
+    ]

@@ -1,0 +1,154 @@
+"""Small datasets with the publishers' files, field names and irregularities."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import soundfile
+from PIL import Image
+
+BLANK = "  "
+
+
+def write_json(path: Path, value) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value), encoding="utf-8")
+
+
+def write_picture(path: Path, shade: int = 0) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (6, 4), (shade, 40, 200)).save(path)
+
+
+def karpathy_record(name: str, split: str, captions: list[str], **more) -> dict:
+    sentences = [
+        {"tokens": text.split(), "raw": text, "imgid": 0, "sentid": place}
+        for place, text in enumerate(captions)
+    ]
+    return {"filename": name, "split": split, "sentences": sentences, "imgid": 0, **more}
+
+
+def coco(root: Path) -> Path:
+    """Two test pictures, one of them with seven captions, and one of each other split."""
+    pictures = [
+        ("test", "val2014", "COCO_val2014_000000000001.jpg", 7),
+        ("test", "val2014", "COCO_val2014_000000000002.jpg", 5),
+        ("val", "val2014", "COCO_val2014_000000000003.jpg", 5),
+        ("restval", "val2014", "COCO_val2014_000000000004.jpg", 5),
+        ("train", "train2014", "COCO_train2014_000000000005.jpg", 6),
+    ]
+    images = []
+    for number, (split, folder, name, captions) in enumerate(pictures):
+        write_picture(root / folder / name, shade=number)
+        texts = [f"Caption {place} of {number}." for place in range(captions)]
+        images.append(karpathy_record(name, split, texts, filepath=folder, cocoid=number))
+    write_json(root / "dataset_coco.json", {"images": images, "dataset": "coco"})
+    return root
+
+
+def flickr(root: Path, name: str, folder: str) -> Path:
+    """Three test pictures with five captions; one of the second's is blank, all of the third's."""
+    images = []
+    for number in range(3):
+        write_picture(root / folder / f"{number}00.jpg", shade=number)
+        texts = [f"Caption {place} of {number}." for place in range(5)]
+        texts[3] = BLANK if number == 1 else texts[3]
+        texts = [BLANK] * 5 if number == 2 else texts
+        images.append(karpathy_record(f"{number}00.jpg", "test", texts))
+    write_json(root / f"dataset_{name}.json", {"images": images, "dataset": name})
+    return root
+
+
+def nocaps(root: Path) -> Path:
+    """One in-domain picture, two near, one out; and a caption of a picture that is not listed."""
+    domains = ["in-domain", "near-domain", "near-domain", "out-domain"]
+    images, annotations = [], []
+    for number, domain in enumerate(domains):
+        name = f"0013ea208702090{number}.jpg"
+        write_picture(root / "val" / name, shade=number)
+        images.append({"id": number, "file_name": name, "domain": domain, "license": 0})
+        for place in range(10):
+            caption = f"Caption {place} of {number}."
+            annotations.append(
+                {"id": len(annotations), "image_id": number, "caption": caption}
+            )
+    annotations.append({"id": 99, "image_id": 77, "caption": "Of nothing."})
+    write_json(
+        root / "nocaps_val_4500_captions.json", {"images": images, "annotations": annotations}
+    )
+    return root
+
+
+def clips(root: Path, list_name: str) -> Path:
+    """Three clips, listed at places on another machine; the last has lost two of its frames."""
+    listed = []
+    for number in range(3):
+        name = f"--clip{number}"
+        for frame in range(8 if number == 2 else 10):
+            write_picture(root / f"frame_{frame}" / f"{name}.jpg", shade=10 * frame)
+        samples = np.full(1600, 0.1 * number, np.float32)
+        (root / "audio").mkdir(exist_ok=True)
+        soundfile.write(root / "audio" / f"{name}.wav", samples, 16_000)
+        listed.append(
+            {
+                "video_id": name,
+                "wav": f"/data/sls/audioset/{name}.wav",
+                "video_path": "/data/sls/audioset/",
+                "labels": "/m/09x0r,/m/05zppz",
+            }
+        )
+    write_json(root / list_name, {"data": listed})
+    return root
+
+
+def fashion_iq(root: Path) -> Path:
+    """Three categories; among the dresses a record without target and one with a foreign one."""
+    for category in ("dress", "shirt", "toptee"):
+        names = [f"B00{category[0].upper()}{number}" for number in range(4)]
+        for number, name in enumerate(names):
+            write_picture(root / "images" / f"{name}{'.jpg' if number else '.png'}", shade=number)
+        pairs = [
+            {"target": names[1], "candidate": names[0], "captions": ["is Solid black.", "no belt"]},
+            {"target": names[3], "candidate": names[2], "captions": ["is longer", BLANK]},
+        ]
+        if category == "dress":
+            pairs.append({"candidate": names[0], "captions": ["is red", "is blue"]})
+            pairs.append({"target": "B0GONE", "candidate": names[0], "captions": ["a", "b"]})
+        write_json(root / "image_splits" / f"split.{category}.val.json", names)
+        write_json(root / "captions" / f"cap.{category}.val.json", pairs)
+    return root
+
+
+def cirr(root: Path) -> Path:
+    """Seven photos a split: two validation pairs with soft targets, two test pairs with none."""
+    for split, folder in (("val", "dev"), ("test1", "test1")):
+        names = [f"{folder}-{number}-0-img0" for number in range(7)]
+        for number, name in enumerate(names):
+            write_picture(root / "img_raw" / folder / f"{name}.png", shade=number)
+        places = {name: f"./{folder}/{name}.png" for name in names}
+        write_json(root / "image_splits" / f"split.rc2.{split}.json", places)
+        write_json(root / "captions" / f"cap.rc2.{split}.json", _pairs(split, names))
+    return root
+
+
+def _pairs(split: str, names: list[str]) -> list[dict]:
+    first = {
+        "pairid": 12060,
+        "reference": names[0],
+        "target_hard": names[1],
+        "target_soft": {names[1]: 1.0, names[4]: 0.5, names[5]: -1.0},
+        "caption": "brighter sunshine",
+        "img_set": {"id": 36, "members": names[:6], "reference_rank": 2, "target_rank": 3},
+    }
+    second = {  # as published: the hard target is no soft one, the reference is
+        "pairid": 12130,
+        "reference": names[2],
+        "target_hard": names[3],
+        "target_soft": {names[6]: 1.0, names[2]: 1.0, names[0]: -1.0},
+        "caption": "add a wooden log",
+        "img_set": {"id": 79, "members": names[:6], "reference_rank": 5, "target_rank": 0},
+    }
+    if split == "val":
+        return [first, second]
+    hidden = ("target_hard", "target_soft")
+    return [{k: v for k, v in pair.items() if k not in hidden} for pair in (first, second)]
