@@ -1,0 +1,87 @@
+"""AudioSet and VGGSound, as listed for retrieval by CAV-MAE (Gong et al., 2023)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from ..errors import BadFile
+from .base import Dataset
+from .items import Clip, LazyItems, Sound
+from .reader import Reader, find_file, read_json, records
+
+SOUNDS = "audio"  # the folder for sounds whose listed place is on the authors' machine
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Clips in a JSON list: frames in `frame_0` to `frame_9`, and a waveform."""
+
+    name: str
+    lists: tuple[str, ...]  # names of the list's file
+
+    def __call__(self, root: Path, part: str, query: str) -> Dataset:
+        """Videos asked for their sounds, or sounds for their videos."""
+        path = find_file(root, *self.lists)
+        found = read_json(path)
+        listed = records(
+            path,
+            found.get("data") if isinstance(found, dict) else found,
+            *("video_id", "wav", "video_path"),
+        )
+        if not listed:
+            raise BadFile(f'"{path}" lists no clips: take it from the publisher again.')
+        seen = LazyItems([Clip(_frames(root, each), each["video_id"]) for each in listed])
+        heard = LazyItems([Sound(_sound(root, each)) for each in listed])
+        names = [each["video_id"] for each in listed]
+        asked, answers = (seen, heard) if query == "video" else (heard, seen)
+        return Dataset(
+            self.name,
+            query,
+            "audio" if query == "video" else "video",
+            queries=asked,
+            query_ids=names,
+            candidates=answers,
+            matches=[(row,) for row in range(len(listed))],
+            candidate_ids=names,
+            labels=[each.get("labels", "") for each in listed],
+            counts={"videos": len(listed), "sounds": len(listed), "pairs": len(listed)},
+        )
+
+
+def _frames(root: Path, record: dict[str, Any]) -> Path:
+    """The listed folder, relative to `root`, if it is there; else `root` itself."""
+    listed = root / record["video_path"]
+    return listed if listed.is_dir() else root
+
+
+def _sound(root: Path, record: dict[str, Any]) -> Path:
+    """The listed file, relative to `root`, if it is there; else one of that name in `audio`."""
+    listed = root / record["wav"]
+    return listed if listed.is_file() else root / SOUNDS / PurePosixPath(record["wav"]).name
+
+
+# CAV-MAE, section 4.3: five clips a class. The paper has 3,000 of each: which, it does not say.
+AUDIOSET = Reader(
+    name="audioset",
+    asks=("video", "audio"),
+    parts={"retrieval": {"videos": 1_725, "sounds": 1_725, "pairs": 1_725}},
+    paper_parts=("retrieval",),
+    paper={"videos": 3_000, "sounds": 3_000},
+    read=Listed("audioset", ("audioset_eval_5_per_class_for_retrieval_cleaned.json",)),
+)
+VGGSOUND = Reader(
+    name="vggsound",
+    asks=("video", "audio"),
+    parts={"retrieval": {"videos": 1_545, "sounds": 1_545, "pairs": 1_545}},
+    paper_parts=("retrieval",),
+    paper={"videos": 3_000, "sounds": 3_000},
+    read=Listed(
+        "vggsound",
+        (
+            "vgg_test_5_per_class_for_retrieval_cleaned.json",
+            "vgg_test_5_per_class_for_retrieval.json",
+        ),
+    ),
+)
