@@ -69,9 +69,7 @@ def nocaps(root: Path) -> Path:
         images.append({"id": number, "file_name": name, "domain": domain, "license": 0})
         for place in range(10):
             caption = f"Caption {place} of {number}."
-            annotations.append(
-                {"id": len(annotations), "image_id": number, "caption": caption}
-            )
+            annotations.append({"id": len(annotations), "image_id": number, "caption": caption})
     annotations.append({"id": 99, "image_id": 77, "caption": "Of nothing."})
     write_json(
         root / "nocaps_val_4500_captions.json", {"images": images, "annotations": annotations}
