@@ -46,8 +46,8 @@ def test_modules_outside_the_encoder_need_no_product_through_it(cost):
 
 @pytest.mark.parametrize("method", [REST(decouple=True), Decoupled(Tent())])
 def test_decoupling_sees_the_source_once_a_batch_and_not_while_it_is_the_source(cost, method):
-    # the first step of a stream is at the source: no second product
-    assert cost(method) == [(3 + 1, 3 + 2), (3 + 1, 3 + 3), (3 + 1, 3 + 3)]
+    # the first step of a stream is at the source: its forward is the source's, no second product
+    assert cost(method) == [(3, 3 + 2), (3 + 1, 3 + 3), (3 + 1, 3 + 3)]
     assert cost(method, steps=1) == [(1, 1), (1 + 1, 1 + 1), (1 + 1, 1 + 1)]
 
 
@@ -69,19 +69,20 @@ def test_sar_looks_twice_a_step(cost):
 
 
 def test_a_guard_costs_one_source_forward_a_batch(cost):
-    assert cost(Tent(), guard=Guard(), lr=1e-5) == [(4, 3)] * 3
+    assert cost(Tent(), guard=Guard(), lr=1e-5) == [(3, 3), (4, 3), (4, 3)]
 
 
 def test_a_guard_shares_the_source_forward_of_decoupling(cost):
-    assert [forwards for forwards, _ in cost(Decoupled(Tent()), guard=Guard(), lr=1e-5)] == [4] * 3
+    found = cost(Decoupled(Tent()), guard=Guard(), lr=1e-5)
+    assert [forwards for forwards, _ in found] == [3, 4, 4]
 
 
 def test_shadow_costs_one_source_forward_a_batch(cost):
-    assert cost(Tent(), mode="shadow") == [(4, 3)] * 3
+    assert cost(Tent(), mode="shadow") == [(3, 3), (4, 3), (4, 3)]
 
 
 def test_watching_angles_costs_what_decoupling_does(cost):
-    assert cost(Tent(), watch_angle=True) == [(4, 5), (4, 6), (4, 6)]
+    assert cost(Tent(), watch_angle=True) == [(3, 5), (4, 6), (4, 6)]
 
 
 def test_an_answer_from_after_the_update_is_one_more_forward(cost):

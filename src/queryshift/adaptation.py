@@ -137,8 +137,11 @@ class Adaptation:
         return batch.source
 
     def params(self, state: State) -> Params:
-        """The parameters in force: the adapted ones, the source's for those out of reach."""
-        return {**self.source, **state.layout.split(state.adapted.values)}
+        """The parameters in force: the source's own at first, and always for those out of reach."""
+        values = state.adapted.values
+        if state.adapted.updates == 0 or torch.equal(values, state.layout.flat(self.source)):
+            return self.source
+        return {**self.source, **state.layout.split(values)}
 
     def _stepped(
         self, state: State, batch: Batch

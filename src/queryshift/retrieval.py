@@ -241,24 +241,24 @@ class Look:
     def __init__(self, batch: Batch, params: Params, source: Params, seed: int = 0) -> None:
         self.batch, self.params, self.source_params, self.seed = batch, params, source, seed
 
-    @cached_property
+    @property
     def at_source(self) -> bool:
-        """Whether the parameters still equal the source's."""
-        return all(torch.equal(value, self.source_params[n]) for n, value in self.params.items())
+        """Whether nothing has been learnt yet: the parameters are the source's own."""
+        return self.params is self.source_params
 
     @cached_property
     def now(self) -> Retrieval:
         """Seen through the current parameters, with a graph."""
-        return self.at(self.params)
+        seen = self.at(self.params)
+        if self.at_source and self.batch.source is None:
+            self.batch.source = seen.detached()
+        return seen
 
     @property
     def source(self) -> Retrieval:
         """Seen through the source's parameters, without a graph, once per batch."""
         if self.batch.source is None:
-            if self.at_source:
-                self.batch.source = self.now.detached()
-            else:
-                self.batch.source = self.batch.see(self.source_params, graph=False)
+            self.batch.source = self.batch.see(self.source_params, graph=False)
         return self.batch.source
 
     def at(self, params: Params) -> Retrieval:
