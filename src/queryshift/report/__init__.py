@@ -84,6 +84,8 @@ def _legend(tables: Sequence[Table]) -> tuple[str, ...]:
             f"{mark} {meaning}" for mark, meaning in LEGEND.items() if mark in used
         )
         told.append(f"{meanings} (paired bootstrap, Holm-corrected p ≤ {LEVEL}).")
+    if any(entry.paper is not None for entry in entries):
+        told.append("paper, diff: the paper's number, and ours less the paper's.")
     return tuple(told)
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from . import Report
 
 _LATEX_MARKS = {"*": "*", "↓": r"\downarrow", "†": r"\dagger"}
-_LATEX_WORDS = {"±": r"$\pm$", "–": "--", "↓": r"$\downarrow$", "†": r"$\dagger$"}
+_LATEX_WORDS = {"±": r"$\pm$", "–": "--", "≤": r"$\leq$", "↓": r"$\downarrow$", "†": r"$\dagger$"}
 _CSV = (
     *("table", "benchmark", "shift", "metric", "method", "mean", "deviation", "seeds"),
     *("place", "marks", "paper", "difference"),
@@ -45,7 +45,7 @@ def latex(report: Report) -> str:
 
 
 def comma_separated(report: Report) -> str:
-    """One line per number, unrounded, for other programs."""
+    """One line per number, with more digits, for other programs."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(_CSV)
@@ -61,7 +61,8 @@ def _bar(cells: tuple[str, ...]) -> str:
 def _markdown_text(text: Text) -> str:
     shown = {1: f"**{text.text}**", 2: f"<u>{text.text}</u>"}.get(text.place, text.text)
     shown = f"*{shown}*" if text.quiet and text.text != "–" else shown
-    return shown + "".join(r"\*" if mark == "*" else mark for mark in text.marks)
+    marks = "".join(r"\*" if mark == "*" else mark for mark in text.marks)
+    return f"{shown}{marks} {text.spread}".rstrip()
 
 
 def _latex_table(shown: Grid, legend: str) -> str:
@@ -90,12 +91,13 @@ def _latex_text(text: Text) -> str:
     shown = {1: rf"\textbf{{{shown}}}", 2: rf"\underline{{{shown}}}"}.get(text.place, shown)
     shown = rf"\textit{{{shown}}}" if text.quiet else shown
     marks = "".join(_LATEX_MARKS[mark] for mark in text.marks)
-    return f"{shown}$^{{{marks}}}$" if marks else shown
+    shown = f"{shown}$^{{{marks}}}$" if marks else shown
+    return f"{shown} {_escaped(text.spread)}".rstrip()
 
 
 def _escaped(text: str) -> str:
     escaped = re.sub(r"([_%&#$])", r"\\\1", text)
-    return re.sub("[±–↓†]", lambda found: _LATEX_WORDS[found[0]], escaped)
+    return re.sub("[±–≤↓†]", lambda found: _LATEX_WORDS[found[0]], escaped)
 
 
 def _csv_rows(table: Table) -> list[list[object]]:
@@ -104,11 +106,15 @@ def _csv_rows(table: Table) -> list[list[object]]:
     places = [*streams, ("", "average", metrics)]
     return [
         [
-            *(table.title, *place, label, entry.mean, entry.deviation, entry.seeds),
-            *(entry.place or None, " ".join(LEGEND[mark] for mark in entry.marks), entry.paper),
-            None if entry.paper is None else entry.mean - entry.paper,
+            *(table.title, *place, label, _rounded(entry.mean), _rounded(entry.deviation)),
+            *(entry.seeds, entry.place or None, "; ".join(LEGEND[mark] for mark in entry.marks)),
+            *(entry.paper, _rounded(None if entry.paper is None else entry.mean - entry.paper)),
         ]
         for label, row in table.rows.items()
         for place, entry in zip(places, row, strict=True)
         if entry is not None
     ]
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)

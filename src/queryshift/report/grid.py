@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from .tables import Entry, Table
 
 MISSING = "–"
+PAPER, DIFFERENCE = "paper", "diff"
 
 
 @dataclass(frozen=True)
@@ -14,6 +15,7 @@ class Text:
     """What stands in one place of a grid, and how it stands out."""
 
     text: str
+    spread: str = ""  # the deviation over seeds, with its sign
     place: int = 0
     marks: tuple[str, ...] = ()
     quiet: bool = False  # the paper's numbers, and differences from them
@@ -35,14 +37,14 @@ class Grid:
         return Grid(self.title, ("", *names), tuple((Text(name), *row) for name, row in named))
 
 
-def grid(table: Table, deviations: bool = True) -> Grid:
+def grid(table: Table) -> Grid:
     """Methods in rows; below those the paper has, its numbers and the differences."""
     rows = []
     for label, entries in table.rows.items():
-        rows.append((Text(label), *(_ours(entry, deviations) for entry in entries)))
+        rows.append((Text(label), *map(_ours, entries)))
         if any(entry and entry.paper is not None for entry in entries):
-            rows.append((Text("paper", quiet=True), *map(_theirs, entries)))
-            rows.append((Text("difference", quiet=True), *map(_difference, entries)))
+            rows.append((Text(PAPER, quiet=True), *map(_theirs, entries)))
+            rows.append((Text(DIFFERENCE, quiet=True), *map(_difference, entries)))
     return Grid(heading(table), ("method", *table.names), tuple(rows))
 
 
@@ -50,16 +52,16 @@ def heading(table: Table) -> str:
     """The title, with the metrics and how many queries stand behind each number."""
     metrics = ", ".join(dict.fromkeys(column.metric for column in table.columns))
     sizes = sorted({(cell.queries, cell.candidates) for cell in table.cells})
-    size = ", ".join(f"{queries:,} queries of {candidates:,}" for queries, candidates in sizes[:3])
-    more = " ..." if len(sizes) > 3 else ""
+    size = "; ".join(f"{asked:,} queries, {among:,} candidates" for asked, among in sizes[:2])
+    more = "; ..." if len(sizes) > 2 else ""
     return f"{table.title}: {metrics} ({size}{more})"
 
 
-def _ours(entry: Entry | None, deviations: bool) -> Text:
+def _ours(entry: Entry | None) -> Text:
     if entry is None:
         return Text(MISSING)
-    spread = f" ± {entry.deviation:.1f}" if deviations and entry.deviation is not None else ""
-    return Text(f"{entry.mean:.1f}{spread}", entry.place, entry.marks)
+    spread = "" if entry.deviation is None else f"± {entry.deviation:.1f}"
+    return Text(f"{entry.mean:.1f}", spread, entry.place, entry.marks)
 
 
 def _theirs(entry: Entry | None) -> Text:
@@ -70,4 +72,4 @@ def _theirs(entry: Entry | None) -> Text:
 def _difference(entry: Entry | None) -> Text:
     if entry is None or entry.paper is None:
         return Text(MISSING, quiet=True)
-    return Text(f"{entry.mean - entry.paper:+.1f}", quiet=True)
+    return Text(f"{round(entry.mean - entry.paper, 1) + 0.0:+.1f}", quiet=True)  # never "-0.0"

@@ -105,7 +105,7 @@ def _tested(means: Floats, seeds: int) -> str:
     """What the test rests on, and whether it could have found anything."""
     resamples, methods, columns = means.shape
     comparisons = (methods - 1) * columns
-    told = f"Tested on {seeds} seeds that all methods have, with {resamples} resamples"
+    told = f"Tested on {seeds} seeds that all methods have, with {resamples:,} resamples"
     if comparisons * 2 / (resamples + 1) <= LEVEL:
         return f"{told}."
     return f"{told}: too few for {comparisons} comparisons to uphold each of them, take more."

@@ -43,6 +43,7 @@ def _told(table: Table) -> dict[str, Any]:
             ]
             for row, tint_row in zip(shown.rows, _under(shown.rows, tints), strict=True)
         ],
+        "tinted": bool(tints),
         "bars": _bars(table),
         "notes": table.notes,
     }

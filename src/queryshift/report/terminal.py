@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
-from .grid import Grid, Text, grid
+from .grid import DIFFERENCE, PAPER, Grid, Text, grid
+from .tables import AVERAGE, Table
 
 if TYPE_CHECKING:
     from . import Report
@@ -27,14 +31,9 @@ def terminal(report: Report) -> str:
 
 
 def show(report: Report, console: Console) -> None:
-    """Print the report; deviations stand in the averages only, to spare width."""
+    """Print the report; deviations stand in a row of their own, below the averages."""
     for table in report.tables:
-        plain, full = grid(table, deviations=False), grid(table)
-        rows = tuple(
-            (*row[:-1], whole[-1]) for row, whole in zip(plain.rows, full.rows, strict=True)
-        )
-        whole_grid = Grid(plain.title, plain.header, rows).transposed()
-        for part in _fitting(whole_grid, console.width):
+        for part in _fitting(_upright(table), console.width):
             console.print(_dressed(part))
         for note in table.notes:
             console.print(note, style="dim", highlight=False)
@@ -43,29 +42,50 @@ def show(report: Report, console: Console) -> None:
         console.print(line, highlight=False)
 
 
+def _upright(table: Table) -> Grid:
+    """Shifts in rows, then the averages, then their deviations if there are any."""
+    shown = grid(table).transposed()
+    spreads = [Text(text.spread) for text in shown.rows[-1][1:]]
+    if not any(text.text for text in spreads):
+        return shown
+    return replace(shown, rows=(*shown.rows, (Text("over seeds"), *spreads)))
+
+
 def _fitting(shown: Grid, width: int) -> Iterator[Grid]:
     """The grid in parts no wider than the window, each with the names of the rows."""
     lines = [[Text(name) for name in shown.header], *shown.rows]
     wide = [max(len(_plain(row[at])) for row in lines) + _EDGE for at in range(len(lines[0]))]
-    start = 1
-    while start < len(wide):
-        end, used = start + 1, wide[0] + wide[start] + 1
-        while end < len(wide) and used + wide[end] <= width:
-            used += wide[end]
-            end += 1
-        kept = slice(start, end)
-        rows = tuple((row[0], *row[kept]) for row in shown.rows)
-        yield Grid(shown.title, ("", *shown.header[kept]), rows)
-        start = end
+    part: list[int] = []
+    for columns in _methods(shown.header):
+        if part and wide[0] + sum(wide[at] for at in part + columns) > width:
+            yield _only(shown, part)
+            part = []
+        part += columns
+    yield _only(shown, part)
+
+
+def _methods(header: tuple[str, ...]) -> list[list[int]]:
+    """The columns of each method: its own, and the paper's beside it."""
+    starts = [at for at, name in enumerate(header) if at and name not in (PAPER, DIFFERENCE)]
+    return [list(range(*ends)) for ends in pairwise([*starts, len(header)])]
+
+
+def _only(shown: Grid, columns: list[int]) -> Grid:
+    kept = [0, *columns]
+    rows = tuple(tuple(row[at] for at in kept) for row in shown.rows)
+    return Grid(shown.title, tuple(shown.header[at] for at in kept), rows)
 
 
 def _dressed(shown: Grid) -> RichTable:
-    table = RichTable(title=shown.title, title_justify="left", title_style="bold")
+    table = RichTable(
+        title=shown.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1)
+    )
     for at, name in enumerate(shown.header):
         table.add_column(name, justify="right" if at else "left", no_wrap=True)
-    for at, row in enumerate(shown.rows):
-        last_shift = at == len(shown.rows) - 2
-        table.add_row(*map(_styled, row), end_section=last_shift)
+    names = [row[0].text for row in shown.rows]
+    for name, row in zip(names, shown.rows, strict=True):
+        before_average = names.index(AVERAGE) - 1 == names.index(name)
+        table.add_row(*map(_styled, row), end_section=before_average)
     return table
 
 
