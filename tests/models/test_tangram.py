@@ -1,5 +1,6 @@
 """The bundled models: their contract, their sizes, and how well they find things."""
 
+import json
 import string
 
 import numpy as np
@@ -231,3 +232,13 @@ class TestMatcher:
     def test_there_is_none_for_sounds(self):
         with pytest.raises(UnknownName, match="image, text"):
             matcher("tangram", "audio")
+
+
+def test_the_encoders_recommend_what_the_grid_found(models):
+    stored = json.loads((WEIGHTS / "recommended.json").read_text())
+    for name, modality in SIDES[:5]:
+        advice = stored[f"{name}/{modality}"]
+        assert {method: models[name][modality].recommended[method] for method in advice} == advice
+    gallery = qs.Gallery.from_vectors([0, 1], torch.eye(2, 128))
+    session = qs.Session(models["tangram"]["image"], gallery, qs.REST())
+    assert session.method.lr == stored["tangram/image"]["rest"]["lr"]

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from .adapting import Wish
     from .hf import Checkpoint
 
-BUNDLED = {"tangram": "scenes", "tangram-clips": "clips", "tangram-edits": "edits"}
-"""Models whose weights are in this package, to the function of `tangram` that gives each."""
+BUNDLED = ("tangram", "tangram-clips", "tangram-edits")
+"""Models whose weights are in this package."""
 
 MODELS = {
     **dict.fromkeys(BUNDLED, "bundled"),
@@ -121,7 +121,7 @@ def matcher(
 def _found(name: str, published: bool) -> dict[str, Encoder]:
     """The model under this name, in whatever format."""
     if name in BUNDLED:
-        bundled: dict[str, Encoder] = getattr(_module("tangram"), BUNDLED[name])()
+        bundled: dict[str, Encoder] = _module("tangram").load(name)
         return bundled
     source = MODELS.get(name, name)
     path = Path(source).expanduser()

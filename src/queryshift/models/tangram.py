@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -111,6 +112,15 @@ class ComposedEncoder(TangramEncoder):
         """The pictures, and the ids of the sentences."""
         shown, sentences = zip(*items, strict=True)
         return {"pictures": pictures(shown), "ids": text_ids(sentences)}
+
+
+def load(name: str) -> dict[str, Encoder]:
+    """One of the models, its encoders with the settings that served them best in development."""
+    model = {"tangram": scenes, "tangram-clips": clips, "tangram-edits": edits}[name]()
+    advice = json.loads((WEIGHTS / "recommended.json").read_text(encoding="utf8"))
+    for modality, encoder in model.items():
+        encoder.recommended = {**encoder.recommended, **advice.get(f"{name}/{modality}", {})}
+    return model
 
 
 def scenes() -> dict[str, Encoder]:
