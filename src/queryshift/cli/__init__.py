@@ -11,8 +11,13 @@ from .. import __version__
 from ..errors import Error
 
 COMMANDS = {
+    "demo": "See adaptation work on the embedded world: a table and a page.",
     "corrupt": "Make shifted queries: one file, a folder, or a contact sheet.",
+    "figure": "Make one of the paper's analyses: a picture, its numbers, a verdict.",
+    "data": "Check datasets on disk, and make clips from films.",
+    "list": "Benchmarks, methods, models, corruptions and datasets there are.",
     "models": "Look at a model before you build on it: towers, sizes, known traps.",
+    "run": "Run methods on a benchmark; what is finished survives.",
     "report": "Tables of finished runs, tested, beside the paper's.",
 }
 

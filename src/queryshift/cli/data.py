@@ -1,0 +1,104 @@
+"""`queryshift data`: datasets on disk, before anything is run on them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from ..datasets import DATASETS
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..datasets.checks import Check, Count
+
+NAMED = 10  # missing files that are named one by one on a terminal
+
+
+@click.group()
+def command() -> None:
+    """Check datasets on disk, and make clips from films."""
+
+
+@command.command()
+@click.argument("name", type=click.Choice(list(DATASETS)))
+@click.option("--root", required=True, type=click.Path(), help="Folder that holds the dataset.")
+@click.option("--part", help="One split, domain or category; all the paper uses if left out.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, for other programs.")
+@click.pass_context
+def check(ctx: click.Context, name: str, root: str, part: str | None, as_json: bool) -> None:
+    """Count what is there of NAME, beside the published numbers; exit code 1 if something lacks.
+
+    \b
+    $ queryshift data check coco --root ~/data/coco
+    $ queryshift data check nocaps --root ~/data/nocaps --part near-domain
+    """
+    from ..datasets import checks
+
+    found = checks.check(name, root, part)
+    if as_json:
+        click.echo(json.dumps(found.as_dict()))
+    else:
+        _show(found)
+    ctx.exit(0 if found.complete else 1)
+
+
+@command.command()
+@click.argument("folder", metavar="VIDEO_DIR", type=click.Path(exists=True, file_okay=False))
+@click.argument("out", type=click.Path(file_okay=False))
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, for other programs.")
+@click.pass_context
+def frames(ctx: click.Context, folder: str, out: str, as_json: bool) -> None:
+    """Make ten frames and a waveform of each film in VIDEO_DIR; exit code 1 if one fails.
+
+    \b
+    $ queryshift data frames ~/films ~/data/vggsound
+    """
+    from ..datasets import films
+
+    outcome = films.extract(folder, out)
+    if as_json:
+        click.echo(json.dumps(asdict(outcome)))
+    else:
+        for sentence in outcome.failed:
+            click.echo(sentence, err=True)
+        click.echo(
+            f"{len(outcome.done)} extracted, {len(outcome.there)} were there, "
+            f"{len(outcome.failed)} failed."
+        )
+    ctx.exit(1 if outcome.failed else 0)
+
+
+def _show(found: Check) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(_table(found))
+    for kind, lines in (("missing", found.missing), ("left out", found.left_out)):
+        for line in lines[:NAMED]:
+            console.print(f"{kind}: {line}", markup=False)
+        if len(lines) > NAMED:
+            console.print(f"{kind}: {len(lines):,} in all; --json names them.")
+    console.print("Complete." if found.complete else "Not complete.")
+
+
+def _table(found: Check) -> Table:
+    from rich.table import Table
+
+    table = Table("part", "what", title=found.name)
+    for column in ("found", "published", "paper"):
+        table.add_column(column, justify="right")
+    for count in found.counts:
+        style = "red" if count.short else None
+        table.add_row(count.part, count.what, *_numbers(count), style=style)
+    return table
+
+
+def _numbers(count: Count) -> list[str]:
+    """The three numbers; what nobody published is a dash, the paper's stands where it differs."""
+    found = "not read" if count.found is None else f"{count.found:,}"
+    published = "-" if count.published is None else f"{count.published:,}"
+    return [found, published, "" if count.paper is None else f"{count.paper:,}"]
