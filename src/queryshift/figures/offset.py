@@ -1,0 +1,87 @@
+"""Recall when all queries are moved towards the gallery or away from it (Eq. offset)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from ..methods.rest import REST
+from ..metrics import gap, ranks, recall
+from .charts import Curves, Line, Mark
+from .stage import Request, Stage
+
+FACTORS = tuple(round(-1 + 0.125 * step, 3) for step in range(25))  # -1 to 2
+
+
+def moved(queries: Tensor, candidates: Tensor, factor: float) -> Tensor:
+    """Queries (Q, D) moved along the line of the two centres; 1 closes the gap, then unit length.
+
+    Candidates are (N, V, D).
+    """
+    between = queries.mean(dim=0) - candidates.flatten(0, 1).mean(dim=0)
+    return normalize(queries - factor * between, dim=1)
+
+
+def compute(request: Request) -> Curves:
+    """Recall at 1 over offsets, with the offset that gives the gap REST takes for the source's."""
+    stage = Stage.open(request)
+    queries, candidates = stage.seen_by_source(stage.queries), stage.gallery.vectors
+    sets = [moved(queries, candidates, factor) for factor in FACTORS]
+    recalls = [recall(ranks(one, stage.gallery, stage.dataset.matches), 1) for one in sets]
+    gaps = [gap(one, candidates) for one in sets]
+    clean = gap(stage.seen_by_source(list(stage.dataset.queries)), candidates)
+    places = {
+        "untouched": 0.0,
+        "gap closed": 1.0,
+        f"gap of clean queries ({clean:.2f})": crossing(gaps, clean),
+        f"estimated source gap ({(estimate := source_gap(stage)):.2f})": crossing(gaps, estimate),
+    }
+    marks = [Mark(place, text) for text, place in places.items() if place is not None]
+    return _chart(stage, recalls, gaps, marks, crossing(gaps, estimate))
+
+
+def source_gap(stage: Stage) -> float:
+    """The gap REST takes for the source's (Eq. 7), from a session that never moves."""
+    session = stage.session(REST(lr=0.0), steps=1)
+    found = stage.run(session).history[-1].source_gap
+    assert found is not None
+    return found
+
+
+def crossing(gaps: list[float], wanted: float) -> float | None:
+    """The first offset, from 0 on, at which the gap is the wanted one; None if there is none."""
+    start = FACTORS.index(0.0)
+    values = torch.tensor(gaps[start:], dtype=torch.float64) - wanted
+    for step in range(len(values) - 1):
+        left, right = float(values[step]), float(values[step + 1])
+        if left * right <= 0 and left != right:
+            first, second = FACTORS[start + step], FACTORS[start + step + 1]
+            return first + (second - first) * left / (left - right)
+    return None
+
+
+def _chart(
+    stage: Stage, recalls: list[float], gaps: list[float], marks: list[Mark], place: float | None
+) -> Curves:
+    at = dict(zip(FACTORS, recalls, strict=True))
+    best = max(at, key=lambda one: at[one])
+    near = None if place is None else min(FACTORS, key=lambda one: abs(one - place))
+    there = "is not met by any offset" if near is None else f"gives {at[near]:.1f} %"
+    return Curves(
+        title="Does it help to move the queries towards the gallery?",
+        about=stage.about,
+        claim="Closing the gap ever further does not always help; the estimated source gap does.",
+        holds=near is not None and at[near] > at[0.0] and at[near] >= at[1.0],
+        finding=(
+            f"recall at 1 is {at[0.0]:.1f} % untouched and {at[1.0]:.1f} % with the gap closed; "
+            f"the estimated source gap {there}; the best offset is {best:g} with {at[best]:.1f} %."
+        ),
+        x_label="offset (0: untouched, 1: the centres meet, before rescaling)",
+        y_label="recall at 1 (%), gap (x 100)",
+        lines=[
+            Line("recall at 1 (%)", FACTORS, recalls),
+            Line("gap x 100", FACTORS, [100 * one for one in gaps]),
+        ],
+        marks=marks,
+    )

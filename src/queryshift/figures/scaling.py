@@ -1,0 +1,55 @@
+"""Recall when queries are spread apart, or drawn together, around their centre (Eq. scale)."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from ..metrics import ranks, recall
+from .charts import Curves, Line, Mark
+from .stage import Request, Stage
+
+FACTORS = (0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0)
+
+
+def scaled(queries: Tensor, factor: float) -> Tensor:
+    """Queries (Q, D) moved away from their centre by a factor, then of unit length again."""
+    centre = queries.mean(dim=0)
+    return normalize(centre + factor * (queries - centre), dim=1)
+
+
+def compute(request: Request) -> Curves:
+    """Recall at 1 over scaling factors, for the shifted queries and for the clean ones."""
+    stage = Stage.open(request)
+    sources = {"shifted queries": stage.queries, "clean queries": list(stage.dataset.queries)}
+    lines = []
+    for name, queries in sources.items():
+        vectors = stage.seen_by_source(queries)
+        found = [
+            ranks(scaled(vectors, factor), stage.gallery, stage.dataset.matches)
+            for factor in FACTORS
+        ]
+        lines.append(Line(name, FACTORS, [recall(one, 1) for one in found]))
+    return _chart(stage, lines)
+
+
+def _chart(stage: Stage, lines: list[Line]) -> Curves:
+    recalls = dict(zip(FACTORS, lines[0].y, strict=True))
+    untouched = recalls[1.0]
+    wide = max((factor for factor in FACTORS if factor > 1), key=lambda one: recalls[one])
+    tight = min(FACTORS)
+    return Curves(
+        title="Does it help to spread the queries apart?",
+        about=stage.about,
+        claim="Spreading the queries raises recall, drawing them together does not.",
+        holds=recalls[wide] > untouched > recalls[tight],
+        finding=(
+            f"recall at 1 is {untouched:.1f} % untouched, {recalls[wide]:.1f} % at best when "
+            f"spread (factor {wide:g}), {recalls[tight]:.1f} % drawn together (factor {tight:g})."
+        ),
+        x_label="scaling factor of the queries (1: untouched; logarithmic)",
+        y_label="recall at 1 (%)",
+        lines=lines,
+        marks=[Mark(1.0, "untouched")],
+        log_x=True,
+    )
