@@ -17,8 +17,9 @@ LAYERS = (
     *("prepared", "unchanging", "encoder", "galleries", "gradients"),
     *("matcher", "retrieval", "rerank", "refine", "losses", "optimise", "methods"),
     *("guard", "settings", "shift", "adaptation", "describe", "states", "session"),
-    *("models", "corruptions", "tangram", "datasets", "metrics", "benchmarks", "evaluate"),
-    *("significance", "paper", "report", "figures", "cli"),
+    *("models", "corruptions", "tangram", "datasets", "metrics", "benchmarks", "streams"),
+    *("materialised", "evaluate", "machine", "ground", "cells", "plans"),
+    *("significance", "paper", "report", "running", "running_ray", "figures", "cli"),
 )
 FILES = sorted(HOME.rglob("*.py"))
 

@@ -55,8 +55,8 @@ class Benchmark:
     @property
     def needs(self) -> tuple[str, ...]:
         """What a user has to bring."""
-        files = (f"--root: the files of {self.dataset}",) if self.on_disk else ()
-        return files if self.model else (*files, f"--model: {self.source}")
+        files = (f"--root ({self.dataset})",) if self.on_disk else ()
+        return files if self.model else (*files, "--model")
 
 
 def find(name: str) -> tuple[Benchmark, ...]:
@@ -90,7 +90,7 @@ def directions(series: str, one: str, other: str, **shared: Any) -> Iterator[Ben
 
 def composed(series: str, dataset: str, source: str, **more: Any) -> Benchmark:
     """A picture and what to change about it, against pictures."""
-    by_category = dataset == "fashioniq"
+    by_category = dataset == "fashion-iq"
     return Benchmark(
         name=series,
         series=series,
@@ -140,12 +140,12 @@ def _video_and_audio() -> Iterator[Benchmark]:
 
 
 def _composed_queries() -> Iterator[Benchmark]:
-    for name, dataset, tuned in (("fiq", "fashioniq", "FashionIQ"), ("cirr", "cirr", "CIRR")):
+    for name, dataset, tuned in (("fiq", "fashion-iq", "FashionIQ"), ("cirr", "cirr", "CIRR")):
         row = composed(f"{name}-o", dataset, _SPRC[tuned])
         yield online(row)
         yield replace(row, name=f"{name}-d", series=f"{name}-d", diverse=True)
     yield composed("fiq2cirr", "cirr", _SPRC["FashionIQ"], severities=())
-    yield composed("cirr2fiq", "fashioniq", _SPRC["CIRR"], severities=())
+    yield composed("cirr2fiq", "fashion-iq", _SPRC["CIRR"], severities=())
 
 
 _TASKS = {

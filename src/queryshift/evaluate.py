@@ -10,27 +10,33 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .corruptions import Corruption, corrupt
+from .corruptions import Corruption
 from .datasets import Dataset
-from .encoder import Encoder
-from .galleries import Gallery
-from .methods.base import Method
-from .metrics import ranks, recall
+from .metrics import recall, relevant_ranks, subset_ranks
 from .progress import track
+from .retrieval import Retrieval
 from .session import Session
 from .shift import Shift
+from .streams import Shifted
 
 BATCH = 64
+Lists = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True)
 class Outcome:
     """What one stream gave, query by query in the dataset's order."""
 
-    ranks: Tensor  # (Q,) of the best right answer, from 1
+    all_ranks: Tensor  # (Q, R) of all right answers, best first, from 1; 0 where there are fewer
     order: Tensor  # (Q,) the order in which the queries came
     seconds: float  # in the session, answers included
     history: Sequence[Shift]
+    subset_ranks: Tensor | None = None  # (Q,) of the best right answer among a query's few
+
+    @property
+    def ranks(self) -> Tensor:
+        """Rank (Q,) of the best right answer."""
+        return self.all_ranks[:, 0]
 
     def recall(self, k: int = 1) -> float:
         """Percentage of queries with a right answer among the first `k`."""
@@ -40,52 +46,52 @@ class Outcome:
 def shifted(
     dataset: Dataset, corruption: Corruption | None, severity: int = 3, seed: int = 0
 ) -> list[Any]:
-    """The dataset's queries under a corruption, each with a generator of its own."""
-    if corruption is None:
-        return list(dataset.queries)
-    pairs = zip(dataset.queries, dataset.query_ids, strict=True)
-    named = track(pairs, f"making {corruption.__name__} queries", total=len(dataset))
-    return [corrupt(one, corruption, severity, seed=seed, item_id=name) for one, name in named]
+    """The dataset's queries under a corruption, all made at once."""
+    name = "clean" if corruption is None else corruption.__name__
+    return list(track(Shifted(dataset, corruption, severity, seed), f"making {name} queries"))
 
 
 def run(
     session: Session,
     queries: Sequence[Any],
-    matches: Sequence[Sequence[int]],
+    matches: Lists,
     seed: int = 0,
     batch_size: int = BATCH,
     watch: Callable[[int], None] | None = None,
+    *,
+    exclude: Lists = (),
+    subsets: Lists = (),
 ) -> Outcome:
     """Ask all queries in an order drawn from `seed`; the last short batch counts too.
 
-    `watch` is told how many queries have been answered.
+    `watch` is told how many queries were answered. `exclude` are candidates that are no answers to
+    a query (CIRR's reference), `subsets` the few it is ranked among once more: by position, and
+    the gallery's ids must be the positions.
     """
     order = torch.randperm(len(queries), generator=torch.Generator().manual_seed(seed))
-    found = torch.zeros(len(queries), dtype=torch.long)
+    found = torch.zeros(len(queries), max(map(len, matches)), dtype=torch.long)
+    few = torch.zeros(len(queries), dtype=torch.long)
     seconds, before = 0.0, len(session.history)
     for rows in torch.split(order, batch_size):
         asked = [queries[row] for row in rows.tolist()]
-        started = time.perf_counter()
-        answer = session.answer(asked)
-        answer.top(10)
-        seconds += time.perf_counter() - started
+        left_out = [exclude[row] for row in rows.tolist()] if exclude else None
+        answer, took = _answer(session, asked, left_out)
+        seconds += took
         right = [matches[row] for row in rows.tolist()]
-        found[rows] = ranks(answer.vectors, answer.gallery, right, answer.exclude)
+        ranks = relevant_ranks(answer.vectors, answer.gallery, right, answer.exclude)
+        found[rows, : ranks.shape[1]] = ranks
+        if subsets:
+            among = [subsets[row] for row in rows.tolist()]
+            few[rows] = subset_ranks(answer.vectors, answer.gallery, right, among)
         if watch is not None:
             watch(len(rows))
-    return Outcome(found, order, seconds, session.history[before:])
+    history = session.history[before:]
+    return Outcome(found, order, seconds, history, few if subsets else None)
 
 
-def compare(
-    encoder: Encoder,
-    gallery: Gallery,
-    dataset: Dataset,
-    queries: Sequence[Any],
-    methods: Sequence[Method],
-    seed: int = 0,
-) -> dict[str, Outcome]:
-    """Every method over the same stream, each in a session of its own."""
-    return {
-        method.name: run(Session(encoder, gallery, method), queries, dataset.matches, seed)
-        for method in methods
-    }
+def _answer(session: Session, asked: list[Any], left_out: Any) -> tuple[Retrieval, float]:
+    """The answer to a batch, and the seconds it took to have it in hand."""
+    started = time.perf_counter()
+    answer = session.answer(asked, exclude=left_out)
+    answer.top(10)
+    return answer, time.perf_counter() - started

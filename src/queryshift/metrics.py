@@ -72,6 +72,20 @@ def relevant_ranks(
     return torch.cat(parts)
 
 
+def subset_ranks(
+    queries: Tensor,
+    gallery: Searchable,
+    relevant: Sequence[Sequence[int]],
+    subsets: Sequence[Sequence[int]],
+) -> Tensor:
+    """Rank (B,) of each query's best right answer among its own few candidates (CIRR's subset)."""
+    _check(subsets, len(queries), len(gallery))
+    others = torch.ones(len(queries), len(gallery), dtype=torch.bool)
+    for row, (right, few) in enumerate(zip(relevant, subsets, strict=True)):
+        others[row, [*few, *right]] = False
+    return ranks(queries, gallery, relevant, others.nonzero())
+
+
 def recall(ranks: Tensor, k: int) -> float:
     """Percentage of queries with a right answer among the first `k`."""
     return 100 * float((ranks <= k).double().mean())

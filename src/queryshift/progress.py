@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -34,6 +35,17 @@ def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterat
     finally:
         if bar is not None:
             bar.stop()
+
+
+@contextmanager
+def counting(label: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Yield a function to be told how much more is done; on a terminal, show a bar at once."""
+    if not sys.stderr.isatty():
+        yield lambda more: None
+        return
+    with _bar() as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda more: bar.advance(task, more)
 
 
 def _bar() -> Progress:

@@ -1,0 +1,124 @@
+"""One cell of a table: a method over one shifted stream, in sessions of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from .benchmarks import Benchmark
+from .datasets import Dataset
+from .evaluate import Outcome, run
+from .galleries import Gallery
+from .ground import Choices, Ground
+from .machine import Memory, device_name, versions
+from .materialised import materialised
+from .methods import METHODS, WRAPPERS, Method
+from .results import Cell
+from .session import Session
+from .streams import Shifted, corruption_of
+
+OWN_TEMPERATURE = ("tcr", "rest", "tcr_untrained")  # the paper's 0.02, on every benchmark
+
+
+@dataclass(frozen=True)
+class Task:
+    """What tells a cell from the others of its benchmark."""
+
+    shift: str
+    severity: int
+    seed: int
+    method: str  # "rest", or with wrappers: "tent+refined+decoupled"
+
+
+def work(ground: Ground, task: Task, watch: Callable[[int], None] | None = None) -> Cell:
+    """Run one cell."""
+    encoder, method = ground.encoder(), method_of(task.method, ground.row)
+    memory = Memory(encoder.device)
+    outcomes = []
+    for part in ground.parts:
+        gallery = _moved(part.gallery, encoder.device)
+        session = Session(encoder, gallery, method, seed=task.seed)
+        dataset, queries = part.dataset, _queries(ground.row, ground.choices, part.dataset, task)
+        limits = {"exclude": dataset.exclude, "subsets": dataset.groups}
+        done = run(session, queries, dataset.matches, task.seed, ground.row.batch, watch, **limits)
+        outcomes.append(done)
+    return _cell(ground, task, outcomes, asdict(session.method), memory.peak_mb())
+
+
+def method_of(name: str, row: Benchmark) -> Method:
+    """The method of this name as a benchmark wants it: temperature, decoupling, wrappers."""
+    first, *wrappers = name.split("+")
+    settings: dict[str, Any] = {}
+    if row.temperature is not None and first not in OWN_TEMPERATURE:
+        settings["temperature"] = row.temperature
+    if first == "rest" and (row.diverse or "decoupled" in wrappers):
+        settings["decouple"] = True
+        wrappers = [one for one in wrappers if one != "decoupled"]
+    method = METHODS[first](**settings)
+    for wrapper in wrappers:
+        around: Any = WRAPPERS[wrapper]
+        method = around(method)
+    return method
+
+
+def _queries(row: Benchmark, choices: Choices, dataset: Dataset, task: Task) -> Sequence[Any]:
+    if choices.folder is not None:
+        return materialised(row, dataset, task.shift, task.severity, choices.folder)
+    return _shifted(row, dataset, choices.translator, task.shift, task.severity, task.seed)
+
+
+@lru_cache(maxsize=3)
+def _moved(gallery: Gallery, device: torch.device) -> Gallery:
+    """Kept for the next cells, with the centroids it has by then."""
+    return gallery.to(device)
+
+
+@lru_cache(maxsize=3)  # as many as FashionIQ has categories
+def _shifted(
+    row: Benchmark,
+    dataset: Dataset,
+    translator: tuple[str, ...],
+    shift: str,
+    severity: int,
+    seed: int,
+) -> Shifted:
+    """Kept for the next methods, which are asked the same."""
+    return Shifted(dataset, corruption_of(row, shift, translator), severity, seed)
+
+
+def _cell(
+    ground: Ground, task: Task, outcomes: Sequence[Outcome], method: Any, peak_mb: float | None
+) -> Cell:
+    row = ground.row
+    few = [one.subset_ranks for one in outcomes if one.subset_ranks is not None]
+    return Cell(
+        benchmark=row.name,
+        shift=task.shift,
+        severity=task.severity,
+        setting=row.setting,
+        method=task.method,
+        seed=task.seed,
+        ranks=_joined([one.all_ranks.numpy() for one in outcomes]),
+        subset_ranks=np.concatenate([one.numpy() for one in few]) if few else None,
+        candidates=ground.settings["candidates"],
+        model=ground.model,
+        groups={part.name: len(part.dataset) for part in ground.parts if part.name},
+        seconds=sum(one.seconds for one in outcomes),
+        peak_memory_mb=peak_mb,
+        device=device_name(ground.encoder().device),
+        versions=versions(),
+        settings={**ground.settings, "method": method, "skipped": list(ground.skipped)},
+        finished=datetime.now(UTC).isoformat(timespec="milliseconds"),
+    )
+
+
+def _joined(tables: Sequence[Any]) -> Any:
+    """Tables (Q, R) one below the other, filled up with zeros to the widest."""
+    widest = max(table.shape[1] for table in tables)
+    return np.concatenate([np.pad(one, ((0, 0), (0, widest - one.shape[1]))) for one in tables])

@@ -1,0 +1,109 @@
+"""`queryshift list`: what there is, read from the tables, without loading any of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import click
+
+from ..benchmarks import BENCHMARKS
+from ..corruptions.names import NAMES
+from ..datasets import DATASETS
+from ..methods import METHODS, WRAPPERS
+from ..models import MODELS
+
+
+class Listing(NamedTuple):
+    """A table of text: what the columns are called, and its rows."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+
+
+def benchmarks() -> Listing:
+    """A line per row of `BENCHMARKS`."""
+    columns = ("name", "asks", "shifts", "setting", "batch", "temperature", "model", "needs")
+    rows = [
+        (
+            row.name,
+            f"{row.query} -> {row.gallery}",
+            f"{len(row.shifts)} x {len(row.severities)}" if row.corrupted else "as it is",
+            row.setting,
+            str(row.batch),
+            "the model's" if row.temperature is None else str(row.temperature),
+            row.model or row.source,
+            ", ".join(row.needs) or "nothing",
+        )
+        for row in BENCHMARKS.values()
+    ]
+    return Listing(columns, rows)
+
+
+def methods() -> Listing:
+    """Methods, then what can be put around one."""
+    plain = [(name, "") for name in METHODS]
+    return Listing(
+        ("name", "use"), plain + [(f"+{name}", "around any method") for name in WRAPPERS]
+    )
+
+
+def models() -> Listing:
+    """Short names, and what they stand for."""
+    return Listing(("name", "stands for"), list(MODELS.items()))
+
+
+def corruptions() -> Listing:
+    """Every corruption, by modality and category."""
+    rows = [
+        (modality, category, name)
+        for modality, families in NAMES.items()
+        for category, names in families.items()
+        for name in names
+    ]
+    return Listing(("modality", "category", "name"), rows)
+
+
+def datasets() -> Listing:
+    """Datasets on disk, and which benchmarks ask them."""
+    asked: dict[str, list[str]] = {name: [] for name in DATASETS}
+    for row in BENCHMARKS.values():
+        if row.dataset in asked and row.series not in asked[row.dataset]:
+            asked[row.dataset].append(row.series)
+    return Listing(("name", "asked by"), [(name, ", ".join(asked[name])) for name in asked])
+
+
+LISTINGS: dict[str, Callable[[], Listing]] = {
+    "benchmarks": benchmarks,
+    "methods": methods,
+    "models": models,
+    "corruptions": corruptions,
+    "datasets": datasets,
+}
+
+
+@click.command()
+@click.argument("what", type=click.Choice(list(LISTINGS)))
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def command(what: str, as_json: bool) -> None:
+    """List what there is of a kind.
+
+    \b
+    $ queryshift list benchmarks
+    $ queryshift list methods
+    """
+    columns, rows = LISTINGS[what]()
+    if as_json:
+        for row in rows:
+            click.echo(json.dumps(dict(zip(columns, row, strict=True))))
+        return
+    for line in aligned([columns, *rows]):
+        click.echo(line)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows with their columns below one another."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    padded = ([text.ljust(width) for text, width in zip(row, widths, strict=True)] for row in rows)
+    return ["  ".join(row).rstrip() for row in padded]

@@ -1,0 +1,129 @@
+"""`queryshift run`: methods over a benchmark, cell by cell, so that nothing finished is lost."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..methods import METHODS
+
+if TYPE_CHECKING:
+    from ..plans import Plan
+    from ..results import Cell
+    from ..running import Execute, Ran
+
+_FOLDER = click.Path(path_type=Path, file_okay=False)
+_COUNT = click.IntRange(min=1)
+_PAPERS = tuple(name for name in METHODS if name != "tcr_untrained")
+
+
+@click.command()
+@click.argument("benchmark")
+@click.option(
+    "-m",
+    "--method",
+    "methods",
+    multiple=True,
+    default=("frozen", "rest"),
+    show_default=True,
+    help=f"One of {', '.join(METHODS)}; wrapped as in tent+refined; or all: the paper's eleven.",
+)
+@click.option("--model", default="", help="A name, a directory or a file; by default the paper's.")
+@click.option("--root", type=_FOLDER, help="The dataset's files.")
+@click.option("--shift", "shifts", multiple=True, help="Only this one; may be given several times.")
+@click.option("--severity", "severities", multiple=True, type=int, help="1 to 5.  [default: 5]")
+@click.option("--seeds", type=_COUNT, default=1, show_default=True, help="How many: 0, 1, ...")
+@click.option("--queries", type=_COUNT, help="Ask only the first so many.")
+@click.option("--out", type=_FOLDER, default=Path("runs"), show_default=True, help="Results.")
+@click.option("--jobs", type=_COUNT, default=1, show_default=True, help="Processes, or Ray's CPUs.")
+@click.option("--ray", "on_ray", is_flag=True, help="Run the cells on a Ray cluster.")
+@click.option("--from-folder", "folder", type=_FOLDER, help="Queries corrupted beforehand.")
+@click.option("--translator", nargs=2, help="Two models, for back-translation.")
+@click.option("--preprocessing", type=click.Choice(["published", "library"]), help="Of items.")
+@click.option("--device", help="cpu, cuda, ...; by default the GPU where there is one.")
+@click.option("--strict", is_flag=True, help="An item that cannot be read is an error.")
+@click.option("--check-base", is_flag=True, help="First compare the frozen model with the paper.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a cell.")
+def command(benchmark: str, as_json: bool, **given: Any) -> None:
+    """Run methods on BENCHMARK and keep every finished cell in the folder OUT.
+
+    Run the same command again to go on where it stopped.
+
+    \b
+    $ queryshift list benchmarks
+    $ queryshift run tangram-o-image -m rest -m tent --shift fog --seeds 3
+    $ queryshift run coco-o -m all --root coco/ --jobs 4
+    """
+    from ..running import run_all
+
+    out = given["out"]
+    try:
+        ran = run_all(_plans(benchmark, given), out, _execute(given), _tell, given["check_base"])
+    except KeyboardInterrupt:
+        click.echo(f"Stopped; finished cells are in {out}: run the same again.", err=True)
+        raise SystemExit(130) from None
+    _show(ran, as_json)
+
+
+def _plans(benchmark: str, given: dict[str, Any]) -> list[Plan]:
+    from ..benchmarks import find
+    from ..ground import Choices
+    from ..machine import best_device
+    from ..plans import Plan, plans_for
+
+    methods = [one for name in given["methods"] for one in (_PAPERS if name == "all" else (name,))]
+    choices = Choices(
+        model=given["model"],
+        root=given["root"],
+        queries=given["queries"],
+        folder=given["folder"],
+        translator=given["translator"] or (),
+        strict=given["strict"],
+        device=given["device"] or best_device(),
+        preprocessing=given["preprocessing"] or "",
+    )
+    wanted = Plan(
+        row=find(benchmark)[0],
+        methods=tuple(dict.fromkeys(methods)),
+        seeds=tuple(range(given["seeds"])),
+        shifts=given["shifts"],
+        severities=given["severities"],
+        choices=choices,
+    )
+    return plans_for(benchmark, wanted)
+
+
+def _execute(given: dict[str, Any]) -> Execute:
+    from ..running import in_processes, in_turn
+
+    if given["on_ray"]:
+        from ..running_ray import on_ray
+
+        return on_ray()
+    return in_processes(given["jobs"]) if given["jobs"] > 1 else in_turn
+
+
+def _tell(cell: Cell) -> None:
+    """One line for logs; on a terminal there is a bar instead."""
+    if not sys.stderr.isatty():
+        place = " ".join(filter(None, (cell.benchmark, cell.shift, cell.method)))
+        click.echo(f"{place} seed {cell.seed}: {cell.seconds:.1f} s", err=True)
+
+
+def _show(ran: list[Ran], as_json: bool) -> None:
+    from ..report import Options, render, report
+    from ..results import encode
+
+    for note in dict.fromkeys(note for one in ran for note in one.notes):
+        click.echo(note, err=True)
+    cells = [cell for one in ran for cell in one.cells]
+    if as_json:
+        for cell in cells:
+            click.echo(encode(cell))
+        return
+    kept = sum(one.kept for one in ran)
+    click.echo(render(report(cells, Options(resamples=0)), "terminal"), nl=False)
+    click.echo(f"{len(cells) - kept} cells run, {kept} kept from before.", err=True)

@@ -1,0 +1,179 @@
+"""What all cells of a benchmark stand on: the model, the queries, the embedded candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .benchmarks import Benchmark
+from .datasets import DATASETS, Dataset, usable
+from .datasets.items import LazyItems
+from .datasets.tangram import tangram
+from .encoder import Encoder
+from .errors import BadFile, BadInput
+from .galleries import Gallery
+from .models import load
+from .progress import track
+
+GALLERY_BATCH = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """What a user may choose about a benchmark, beside shifts, methods and seeds."""
+
+    model: str = ""  # empty: the row's own
+    root: Path | None = None  # of the dataset's files
+    queries: int | None = None  # so many, the first of each dataset; None: all of them
+    folder: Path | None = None  # of queries corrupted beforehand
+    translator: tuple[str, ...] = ()  # two models, for back-translation
+    strict: bool = False  # what cannot be read is an error
+    device: str = "cpu"
+    preprocessing: str = ""  # "published" or "library"; empty: as the paper did, on its rows
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A dataset with its candidates embedded, on the CPU; FashionIQ has one per category."""
+
+    name: str
+    dataset: Dataset
+    gallery: Gallery
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """A benchmark made ready. A value that can be sent to another process or machine."""
+
+    row: Benchmark
+    choices: Choices
+    parts: tuple[Part, ...]
+    skipped: tuple[str, ...]  # a sentence on each thing that could not be read
+    settings: Mapping[str, Any]  # what must be the same in all cells of a table
+
+    @property
+    def model(self) -> str:
+        """What `load` was given."""
+        return self.choices.model or self.row.model
+
+    @property
+    def queries(self) -> int:
+        """How many queries a cell asks."""
+        return sum(len(part.dataset) for part in self.parts)
+
+    def encoder(self) -> Encoder:
+        """The encoder of the queries, loaded once in each process."""
+        return encoders(self.row, self.choices)[self.row.query]
+
+
+def prepare(row: Benchmark, choices: Choices, kept: Path) -> Ground:
+    """Load the model, read the datasets and embed the candidates, or find them in `kept`."""
+    model = encoders(row, choices)
+    read = [(name, *_read(row, choices, name)) for name in row.categories or ("",)]
+    parts = tuple(
+        Part(name, dataset, embedded(model[row.gallery], dataset.candidates, kept))
+        for name, dataset, _ in read
+    )
+    skipped = tuple(sentence for _, _, problems in read for sentence in problems)
+    return Ground(row, choices, parts, skipped, _settings(row, choices, model, parts))
+
+
+def encoders(row: Benchmark, choices: Choices) -> dict[str, Encoder]:
+    """The model's encoders, or an error that says which model is wanted."""
+    name = choices.model or row.model
+    if not name:
+        raise BadInput(f"{row.name} needs a model: give --model, {row.source}.")
+    model = _loaded(name, choices.device, _preprocessing(row, choices))
+    lacking = [side for side in (row.query, row.gallery) if side not in model]
+    if lacking:
+        raise BadInput(
+            f'the model "{name}" has no encoder for {lacking[0]}, only for {", ".join(model)}: '
+            f"{row.name} needs {row.source}."
+        )
+    return model
+
+
+@lru_cache(maxsize=2)
+def _loaded(name: str, device: str, preprocessing: str) -> dict[str, Encoder]:
+    return load(name, device=device, precision="float32", preprocessing=preprocessing)
+
+
+def _preprocessing(row: Benchmark, choices: Choices) -> str:
+    return choices.preprocessing or ("published" if row.on_disk else "library")
+
+
+def _read(row: Benchmark, choices: Choices, category: str) -> tuple[Dataset, list[str]]:
+    """The queries and candidates that can be read, and a sentence on each that cannot."""
+    if not row.on_disk:
+        task = row.name.rsplit("-", 1)[1]
+        whole = tangram(task, look=row.part or "plain")
+        return _first(whole, choices.queries), []
+    if choices.root is None:
+        raise BadInput(f"{row.name} needs the files of {row.dataset}: give --root.")
+    whole = DATASETS[row.dataset](choices.root, row.query, category or row.part or None)
+    asked = _first(whole, choices.queries)
+    found, problems = usable(asked, choices.strict)
+    if not len(found):
+        raise BadFile(f"{row.name}: none of {len(asked)} queries can be read. {problems[0]}")
+    return found, problems
+
+
+def _first(dataset: Dataset, queries: int | None) -> Dataset:
+    return dataset if queries is None else dataset.asking(range(len(dataset))[:queries])
+
+
+def _settings(
+    row: Benchmark, choices: Choices, model: Mapping[str, Encoder], parts: Sequence[Part]
+) -> dict[str, Any]:
+    folder = choices.folder and str(choices.folder.resolve())
+    return {
+        "queries": sum(len(part.dataset) for part in parts),
+        "candidates": sum(len(part.gallery) for part in parts),
+        "model_fingerprint": model[row.query].fingerprint(),
+        "gallery_fingerprint": model[row.gallery].fingerprint(),
+        "preprocessing": _preprocessing(row, choices),
+        "batch": row.batch,
+        "from_folder": folder,
+        "translator": list(choices.translator),
+    }
+
+
+def embedded(encoder: Encoder, items: Sequence[Any], kept: Path) -> Gallery:
+    """The gallery of these items: from `kept` if this encoder has embedded them before."""
+    path = kept / f"{encoder.fingerprint()[:16]}-{content(items)}.safetensors"
+    try:
+        return Gallery.load(path)
+    except BadFile:  # not there, or damaged: it is made again
+        gallery = Gallery.build(encoder, items, batch_size=GALLERY_BATCH)
+        gallery.save(path)
+        return gallery.to("cpu")
+
+
+def content(items: Sequence[Any]) -> str:
+    """A short hash of what the items hold; of files, of their bytes as they are on disk."""
+    digest = blake2b(digest_size=8)
+    for piece in track(_pieces(items), "looking at the candidates"):
+        digest.update(len(piece).to_bytes(8, "big"))
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def _pieces(items: Any) -> Iterator[bytes]:
+    if isinstance(items, LazyItems):
+        for source in items.sources:
+            yield from (file.read_bytes() for file in source.files)
+    elif isinstance(items, str):
+        yield items.encode()
+    elif isinstance(items, list | tuple):
+        for item in items:
+            yield from _pieces(item)
+    else:
+        values = np.asarray(getattr(items, "samples", items))
+        yield f"{values.shape}{values.dtype}{getattr(items, 'rate', '')}".encode()
+        yield values.tobytes()

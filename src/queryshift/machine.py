@@ -1,0 +1,51 @@
+"""What a cell ran on: memory, device and versions."""
+
+from __future__ import annotations
+
+import platform
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+_CLEAR, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
+
+
+class Memory:
+    """The most memory that was in use since it was made: the GPU's, or the process's."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+        elif _CLEAR.exists():
+            _CLEAR.write_text("5")  # Linux: the peak starts anew
+
+    def peak_mb(self) -> float | None:
+        """In megabytes; None where the system does not say."""
+        if self._device.type == "cuda":
+            return torch.cuda.max_memory_allocated(self._device) / 2**20
+        if not _STATUS.exists():
+            return None
+        lines = dict(line.split(":", 1) for line in _STATUS.read_text().splitlines())
+        return int(lines["VmHWM"].split()[0]) / 2**10
+
+
+def best_device() -> str:
+    """The GPU where there is one."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def device_name(device: torch.device) -> str:
+    """What computed, in words."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{device.type} ({platform.machine()}, {torch.get_num_threads()} threads)"
+
+
+@lru_cache(maxsize=1)
+def versions() -> dict[str, str]:
+    """Of what decides a number."""
+    named = ("queryshift", "torch", "numpy", "opencv-python-headless")
+    return {"python": platform.python_version(), **{name: version(name) for name in named}}

@@ -1,0 +1,97 @@
+"""Queries that were corrupted beforehand, from a folder in one of the published layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from .benchmarks import AS_IT_IS, Benchmark
+from .corruptions.files.formats import read_captions, read_clip, read_picture, read_sound
+from .corruptions.files.items import find_items
+from .corruptions.files.layouts import LAYOUTS
+from .datasets import Dataset
+from .datasets.items import LazyItems
+from .errors import BadFile, BadInput
+
+Files = tuple[Path, ...]
+
+
+@dataclass(frozen=True)
+class Made:
+    """One corrupted query on disk."""
+
+    modality: str
+    files: Files
+
+    def open(self) -> Any:
+        """The item, in the form its dataset gives clean ones in."""
+        return _READ[self.modality](self.files)
+
+
+_READ: dict[str, Callable[[Files], Any]] = {
+    "image": lambda files: read_picture(files[0]).convert("RGB"),
+    "video": lambda files: [frame.convert("RGB") for frame in read_clip(files)],
+    "audio": lambda files: read_sound(files[0]),
+}
+
+
+def materialised(
+    row: Benchmark, dataset: Dataset, shift: str, severity: int, folder: Path
+) -> Sequence[Any]:
+    """The queries of a dataset as a folder holds them under this shift.
+
+    A picture, clip or sound is found by the name of its clean file, or by the query's id; captions
+    are those of the one file there, in order.
+    """
+    if shift == AS_IT_IS or "+" in shift:
+        raise BadInput(
+            f"{row.name} draws or combines corruptions, which folders of single ones do not hold: "
+            "leave --from-folder out, they are made as they are asked."
+        )
+    place = _place(folder, row.query, shift, severity)
+    if row.query == "text":
+        return _captions(place, len(dataset))
+    items = {PurePosixPath(one.id).stem: one.sources for one in find_items(row.query, place)}
+    names = _names(dataset)
+    lost = [name for name in names if name not in items]
+    if lost:
+        raise BadFile(
+            f'"{place}" has no file for {len(lost)} of {len(names)} queries, the first is '
+            f'"{lost[0]}": make them with `queryshift corrupt {row.query} {shift}`.'
+        )
+    return LazyItems([Made(row.query, tuple(items[name])) for name in names])
+
+
+def _names(dataset: Dataset) -> list[str]:
+    """What the clean file of each query is called, without its ending."""
+    if isinstance(dataset.queries, LazyItems):
+        return [source.files[0].stem for source in dataset.queries.sources]
+    return list(dataset.query_ids)
+
+
+def _place(folder: Path, modality: str, shift: str, severity: int) -> Path:
+    """Where a layout puts this shift; the first layout that has such a folder counts."""
+    fitting = [one.folders[modality] for one in LAYOUTS.values() if modality in one.folders]
+    named = [inner for inner in (each(shift, severity) for each in fitting) if inner]
+    for inner in named:
+        if (folder / inner).is_dir():
+            return folder / inner
+    raise BadFile(
+        f'"{folder}" holds no {modality} queries under "{shift}" at severity {severity}: expected '
+        f"a folder {' or '.join(named)}, as `queryshift corrupt --layout` makes them."
+    )
+
+
+def _captions(place: Path, expected: int) -> Sequence[str]:
+    files = find_items("text", place)
+    if len(files) != 1:
+        raise BadFile(f'"{place}" holds {len(files)} files of captions, expected one.')
+    texts = read_captions(files[0].sources[0]).texts
+    if len(texts) != expected:
+        raise BadFile(
+            f'"{files[0].sources[0]}" has {len(texts)} captions, expected one for each of the '
+            f"{expected} queries, in their order."
+        )
+    return texts

@@ -1,0 +1,66 @@
+"""The same cells on a Ray cluster: one task each, wherever there is room."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from typing import Any
+
+from .cells import Task, work
+from .errors import missing
+from .ground import Ground
+from .results import Cell
+from .running import Execute, Watch
+
+_held: dict[str, Ground] = {}  # in a worker process of Ray, which runs many cells
+
+
+def on_ray() -> Execute:
+    """Cells as Ray tasks: a CPU each, and a whole GPU where the device is one.
+
+    `ray.init` finds the cluster as Ray does (`RAY_ADDRESS`, else one is started here). The
+    dataset's files and the model must be found under the same names on every machine.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise missing("ray", "ray", "running cells on a cluster") from None
+
+    def execute(ground: Ground, tasks: Sequence[Task], watch: Watch) -> Iterator[Cell]:
+        ray.init(ignore_reinit_error=True, log_to_driver=False)
+        packed = pickle.dumps(ground)
+        share = 0.0 if ground.choices.device == "cpu" else 1.0
+        remote = ray.remote(num_cpus=1, num_gpus=share)(_work)
+        name = blake2b(packed, digest_size=8).hexdigest()
+        yield from _as_finished(ray, remote, (name, ray.put(packed)), tasks, watch)
+
+    return execute
+
+
+def _as_finished(
+    ray: Any, remote: Any, ground: tuple[str, Any], tasks: Sequence[Task], watch: Watch
+) -> Iterator[Cell]:
+    waiting = [remote.remote(list(ground), task) for task in tasks]
+    try:
+        while waiting:
+            done, waiting = ray.wait(waiting)
+            for cell in ray.get(done):
+                watch(cell.queries)
+                yield cell
+    finally:
+        for one in waiting:
+            ray.cancel(one, force=True)
+
+
+def _work(ground: list[Any], task: Task) -> Cell:
+    """One cell; what it stands on is fetched once per process (a list keeps Ray from doing so)."""
+    import ray
+    import torch
+
+    name, packed = ground
+    if name not in _held:
+        torch.set_num_threads(1)
+        _held.clear()
+        _held[name] = pickle.loads(ray.get(packed))
+    return work(_held[name], task)
