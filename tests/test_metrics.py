@@ -138,3 +138,33 @@ def test_mean_average_precision():
 def test_right_answers_that_do_not_fit_are_refused(right, text):
     with pytest.raises(BadInput, match=text):
         metrics.ranks(query(1, 2), gallery_on_circle(0, 20, 40), right)
+
+
+def test_subset_ranks_count_only_the_few_of_a_query():
+    gallery = gallery_on_circle(0, 20, 40, 60)
+    found = metrics.subset_ranks(query(1, 1), gallery, [[3], [2]], [[3, 1], [0, 1, 3]])
+    assert found.tolist() == [2, 3]
+    with pytest.raises(BadInput, match="positions"):
+        metrics.subset_ranks(query(1), gallery, [[3]], [[9]])
+
+
+def test_metrics_agree_with_ir_measures():
+    import ir_measures
+    from ir_measures import AP, RR, Success
+
+    draw = torch.Generator().manual_seed(3)
+    queries, candidates = torch.randn(40, 16, generator=draw), torch.randn(300, 16, generator=draw)
+    gallery = Gallery.from_vectors(range(300), candidates)
+    queries = normalize(queries, dim=1)
+    right = [torch.randperm(300, generator=draw)[: 1 + row % 5].tolist() for row in range(40)]
+    scores = (queries.double() @ gallery.vectors[:, 0].double().T).tolist()
+    theirs = ir_measures.calc_aggregate(
+        [AP, RR, *(Success @ k for k in (1, 5, 10, 50))],
+        {str(row): {str(one): 1 for one in ones} for row, ones in enumerate(right)},
+        {str(row): {str(i): s for i, s in enumerate(line)} for row, line in enumerate(scores)},
+    )
+    ours = metrics.relevant_ranks(queries, gallery, right)
+    assert metrics.mean_average_precision(ours) == pytest.approx(100 * theirs[AP])
+    assert float((1 / ours[:, 0]).mean()) == pytest.approx(theirs[RR])
+    for k in (1, 5, 10, 50):
+        assert metrics.recall(ours[:, 0], k) == pytest.approx(100 * theirs[Success @ k])
