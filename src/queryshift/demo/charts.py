@@ -1,0 +1,87 @@
+"""Curves along a stream, as numbers an SVG can draw."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+WIDTH, HEIGHT = 640, 260
+LEFT, RIGHT, TOP, BOTTOM = 46, 64, 12, 34
+
+
+class Tick(NamedTuple):
+    """A place on an axis and what stands there."""
+
+    at: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One value after each batch for each method, and where clean queries lie."""
+
+    lines: Mapping[str, Sequence[float]]
+    asked: Sequence[int]  # queries so far, batch by batch
+    clean: float | None = None
+    bounds: tuple[float, float] | None = None
+
+    @property
+    def points(self) -> dict[str, str]:
+        """Each line's corners as SVG writes them."""
+        return {
+            method: " ".join(
+                f"{self.across(queries):.1f},{self.up(value):.1f}"
+                for queries, value in zip(self.asked, values, strict=True)
+            )
+            for method, values in self.lines.items()
+        }
+
+    @property
+    def ends(self) -> dict[str, float]:
+        """Where each line's name stands, none on top of another."""
+        placed: dict[str, float] = {}
+        for method in sorted(self.lines, key=lambda one: self.lines[one][-1], reverse=True):
+            lowest = max(placed.values(), default=-math.inf)
+            placed[method] = max(self.up(self.lines[method][-1]) + 4, lowest + 14)
+        return placed
+
+    @property
+    def rows(self) -> list[Tick]:
+        """Ticks of the values."""
+        low, high = self.range
+        step = _round_step((high - low) / 4)
+        first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+        return [Tick(self.up(n * step), f"{n * step:.6g}") for n in range(first, last + 1)]
+
+    @property
+    def columns(self) -> list[Tick]:
+        """Ticks of the queries asked so far."""
+        shown = sorted({self.asked[round(part * (len(self.asked) - 1) / 4)] for part in range(5)})
+        return [Tick(self.across(queries), f"{queries:,}") for queries in shown]
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The lowest and highest value there is room for."""
+        if self.bounds is not None:
+            return self.bounds
+        marks = () if self.clean is None else (self.clean,)
+        values = [*marks, *(value for line in self.lines.values() for value in line)]
+        room = 0.06 * (max(values) - min(values)) or 0.5
+        return min(values) - room, max(values) + room
+
+    def across(self, queries: float) -> float:
+        """Pixels from the left."""
+        return LEFT + (WIDTH - LEFT - RIGHT) * queries / self.asked[-1]
+
+    def up(self, value: float) -> float:
+        """Pixels from the top."""
+        low, high = self.range
+        return TOP + (HEIGHT - TOP - BOTTOM) * (high - value) / (high - low)
+
+
+def _round_step(rough: float) -> float:
+    """The step of 1, 2 or 5 times a power of ten next above."""
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next(power * n for n in (1, 2, 5, 10) if power * n >= rough)
