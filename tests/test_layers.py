@@ -19,7 +19,8 @@ LAYERS = (
     *("guard", "settings", "shift", "adaptation", "describe", "states", "session"),
     *("models", "corruptions", "tangram", "datasets", "metrics", "benchmarks", "streams"),
     *("materialised", "evaluate", "machine", "ground", "cells", "plans"),
-    *("significance", "paper", "report", "running", "running_ray", "figures", "cli"),
+    *("significance", "paper", "report", "running", "running_ray", "figures", "demo"),
+    "cli",
 )
 FILES = sorted(HOME.rglob("*.py"))
 
