@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..figures import FIGURES
 
+if TYPE_CHECKING:
+    from ..figures.stage import Request
+
 _FILE = click.Path(path_type=Path, dir_okay=False)
+_FOLDER = click.Path(path_type=Path, file_okay=False)
+_COUNT = click.IntRange(min=2)
 
 
 @click.command()
@@ -16,22 +22,23 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--benchmark", help="A benchmark's name; by default the figure's own choice.")
 @click.option("--shift", help="One of the benchmark's shifts; by default the figure's own choice.")
 @click.option("--severity", type=click.IntRange(1, 5), default=3, show_default=True)
-@click.option("--queries", type=click.IntRange(min=2), default=512, show_default=True)
+@click.option("--queries", type=_COUNT, default=512, show_default=True, help="The first so many.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of order and corruption.")
+@click.option("--model", default="", help="A name, a directory or a file; by default the paper's.")
+@click.option("--root", type=_FOLDER, help="The dataset's files.")
+@click.option("--device", help="cpu, cuda, ...; by default the GPU where there is one.")
+@click.option(
+    "--galleries",
+    "kept",
+    type=_FOLDER,
+    default=Path("runs/galleries"),
+    show_default=True,
+    help="Where embedded candidates are kept for the next figure.",
+)
 @click.option("--out", type=_FILE, help="A .png (NAME.png by default), .svg, .pdf or .json file.")
 @click.option("--json", "numbers", is_flag=True, help="Write the numbers beside the picture too.")
 @click.option("--from", "given", type=_FILE, help="Draw numbers that --json wrote: no computing.")
-def command(
-    name: str,
-    benchmark: str | None,
-    shift: str | None,
-    severity: int,
-    queries: int,
-    seed: int,
-    out: Path | None,
-    numbers: bool,
-    given: Path | None,
-) -> None:
+def command(name: str, out: Path | None, numbers: bool, given: Path | None, **wanted: Any) -> None:
     """Make the figure NAME, and say whether the paper's claim holds in it.
 
     \b
@@ -39,11 +46,18 @@ def command(
     $ queryshift figure severity --benchmark tangram-o-text --out text.svg --json
     """
     from ..figures.making import make
-    from ..figures.stage import Request
 
-    request = Request(
-        benchmark=benchmark, shift=shift, severity=severity, queries=queries, seed=seed
-    )
-    chart, written = make(name, request, out or Path(f"{name}.png"), numbers, given)
+    chart, written = make(name, _request(**wanted), out or Path(f"{name}.png"), numbers, given)
     click.echo(chart.verdict)
     click.echo("\n".join(map(str, written)))
+
+
+def _request(
+    queries: int, model: str, root: Path | None, device: str | None, **own: Any
+) -> Request:
+    from ..figures.stage import Request
+    from ..ground import Choices
+    from ..machine import best_device
+
+    device = device or best_device()
+    return Request(choices=Choices(queries=queries, model=model, root=root, device=device), **own)

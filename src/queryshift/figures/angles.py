@@ -5,19 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..methods.base import Method
-from ..methods.decoupled import Decoupled
 from ..methods.rest import REST
-from ..methods.tent import Tent
 from ..progress import track
 from .charts import Curves, Line
 from .stage import DIVERSE, Request, Stage
-
-METHODS: dict[str, Method] = {
-    "Tent": Tent(),
-    "Tent, decoupled": Decoupled(Tent()),
-    "REST": REST(),
-    "REST, decoupled": REST(decouple=True),
-}
 
 
 @dataclass(frozen=True)
@@ -37,9 +28,14 @@ class Watched:
 def compute(request: Request) -> Curves:
     """The angle of each batch, for Tent and REST with and without decoupling."""
     stage = Stage.open(request, DIVERSE)
-    return _chart(
-        stage, {name: watched(stage, one) for name, one in track(METHODS.items(), "angles")}
-    )
+    methods = {
+        "Tent": stage.method("tent"),
+        "Tent, decoupled": stage.method("tent+decoupled"),
+        "REST": REST(),
+        "REST, decoupled": REST(decouple=True),
+    }
+    found = {name: watched(stage, one) for name, one in track(methods.items(), "angles")}
+    return _chart(stage, found)
 
 
 def watched(stage: Stage, method: Method) -> Watched:

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from ..methods.rest import REST
-from ..metrics import gap, ranks, recall
+from ..metrics import gap
 from .charts import Curves, Line, Mark
 from .stage import Request, Stage
 
@@ -26,11 +26,11 @@ def moved(queries: Tensor, candidates: Tensor, factor: float) -> Tensor:
 def compute(request: Request) -> Curves:
     """Recall at 1 over offsets, with the offset that gives the gap REST takes for the source's."""
     stage = Stage.open(request)
-    queries, candidates = stage.seen_by_source(stage.queries), stage.gallery.vectors
+    queries, candidates = stage.seen_by_source(stage.queries), stage.candidates
     sets = [moved(queries, candidates, factor) for factor in FACTORS]
-    recalls = [recall(ranks(one, stage.gallery, stage.dataset.matches), 1) for one in sets]
+    recalls = [stage.recall_of(one) for one in sets]
     gaps = [gap(one, candidates) for one in sets]
-    clean = gap(stage.seen_by_source(list(stage.dataset.queries)), candidates)
+    clean = gap(stage.seen_by_source(stage.clean), candidates)
     places = {
         "untouched": 0.0,
         "gap closed": 1.0,

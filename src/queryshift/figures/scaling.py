@@ -5,7 +5,6 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ..metrics import ranks, recall
 from .charts import Curves, Line, Mark
 from .stage import Request, Stage
 
@@ -21,15 +20,12 @@ def scaled(queries: Tensor, factor: float) -> Tensor:
 def compute(request: Request) -> Curves:
     """Recall at 1 over scaling factors, for the shifted queries and for the clean ones."""
     stage = Stage.open(request)
-    sources = {"shifted queries": stage.queries, "clean queries": list(stage.dataset.queries)}
+    sources = {"shifted queries": stage.queries, "clean queries": stage.clean}
     lines = []
     for name, queries in sources.items():
         vectors = stage.seen_by_source(queries)
-        found = [
-            ranks(scaled(vectors, factor), stage.gallery, stage.dataset.matches)
-            for factor in FACTORS
-        ]
-        lines.append(Line(name, FACTORS, [recall(one, 1) for one in found]))
+        found = [stage.recall_of(scaled(vectors, factor)) for factor in FACTORS]
+        lines.append(Line(name, FACTORS, found))
     return _chart(stage, lines)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..corruptions import REPRESENTATIVE, SEVERITIES
-from ..methods import METHODS
 from ..progress import track
 from ..streams import needs_translator
 from .charts import Curves, Line
@@ -23,7 +22,7 @@ def compute(request: Request) -> Curves:
     for shift, level in track(cells, "severities"):
         under = stage.under(shift, level)
         for name in COMPARED:
-            found.setdefault((name, level), []).append(under.recall(METHODS[name]()))
+            found.setdefault((name, level), []).append(under.recall(stage.method(name)))
     lines = [
         Line(name, SEVERITIES, [_mean(found[name, level]) for level in SEVERITIES])
         for name in COMPARED

@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from ..benchmarks import BENCHMARKS, Benchmark
+from ..cells import method_of
 from ..datasets import Dataset
 from ..encoder import Encoder
-from ..errors import BadInput, unknown
+from ..errors import unknown
 from ..evaluate import Outcome, run, shifted
 from ..galleries import Gallery
+from ..ground import Choices, prepare
 from ..methods.base import Method
 from ..methods.frozen import Frozen
-from ..models import load
+from ..metrics import ranks, recall
 from ..session import Session
 from ..streams import corruption_of
 
@@ -32,8 +35,9 @@ class Request:
     benchmark: str | None = None  # None: the figure's own choice
     shift: str | None = None  # None: the figure's own choice
     severity: int = 3
-    queries: int = 512
     seed: int = 0
+    choices: Choices = Choices(queries=512)
+    kept: Path  # folder of embedded galleries
 
 
 @dataclass(frozen=True)
@@ -48,16 +52,18 @@ class Stage:
 
     @classmethod
     def open(cls, request: Request, benchmark: str = ONLINE) -> Self:
-        """Load the model, embed the gallery, take the first queries; of `benchmark` by default."""
-        row = _row(request.benchmark or benchmark)
+        """Make the benchmark ready, `benchmark` by default; of several categories the first."""
+        name = request.benchmark or benchmark
+        if name not in BENCHMARKS:
+            raise unknown("benchmark", name, BENCHMARKS)
+        row = BENCHMARKS[name]
         if request.shift is not None and request.shift not in row.shifts:
-            raise BadInput(_no_shift(row, request.shift))
-        dataset = _dataset(row, request.queries)
-        model = load(row.model)
-        gallery = Gallery.build(model[row.gallery], dataset.candidates)
-        return cls(row, dataset, model[row.query], gallery, request)
+            raise unknown(f"shift of {name}", request.shift, row.shifts)
+        ground = prepare(row, request.choices, request.kept)
+        part, encoder = ground.parts[0], ground.encoder()
+        return cls(row, part.dataset, encoder, part.gallery.to(encoder.device), request)
 
-    def under(self, shift: str | None, severity: int) -> Self:
+    def under(self, shift: str, severity: int) -> Self:
         """The same candidates and queries, under another shift."""
         return replace(self, request=replace(self.request, shift=shift, severity=severity))
 
@@ -82,8 +88,17 @@ class Stage:
     @cached_property
     def queries(self) -> list[Any]:
         """The queries under the shift, each with random numbers of its own."""
-        corruption = corruption_of(self.row, self.shift)
+        corruption = corruption_of(self.row, self.shift, self.request.choices.translator)
         return shifted(self.dataset, corruption, self.request.severity, self.request.seed)
+
+    @cached_property
+    def clean(self) -> list[Any]:
+        """The same queries without the shift."""
+        return list(self.dataset.queries)
+
+    def method(self, name: str) -> Method:
+        """A method as the benchmark wants it."""
+        return method_of(name, self.row)
 
     def session(self, method: Method, **settings: Any) -> Session:
         """A fresh session."""
@@ -91,39 +106,30 @@ class Stage:
 
     def run(self, session: Session) -> Outcome:
         """The whole stream through a session, in an order drawn from the seed."""
-        return run(session, self.queries, self.dataset.matches, self.request.seed, self.row.batch)
+        matches, seed, batch = self.dataset.matches, self.request.seed, self.row.batch
+        return run(session, self.queries, matches, seed, batch, exclude=self.dataset.exclude)
 
     def recall(self, method: Method) -> float:
         """Recall at 1 of a fresh session over the stream, in percent."""
         return self.run(self.session(method)).recall()
 
+    def recall_of(self, vectors: Tensor) -> float:
+        """Recall at 1 of query vectors (Q, D), in the dataset's order, in percent."""
+        pairs = [(row, gone) for row, all_of in enumerate(self.dataset.exclude) for gone in all_of]
+        exclude = torch.tensor(pairs) if pairs else None
+        return recall(ranks(vectors, self.gallery, self.dataset.matches, exclude), 1)
+
+    @cached_property
+    def candidates(self) -> Tensor:
+        """Vectors (N, V, D) of the gallery, on the CPU."""
+        return self.gallery.vectors.cpu()
+
     def seen_by(self, session: Session, queries: Sequence[Any]) -> Tensor:
         """Vectors (Q, D) of queries through a session as it is now; nothing is learnt."""
         parts = range(0, len(queries), self.row.batch)
         found = [session.answer(queries[i : i + self.row.batch], adapt=False) for i in parts]
-        return torch.cat([one.vectors for one in found])
+        return torch.cat([one.vectors for one in found]).cpu()
 
     def seen_by_source(self, queries: Sequence[Any]) -> Tensor:
         """Vectors (Q, D) of queries through the source model."""
         return self.seen_by(self.session(Frozen()), queries)
-
-
-def _no_shift(row: Benchmark, shift: str) -> str:
-    known = ", ".join(row.shifts) or "none: every query has its own, or is as it is"
-    return f'{row.name} has no shift "{shift}"; it has: {known}.'
-
-
-def _row(name: str) -> Benchmark:
-    if name not in BENCHMARKS:
-        raise unknown("benchmark", name, BENCHMARKS)
-    row = BENCHMARKS[name]
-    if row.on_disk:
-        raise BadInput(f"{name} needs {' and '.join(row.needs)}: figures are made from tangram's.")
-    return row
-
-
-def _dataset(row: Benchmark, count: int) -> Dataset:
-    from ..datasets.tangram import tangram
-
-    task = row.name.rsplit("-", 1)[1]
-    return tangram(task, count=count, look=row.part or "plain")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ..evaluate import Outcome
-from ..methods import METHODS
 from ..metrics import recall
 from ..progress import track
 from .charts import Curves, Line
@@ -17,7 +16,7 @@ def compute(request: Request) -> Curves:
     """Recall at 1 of the last 256 queries, batch after batch, for every method."""
     stage = Stage.open(request)
     outcomes = {
-        name: stage.run(stage.session(METHODS[name]())) for name in track(COMPARED, "streams")
+        name: stage.run(stage.session(stage.method(name))) for name in track(COMPARED, "streams")
     }
     lines = [along(name, one, stage.row.batch) for name, one in outcomes.items()]
     return _chart(stage, lines, outcomes)

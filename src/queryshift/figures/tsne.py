@@ -24,8 +24,8 @@ def compute(request: Request) -> Clouds:
     session = stage.session(REST())
     stage.run(session)
     before, after = stage.seen_by_source(stage.queries), stage.seen_by(session, stage.queries)
-    clean = stage.seen_by_source(list(stage.dataset.queries))
-    answers = stage.gallery.vectors[[right[0] for right in stage.dataset.matches], 0]
+    clean = stage.seen_by_source(stage.clean)
+    answers = stage.candidates[[right[0] for right in stage.dataset.matches], 0]
     panels = _panels(answers, {"before": before, "after REST": after}, request.seed)
     return _chart(stage, panels, clean, before, after)
 
@@ -36,7 +36,7 @@ def plane(vectors: Tensor, seed: int) -> Tensor:
 
     perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
     found = TSNE(init="pca", perplexity=perplexity, metric="cosine", random_state=seed)
-    return torch.from_numpy(found.fit_transform(vectors.cpu().numpy()))
+    return torch.from_numpy(found.fit_transform(vectors.numpy()))
 
 
 def _panels(
@@ -56,7 +56,7 @@ def _chart(
     after: Tensor,
 ) -> Clouds:
     spread = [uniformity(one) for one in (before, after, clean)]
-    gaps = [gap(one, stage.gallery.vectors) for one in (before, after, clean)]
+    gaps = [gap(one, stage.candidates) for one in (before, after, clean)]
     return Clouds(
         title="Where do queries and their right answers lie, before and after REST?",
         about=f"{stage.about}; one t-SNE of all points, cosine distance",
