@@ -137,3 +137,11 @@ def _ends(session):
             return True
         time.sleep(0.01)
     return False
+
+
+def test_says_how_many_captions_changed(photos, corrupt):
+    captions = "A woman is holding an umbrella.\nTwo dogs play in the snow.\n"
+    (photos.parent / "a.txt").write_text(captions)
+    result = corrupt("text", "passive", "a.txt", "passive.txt")
+    assert result.exit_code == 0
+    assert "1 of 2 captions changed" in result.output

@@ -124,5 +124,7 @@ def _tell(summary: Summary) -> None:
     failed = f", {len(summary.problems)} failed" if summary.problems else ""
     where = f": {summary.manifest}" if summary.manifest.exists() else ""
     click.echo(f"{summary.made} made, {summary.kept} already there{failed}{where}")
+    if summary.captions:
+        click.echo(f"{summary.changed} of {summary.captions} captions changed")
     if summary.problems:
         raise SystemExit(1)

@@ -28,6 +28,8 @@ class Summary:
     kept: int
     problems: tuple[str, ...]
     manifest: Path
+    changed: int = 0  # captions that came out different
+    captions: int = 0  # of so many that were made
 
 
 def corrupt_files(
@@ -77,7 +79,7 @@ def _run(
     """Carry out the tasks, note each in the manifest as it is finished, and count."""
     if listed.is_symlink():
         raise BadInput(f'the manifest "{listed}" is a link, which may lead anywhere: move it away.')
-    made = kept = 0
+    made = kept = changed = captions = 0
     problems = []
     finished = track(each(make, tasks, jobs), "corrupting", total=len(tasks))
     for task, done in zip(tasks, finished, strict=True):
@@ -87,7 +89,8 @@ def _run(
             problems.append(f"{task.item.id}: {problem}")
         else:
             made, kept = made + (not done.kept), kept + done.kept
-    return Summary(made, kept, tuple(problems), listed)
+            changed, captions = changed + done.changed, captions + done.captions
+    return Summary(made, kept, tuple(problems), listed, changed, captions)
 
 
 def _task_of(entry: Entry, item: Item, root: Path) -> Task:

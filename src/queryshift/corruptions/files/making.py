@@ -35,6 +35,8 @@ class Done:
     entry: Entry | None = None
     kept: bool = False
     problem: str | None = None
+    changed: int = 0  # captions that came out different
+    captions: int = 0
 
 
 def make(task: Task) -> Done:
@@ -49,7 +51,9 @@ def make(task: Task) -> Done:
         files = dict(zip(task.outputs, contents, strict=True))
         for name, content in files.items():
             write_whole(inside(task.root, name), content)
-        return Done(task.item.id, _entry(task, source, files))
+        changed, captions = _changed(task)
+        entry = _entry(task, source, files)
+        return Done(task.item.id, entry, changed=changed, captions=captions)
     except MissingExtra:
         raise
     except (Error, OSError) as error:
@@ -96,6 +100,15 @@ def _corrupted(task: Task) -> list[bytes]:
         return [formats.encode_picture(picture, suffix, task.quality)]
     frames = recipe.apply(formats.read_clip(item.sources), item.id)
     return [formats.encode_picture(frame, suffix, task.quality) for frame in frames]
+
+
+def _changed(task: Task) -> tuple[int, int]:
+    """How many captions came out different, of how many; rules leave many as they are."""
+    if task.recipe.modality != "text":
+        return 0, 0
+    before = formats.read_captions(task.item.sources[0]).texts
+    after = formats.read_captions(inside(task.root, task.outputs[0])).texts
+    return sum(old != new for old, new in zip(before, after, strict=True)), len(before)
 
 
 def _entry(task: Task, source: str, files: dict[str, bytes]) -> Entry:
