@@ -5,6 +5,7 @@ from statistics import mean
 import pytest
 
 from queryshift import METHODS, paper
+from queryshift.benchmarks import BENCHMARKS, PAPER
 from queryshift.corruptions.names import COMBINATIONS, NAMES
 from queryshift.errors import UnknownName
 
@@ -96,7 +97,7 @@ def test_cells_read_off_by_hand(benchmark, shift, label, model, value):
         ("tangram-o-image", "fog", "rest", ""),
         ("coco-o-image", "ocr", "rest", ""),
         ("coco-o-image", "fog", "tcr_untrained", ""),
-        ("coco-o-image", "fog", "rest", "CLIP"),
+        ("coco-o-image", "fog", "rest", "CAV-MAE"),
     ],
 )
 def test_what_the_paper_does_not_have(benchmark, shift, label, model):
@@ -121,6 +122,26 @@ def test_the_table_of_seconds():
     assert [row.method for row in seconds.rows] == ["tent", "eata", "read", "tsa", "rest"]
     assert seconds.rows[-1].values == (101, 173, 384, 229)
     assert seconds.rows[-1].average == 222
+
+
+def test_an_unknown_model_is_named_with_those_there_are():
+    with pytest.raises(UnknownName, match="Known: BLIP ViT-B/16, BLIP-2"):
+        paper.find("coco-o-image", "fog", "rest", "BLIP ViT-L/14")
+
+
+def test_columns_are_streams_of_our_benchmarks_judged_alike():
+    for one in paper.values():
+        if one.column.metric == "angle":  # of both directions together
+            continue
+        row = BENCHMARKS[one.column.benchmark]
+        assert one.column.shift in row.shifts
+        assert one.column.metric in (row.metric, "seconds")
+
+
+def test_all_of_the_papers_benchmarks_are_in_its_tables():
+    tabled = {one.column.benchmark for one in paper.values()}
+    missing = {row.name for row in BENCHMARKS.values() if row.series in PAPER} - tabled
+    assert missing == set()
 
 
 def test_an_unknown_table_is_named_with_its_neighbours():

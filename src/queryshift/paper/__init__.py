@@ -93,11 +93,19 @@ def values() -> Iterator[Value]:
                 yield Value(name, column, row, value)
 
 
+@cache
+def models() -> tuple[str, ...]:
+    """The source models of the tables, in their order."""
+    return tuple(dict.fromkeys(one.model for one in values()))
+
+
 def find(benchmark: str, shift: str, label: str, model: str = "") -> Value | None:
     """What the paper has for a method's stream, of this model or of the first one it names.
 
     Where the paper has one stream per benchmark (real-world and diverse shifts), any shift will do.
     """
+    if model and model not in models():
+        raise unknown("model of the paper", model, models())
     for one in _retrievals().get((benchmark, label), ()):
         if one.column.shift in ("", shift) and model in ("", one.model):
             return one

@@ -57,7 +57,7 @@ def _fitting(shown: Grid, width: int) -> Iterator[Grid]:
     wide = [max(len(_plain(row[at])) for row in lines) + _EDGE for at in range(len(lines[0]))]
     part: list[int] = []
     for columns in _methods(shown.header):
-        if part and wide[0] + sum(wide[at] for at in part + columns) > width:
+        if part and wide[0] + sum(wide[at] for at in part + columns) >= width:
             yield _only(shown, part)
             part = []
         part += columns
