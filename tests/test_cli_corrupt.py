@@ -139,7 +139,7 @@ def _ends(session):
     return False
 
 
-def test_says_how_many_captions_changed(photos, corrupt):
+def test_says_how_many_captions_changed(photos):
     captions = "A woman is holding an umbrella.\nTwo dogs play in the snow.\n"
     (photos.parent / "a.txt").write_text(captions)
     result = corrupt("text", "passive", "a.txt", "passive.txt")
