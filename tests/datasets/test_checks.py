@@ -1,6 +1,8 @@
 """Counts beside the published ones, and the command that shows them."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -110,3 +112,13 @@ def test_every_dataset_says_what_to_expect(name):
     kinds = {frozenset(counts) for counts in reader.parts.values()}
     assert len(kinds) == 1
     assert set(reader.paper) <= next(iter(kinds))
+
+
+def test_names_and_help_load_nothing_heavy():
+    code = (
+        "import sys; from queryshift.datasets import DATASETS; from queryshift.cli import main;"
+        "[DATASETS[name] for name in DATASETS];"
+        "main(['data', 'check', '--help'], standalone_mode=False);"
+        "sys.exit(len({'torch', 'numpy', 'cv2', 'PIL'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0

@@ -6,7 +6,7 @@ import pytest
 import small
 
 from queryshift.datasets import DATASETS, usable
-from queryshift.datasets.cirr import submission
+from queryshift.datasets.cirr import submission, write_submissions
 from queryshift.errors import BadInput, UnknownName
 
 CIRR = DATASETS["cirr"]
@@ -57,6 +57,16 @@ def test_the_server_gets_names_without_the_reference(tmp_path):
     subset = submission(dataset, rankings, "recall_subset")
     assert subset["12130"] == [f"test1-{place}-0-img0" for place in (5, 4, 3)]
     assert json.loads(json.dumps(subset)) == subset
+
+
+def test_both_files_are_written(tmp_path):
+    dataset = CIRR(small.cirr(tmp_path), part="test1")
+    paths = write_submissions(dataset, [list(range(7))] * 2, tmp_path / "new" / "folder")
+    assert [path.name for path in paths] == [
+        "cirr-test1-recall.json",
+        "cirr-test1-recall_subset.json",
+    ]
+    assert json.loads(paths[1].read_text())["12060"][0] == "test1-1-0-img0"
 
 
 def test_rankings_that_are_too_short_are_refused(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,19 @@ def submission(
             )
         answers[pair] = [dataset.candidate_ids[place] for place in best]
     return answers
+
+
+def write_submissions(
+    dataset: Dataset, rankings: Sequence[Sequence[int]], folder: str | Path
+) -> list[Path]:
+    """Write the two files the server takes, from whole rankings; their paths."""
+    made = {metric: submission(dataset, rankings, metric) for metric in METRICS}
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    paths = []
+    for metric, answers in made.items():
+        paths.append(Path(folder) / f"{dataset.name}-{metric}.json")
+        paths[-1].write_text(json.dumps(answers))
+    return paths
 
 
 def _allowed(dataset: Dataset, row: int, metric: str) -> set[int]:

@@ -38,9 +38,10 @@ class Reader:
             raise unknown(f"way to ask {self.name}", query, self.asks)
         if part not in self.parts:
             raise unknown(f"part of {self.name}", part, self.parts)
-        if not Path(root).is_dir():
-            raise BadFile(f'there is no folder "{root}": expected the one that holds {self.name}.')
-        return self.read(Path(root), part, query)
+        home = Path(root).expanduser()
+        if not home.is_dir():
+            raise BadFile(f'there is no folder "{home}": expected the one that holds {self.name}.')
+        return self.read(home, part, query)
 
 
 def find_file(root: Path, *names: str) -> Path:
