@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from queryshift.methods import METHODS
+from queryshift.significance import draw_seeds, p_values, resampled_means
 
 Line = dict[str, Any]
 TASK_NAMES = {
@@ -68,17 +69,9 @@ def bootstrap(left: np.ndarray, right: np.ndarray) -> tuple[float, float, float,
     """Difference in points, its 95 % interval and p, resampling queries and seeds in pairs."""
     difference = 100 * (left - right)
     rng = np.random.default_rng(0)
-    seeds, queries = difference.shape
-    draws = np.array(
-        [
-            difference[rng.integers(seeds, size=seeds)][
-                :, rng.integers(queries, size=queries)
-            ].mean()
-            for _ in range(DRAWS)
-        ]
-    )
+    draws = resampled_means(difference, draw_seeds(len(difference), DRAWS, rng), rng)
     low, high = np.percentile(draws, (2.5, 97.5))
-    return difference.mean(), low, high, 2 * min((draws <= 0).mean(), (draws >= 0).mean())
+    return difference.mean(), low, high, float(p_values(draws))
 
 
 def table(rows: list[list[str]], head: list[str]) -> str:
