@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
-from .grid import DIFFERENCE, PAPER, Grid, Text, grid
+from .grid import DIFFERENCE, PAPER, Grid, Text, grid, heading
 from .tables import AVERAGE, Table
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def terminal(report: Report) -> str:
 def show(report: Report, console: Console) -> None:
     """Print the report; deviations stand in a row of their own, below the averages."""
     for table in report.tables:
+        console.print(heading(table), style="bold", highlight=False)
         for part in _fitting(_upright(table), console.width):
             console.print(_dressed(part))
         for note in table.notes:
@@ -77,9 +78,7 @@ def _only(shown: Grid, columns: list[int]) -> Grid:
 
 
 def _dressed(shown: Grid) -> RichTable:
-    table = RichTable(
-        title=shown.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1)
-    )
+    table = RichTable(box=SIMPLE_HEAD)
     for at, name in enumerate(shown.header):
         table.add_column(name, justify="right" if at else "left", no_wrap=True)
     names = [row[0].text for row in shown.rows]
