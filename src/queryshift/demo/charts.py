@@ -82,6 +82,6 @@ class Chart:
 
 
 def _round_step(rough: float) -> float:
-    """The step of 1, 2 or 5 times a power of ten next above."""
+    """The next round step: 1, 2, 2.5 or 5 times a power of ten."""
     power = 10.0 ** math.floor(math.log10(rough))
-    return next(power * n for n in (1, 2, 5, 10) if power * n >= rough)
+    return next(power * n for n in (1, 2, 2.5, 5, 10) if power * n >= rough)

@@ -15,7 +15,7 @@ from .charts import BOTTOM, HEIGHT, LEFT, RIGHT, WIDTH, Chart
 from .media import Part, parts
 from .running import Demo, Stream
 
-EXAMPLES = 8
+EXAMPLES = 6
 SMOOTHED = 4  # batches behind each point of the recall curve
 FRAME = {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": RIGHT, "bottom": BOTTOM}
 
@@ -79,11 +79,11 @@ def write(demo: Demo, path: Path) -> Path:
     """Write the page and say where it is."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page(demo), encoding="utf-8")
+    path.write_text(html(demo), encoding="utf-8")
     return path
 
 
-def page(demo: Demo) -> str:
+def html(demo: Demo) -> str:
     """The page's HTML."""
     templates = Environment(
         loader=PackageLoader("queryshift.demo"),

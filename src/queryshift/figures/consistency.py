@@ -29,17 +29,17 @@ def compute(request: Request) -> Histogram:
     session = stage.session(REST())
     stage.run(session)
     seen = {
-        "before": stage.seen_by_source(stage.queries),
-        "after REST": stage.seen_by(session, stage.queries),
-        "clean queries, before": stage.seen_by_source(stage.clean),
+        "shifted queries, before": stage.seen_by_source(stage.queries),
+        "shifted queries, after REST": stage.seen_by(session, stage.queries),
+        "clean queries, source model": stage.seen_by_source(stage.clean),
     }
     matches, candidates = stage.dataset.matches, stage.candidates
     return _chart(stage, {name: true_pairs(one, candidates, matches) for name, one in seen.items()})
 
 
 def _chart(stage: Stage, cosines: dict[str, Tensor]) -> Histogram:
-    low = min(float(one.min()) for one in cosines.values())
-    edges = torch.linspace(low, 1, BINS + 1)
+    every = torch.cat(list(cosines.values()))
+    edges = torch.linspace(float(every.min()), float(every.max()), BINS + 1)
     counts = {name: torch.histogram(one, edges).hist for name, one in cosines.items()}
     before, after, clean = (float(one.mean()) for one in cosines.values())
     return Histogram(

@@ -16,7 +16,7 @@ COMPARED = ("frozen", "tent", "tcr", "rest")
 def compute(request: Request) -> Curves:
     """Mean recall at 1 over shifts, at every severity, for every method."""
     stage = Stage.open(request)
-    shifts = _shifts(stage)
+    shifts = shifts_of(stage)
     cells = [(shift, level) for level in SEVERITIES for shift in shifts]
     found: dict[tuple[str, int], list[float]] = {}
     for shift, level in track(cells, "severities"):
@@ -30,7 +30,7 @@ def compute(request: Request) -> Curves:
     return _chart(stage, shifts, lines)
 
 
-def _shifts(stage: Stage) -> tuple[str, ...]:
+def shifts_of(stage: Stage) -> tuple[str, ...]:
     """The one that was asked for, or one of every category."""
     if stage.request.shift is not None or stage.row.diverse:
         return (stage.shift,)

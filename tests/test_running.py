@@ -1,0 +1,353 @@
+"""Runs on a small COCO: resumed, refused, interrupted, killed, in processes and on a cluster."""
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import coco_of_scenes
+from queryshift import Gallery, Session
+from queryshift.benchmarks import BENCHMARKS
+from queryshift.cells import Task, method_of, work
+from queryshift.errors import BadFile, BadInput, UnknownName
+from queryshift.evaluate import run, shifted
+from queryshift.ground import Choices, content, embedded, prepare
+from queryshift.plans import Plan, plans_for
+from queryshift.results import read_lines
+from queryshift.running import in_turn, locked, run_all, run_plan
+from queryshift.streams import corruption_of
+
+SCENES = 10
+NAME = "coco-o-image.jsonl"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    return coco_of_scenes.write(tmp_path_factory.mktemp("coco"), SCENES)
+
+
+@pytest.fixture(scope="module")
+def choices(root):
+    return Choices(model="tangram", root=root, preprocessing="library")
+
+
+@pytest.fixture(scope="module")
+def plan(choices):
+    return Plan(
+        row=BENCHMARKS["coco-o-image"],
+        methods=("frozen", "rest"),
+        seeds=(0, 1),
+        shifts=("gaussian_noise",),
+        choices=choices,
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(plan, tmp_path_factory):
+    """A folder with all cells of the plan; tests copy what they change."""
+    out = tmp_path_factory.mktemp("finished")
+    return out, run_plan(plan, out, in_turn, lambda cell: None)
+
+
+@pytest.fixture
+def copied(finished, tmp_path):
+    for path in finished[0].rglob("*"):
+        if path.is_file():
+            target = tmp_path / path.relative_to(finished[0])
+            target.parent.mkdir(exist_ok=True)
+            target.write_bytes(path.read_bytes())
+    return tmp_path
+
+
+def same_ranks(left, right) -> bool:
+    return all(np.array_equal(a.ranks, b.ranks) for a, b in zip(left, right, strict=True))
+
+
+def never(ground, tasks, watch):
+    raise AssertionError(f"{tasks} should not be run")
+
+
+def test_a_cell_is_what_a_plain_loop_gives(plan, finished, root):
+    ground = prepare(plan.row, plan.choices, finished[0] / "galleries")
+    dataset, gallery = ground.parts[0].dataset, ground.parts[0].gallery
+    queries = shifted(dataset, corruption_of(plan.row, "gaussian_noise"), 5, seed=1)
+    session = Session(ground.encoder(), gallery, method_of("rest", plan.row), seed=1)
+    outcome = run(session, queries, dataset.matches, seed=1)
+    cell = next(one for one in finished[1].cells if (one.method, one.seed) == ("rest", 1))
+    assert np.array_equal(cell.ranks, outcome.all_ranks)
+    assert cell.ranks.shape == (SCENES, 5)
+
+
+def test_a_cell_tells_how_it_came_about(finished):
+    cell = finished[1].cells[0]
+    assert (cell.benchmark, cell.setting, cell.severity) == ("coco-o-image", "online", 5)
+    assert (cell.model, cell.candidates) == ("tangram", 5 * SCENES)
+    assert cell.seconds > 0 and 50 < cell.peak_memory_mb < 20_000
+    assert cell.device.startswith("cpu") and "torch" in cell.versions
+    assert cell.settings["method"]["temperature"] == 0.01
+    assert cell.finished.endswith("+00:00")
+
+
+def test_what_is_finished_is_not_run_again(plan, finished, copied):
+    told = []
+    again = run_plan(plan, copied, never, told.append)
+    assert (again.kept, len(again.cells), told) == (4, 4, [])
+    more = replace(plan, methods=("frozen", "tent"))
+    assert run_plan(more, copied, in_turn, told.append).kept == 2
+    assert [(cell.method, cell.seed) for cell in told] == [("tent", 0), ("tent", 1)]
+    assert same_ranks(read_lines(copied / NAME).cells[:4], finished[1].cells)
+
+
+def test_a_half_written_last_line_is_run_again(plan, finished, copied):
+    whole = (copied / NAME).read_bytes()
+    (copied / NAME).write_bytes(whole[:-200])
+    told = []
+    again = run_plan(plan, copied, in_turn, told.append)
+    assert (again.kept, len(told)) == (3, 1)
+    assert same_ranks(again.cells, finished[1].cells)
+    assert len(read_lines(copied / NAME).cells) == 4
+
+
+def test_a_damaged_line_is_named_and_run_again(plan, copied):
+    lines = (copied / NAME).read_text().splitlines(keepends=True)
+    (copied / NAME).write_text("".join([lines[0], "{oops\n", *lines[2:]]))
+    again = run_plan(plan, copied, in_turn, lambda cell: None)
+    assert again.kept == 3
+    assert "line 2" in again.notes[0]
+
+
+def test_other_settings_are_refused_with_what_differs(plan, copied):
+    fewer = replace(plan, choices=replace(plan.choices, queries=4))
+    with pytest.raises(BadInput, match="queries was 10, is 4"):
+        run_plan(fewer, copied, never, lambda cell: None)
+    hotter = replace(plan, row=replace(plan.row, temperature=0.5))
+    with pytest.raises(BadInput, match=r"temperature was 0\.01, is 0\.5\. Ask as before"):
+        run_plan(hotter, copied, never, lambda cell: None)
+    assert len(read_lines(copied / NAME).cells) == 4
+
+
+def test_two_runs_do_not_share_a_folder(plan, tmp_path):
+    with locked(tmp_path), pytest.raises(BadInput, match=rf"process {os.getpid()}\) is writing"):
+        run_plan(plan, tmp_path, never, lambda cell: None)
+    with locked(tmp_path):
+        pass
+
+
+def test_an_interrupt_keeps_what_is_finished(plan, copied):
+    def interrupted(ground, tasks, watch):
+        yield work(ground, tasks[0])
+        raise KeyboardInterrupt
+
+    more = replace(plan, seeds=(2, 3), methods=("frozen",))
+    with pytest.raises(KeyboardInterrupt):
+        run_plan(more, copied, interrupted, lambda cell: None)
+    assert len(read_lines(copied / NAME).cells) == 5
+    with locked(copied):
+        pass
+
+
+class TestGalleries:
+    def test_candidates_are_embedded_once(self, plan, finished, monkeypatch):
+        monkeypatch.setattr(Gallery, "build", never)
+        ground = prepare(plan.row, plan.choices, finished[0] / "galleries")
+        assert len(ground.parts[0].gallery) == 5 * SCENES
+
+    def test_a_damaged_file_is_made_again(self, plan, copied):
+        (path,) = (copied / "galleries").iterdir()
+        whole = path.read_bytes()
+        path.write_bytes(whole[:100])
+        prepare(plan.row, plan.choices, copied / "galleries")
+        assert path.read_bytes() == whole
+
+    def test_other_content_is_another_gallery(self, encoder, clean, tmp_path):
+        assert content(["ab", "c"]) != content(["a", "bc"])
+        assert content([np.zeros((2, 3))]) != content([np.zeros((3, 2))])
+        embedded(encoder, clean, tmp_path)
+        embedded(encoder, clean[:-1], tmp_path)
+        assert len(list(tmp_path.iterdir())) == 2
+
+
+class TestUnreadable:
+    @pytest.fixture
+    def damaged(self, choices, tmp_path):
+        root = coco_of_scenes.write(tmp_path / "coco", 4)
+        (root / "val2014" / "COCO_val2014_000000000002.png").write_bytes(b"no picture")
+        return replace(choices, root=root)
+
+    def test_it_is_named_skipped_and_counted(self, plan, damaged, tmp_path):
+        ran = run_plan(
+            replace(plan, choices=damaged, methods=("frozen",)), tmp_path, in_turn, [].append
+        )
+        assert [cell.queries for cell in ran.cells] == [3, 3]
+        assert "1 left out" in ran.notes[0] and "000000000002.png" in ran.notes[0]
+        assert "000000000002.png" in ran.cells[0].settings["skipped"][0]
+
+    def test_or_it_is_an_error(self, plan, damaged, tmp_path):
+        strict = replace(plan, choices=replace(damaged, strict=True))
+        with pytest.raises(BadFile, match=r"000000000002\.png"):
+            run_plan(strict, tmp_path, never, [].append)
+
+
+def test_from_a_folder_as_on_the_fly(plan, finished, root, tmp_path):
+    from queryshift.corruptions.files import Recipe, corrupt_files
+
+    recipe = Recipe("image", "brightness", 5)  # draws nothing at random
+    corrupt_files(recipe, root / "val2014", tmp_path / "made", "imagenet_c")
+    one = replace(plan, shifts=("brightness",), seeds=(0,))
+    made = replace(one, choices=replace(plan.choices, folder=tmp_path / "made"))
+    fly = run_plan(one, tmp_path / "fly", in_turn, [].append)
+    folder = run_plan(made, tmp_path / "folder", in_turn, [].append)
+    assert same_ranks(fly.cells, folder.cells)
+    with pytest.raises(BadFile, match=r"expected a folder fog/5 or COCO_IP_fog_5"):
+        run_plan(replace(made, shifts=("fog",)), tmp_path / "folder", in_turn, [].append)
+
+
+def load_small():
+    """The small datasets that the tests of the readers use."""
+    path = Path(__file__).parent / "datasets" / "small.py"
+    spec = importlib.util.spec_from_file_location("small_datasets", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class TestComposed:
+    def cell(self, name, root, out):
+        edits = Choices(model="tangram-edits", root=root, preprocessing="library")
+        ground = prepare(BENCHMARKS[name], edits, out)
+        return ground, work(ground, Task("noise+word", 5, 0, "frozen"))
+
+    def test_fashion_iq_has_a_session_for_each_category(self, tmp_path):
+        root = load_small().fashion_iq(tmp_path)
+        ground, cell = self.cell("fiq-o", root, tmp_path / "kept")
+        assert cell.groups == {"dress": 2, "shirt": 2, "toptee": 2}
+        assert [len(part.gallery) for part in ground.parts] == [4, 4, 4]
+        assert cell.ranks.max() <= 4
+        recalls = [(cell.ranks[i : i + 2, 0] <= 1).mean() for i in (0, 2, 4)]
+        assert cell.measure("recall@1") == pytest.approx(100 * np.mean(recalls))
+
+    def test_cirr_leaves_out_the_reference_and_ranks_among_few(self, tmp_path):
+        root = load_small().cirr(tmp_path)
+        _, cell = self.cell("cirr-o", root, tmp_path / "kept")
+        assert cell.ranks.max() <= 6  # of seven photos, one asks
+        assert cell.subset_ranks.shape == (2, 1) and cell.subset_ranks.max() <= 5
+
+
+class TestPlans:
+    def test_a_series_keeps_the_shifts_a_row_has(self, plan):
+        made = plans_for("coco-o", replace(plan, shifts=("fog", "ocr")))
+        assert [(one.row.name, one.shifts) for one in made] == [
+            ("coco-o-image", ("fog",)),
+            ("coco-o-text", ("ocr",)),
+        ]
+        with pytest.raises(UnknownName, match='did you mean "fog"'):
+            plans_for("coco-o", replace(plan, shifts=("fogg",)))
+
+    def test_what_needs_a_translator_is_left_out_and_said(self, plan):
+        text = replace(plan, row=BENCHMARKS["coco-o-text"], shifts=())
+        assert len(text.tasks()) == 14 * 2 * 2
+        assert text.notes() == ["left out for want of a translator: backtranslation."]
+        given = replace(text, choices=replace(plan.choices, translator=("a", "b")))
+        assert (len(given.tasks()), given.notes()) == (15 * 2 * 2, [])
+        mixed = replace(plan, row=BENCHMARKS["cirr-d"], shifts=())
+        assert "no query draws backtranslation" in mixed.notes()[0]
+
+    def test_severities_belong_to_corruptions(self, plan):
+        with pytest.raises(BadInput, match="corrupts nothing"):
+            replace(plan, row=BENCHMARKS["general2coco-text"], severities=(3,))
+        with pytest.raises(BadInput, match="from 1 to 5"):
+            replace(plan, severities=(6,))
+
+    def test_a_wrong_method_is_refused_before_anything_runs(self, plan):
+        with pytest.raises(UnknownName, match='did you mean "tent"'):
+            replace(plan, methods=("frozen", "tnt"))
+
+
+def test_a_wrong_base_stops_the_run(plan, tmp_path):
+    natural = replace(plan, row=BENCHMARKS["general2coco-image"], shifts=())
+    with pytest.raises(BadInput, match="differs from the paper's"):
+        run_all([natural], tmp_path, check=True)
+    cells = read_lines(tmp_path / "general2coco-image.jsonl").cells
+    assert {cell.method for cell in cells} == {"frozen"}
+
+
+def test_a_base_with_nothing_to_compare_says_so(plan, copied):
+    (ran,) = run_all([plan], copied, never, check=True)
+    assert "nothing to check" in ran.notes[0]
+
+
+def test_a_model_without_the_modality_is_refused(plan, tmp_path):
+    clips = replace(plan.choices, model="tangram-clips")
+    with pytest.raises(BadInput, match="no encoder for image, only for video, audio"):
+        prepare(plan.row, clips, tmp_path)
+
+
+def command(out, root, *more) -> list[str]:
+    shifts = [one for name in ("gaussian_noise", "fog", "jpeg") for one in ("--shift", name)]
+    return [
+        *(sys.executable, "-c", "from queryshift.cli import main; main()"),
+        *("run", "coco-o-image", "--model", "tangram"),
+        *("--preprocessing", "library", "--device", "cpu", "--root", str(root), "--out", str(out)),
+        *("-m", "frozen", "-m", "rest", "--seeds", "40", *shifts, *more),
+    ]
+
+
+def started(out, root, lines, *more) -> subprocess.Popen:
+    """A run in another process that has finished a few cells."""
+    process = subprocess.Popen(
+        command(out, root, *more), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    for _ in range(2000):
+        time.sleep(0.02)
+        path = out / NAME
+        if path.exists() and path.read_bytes().count(b"\n") >= lines:
+            return process
+        assert process.poll() is None, process.stderr.read()
+    raise AssertionError("no cell was finished")
+
+
+def test_interrupted_then_killed_then_continued(plan, root, finished, tmp_path):
+    """Ctrl-C to a run of two processes, kill -9 to another: nothing that was finished is lost."""
+    process = started(tmp_path, root, 5, "--jobs", "2")
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=20)[1]
+    assert process.returncode == 130, said
+    assert "Stopped; finished cells are in" in said and "Traceback" not in said
+    stopped = read_lines(tmp_path / NAME).cells
+    process = started(tmp_path, root, len(stopped) + 2)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    killed = read_lines(tmp_path / NAME)
+    assert len(killed.cells) >= len(stopped) + 2 and not killed.problems
+    ran = run_plan(plan, tmp_path, in_turn, lambda cell: None)
+    assert ran.kept >= 3 and same_ranks(ran.cells, finished[1].cells)
+    keys = [cell.key for cell in read_lines(tmp_path / NAME).cells]
+    assert len(keys) == len(set(keys)) == len(killed.cells) + 4 - ran.kept
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_a_ray_cluster_of_two_nodes_gives_the_same_cells(plan, finished, tmp_path):
+    pytest.importorskip("ray")
+    import ray
+    from ray.cluster_utils import Cluster
+
+    from queryshift.running_ray import on_ray
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    cluster.add_node(num_cpus=1)
+    ray.init(address=cluster.address)
+    try:
+        assert len(ray.nodes()) == 2
+        ran = run_plan(plan, tmp_path, on_ray(), lambda cell: None)
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+    assert same_ranks(ran.cells, finished[1].cells)
