@@ -74,6 +74,10 @@ def bootstrap(left: np.ndarray, right: np.ndarray) -> tuple[float, float, float,
     return difference.mean(), low, high, float(p_values(draws))
 
 
+def _p(value: float) -> str:
+    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
+
+
 def table(rows: list[list[str]], head: list[str]) -> str:
     lines = ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)]
     return "\n".join(lines)
@@ -120,7 +124,7 @@ def verdicts(lines: list[Line]) -> tuple[list[str], list[str]]:
             words = (
                 f"{TASK_NAMES[task]}, {setting}, severity {severity}, `{mine}`: "
                 f"{100 * found[mine].mean():.1f} against {best} {100 * others[best].mean():.1f} "
-                f"({gain:+.1f} points, 95 % {low:+.1f} to {high:+.1f}, p = {p:.3f}); "
+                f"({gain:+.1f} points, 95 % {low:+.1f} to {high:+.1f}, {_p(p)}); "
                 f"{base:+.1f} over no adaptation"
             )
             (lost if gain < 0 and p < 0.05 else kept).append(f"- {words}")
