@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from hashlib import blake2b
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from .cells import Task, work
 from .errors import missing
 from .ground import Ground
 from .results import Cell
 from .running import Execute, Watch
+
+
+class _Shared(NamedTuple):
+    """What all tasks get: little, since the ground itself waits in Ray's store."""
+
+    name: str
+    started_in: Path
+    packed: list[Any]  # one reference; in a list, so that Ray leaves it for us to fetch
+
 
 _held: dict[str, Ground] = {}  # in a worker process of Ray, which runs many cells
 
@@ -33,15 +45,13 @@ def on_ray() -> Execute:
         share = 0.0 if ground.choices.device == "cpu" else 1.0
         remote = ray.remote(num_cpus=1, num_gpus=share)(_work)
         name = blake2b(packed, digest_size=8).hexdigest()
-        yield from _as_finished(ray, remote, (name, ray.put(packed)), tasks, watch)
+        shared = _Shared(name, Path.cwd(), [ray.put(packed)])
+        yield from _as_finished(ray, [remote.remote(shared, task) for task in tasks], watch)
 
     return execute
 
 
-def _as_finished(
-    ray: Any, remote: Any, ground: tuple[str, Any], tasks: Sequence[Task], watch: Watch
-) -> Iterator[Cell]:
-    waiting = [remote.remote(list(ground), task) for task in tasks]
+def _as_finished(ray: Any, waiting: list[Any], watch: Watch) -> Iterator[Cell]:
     try:
         while waiting:
             done, waiting = ray.wait(waiting)
@@ -53,14 +63,15 @@ def _as_finished(
             ray.cancel(one, force=True)
 
 
-def _work(ground: list[Any], task: Task) -> Cell:
-    """One cell; what it stands on is fetched once per process (a list keeps Ray from doing so)."""
+def _work(shared: _Shared, task: Task) -> Cell:
+    """One cell; what it stands on is fetched once per process."""
     import ray
     import torch
 
-    name, packed = ground
-    if name not in _held:
+    if shared.name not in _held:
         torch.set_num_threads(1)
+        with suppress(OSError):  # another machine may not have the folder
+            os.chdir(shared.started_in)
         _held.clear()
-        _held[name] = pickle.loads(ray.get(packed))
-    return work(_held[name], task)
+        _held[shared.name] = pickle.loads(ray.get(shared.packed[0]))
+    return work(_held[shared.name], task)
