@@ -10,6 +10,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from .progress import track
+
 Floats = NDArray[np.float64]
 
 RESAMPLES = 10_000
@@ -26,10 +28,8 @@ def resampled_means(scores: Floats, seed_weights: Floats, rng: Generator) -> Flo
     *outer, seeds, queries = scores.shape
     by_query = np.ascontiguousarray(scores.reshape(-1, queries).T)  # (Q, M * S)
     step = max(1, _DRAWN_AT_ONCE // queries)
-    parts = [
-        _drawn(queries, len(weights), rng) @ by_query
-        for weights in np.array_split(seed_weights, -(-len(seed_weights) // step))
-    ]
+    some = np.array_split(seed_weights, -(-len(seed_weights) // step))
+    parts = [_drawn(queries, len(weights), rng) @ by_query for weights in track(some, "resampling")]
     means = np.concatenate(parts).reshape(len(seed_weights), *outer, seeds)
     return np.asarray(np.einsum("b...s,bs->b...", means, seed_weights))
 
@@ -37,6 +37,7 @@ def resampled_means(scores: Floats, seed_weights: Floats, rng: Generator) -> Flo
 def p_values(differences: Floats) -> Floats:
     """Two-sided p (...,) of resampled differences (B, ...); never below 2 / (B + 1)."""
     total = len(differences) + 1
+    differences = np.round(differences, 9)  # sums in another order are no difference
     fewer = np.minimum((differences <= 0).sum(axis=0), (differences >= 0).sum(axis=0))
     return np.asarray(np.minimum(2 * (fewer + 1) / total, 1.0))
 

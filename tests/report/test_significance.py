@@ -66,6 +66,10 @@ def test_p_values_by_hand():
     assert p_values(differences) == pytest.approx([0.5, 1.0, 1.0])
 
 
+def test_rounding_is_no_difference():
+    assert p_values(np.full((1000, 1), 1e-13)) == pytest.approx([1.0])
+
+
 def test_equal_methods_are_rarely_told_apart():
     """Of 200 pairs that differ by chance alone, about 5 percent fall below 0.05."""
     rng = np.random.default_rng(0)
