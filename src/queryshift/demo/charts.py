@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 WIDTH, HEIGHT = 640, 260
-LEFT, RIGHT, TOP, BOTTOM = 46, 64, 12, 34
+LEFT, RIGHT, TOP, BOTTOM = 60, 68, 12, 44
 
 
 class Tick(NamedTuple):
@@ -58,8 +58,8 @@ class Chart:
     @property
     def columns(self) -> list[Tick]:
         """Ticks of the queries asked so far."""
-        shown = sorted({self.asked[round(part * (len(self.asked) - 1) / 4)] for part in range(5)})
-        return [Tick(self.across(queries), f"{queries:,}") for queries in shown]
+        quarters = sorted({round(self.asked[-1] * part / 4) for part in range(5)})
+        return [Tick(self.across(queries), f"{queries:,}") for queries in quarters]
 
     @property
     def range(self) -> tuple[float, float]:

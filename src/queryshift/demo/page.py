@@ -37,8 +37,8 @@ MEASURES = (
     ),
     Measure(
         "Gap between queries and answers",
-        "Distance of the queries' centre to the centre of their first answers: "
-        "a shift moves the queries as a whole away from what they look for.",
+        "Distance of the queries' centre to the centre of their first answers: TCR and REST steer "
+        "it to that of pairs which look like the model's own training data.",
         lambda seen: seen.gap,
     ),
     Measure(
@@ -52,8 +52,9 @@ MEASURES = (
         lambda seen: seen.entropy,
     ),
     Measure(
-        "Queries learnt from",
-        "Share of queries that TCR and REST find certain enough to learn from.",
+        "Certain queries",
+        "Share of queries whose doubt is no larger than that of the pairs which look most like "
+        "the model's own training data: TCR and REST learn from these.",
         lambda seen: seen.reliable,
     ),
 )
