@@ -137,6 +137,20 @@ def test_composed_queries_meet_the_representatives_of_both_categories():
     )
 
 
+def test_coco_and_flickr_are_corrupted_as_published():
+    text = corruption_of(BENCHMARKS["flickr-o-text"], "word_swap")
+    image = corruption_of(BENCHMARKS["coco-o-image"], "pixelate")
+    assert text("A Dog.", 5, np.random.default_rng(0)).islower()  # EDA's side effect
+    wide = image(np.zeros((20, 40, 3), np.uint8), 5, np.random.default_rng(0))
+    assert wide.shape == (40, 20, 3)  # the published exchange of height and width
+    assert corruption_of(BENCHMARKS["coco-o-text"], "formal") is corruptions.find("text", "formal")
+    assert not any(
+        row.as_published
+        for row in BENCHMARKS.values()
+        if row.series not in ("coco-o", "coco-d", "flickr-o", "flickr-d")
+    )
+
+
 def test_back_translation_needs_a_translator():
     row = BENCHMARKS["cirr-o"]
     assert needs_translator(row, "blur+sentence") and not needs_translator(row, "blur+word")

@@ -139,6 +139,7 @@ def _settings(
         "gallery_fingerprint": model[row.gallery].fingerprint(),
         "preprocessing": _preprocessing(row, choices),
         "batch": row.batch,
+        "as_published": row.as_published,
         "from_folder": folder,
         "translator": list(choices.translator),
     }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from .benchmarks import COMPOSED, Benchmark
 from .corruptions import (
     COMBINATIONS,
+    NAMES,
     REPRESENTATIVE,
     Corruption,
     both,
@@ -36,7 +38,7 @@ def corruption_of(
     if not row.corrupted:
         return None
     if row.diverse:
-        return _drawn(row.query, translator)
+        return _drawn(row, row.query, translator)
     if shift not in row.shifts:
         raise BadInput(f'{row.name} has no shift "{shift}"; it has: {", ".join(row.shifts)}.')
     if needs_translator(row, shift) and not translator:
@@ -44,10 +46,11 @@ def corruption_of(
     if row.query == COMPOSED:
         image, text = shift.split("+")
         named = row.sentence if text == "sentence" else REPRESENTATIVE["text"][text]
-        return both(find("image", REPRESENTATIVE["image"][image]), _text(named, translator))
+        pair = (("image", REPRESENTATIVE["image"][image]), ("text", named))
+        return both(*(_single(row, *one, translator) for one in pair))
     if row.query in COMBINATIONS:
         return combination(row.query, shift)
-    return _text(shift, translator) if row.query == "text" else find(row.query, shift)
+    return _single(row, row.query, shift, translator)
 
 
 def needs_translator(row: Benchmark, shift: str) -> bool:
@@ -98,24 +101,31 @@ def weight(item: Any) -> int:
     return len(item) if isinstance(item, str) else 0
 
 
-def _drawn(query: str, translator: tuple[str, ...]) -> Corruption:
+def _drawn(row: Benchmark, query: str, translator: tuple[str, ...]) -> Corruption:
     """One of all corruptions for each query; clips draw for each segment, pairs for each half."""
     if query == COMPOSED:
-        return both(_drawn("image", translator), _drawn("text", translator))
+        return both(_drawn(row, "image", translator), _drawn(row, "text", translator))
     if query in COMBINATIONS:
         by_category = {name: one_of(*family) for name, family in families(query).items()}
         mixed = (shift.split("+") for shift in COMBINATIONS[query])
         return one_of(*(segments(*map(by_category.__getitem__, names)) for names in mixed))
-    every = [one for family in families(query).values() for one in family]
-    if query == "text":
-        names = [one.__name__ for one in every if translator or one.__name__ != TRANSLATED]
-        every = [_text(name, translator) for name in names]
-    return one_of(*every)
+    names = chain.from_iterable(NAMES[query].values())
+    made = [name for name in names if translator or name != TRANSLATED]
+    return one_of(*(_single(row, query, name, translator) for name in made))
 
 
-def _text(name: str, translator: tuple[str, ...]) -> Corruption:
-    if name != TRANSLATED:
-        return find("text", name)
-    from .corruptions.text import sentence
+def _single(row: Benchmark, modality: str, name: str, translator: tuple[str, ...]) -> Corruption:
+    """The corruption of this name in the form the row wants."""
+    if name == TRANSLATED:
+        from .corruptions.text import sentence
 
-    return sentence(TRANSLATED, backend="models", models=translator)
+        return sentence(TRANSLATED, backend="models", models=translator)
+    if row.as_published and modality == "image":
+        from .corruptions.image import preset
+
+        return preset("mm_robustness")[name]
+    if row.as_published and modality == "text" and name not in NAMES["text"]["sentence"]:
+        from .corruptions.text import as_published
+
+        return as_published(find("text", name))
+    return find(modality, name)
