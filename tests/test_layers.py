@@ -14,12 +14,14 @@ import queryshift
 HOME = Path(queryshift.__file__).parent
 LAYERS = (
     *("errors", "progress", "tables", "files", "scores", "results"),
-    *("prepared", "unchanging", "encoder", "galleries", "gradients"),
+    *("prepared", "norms", "unchanging", "encoder", "galleries", "gradients"),
     *("matcher", "retrieval", "rerank", "refine", "losses", "optimise", "methods"),
-    *("guard", "settings", "shift", "adaptation", "describe", "states", "session"),
+    *("guard", "settings", "shift", "adaptation", "describe", "states", "background"),
+    *("session", "together"),
     *("models", "corruptions", "tangram", "datasets", "metrics", "benchmarks", "streams"),
     *("materialised", "evaluate", "machine", "ground", "cells", "plans"),
     *("significance", "paper", "report", "running", "running_ray", "figures", "demo"),
+    *("tune", "tune_files"),
     "cli",
 )
 FILES = sorted(HOME.rglob("*.py"))

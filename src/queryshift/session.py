@@ -13,7 +13,8 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from .adaptation import Adaptation, Outcome, State
+from .adaptation import Adaptation, Outcome, State, checked
+from .background import Worker
 from .describe import table
 from .encoder import Encoder, Params
 from .errors import BadInput, GalleryMismatch
@@ -28,15 +29,19 @@ from .shift import Shift
 from .states import read_state, write_state
 
 LeftOut = Sequence[Id] | Id | None
+Group = Sequence[tuple[Any, LeftOut]]  # queries with what to leave out for each
 
 
 class Session:
     """Answers queries and adapts to them, online and without labels.
 
     `lr` wins over the method's own; `steps` updates per batch; `gather` answers single queries at
-    once and adapts when so many have gathered; `chunk` bounds memory; `mode="shadow"` answers
-    with the source model and adapts beside it.
+    once and adapts when so many have gathered, with `worker` beside the answers instead of in
+    turn; `chunk` bounds memory; `mode="shadow"` answers with the source model and adapts beside it.
     """
+
+    dropped: int
+    """Updates that never took effect: one was running still, or the session was moved under it."""
 
     def __init__(
         self,
@@ -48,6 +53,7 @@ class Session:
         steps: int = 3,
         score_from: ScoreFrom = "last_forward",
         gather: int | None = None,
+        worker: bool = False,
         chunk: int | None = None,
         guard: Guard | None = None,
         mode: Mode = "live",
@@ -59,6 +65,7 @@ class Session:
             steps=steps,
             score_from=score_from,
             gather=gather,
+            worker=worker,
             chunk=chunk,
             guard=guard,
             mode=mode,
@@ -80,11 +87,12 @@ class Session:
             )
         self.adaptation = adaptation
         self.history: list[Shift] = []
+        self.dropped = 0
         self._gallery = gallery
         self._state = self.adaptation.fresh(gallery)
         self._before: State | None = None
         self._gathered: list[tuple[Any, LeftOut]] = []
-        self._lock = threading.RLock()
+        self._lock, self._worker = threading.RLock(), Worker()
 
     def answer(
         self,
@@ -97,13 +105,21 @@ class Session:
         `exclude` names, for each query, candidates to leave out of search and adaptation.
         """
         with self._lock:
+            self._worker.check()
             queries = list(queries)
-            batch = self._batch(queries, exclude)
+            batch = self._batch(queries, exclude, self._gallery)
             if self.settings.gather is not None and adapt and self.method.adapting:
-                return self._answer_and_gather(batch, queries, exclude)
+                answer = self._answer_at_once(batch)
+                self._gather(queries, exclude)
+                return answer
             outcome = self.adaptation.outcome(self._state, batch, adapt)
             self._commit(outcome)
             return outcome.answer
+
+    def wait(self) -> None:
+        """Return when no update is running beside the answers; raise what went wrong in one."""
+        self._worker.wait()  # without the lock, which an update needs to take effect
+        self._worker.check()
 
     def reset(self) -> None:
         """Forget everything: back to the source parameters, memory and optimiser empty."""
@@ -122,7 +138,7 @@ class Session:
         """Another session that starts from this one's state and goes its own way."""
         with self._lock:
             twin = copy.copy(self)
-            twin._lock = threading.RLock()
+            twin._lock, twin._worker = threading.RLock(), Worker()
             twin.history, twin._gathered = list(self.history), list(self._gathered)
             return twin
 
@@ -207,42 +223,75 @@ class Session:
             memory = self.method.moved(self._state.memory, gallery)
             self._gallery, self._state = gallery, replace(self._state, memory=memory)
 
-    def _answer_and_gather(
-        self, batch: Batch, queries: list[Any], exclude: Sequence[LeftOut] | None
-    ) -> Retrieval:
-        """Answer at once; then adapt, in turn, to each group that is complete."""
-        size = self.settings.gather or 1
-        answer = self.adaptation.see(self._state, batch)
+    def _answer_at_once(self, batch: Batch) -> Retrieval:
         if self.settings.mode == "shadow":
-            answer = self.adaptation.seen_by_source(batch)
+            return reranked(checked(self.adaptation.seen_by_source(batch)))
+        return reranked(self.adaptation.see(self._state, batch))
+
+    def _gather(self, queries: list[Any], exclude: Sequence[LeftOut] | None) -> None:
+        """Keep queries; adapt to each group of them that is complete."""
+        size = self.settings.gather or 1
         waiting = [*self._gathered, *zip(queries, exclude or [None] * len(queries), strict=True)]
+        groups = [waiting[i : i + size] for i in range(0, len(waiting) - size + 1, size)]
+        if self.settings.worker:
+            for group in groups:
+                self._adapt_beside(group)
+        else:
+            self._adapt_in_turn(groups)
+        self._gathered = waiting[len(groups) * size :]
+
+    def _adapt_in_turn(self, groups: Sequence[Group]) -> None:
         state, outcomes = self._state, []
-        while len(waiting) >= size:
-            group, waiting = waiting[:size], waiting[size:]
-            items, left_out = map(list, zip(*group, strict=True))
-            outcomes.append(self.adaptation.outcome(state, self._batch(items, left_out), True))
+        for group in groups:
+            outcomes.append(self._outcome(group, state, self._gallery))
             state = outcomes[-1].state
         for outcome in outcomes:  # only now: a group that fails leaves the session as it was
             self._commit(outcome)
-        self._gathered = waiting
-        return reranked(answer)
+
+    def _adapt_beside(self, group: Group) -> None:
+        """Adapt in the background, unless an update is running there: then drop the group."""
+        if self._worker.busy:
+            self.dropped += 1
+            return
+        state, gallery = self._state, self._gallery
+
+        def update() -> None:
+            outcome = self._outcome(group, state, gallery)
+            with self._lock:
+                if self._state.adapted is state.adapted and self._gallery is gallery:
+                    self._commit(_after(outcome, self._state.batches))
+                else:  # reset, undone, restored, or given another gallery
+                    self.dropped += 1
+
+        self._worker.start(update)
+
+    def _outcome(self, group: Group, state: State, gallery: Searchable) -> Outcome:
+        queries, exclude = map(list, zip(*group, strict=True))
+        return self.adaptation.outcome(state, self._batch(queries, exclude, gallery), True)
 
     def _commit(self, outcome: Outcome) -> None:
         self._before, self._state = self._state, outcome.state
         self.history.append(outcome.shift)
 
-    def _batch(self, queries: list[Any], exclude: Sequence[LeftOut] | None) -> Batch:
+    def _batch(
+        self, queries: list[Any], exclude: Sequence[LeftOut] | None, gallery: Searchable
+    ) -> Batch:
         shared = self.encoder.ready(queries)
-        pairs = None if exclude is None else self._pairs(exclude, len(queries))
+        pairs = None if exclude is None else _pairs(exclude, len(queries), gallery)
         matching, chunk = self.adaptation.matching, self.settings.chunk
-        return Batch(self.encoder, self._gallery, shared, pairs, chunk, matching)
+        return Batch(self.encoder, gallery, shared, pairs, chunk, matching)
 
-    def _pairs(self, exclude: Sequence[LeftOut], queries: int) -> Tensor | None:
-        """(query, position) pairs that must not meet; None if there are none."""
-        if len(exclude) != queries:
-            raise BadInput(
-                f"got exclusions for {len(exclude)} of {queries} queries: give one each."
-            )
-        named = [[one] if isinstance(one, str | int) else list(one or ()) for one in exclude]
-        pairs = {(row, p) for row, ids in enumerate(named) for p in self._gallery.positions(ids)}
-        return torch.tensor(sorted(pairs), dtype=torch.long) if pairs else None
+
+def _after(outcome: Outcome, batches: int) -> Outcome:
+    """The outcome counted behind batches that were only answered while it was in the making."""
+    state = replace(outcome.state, batches=batches + 1)
+    return replace(outcome, state=state, shift=replace(outcome.shift, batch=batches + 1))
+
+
+def _pairs(exclude: Sequence[LeftOut], queries: int, gallery: Searchable) -> Tensor | None:
+    """(query, position) pairs that must not meet; None if there are none."""
+    if len(exclude) != queries:
+        raise BadInput(f"got exclusions for {len(exclude)} of {queries} queries: give one each.")
+    named = [[one] if isinstance(one, str | int) else list(one or ()) for one in exclude]
+    pairs = {(row, p) for row, ids in enumerate(named) for p in gallery.positions(ids)}
+    return torch.tensor(sorted(pairs), dtype=torch.long) if pairs else None

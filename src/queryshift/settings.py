@@ -22,6 +22,7 @@ class Settings:
         "last_forward", "TCR's code", "the forward that answers: the last step's, or before, after"
     )
     gather: int | None = setting(None, "ours", "answer at once, adapt when so many gathered")
+    worker: bool = setting(False, "ours", "adapt to gathered queries beside the answers")
     chunk: int | None = setting(None, "ours", "queries per graph: bounds memory, same gradient")
     guard: Guard | None = setting(None, "ours", "when to return to the source")
     mode: Mode = setting("live", "ours", '"shadow" answers with the source, adapts beside it')
@@ -36,3 +37,8 @@ class Settings:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise BadInput(f"{name} is {value!r}, expected a whole number of at least 1.")
+        if self.worker and self.gather is None:
+            raise BadInput(
+                "worker=True adapts to gathered queries, but gather is None: "
+                "say how many to gather (gather=16), or leave worker out."
+            )
