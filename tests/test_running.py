@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +16,13 @@ import coco_of_scenes
 from queryshift import Gallery, Session
 from queryshift.benchmarks import BENCHMARKS
 from queryshift.cells import Task, method_of, work
+from queryshift.datasets.items import LazyItems
 from queryshift.errors import BadFile, BadInput, UnknownName
 from queryshift.evaluate import run, shifted
 from queryshift.ground import Choices, content, embedded, prepare
 from queryshift.plans import Plan, plans_for
 from queryshift.results import read_lines
-from queryshift.running import in_turn, locked, run_all, run_plan
+from queryshift.running import locked, run_all
 from queryshift.streams import corruption_of
 
 SCENES = 10
@@ -53,7 +54,7 @@ def plan(choices):
 def finished(plan, tmp_path_factory):
     """A folder with all cells of the plan; tests copy what they change."""
     out = tmp_path_factory.mktemp("finished")
-    return out, run_plan(plan, out, in_turn, lambda cell: None)
+    return out, run_all([plan], out)
 
 
 @pytest.fixture
@@ -97,10 +98,10 @@ def test_a_cell_tells_how_it_came_about(finished):
 
 def test_what_is_finished_is_not_run_again(plan, finished, copied):
     told = []
-    again = run_plan(plan, copied, never, told.append)
+    again = run_all([plan], copied, never, told.append)
     assert (again.kept, len(again.cells), told) == (4, 4, [])
     more = replace(plan, methods=("frozen", "tent"))
-    assert run_plan(more, copied, in_turn, told.append).kept == 2
+    assert run_all([more], copied, tell=told.append).kept == 2
     assert [(cell.method, cell.seed) for cell in told] == [("tent", 0), ("tent", 1)]
     assert same_ranks(read_lines(copied / NAME).cells[:4], finished[1].cells)
 
@@ -109,7 +110,7 @@ def test_a_half_written_last_line_is_run_again(plan, finished, copied):
     whole = (copied / NAME).read_bytes()
     (copied / NAME).write_bytes(whole[:-200])
     told = []
-    again = run_plan(plan, copied, in_turn, told.append)
+    again = run_all([plan], copied, tell=told.append)
     assert (again.kept, len(told)) == (3, 1)
     assert same_ranks(again.cells, finished[1].cells)
     assert len(read_lines(copied / NAME).cells) == 4
@@ -118,7 +119,7 @@ def test_a_half_written_last_line_is_run_again(plan, finished, copied):
 def test_a_damaged_line_is_named_and_run_again(plan, copied):
     lines = (copied / NAME).read_text().splitlines(keepends=True)
     (copied / NAME).write_text("".join([lines[0], "{oops\n", *lines[2:]]))
-    again = run_plan(plan, copied, in_turn, lambda cell: None)
+    again = run_all([plan], copied)
     assert again.kept == 3
     assert "line 2" in again.notes[0]
 
@@ -126,16 +127,16 @@ def test_a_damaged_line_is_named_and_run_again(plan, copied):
 def test_other_settings_are_refused_with_what_differs(plan, copied):
     fewer = replace(plan, choices=replace(plan.choices, queries=4))
     with pytest.raises(BadInput, match="queries was 10, is 4"):
-        run_plan(fewer, copied, never, lambda cell: None)
+        run_all([fewer], copied, never)
     hotter = replace(plan, row=replace(plan.row, temperature=0.5))
     with pytest.raises(BadInput, match=r"temperature was 0\.01, is 0\.5\. Ask as before"):
-        run_plan(hotter, copied, never, lambda cell: None)
+        run_all([hotter], copied, never)
     assert len(read_lines(copied / NAME).cells) == 4
 
 
 def test_two_runs_do_not_share_a_folder(plan, tmp_path):
     with locked(tmp_path), pytest.raises(BadInput, match=rf"process {os.getpid()}\) is writing"):
-        run_plan(plan, tmp_path, never, lambda cell: None)
+        run_all([plan], tmp_path, never)
     with locked(tmp_path):
         pass
 
@@ -147,10 +148,25 @@ def test_an_interrupt_keeps_what_is_finished(plan, copied):
 
     more = replace(plan, seeds=(2, 3), methods=("frozen",))
     with pytest.raises(KeyboardInterrupt):
-        run_plan(more, copied, interrupted, lambda cell: None)
+        run_all([more], copied, interrupted)
     assert len(read_lines(copied / NAME).cells) == 5
     with locked(copied):
         pass
+
+
+@dataclass(frozen=True)
+class Page:
+    """An item that shares its file with others."""
+
+    path: Path
+    number: int
+
+    @property
+    def files(self):
+        return (self.path,)
+
+    def open(self):
+        return f"page {self.number}"
 
 
 class TestGalleries:
@@ -169,6 +185,8 @@ class TestGalleries:
     def test_other_content_is_another_gallery(self, encoder, clean, tmp_path):
         assert content(["ab", "c"]) != content(["a", "bc"])
         assert content([np.zeros((2, 3))]) != content([np.zeros((3, 2))])
+        rows = LazyItems([Page(tmp_path / "book", 0), Page(tmp_path / "book", 1)])
+        assert content(rows) == content(["page 0", "page 1"])  # not the book, twice
         embedded(encoder, clean, tmp_path)
         embedded(encoder, clean[:-1], tmp_path)
         assert len(list(tmp_path.iterdir())) == 2
@@ -182,9 +200,7 @@ class TestUnreadable:
         return replace(choices, root=root)
 
     def test_it_is_named_skipped_and_counted(self, plan, damaged, tmp_path):
-        ran = run_plan(
-            replace(plan, choices=damaged, methods=("frozen",)), tmp_path, in_turn, [].append
-        )
+        ran = run_all([replace(plan, choices=damaged, methods=("frozen",))], tmp_path)
         assert [cell.queries for cell in ran.cells] == [3, 3]
         assert "1 left out" in ran.notes[0] and "000000000002.png" in ran.notes[0]
         assert "000000000002.png" in ran.cells[0].settings["skipped"][0]
@@ -192,7 +208,7 @@ class TestUnreadable:
     def test_or_it_is_an_error(self, plan, damaged, tmp_path):
         strict = replace(plan, choices=replace(damaged, strict=True))
         with pytest.raises(BadFile, match=r"000000000002\.png"):
-            run_plan(strict, tmp_path, never, [].append)
+            run_all([strict], tmp_path, never)
 
 
 def test_from_a_folder_as_on_the_fly(plan, finished, root, tmp_path):
@@ -202,11 +218,11 @@ def test_from_a_folder_as_on_the_fly(plan, finished, root, tmp_path):
     corrupt_files(recipe, root / "val2014", tmp_path / "made", "imagenet_c")
     one = replace(plan, shifts=("brightness",), seeds=(0,))
     made = replace(one, choices=replace(plan.choices, folder=tmp_path / "made"))
-    fly = run_plan(one, tmp_path / "fly", in_turn, [].append)
-    folder = run_plan(made, tmp_path / "folder", in_turn, [].append)
+    fly = run_all([one], tmp_path / "fly")
+    folder = run_all([made], tmp_path / "folder")
     assert same_ranks(fly.cells, folder.cells)
     with pytest.raises(BadFile, match=r"expected a folder fog/5 or COCO_IP_fog_5"):
-        run_plan(replace(made, shifts=("fog",)), tmp_path / "folder", in_turn, [].append)
+        run_all([replace(made, shifts=("fog",))], tmp_path / "folder")
 
 
 def load_small():
@@ -259,6 +275,10 @@ class TestPlans:
         mixed = replace(plan, row=BENCHMARKS["cirr-d"], shifts=())
         assert "no query draws backtranslation" in mixed.notes()[0]
 
+    def test_nothing_left_is_an_error(self, plan):
+        with pytest.raises(BadInput, match="nothing is left of coco-o-text: left out for want"):
+            replace(plan, row=BENCHMARKS["coco-o-text"], shifts=("backtranslation",))
+
     def test_severities_belong_to_corruptions(self, plan):
         with pytest.raises(BadInput, match="corrupts nothing"):
             replace(plan, row=BENCHMARKS["general2coco-text"], severities=(3,))
@@ -279,7 +299,7 @@ def test_a_wrong_base_stops_the_run(plan, tmp_path):
 
 
 def test_a_base_with_nothing_to_compare_says_so(plan, copied):
-    (ran,) = run_all([plan], copied, never, check=True)
+    ran = run_all([plan], copied, never, check=True)
     assert "nothing to check" in ran.notes[0]
 
 
@@ -326,7 +346,7 @@ def test_interrupted_then_killed_then_continued(plan, root, finished, tmp_path):
     process.communicate()
     killed = read_lines(tmp_path / NAME)
     assert len(killed.cells) >= len(stopped) + 2 and not killed.problems
-    ran = run_plan(plan, tmp_path, in_turn, lambda cell: None)
+    ran = run_all([plan], tmp_path)
     assert ran.kept >= 3 and same_ranks(ran.cells, finished[1].cells)
     keys = [cell.key for cell in read_lines(tmp_path / NAME).cells]
     assert len(keys) == len(set(keys)) == len(killed.cells) + 4 - ran.kept
@@ -346,7 +366,7 @@ def test_a_ray_cluster_of_two_nodes_gives_the_same_cells(plan, finished, tmp_pat
     ray.init(address=cluster.address)
     try:
         assert len(ray.nodes()) == 2
-        ran = run_plan(plan, tmp_path, on_ray(), lambda cell: None)
+        ran = run_all([plan], tmp_path, on_ray())
     finally:
         ray.shutdown()
         cluster.shutdown()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from contextlib import suppress
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -20,7 +21,8 @@ class Memory:
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
         elif _CLEAR.exists():
-            _CLEAR.write_text("5")  # Linux: the peak starts anew
+            with suppress(OSError):
+                _CLEAR.write_text("5")  # Linux: the peak starts anew
 
     def peak_mb(self) -> float | None:
         """In megabytes; None where the system does not say."""

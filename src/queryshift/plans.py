@@ -44,6 +44,8 @@ class Plan:
             check_severity(severity)
         for method in self.methods:
             method_of(method, self.row)
+        if not self.tasks():
+            raise BadInput(f"nothing is left of {self.row.name}: {' '.join(self.notes())}")
 
     def tasks(self) -> list[Task]:
         """The cells in order: all methods are asked the same queries, one after another."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import pickle
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .benchmarks import Benchmark
 from .cells import Task, method_of, work
 from .corruptions.files.parallel import as_finished
 from .errors import BadInput
@@ -21,59 +20,66 @@ from .ground import Ground, prepare
 from .plans import Plan
 from .progress import counting
 from .report import check_base
-from .results import Cell, read_lines, write_line
+from .results import Cell, Lines, read_lines, write_line
 
 Watch = Callable[[int], None]  # told how many more queries were answered
+Tell = Callable[[Cell], None]
 Execute = Callable[[Ground, Sequence[Task], Watch], Iterator[Cell]]
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What became of a plan."""
+    """What became of a plan, or of several."""
 
-    row: Benchmark
     cells: tuple[Cell, ...]  # all that were wanted, also those of earlier runs
     kept: int  # of them, from earlier runs
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()  # sentences on what was left out or is not as it should be
 
 
 def run_all(
     plans: Sequence[Plan],
     out: Path,
     execute: Execute | None = None,
-    tell: Callable[[Cell], None] = lambda cell: None,
+    tell: Tell = lambda cell: None,
     check: bool = False,
-) -> list[Ran]:
-    """Run all plans, and `check` the frozen model first where the paper says what it gives."""
+) -> Ran:
+    """Run the cells of all plans that are not in `out` yet; `tell` gets each as it is finished.
+
+    `execute` says how, one after another by default. With `check`, the frozen model is compared
+    with the paper's first, and a difference is an error.
+    """
     execute = execute or in_turn
-    notes: list[str] = []
-    if check:
-        natural = [replace(one, methods=("frozen",)) for one in plans if not one.row.corrupted]
-        frozen = [cell for one in natural for cell in run_plan(one, out, execute, tell).cells]
-        notes = [f"checked: {one}" for one in check_base(frozen)]
-        notes = notes or ["nothing to check: the paper's corruptions were unseeded."]
-    ran = [run_plan(one, out, execute, tell) for one in plans]
-    return [replace(ran[0], notes=(*notes, *ran[0].notes)), *ran[1:]]
-
-
-def run_plan(plan: Plan, out: Path, execute: Execute, tell: Callable[[Cell], None]) -> Ran:
-    """Run the cells of a plan that are not in `out` yet; `tell` gets each as it is finished."""
-    path = out / f"{plan.row.name}.jsonl"
     with locked(out):
-        lines = read_lines(path) if path.exists() else None
-        earlier, problems = lines or ([], [])
-        ground = prepare(plan.row, plan.choices, out / "galleries")
-        ours = {_place(cell): cell for cell in earlier if cell.model == ground.model}
-        _refuse_other_settings(ground, plan.methods, ours.values(), path)
-        tasks = plan.tasks()
-        left = [task for task in tasks if task not in ours]
-        with counting(f"running {plan.row.name}", len(left) * ground.queries) as watch:
-            for cell in execute(ground, left, watch) if left else ():
-                write_line(path, cell)
-                ours[_place(cell)] = cell
-                tell(cell)
+        notes = _check(plans, out, execute, tell) if check else []
+        ran = [_run(one, out, execute, tell) for one in plans]
+    cells = tuple(cell for one in ran for cell in one.cells)
+    notes += [note for one in ran for note in one.notes]
+    return Ran(cells, sum(one.kept for one in ran), tuple(dict.fromkeys(notes)))
+
+
+def _check(plans: Sequence[Plan], out: Path, execute: Execute, tell: Tell) -> list[str]:
+    """Run the frozen model where the paper's queries can be had, and compare."""
+    natural = [replace(one, methods=("frozen",)) for one in plans if not one.row.corrupted]
+    cells = [cell for one in natural for cell in _run(one, out, execute, tell).cells]
+    notes = [f"checked: {one}" for one in check_base(cells)]
+    return notes or ["nothing to check: the paper's corruptions were unseeded."]
+
+
+def _run(plan: Plan, out: Path, execute: Execute, tell: Tell) -> Ran:
+    path = out / f"{plan.row.name}.jsonl"
+    earlier, problems = read_lines(path) if path.exists() else Lines([], [])
+    ground = prepare(plan.row, plan.choices, out / "galleries")
+    ours = {_place(cell): cell for cell in earlier if cell.model == ground.model}
+    _refuse_other_settings(ground, plan.methods, ours.values(), path)
+    tasks = plan.tasks()
+    left = [task for task in tasks if task not in ours]
+    with counting(f"running {plan.row.name}", len(left) * ground.queries) as watch:
+        for cell in execute(ground, left, watch) if left else ():
+            write_line(path, cell)
+            ours[_place(cell)] = cell
+            tell(cell)
     notes = (*problems, *plan.notes(), *_skipped(ground))
-    return Ran(plan.row, tuple(ours[task] for task in tasks), len(tasks) - len(left), notes)
+    return Ran(tuple(ours[task] for task in tasks), len(tasks) - len(left), notes)
 
 
 def in_turn(ground: Ground, tasks: Sequence[Task], watch: Watch) -> Iterator[Cell]:
@@ -111,6 +117,11 @@ def _work_here(task: Task) -> Cell:
 def locked(out: Path) -> Iterator[None]:
     """Be the only run that writes to a folder; the system lifts the lock however we end."""
     out.mkdir(parents=True, exist_ok=True)
+    if sys.platform == "win32":  # has no such locks
+        yield
+        return
+    import fcntl
+
     with (out / ".lock").open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -113,17 +113,15 @@ def _tell(cell: Cell) -> None:
         click.echo(f"{place} seed {cell.seed}: {cell.seconds:.1f} s", err=True)
 
 
-def _show(ran: list[Ran], as_json: bool) -> None:
+def _show(ran: Ran, as_json: bool) -> None:
     from ..report import Options, render, report
     from ..results import encode
 
-    for note in dict.fromkeys(note for one in ran for note in one.notes):
+    for note in ran.notes:
         click.echo(note, err=True)
-    cells = [cell for one in ran for cell in one.cells]
     if as_json:
-        for cell in cells:
+        for cell in ran.cells:
             click.echo(encode(cell))
         return
-    kept = sum(one.kept for one in ran)
-    click.echo(render(report(cells, Options(resamples=0)), "terminal"), nl=False)
-    click.echo(f"{len(cells) - kept} cells run, {kept} kept from before.", err=True)
+    click.echo(render(report(ran.cells, Options(resamples=0)), "terminal"), nl=False)
+    click.echo(f"{len(ran.cells) - ran.kept} cells run, {ran.kept} kept from before.", err=True)
