@@ -1,0 +1,92 @@
+"""`queryshift tune`: a learning rate and a temperature for a model and the queries it gets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..methods import METHODS
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..tune import Trial, Tuned
+
+_PATH = click.Path(path_type=Path)
+
+
+def _numbers(
+    ctx: click.Context, option: click.Parameter, value: str | None
+) -> tuple[float, ...] | None:
+    try:
+        return None if value is None else tuple(float(one) for one in value.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{value!r}: give numbers with commas between them.") from None
+
+
+@click.command()
+@click.argument("model")
+@click.option("--queries", type=_PATH, required=True, help="Queries as they really come.")
+@click.option("--gallery", type=_PATH, required=True, help="Candidates.")
+@click.option("--labels", type=_PATH, help='JSON: {"query name": ["candidate name", ...], ...}.')
+@click.option("--method", default="rest", show_default=True, type=click.Choice(list(METHODS)))
+@click.option("--rates", callback=_numbers, help="Learning rates; by default 1e-5 to 3e-3.")
+@click.option("--temperatures", callback=_numbers, help="By default 0.01,0.02,0.05.")
+@click.option("--sample", type=int, help="How many queries to adapt to; by default 256.")
+@click.option("--seed", type=int, help="Of the sample; by default 0.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, for other programs.")
+def command(
+    model: str, queries: Path, gallery: Path, labels: Path | None, as_json: bool, **given: object
+) -> None:
+    """Find a learning rate and a temperature for MODEL (a name, a directory or a file).
+
+    Queries and candidates are a folder of pictures, a folder of sounds, or a file with one caption
+    a line; a caption's name in the labels is the caption, a file's name is its name. Labels may
+    name a few queries only. Without labels the shift measures decide: see docs/tune.md.
+
+    \b
+    $ queryshift tune clip-base --queries photos/ --gallery captions.txt
+    $ queryshift tune tangram --queries asked.txt --gallery pictures/ --labels right.json
+    """
+    from ..tune_files import tune_files
+
+    chosen: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    found = tune_files(model, queries, gallery, labels, **chosen)
+    if as_json:
+        click.echo(json.dumps(found.as_dict()))
+        return
+    _show(found)
+
+
+def _show(found: Tuned) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.print(_table(found))
+    decided = f"recall at 1 over {found.labelled} labels" if found.labelled else "the contrast"
+    if found.best is None:
+        console.print(f"By {decided} nothing was better than not adapting:")
+    elif found.at_edge:
+        console.print(f"The best learning rate is the {found.at_edge} tried: try --rates beyond.")
+    console.print(f"Chosen by {decided}, from {found.queries} queries:")
+    click.echo(found.line)
+
+
+def _table(found: Tuned) -> Table:
+    from rich.table import Table
+
+    recall = ["recall at 1"] if found.labelled else []
+    table = Table("lr", "temperature", "contrast", "similarity", "variety", *recall, "")
+    table.add_row("not adapted", "", *_measures(found.source), "")
+    for trial in found.trials:
+        mark = "best" if trial == found.best else ""
+        table.add_row(f"{trial.lr:g}", f"{trial.temperature:g}", *_measures(trial), mark)
+    return table
+
+
+def _measures(trial: Trial) -> list[str]:
+    shown = [f"{one:.3f}" for one in (trial.contrast, trial.similarity, trial.variety)]
+    return shown if trial.recall is None else [*shown, f"{trial.recall:.1f}"]
