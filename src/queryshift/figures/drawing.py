@@ -16,8 +16,7 @@ FORMATS = (".png", ".svg", ".pdf")
 SIZE, DOTS_PER_INCH = (7.2, 4.8), 110
 COLOURS = ("#c03d3e", "#3274a1", "#3a923a", "#e1812c", "#7f5aa8", "#555555")  # told apart in print
 MARKERS, DASHES = "osD^vX", ("-", "--", "-.", ":")
-PAPER = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}
-FAINT = {"color": "#777777", "linewidth": 1, "linestyle": ":"}
+FAINT = (":", "--", "-.", (0, (1, 4)))  # of marks, which stand in the legend
 
 
 def check(path: Path) -> None:
@@ -47,20 +46,9 @@ def _curves(chart: Curves, figure: Any) -> None:
     styles = zip(chart.lines, cycle(COLOURS), cycle(MARKERS), cycle(DASHES), strict=False)
     for line, colour, marker, dash in styles:
         axes.plot(line.x, line.y, dash, color=colour, marker=marker, markersize=4, label=line.name)
-    low, high = axes.get_ylim()
-    for mark in chart.marks:
-        axes.axvline(mark.x, **FAINT)
-        axes.text(
-            mark.x,
-            high,
-            f" {mark.text}",
-            rotation=90,
-            va="top",
-            ha="right",
-            fontsize=7.5,
-            bbox=PAPER,
-        )
-    axes.set_ylim(min(low, 0), high)
+    for mark, dash in zip(chart.marks, cycle(FAINT), strict=False):
+        axes.axvline(mark.x, color="#666666", linewidth=1.2, linestyle=dash, label=mark.text)
+    axes.set_ylim(bottom=min(axes.get_ylim()[0], 0))
     if chart.log_x:
         _log_ticks(axes, sorted({x for line in chart.lines for x in line.x}))
     axes.set(xlabel=chart.x_label, ylabel=chart.y_label)
