@@ -16,6 +16,7 @@ _HOMES = {
     "Hits": "galleries",
     "Guard": "guard",
     "Session": "session",
+    "answer_many": "together",
     "METHODS": "methods",
     "Method": "methods",
     "Frozen": "methods",

@@ -35,10 +35,10 @@ class Layout:
         return torch.cat([params[name].reshape(-1) for name in self.shapes])
 
     def split(self, vector: Tensor) -> Params:
-        """Views of one vector as tensors."""
-        parts = torch.split(vector, [prod(shape) for shape in self.shapes.values()])
+        """Views of one vector as tensors; of many (B, P), as tensors with B in front."""
+        parts = torch.split(vector, [prod(shape) for shape in self.shapes.values()], dim=-1)
         named = zip(self.shapes.items(), parts, strict=True)
-        return {name: part.view(shape) for (name, shape), part in named}
+        return {name: part.view(*vector.shape[:-1], *shape) for (name, shape), part in named}
 
 
 @dataclass(frozen=True)

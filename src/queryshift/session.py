@@ -277,7 +277,7 @@ class Session:
         self, queries: list[Any], exclude: Sequence[LeftOut] | None, gallery: Searchable
     ) -> Batch:
         shared = self.encoder.ready(queries)
-        pairs = None if exclude is None else _pairs(exclude, len(queries), gallery)
+        pairs = left_out_pairs(exclude, len(queries), gallery)
         matching, chunk = self.adaptation.matching, self.settings.chunk
         return Batch(self.encoder, gallery, shared, pairs, chunk, matching)
 
@@ -288,8 +288,12 @@ def _after(outcome: Outcome, batches: int) -> Outcome:
     return replace(outcome, state=state, shift=replace(outcome.shift, batch=batches + 1))
 
 
-def _pairs(exclude: Sequence[LeftOut], queries: int, gallery: Searchable) -> Tensor | None:
+def left_out_pairs(
+    exclude: Sequence[LeftOut] | None, queries: int, gallery: Searchable
+) -> Tensor | None:
     """(query, position) pairs that must not meet; None if there are none."""
+    if exclude is None:
+        return None
     if len(exclude) != queries:
         raise BadInput(f"got exclusions for {len(exclude)} of {queries} queries: give one each.")
     named = [[one] if isinstance(one, str | int) else list(one or ()) for one in exclude]

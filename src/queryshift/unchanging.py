@@ -6,19 +6,19 @@ import copy
 import hashlib
 import threading
 from collections.abc import Sequence
-from typing import Any, Self, TypeAlias, cast
+from typing import Any, Self, TypeAlias
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from .errors import CannotAdapt
+from .norms import is_norm as is_norm
+from .norms import let_stand_in
 
 Params: TypeAlias = dict[str, Tensor]
 
-_NORMS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, _BatchNorm)
 _shells = threading.local()
 
 
@@ -97,13 +97,6 @@ class Shell(nn.Module):
         return getattr(self.module, method)(*inputs)
 
 
-def is_norm(module: nn.Module) -> bool:
-    """Whether a module is a norm layer with weights of its own."""
-    named_so = type(module).__name__.endswith(("LayerNorm", "RMSNorm"))
-    weight = module._parameters.get("weight")
-    return (isinstance(module, _NORMS) or named_so) and weight is not None
-
-
 def _full(value: Tensor) -> Tensor:
     """Float32 at least: a gain of 1.0027 in bfloat16 is 1, and adaptation would vanish."""
     wide = torch.float64 if value.dtype == torch.float64 else torch.float32
@@ -126,19 +119,5 @@ def _twin(module: Unchanging) -> Unchanging:
     twin = copy.deepcopy(module, memo).eval()
     for part in twin.modules():
         if is_norm(part):
-            _compute_in_full_precision(part)
+            let_stand_in(part)
     return twin
-
-
-def _compute_in_full_precision(norm: nn.Module) -> None:
-    """Let a norm layer work in the precision of the weights that stand in for its own."""
-    if cast(Tensor, norm.weight).dtype in (torch.float16, torch.bfloat16):
-        norm.float()  # its running statistics too
-    plain = norm.forward
-
-    def forward(values: Tensor) -> Tensor:
-        wide = cast(Tensor, norm.weight).dtype
-        normalised: Tensor = plain(values.to(wide))
-        return normalised.to(values.dtype)
-
-    norm.forward = forward

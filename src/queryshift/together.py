@@ -1,0 +1,135 @@
+"""Many sessions answered in one forward: each row of a mixed batch has its session's parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+
+from .adaptation import State, checked
+from .encoder import Encoder, Params
+from .errors import BadInput, CannotAdapt
+from .optimise import Layout
+from .prepared import count, take
+from .retrieval import Retrieval
+from .session import LeftOut, Session, left_out_pairs
+
+AGREEMENT = 1e-2  # between unit vectors; the weights they are tried with move them much further
+_tried: WeakKeyDictionary[Encoder, int] = WeakKeyDictionary()
+
+
+@torch.no_grad()
+def answer_many(
+    sessions: Sequence[Session],
+    batches: Sequence[Sequence[Any]],
+    exclude: Sequence[Sequence[LeftOut] | None] | None = None,
+) -> list[Retrieval]:
+    """Answer a batch of queries for each of many sessions of one encoder, in a single forward.
+
+    The answers are those of each session's `answer(batch, adapt=False)`. Nothing changes: no
+    session learns or counts the batch. To adapt, call `session.answer(batch)` session by session.
+    """
+    encoder = _one_encoder(sessions, batches)
+    left_out = exclude or [None] * len(sessions)
+    asked = [
+        _Asked(session, session.state, list(batch), ids)
+        for session, batch, ids in zip(sessions, batches, left_out, strict=True)
+    ]
+    shared = encoder.ready([query for one in asked for query in one.queries])
+    inside = {name for name, _ in encoder.named_parameters()}
+    vectors = _through_rows(encoder, asked, _adapted_inside(asked, inside), shared)
+    parts = torch.split(vectors, [len(one.queries) for one in asked])
+    return [_found(one, rows, inside) for one, rows in zip(asked, parts, strict=True)]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """One session's part of a mixed batch, with the state that was in force when it was asked."""
+
+    session: Session
+    state: State
+    queries: list[Any]
+    exclude: Sequence[LeftOut] | None
+
+
+def _one_encoder(sessions: Sequence[Session], batches: Sequence[Sequence[Any]]) -> Encoder:
+    if not sessions or len(sessions) != len(batches):
+        raise BadInput(f"got {len(sessions)} sessions and {len(batches)} batches: give one each.")
+    if not all(len(batch) for batch in batches):
+        raise BadInput("got an empty batch, expected at least one query for each session.")
+    encoder = sessions[0].encoder
+    if any(session.encoder is not encoder for session in sessions):
+        raise BadInput("the sessions have different encoders: one forward needs one encoder.")
+    if any(session.adaptation.matching is not None for session in sessions):
+        raise BadInput("a session has a matcher, which reads more than vectors: ask it by itself.")
+    return encoder
+
+
+def _adapted_inside(asked: Sequence[_Asked], inside: set[str]) -> Params:
+    """The source values of all that some session adapts inside the encoder."""
+    found: Params = {}
+    for one in asked:
+        source = one.session.adaptation.source
+        found |= {name: source[name] for name in source if name in inside and name not in found}
+    return found
+
+
+def _through_rows(encoder: Encoder, asked: Sequence[_Asked], source: Params, shared: Any) -> Tensor:
+    """Unit vectors of a mixed batch, each row seen through its own session's parameters."""
+    if not source or len(asked) == 1:
+        return encoder.through(_params(asked[0], source), shared)
+    layout = Layout.of(source)
+    _try_out(encoder, layout, layout.flat(source), shared)
+    vectors = torch.stack([_vector(one, layout, source) for one in asked])
+    sizes = torch.tensor([len(one.queries) for one in asked], device=vectors.device)
+    return encoder.through(layout.split(vectors.repeat_interleave(sizes, dim=0)), shared)
+
+
+def _params(one: _Asked, source: Params) -> Params:
+    """The session's parameters inside the encoder."""
+    if one.session.settings.mode == "shadow":
+        return source
+    learnt = one.state.layout.split(one.state.adapted.values)
+    return {name: learnt.get(name, value) for name, value in source.items()}
+
+
+def _vector(one: _Asked, layout: Layout, source: Params) -> Tensor:
+    """The same as one vector in the order of `layout`."""
+    alike = list(one.state.layout.shapes.items()) == list(layout.shapes.items())
+    if alike and one.session.settings.mode != "shadow":
+        return one.state.adapted.values
+    return layout.flat(_params(one, source))
+
+
+def _try_out(encoder: Encoder, layout: Layout, source: Tensor, shared: Any) -> None:
+    """Refuse, at the first mixed batch, an encoder that does not keep its items apart."""
+    if _tried.get(encoder) == encoder._generation or count(shared) < 2:
+        return
+    pair = take(shared, slice(0, 2))
+    weights = torch.stack([source, source * torch.linspace(0.5, 1.5, len(source)).to(source)])
+    mixed = encoder.through(layout.split(weights), pair)
+    alone = [encoder.through(layout.split(one), pair)[row] for row, one in enumerate(weights)]
+    if not torch.allclose(mixed, torch.stack(alone), atol=AGREEMENT):
+        raise CannotAdapt(
+            f"{type(encoder).__name__} does not keep its items on the first axis of every norm "
+            "layer, so that rows cannot have weights of their own: ask each session by itself."
+        )
+    _tried[encoder] = encoder._generation
+
+
+def _found(one: _Asked, vectors: Tensor, inside: set[str]) -> Retrieval:
+    """What one session finds with its rows of the mixed batch."""
+    session, gallery = one.session, one.session.gallery
+    pairs = left_out_pairs(one.exclude, len(vectors), gallery)
+    if session.settings.mode == "shadow":
+        return checked(Retrieval(vectors, gallery, pairs))
+    own: Params = {}
+    if not session.adaptation.source.keys() <= inside:  # TSA's modules lie behind the encoder
+        learnt = session.adaptation.params(one.state)
+        own = {name: value for name, value in learnt.items() if name not in inside}
+    seen = checked(Retrieval(vectors, gallery, pairs, own))
+    return session.method.view(seen, one.state.memory).detached()
