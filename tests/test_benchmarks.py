@@ -1,6 +1,8 @@
 """The table of benchmarks: the paper's twenty, what each asks, and what that does to queries."""
 
 import pickle
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from queryshift import corruptions, paper
 from queryshift.benchmarks import _TASKS, AS_IT_IS, BENCHMARKS, COMPOSED, PAPER, SERIES, find
 from queryshift.cells import method_of
+from queryshift.cli.run import command
 from queryshift.datasets import DATASETS
 from queryshift.datasets.tangram import TASKS
 from queryshift.errors import BadInput, UnknownName
@@ -25,6 +28,14 @@ def test_the_papers_twenty():
     assert sorted(PAPER) == sorted(TWENTY.split())
     embedded = {"tangram-o", "tangram-d", "tangram2crayon", "tangram2products"}
     assert set(SERIES) == set(PAPER) | embedded
+
+
+def test_the_documentation_names_every_benchmark_and_option():
+    page = (Path(__file__).parents[1] / "docs" / "benchmarks.md").read_text()
+    assert [name for name in SERIES if f"`{name}`" not in page] == []
+    known = {option for parameter in command.params for option in parameter.opts}
+    told = set(re.findall(r"--[a-z][a-z-]+", page))
+    assert told - known == {"--layout"}  # of `queryshift corrupt`
 
 
 def test_every_retrieval_column_of_the_paper_is_a_row():

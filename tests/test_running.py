@@ -1,6 +1,5 @@
 """Runs on a small COCO: resumed, refused, interrupted, killed, in processes and on a cluster."""
 
-import importlib.util
 import os
 import signal
 import subprocess
@@ -24,6 +23,7 @@ from queryshift.plans import Plan, plans_for
 from queryshift.results import read_lines
 from queryshift.running import locked, run_all
 from queryshift.streams import corruption_of
+from small_datasets import small
 
 SCENES = 10
 NAME = "coco-o-image.jsonl"
@@ -225,15 +225,6 @@ def test_from_a_folder_as_on_the_fly(plan, finished, root, tmp_path):
         run_all([replace(made, shifts=("fog",))], tmp_path / "folder")
 
 
-def load_small():
-    """The small datasets that the tests of the readers use."""
-    path = Path(__file__).parent / "datasets" / "small.py"
-    spec = importlib.util.spec_from_file_location("small_datasets", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 class TestComposed:
     def cell(self, name, root, out):
         edits = Choices(model="tangram-edits", root=root, preprocessing="library")
@@ -241,7 +232,7 @@ class TestComposed:
         return ground, work(ground, Task("noise+word", 5, 0, "frozen"))
 
     def test_fashion_iq_has_a_session_for_each_category(self, tmp_path):
-        root = load_small().fashion_iq(tmp_path)
+        root = small.fashion_iq(tmp_path)
         ground, cell = self.cell("fiq-o", root, tmp_path / "kept")
         assert cell.groups == {"dress": 2, "shirt": 2, "toptee": 2}
         assert [len(part.gallery) for part in ground.parts] == [4, 4, 4]
@@ -250,7 +241,7 @@ class TestComposed:
         assert cell.measure("recall@1") == pytest.approx(100 * np.mean(recalls))
 
     def test_cirr_leaves_out_the_reference_and_ranks_among_few(self, tmp_path):
-        root = load_small().cirr(tmp_path)
+        root = small.cirr(tmp_path)
         _, cell = self.cell("cirr-o", root, tmp_path / "kept")
         assert cell.ranks.max() <= 6  # of seven photos, one asks
         assert cell.subset_ranks.shape == (2, 1) and cell.subset_ranks.max() <= 5
