@@ -24,8 +24,9 @@ class Guard:
     collapse: float = 0.25
     """Share of first places one candidate may gain over what it has for the source model."""
 
-    drift: float = 4.0
-    """Largest KL of the refined prediction from the source's, in nats."""
+    drift: float = 25.0
+    """Largest KL of the refined prediction from the source's, in nats: a backstop, since streams
+    that go well move as far as those that collapse (docs/guard.md)."""
 
     smallest_batch: int = 8
     """Collapse is not looked for in smaller batches: few queries share an answer by chance."""
