@@ -134,6 +134,16 @@ def test_other_settings_are_refused_with_what_differs(plan, copied):
     assert len(read_lines(copied / NAME).cells) == 4
 
 
+def test_other_captions_are_refused(plan, root, copied, tmp_path):
+    other = tmp_path / "coco"
+    other.mkdir()
+    (other / "val2014").symlink_to(root / "val2014")
+    told = (root / "dataset_coco.json").read_text().replace("red", "dark red")
+    (other / "dataset_coco.json").write_text(told)
+    with pytest.raises(BadInput, match="content was"):
+        run_all([replace(plan, choices=replace(plan.choices, root=other))], copied, never)
+
+
 def test_two_runs_do_not_share_a_folder(plan, tmp_path):
     with locked(tmp_path), pytest.raises(BadInput, match=rf"process {os.getpid()}\) is writing"):
         run_all([plan], tmp_path, never)

@@ -45,6 +45,7 @@ class Part:
     name: str
     dataset: Dataset
     gallery: Gallery
+    content: str  # a hash of the candidates
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +78,7 @@ def prepare(row: Benchmark, choices: Choices, kept: Path) -> Ground:
     model = encoders(row, choices)
     read = [(name, *_read(row, choices, name)) for name in row.categories or ("",)]
     parts = tuple(
-        Part(name, dataset, embedded(model[row.gallery], dataset.candidates, kept))
+        Part(name, dataset, *embedded(model[row.gallery], dataset.candidates, kept))
         for name, dataset, _ in read
     )
     skipped = tuple(sentence for _, _, problems in read for sentence in problems)
@@ -135,6 +136,7 @@ def _settings(
     return {
         "queries": sum(len(part.dataset) for part in parts),
         "candidates": sum(len(part.gallery) for part in parts),
+        "content": [part.content for part in parts],
         "model_fingerprint": model[row.query].fingerprint(),
         "gallery_fingerprint": model[row.gallery].fingerprint(),
         "preprocessing": _preprocessing(row, choices),
@@ -145,15 +147,16 @@ def _settings(
     }
 
 
-def embedded(encoder: Encoder, items: Sequence[Any], kept: Path) -> Gallery:
-    """The gallery of these items: from `kept` if this encoder has embedded them before."""
-    path = kept / f"{encoder.fingerprint()[:16]}-{content(items)}.safetensors"
+def embedded(encoder: Encoder, items: Sequence[Any], kept: Path) -> tuple[Gallery, str]:
+    """The gallery of these items, from `kept` if it is there already, and a hash of them."""
+    hashed = content(items)
+    path = kept / f"{encoder.fingerprint()[:16]}-{hashed}.safetensors"
     try:
-        return Gallery.load(path)
+        return Gallery.load(path), hashed
     except BadFile:  # not there, or damaged: it is made again
         gallery = Gallery.build(encoder, items, batch_size=GALLERY_BATCH)
         gallery.save(path)
-        return gallery.to("cpu")
+        return gallery.to("cpu"), hashed
 
 
 def content(items: Sequence[Any]) -> str:

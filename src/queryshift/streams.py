@@ -23,7 +23,7 @@ from .corruptions import (
 from .datasets import Dataset
 from .errors import BadInput
 
-KEPT_BYTES = 2**29  # of corrupted queries, so that several methods are asked the same ones cheaply
+KEPT_BYTES = 2**28  # of corrupted queries, so that several methods are asked the same ones cheaply
 TRANSLATED = "backtranslation"
 
 

@@ -1,4 +1,4 @@
-"""`queryshift list`: what there is, read from the tables, without loading any of it."""
+"""`queryshift list`: what there is, read from the tables."""
 
 from __future__ import annotations
 
@@ -42,11 +42,10 @@ def benchmarks() -> Listing:
 
 
 def methods() -> Listing:
-    """Methods, then what can be put around one."""
-    plain = [(name, "") for name in METHODS]
-    return Listing(
-        ("name", "use"), plain + [(f"+{name}", "around any method") for name in WRAPPERS]
-    )
+    """Methods, then what can be put around one, each with its own first sentence."""
+    named = [*METHODS.items(), *((f"+{name}", wrapper) for name, wrapper in WRAPPERS.items())]
+    rows = [(name, (method.__doc__ or "").splitlines()[0]) for name, method in named]
+    return Listing(("name", "what it does"), rows)
 
 
 def models() -> Listing:

@@ -41,8 +41,12 @@ _PAPERS = tuple(name for name in METHODS if name != "tcr_untrained")
 @click.option("--jobs", type=_COUNT, default=1, show_default=True, help="Processes.")
 @click.option("--ray", "on_ray", is_flag=True, help="Run the cells on a Ray cluster.")
 @click.option("--from-folder", "folder", type=_FOLDER, help="Queries corrupted beforehand.")
-@click.option("--translator", nargs=2, help="Two models, for back-translation.")
-@click.option("--preprocessing", type=click.Choice(["published", "library"]), help="Of items.")
+@click.option("--translator", nargs=2, metavar="THERE BACK", help="Models of back-translation.")
+@click.option(
+    "--preprocessing",
+    type=click.Choice(["published", "library"]),
+    help="Read items as the paper did (default on its benchmarks), or as the model's library.",
+)
 @click.option("--device", help="cpu, cuda, ...; by default the GPU where there is one.")
 @click.option("--strict", is_flag=True, help="An item that cannot be read is an error.")
 @click.option("--check-base", is_flag=True, help="First compare the frozen model with the paper.")
