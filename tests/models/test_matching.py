@@ -1,14 +1,20 @@
 """BLIP's matching head as a matcher: the same verdicts as Hugging Face's and the authors' code."""
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import original_checkpoints
 import pytest
 import torch
 import transformers
+from reference_blip import Reference
 
 from conftest import SENTENCES, pictures
 from queryshift.errors import BadFile, BadInput, UnknownName
-from queryshift.models import blip_matching, load, matcher
+from queryshift.models import blip, blip_matching, load, matcher
 from queryshift.models.blip_matching import PictureMatcher
+from queryshift.models.blip_original import FORMAT, build
+from queryshift.models.checkpoints import Checkpoint
 
 CAPTIONS = [*SENTENCES, "stars", "a small red beach on a square"]
 PICTURES = pictures(5)
@@ -161,6 +167,16 @@ def test_half_precision_is_close(folder, model, query):
     half = verdicts(load(folder, precision="bfloat16"), query)
     assert half.dtype == torch.float32
     assert 0 < (half - verdicts(model, query)).abs().max() < 0.05
+
+
+@pytest.mark.parametrize(("query", "layers", "own"), [("image", 37, 56_832), ("text", 12, 18_432)])
+def test_the_real_size_has_so_many_parameters_of_its_own(query, layers, own):
+    with torch.device("meta"):
+        weights = Reference(384, (768, 12, 12), (30524, 512, 768, 12, 12), 256).state_dict()
+    words = SimpleNamespace(tokenizer=SimpleNamespace(get_vocab=lambda: {"[ENC]": 30523}))
+    sides = blip.encoders(build(Checkpoint(Path("b.pth"), FORMAT, weights)), None, words)
+    params = matcher(sides, query).own_params()
+    assert (len(params) // 2, sum(value.numel() for value in params.values())) == (layers, own)
 
 
 class TestGettingOne:
