@@ -53,17 +53,16 @@ def watched(stage: Stage, method: Method) -> Watched:
 def _chart(stage: Stage, paths: dict[str, Watched]) -> Curves:
     tent, tent_kept, rest, rest_kept = paths.values()
     means = "; ".join(
-        f"{name} {one.mean:.1f} degrees and recall at 1 {one.recall:.1f} %"
-        for name, one in paths.items()
+        f"{name} {one.mean:.1f} degrees, {one.recall:.1f} %" for name, one in paths.items()
     )
     return Curves(
         title="Do the gradients fight what the source model knows?",
         about=stage.about,
-        claim="Decoupling brings the angle below 90 degrees, and recall rises.",
+        claim="Decoupling brings the angle down to 90 degrees, and recall rises.",
         holds=max(tent_kept.mean, rest_kept.mean) <= 90
         and tent_kept.recall > tent.recall
         and rest_kept.recall > rest.recall,
-        finding=f"{means}.",
+        finding=f"mean angle and recall at 1: {means}.",
         x_label="queries answered",
         y_label="angle to the general direction (degrees)",
         lines=[Line(name, one.answered, one.angles) for name, one in paths.items()],

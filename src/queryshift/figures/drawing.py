@@ -16,7 +16,7 @@ FORMATS = (".png", ".svg", ".pdf")
 SIZE, DOTS_PER_INCH = (7.2, 4.8), 110
 COLOURS = ("#c03d3e", "#3274a1", "#3a923a", "#e1812c", "#7f5aa8", "#555555")  # told apart in print
 MARKERS, DASHES = "osD^vX", ("-", "--", "-.", ":")
-FAINT = (":", "--", "-.", (0, (1, 4)))  # of marks, which stand in the legend
+FAINT = (":", "--", "-.", "-")  # of marks, which stand in the legend
 
 
 def check(path: Path) -> None:

@@ -8,9 +8,7 @@ from ..corruptions import REPRESENTATIVE, SEVERITIES
 from ..progress import track
 from ..streams import needs_translator
 from .charts import Curves, Line
-from .stage import Request, Stage
-
-COMPARED = ("frozen", "tent", "tcr", "rest")
+from .stage import COMPARED, Request, Stage
 
 
 def compute(request: Request) -> Curves:
@@ -21,11 +19,11 @@ def compute(request: Request) -> Curves:
     found: dict[tuple[str, int], list[float]] = {}
     for shift, level in track(cells, "severities"):
         under = stage.under(shift, level)
-        for name in COMPARED:
-            found.setdefault((name, level), []).append(under.recall(stage.method(name)))
+        for key, name in COMPARED.items():
+            found.setdefault((name, level), []).append(under.recall(stage.method(key)))
     lines = [
         Line(name, SEVERITIES, [_mean(found[name, level]) for level in SEVERITIES])
-        for name in COMPARED
+        for name in COMPARED.values()
     ]
     return _chart(stage, shifts, lines)
 
@@ -51,7 +49,7 @@ def _chart(stage: Stage, shifts: Sequence[str], lines: list[Line]) -> Curves:
         title="How does recall fall as the corruption becomes more severe?",
         about=stage.described(f"mean over {', '.join(shifts)}", "severities 1 to 5"),
         claim="REST is best at every severity and falls more slowly.",
-        holds=better and loss["rest"] == min(loss.values()),
+        holds=better and loss["REST"] == min(loss.values()),
         finding=f"recall at 1 at severity 5: {at_most} %; points lost from severity 1: {falls}.",
         x_label="severity",
         y_label="recall at 1 (%)",

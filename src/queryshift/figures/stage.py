@@ -26,6 +26,7 @@ from ..session import Session
 from ..streams import corruption_of
 
 ONLINE, DIVERSE = "tangram-o-image", "tangram-d-image"
+COMPARED = {"frozen": "source model", "tent": "Tent", "tcr": "TCR", "rest": "REST"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,9 +6,8 @@ from ..evaluate import Outcome
 from ..metrics import recall
 from ..progress import track
 from .charts import Curves, Line
-from .stage import Request, Stage
+from .stage import COMPARED, Request, Stage
 
-COMPARED = ("frozen", "tent", "tcr", "rest")
 WINDOW = 256  # queries
 
 
@@ -16,7 +15,8 @@ def compute(request: Request) -> Curves:
     """Recall at 1 of the last 256 queries, batch after batch, for every method."""
     stage = Stage.open(request)
     outcomes = {
-        name: stage.run(stage.session(stage.method(name))) for name in track(COMPARED, "streams")
+        name: stage.run(stage.session(stage.method(key)))
+        for key, name in track(COMPARED.items(), "streams")
     }
     lines = [along(name, one, stage.row.batch) for name, one in outcomes.items()]
     return _chart(stage, lines, outcomes)
@@ -37,7 +37,7 @@ def _chart(stage: Stage, lines: list[Line], outcomes: dict[str, Outcome]) -> Cur
         title="How does recall develop along the stream?",
         about=f"{stage.about}; mean of the last {WINDOW} queries",
         claim="REST gains along the stream and stays ahead of the others.",
-        holds=last["rest"] == max(last.values()) and last["rest"] > lines[-1].y[0],
+        holds=last["REST"] == max(last.values()) and last["REST"] > lines[-1].y[0],
         finding=f"recall at 1 of the last {WINDOW} queries: {ends} %; of the whole: {whole} %.",
         x_label="queries answered",
         y_label=f"recall at 1 of the last {WINDOW} queries (%)",
