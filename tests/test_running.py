@@ -325,12 +325,13 @@ def started(out, root, lines, *more) -> subprocess.Popen:
     process = subprocess.Popen(
         command(out, root, *more), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    for _ in range(2000):
+    for _ in range(5000):
         time.sleep(0.02)
         path = out / NAME
         if path.exists() and path.read_bytes().count(b"\n") >= lines:
             return process
         assert process.poll() is None, process.stderr.read()
+    process.kill()
     raise AssertionError("no cell was finished")
 
 
@@ -338,7 +339,7 @@ def test_interrupted_then_killed_then_continued(plan, root, finished, tmp_path):
     """Ctrl-C to a run of two processes, kill -9 to another: nothing that was finished is lost."""
     process = started(tmp_path, root, 5, "--jobs", "2")
     process.send_signal(signal.SIGINT)
-    said = process.communicate(timeout=20)[1]
+    said = process.communicate(timeout=60)[1]
     assert process.returncode == 130, said
     assert "Stopped; finished cells are in" in said and "Traceback" not in said
     stopped = read_lines(tmp_path / NAME).cells
