@@ -101,9 +101,9 @@ class TestStreams:
 
     def test_what_was_asked_in_words(self, demo):
         assert demo.question == "Which of 400 captions belongs to the picture?"
-        assert demo.asked(demo.rows[0]) == "80 pictures, gaussian noise (severity 3)"
+        assert demo.asked(demo.rows[0]) == "80 pictures, gaussian noise (severity 3/5)"
         assert demo.asked(demo.rows[4]) == "40 pictures, clean"
-        assert Plan(shift="diverse").shift_in_words == "a shift each (severity 3)"
+        assert Plan(shift="diverse").shift_in_words == "a shift each (severity 3/5)"
 
 
 class Balance(HTMLParser):
@@ -119,7 +119,7 @@ class Balance(HTMLParser):
             self.open.append(tag)
 
     def handle_endtag(self, tag):
-        assert self.open.pop() == tag
+        assert tag in VOID or self.open.pop() == tag
 
 
 @pytest.fixture(scope="module")
@@ -230,7 +230,7 @@ class TestCommand:
         table, numbers = self.run("--out", out), json.loads(self.run("--out", out, "--json"))
         assert numbers["page"] == out and "Which of 400 captions" in table
         assert numbers["shift"] == "gaussian_noise" and numbers["candidates"] == 400
-        shown = re.findall(r"│ (\w+) *│ +([\d.]+) % │ +(?:([\d.]+) %)? +│ +([\d.]+) ms", table)
+        shown = re.findall(r"│   (\w+) +│ +([\d.]+) % │ +(?:([\d.]+) %)? +│ +([\d.]+) ms", table)
         assert shown == [
             (
                 row["method"],

@@ -78,16 +78,16 @@ def _table(demo: Demo) -> Table:
     from rich.table import Table
 
     title = f"{demo.question}\nHow often was the first answer right?"
-    table = Table("what was asked", "method", title=title)
+    table = Table("what was asked, and who answered", title=title)
     for heading in ("before", "after", "per query"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in demo.rows:
         first = row.method == "frozen"
-        if first and row.stream == "clean":
+        if first:
             table.add_section()
+            table.add_row(f"[bold]{demo.asked(row)}")
         table.add_row(
-            demo.asked(row) if first else "",
-            row.method,
+            f"  {row.method}",
             f"{row.right_before:.1f} %",
             "" if first else f"{row.right_after:.1f} %",
             f"{row.ms_per_query:.1f} ms",

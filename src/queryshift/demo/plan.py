@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..benchmarks import AS_IT_IS, BENCHMARKS, all_shifts
-from ..corruptions import NAMES, Corruption, check_severity, find
+from ..corruptions import NAMES, SEVERITIES, Corruption, check_severity, find
 from ..datasets.tangram import TASKS
 from ..errors import BadInput, unknown
 from ..streams import TRANSLATED, corruption_of
@@ -63,7 +63,7 @@ class Plan:
     def shift_in_words(self) -> str:
         """The shift, told to a stranger."""
         name = "a shift each" if self.named == DIVERSE else self.named.replace("_", " ")
-        return f"{name} (severity {self.severity})"
+        return f"{name} (severity {self.severity}/{SEVERITIES[-1]})"
 
     def corruption(self) -> Corruption:
         """What happens to each query."""
