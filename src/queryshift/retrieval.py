@@ -197,21 +197,21 @@ def _whole(outputs: tuple[Tensor, ...], params: Params) -> Pull:
     """Products over the graph of one forward, which lives as long as its retrieval."""
 
     def pull(cotangents: Sequence[Cotangents]) -> tuple[Params, ...]:
-        found = []
-        for slopes in cotangents:
-            tied = [(o, s) for o, s in zip(outputs, slopes, strict=True) if o.requires_grad]
-            grads = torch.autograd.grad(
-                [output for output, _ in tied],
-                tuple(params.values()),
-                [slope for _, slope in tied],
-                retain_graph=True,
-                allow_unused=True,
-            )
-            named = zip(params, grads, strict=True)
-            found.append({name: grad for name, grad in named if grad is not None})
-        return tuple(found)
+        return tuple(_product(outputs, slopes, params) for slopes in cotangents)
 
     return pull
+
+
+def _product(outputs: tuple[Tensor, ...], slopes: Cotangents, params: Params) -> Params:
+    """One vector-Jacobian product; names that the outputs do not depend on are left out."""
+    tied = [(o, s) for o, s in zip(outputs, slopes, strict=True) if o.requires_grad]
+    if not tied:
+        return {}
+    with torch.enable_grad():  # handing torch the slopes as such would import sympy: 0.3 s
+        along = torch.stack([(output * slope).sum() for output, slope in tied]).sum()
+    grads = torch.autograd.grad(along, tuple(params.values()), retain_graph=True, allow_unused=True)
+    named = zip(params, grads, strict=True)
+    return {name: grad for name, grad in named if grad is not None}
 
 
 def _leaf(value: Tensor, graph: bool) -> Tensor:

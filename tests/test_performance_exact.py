@@ -1,0 +1,94 @@
+"""Savings that change no number: each beside the plain way of computing the same."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from miniature import Toy, same
+from queryshift import REST, Gallery, Session, load
+from queryshift.models.towers import Block
+from queryshift.retrieval import Batch
+
+
+def test_a_product_is_the_one_torch_takes_with_slopes(encoder, gallery, batches):
+    batch = Batch(encoder, gallery, encoder.ready(batches[0]))
+    source = encoder.norm_params()
+    seen = batch.see(source, graph=True)
+    slope = torch.randn(seen.vectors.shape, generator=torch.Generator().manual_seed(0))
+    (pulled,) = seen.pull((seen.vectors * slope).sum())
+    leaves = {name: value.clone().requires_grad_() for name, value in source.items()}
+    vectors = encoder.through(leaves, batch.shared)
+    plain = torch.autograd.grad(vectors, tuple(leaves.values()), slope, allow_unused=True)
+    expected = {n: g for n, g in zip(leaves, plain, strict=True) if g is not None}
+    assert same(pulled, expected)
+
+
+def test_the_first_update_imports_no_symbolic_algebra():
+    code = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from miniature import Toy, items, shifted
+from queryshift import REST, Gallery, Session
+toy = Toy()
+session = Session(toy, Gallery.build(toy, items(30)), REST())
+session.answer(shifted(items(12)))
+assert session.state.adapted.updates == 3
+print([name for name in ("sympy", "transformers", "torch._dynamo") if name in sys.modules])
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ran.stdout.strip() == "[]", ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize("name", ["image", "text"])
+def test_the_last_block_of_tangram_towers_computes_the_class_token_alone(name, monkeypatch):
+    encoder = load("tangram")[name]
+    noise = torch.Generator().manual_seed(0)
+    pictures = torch.randint(256, (3, 64, 64, 3), dtype=torch.uint8, generator=noise)
+    items = {"image": list(pictures.numpy())}
+    items["text"] = ["a red square", "two blue circles left of a green triangle", "one"]
+    rows = []
+    plain = Block.forward
+
+    def watched(block, *args):
+        found = plain(block, *args)
+        rows.append(found.shape[1])
+        return found
+
+    monkeypatch.setattr(Block, "forward", watched)
+    short = encoder.encode(items[name])
+    assert rows[-1] == 1 and min(rows[:-1]) > 1
+    monkeypatch.setattr(Block, "forward", lambda b, r, m=None, only=None, o=None: plain(b, r, m))
+    whole = encoder.encode(items[name])
+    assert torch.allclose(short, whole, atol=1e-6)
+
+
+def test_other_weights_of_the_same_shape_go_the_plain_way(encoder, batches, monkeypatch):
+    """One session alone pays nothing for the norm layers' second path."""
+    called = []
+    plain = nn.functional.layer_norm
+    toy = Toy()
+    monkeypatch.setattr(
+        "queryshift.norms.layer_norm", lambda *a, **k: called.append(1) or plain(*a, **k)
+    )
+    shared = toy.ready(batches[0])
+    source = toy.norm_params()
+    alone = toy.through(source, shared)
+    assert called == []
+    each = {name: value.expand(len(batches[0]), *value.shape) for name, value in source.items()}
+    assert torch.allclose(toy.through(each, shared), alone, atol=1e-6)
+    assert len(called) == 2
+
+
+def test_no_search_is_done_twice_for_one_forward(encoder, clean, batches, monkeypatch):
+    gallery = Gallery.build(encoder, clean)
+    gallery.centroids(10)
+    searched = []
+    plain = gallery.search
+    monkeypatch.setattr(gallery, "search", lambda *a: searched.append(1) or plain(*a))
+    session = Session(encoder, gallery, REST(), lr=0.01)
+    session.answer(batches[0]).top(10)
+    assert len(searched) == 3
