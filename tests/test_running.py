@@ -16,7 +16,7 @@ from queryshift import Gallery, Session
 from queryshift.benchmarks import BENCHMARKS
 from queryshift.cells import Task, method_of, work
 from queryshift.datasets.items import LazyItems
-from queryshift.errors import BadFile, BadInput, UnknownName
+from queryshift.errors import BadFile, BadInput, MissingExtra, UnknownName
 from queryshift.evaluate import run, shifted
 from queryshift.ground import Choices, content, embedded, prepare
 from queryshift.plans import Plan, plans_for
@@ -352,6 +352,14 @@ def test_interrupted_then_killed_then_continued(plan, root, finished, tmp_path):
     assert ran.kept >= 3 and same_ranks(ran.cells, finished[1].cells)
     keys = [cell.key for cell in read_lines(tmp_path / NAME).cells]
     assert len(keys) == len(set(keys)) == len(killed.cells) + 4 - ran.kept
+
+
+def test_without_ray_the_extra_is_named(monkeypatch):
+    from queryshift.running_ray import on_ray
+
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtra, match=r"queryshift\[ray\]"):
+        on_ray()
 
 
 @pytest.mark.slow
