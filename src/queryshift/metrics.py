@@ -10,6 +10,7 @@ from torch import Tensor
 from .errors import BadInput
 from .galleries import Searchable
 from .retrieval import similarity
+from .scores import Ranks, metric
 
 SCORES_AT_ONCE = 2**23  # 32 MB in float32
 TIE = 4  # roundings by which equal candidates may differ, and still tie
@@ -88,25 +89,27 @@ def subset_ranks(
 
 def recall(ranks: Tensor, k: int) -> float:
     """Percentage of queries with a right answer among the first `k`."""
-    return 100 * float((ranks <= k).double().mean())
+    return metric(f"recall@{k}").of(_array(ranks))
 
 
 def mean_rank(ranks: Tensor) -> float:
     """Mean rank of the best right answer."""
-    return float(ranks.double().mean())
+    return metric("mean_rank").of(_array(ranks))
 
 
 def median_rank(ranks: Tensor) -> float:
     """Median rank of the best right answer; halfway between the two middle ones if even."""
-    return float(ranks.double().quantile(0.5))
+    return metric("median_rank").of(_array(ranks))
 
 
 def mean_average_precision(relevant_ranks: Tensor) -> float:
     """Mean over queries of the precision at each right answer, in percent."""
-    present = relevant_ranks > 0
-    order = torch.arange(1, relevant_ranks.shape[1] + 1, dtype=torch.float64)
-    precision = torch.where(present, order / relevant_ranks.clamp(min=1), 0.0)
-    return 100 * float((precision.sum(dim=1) / present.sum(dim=1)).mean())
+    return metric("map").of(_array(relevant_ranks))
+
+
+def _array(ranks: Tensor) -> Ranks:
+    """Ranks as the report's metrics take them, (Q, R)."""
+    return ranks.reshape(len(ranks), -1).cpu().numpy().astype("uint32")
 
 
 def _score_rows(
