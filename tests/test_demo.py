@@ -6,6 +6,7 @@ from base64 import b64decode
 from dataclasses import replace
 from html.parser import HTMLParser
 from io import BytesIO
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -103,7 +104,7 @@ class TestStreams:
         assert demo.question == "Which of 400 captions belongs to the picture?"
         assert demo.asked(demo.rows[0]) == "80 pictures, gaussian noise (severity 3/5)"
         assert demo.asked(demo.rows[4]) == "40 pictures, clean"
-        assert Plan(shift="diverse").shift_in_words == "a shift each (severity 3/5)"
+        assert Plan(shift="diverse").shift_in_words == "a different shift each (severity 3/5)"
 
 
 class Balance(HTMLParser):
@@ -184,6 +185,12 @@ class TestCharts:
 
     def test_names_of_lines_do_not_overlap(self):
         assert self.chart.ends["b"] - self.chart.ends["a"] >= 14
+
+    def test_names_of_low_lines_stay_above_the_axis(self):
+        low = Chart({"a": [0], "b": [0], "c": [0]}, [64], bounds=(0, 100))
+        places = sorted(low.ends.values())
+        assert places[-1] <= low.up(0) + 4
+        assert [lower - upper for upper, lower in pairwise(places)] == [14, 14]
 
     def test_ticks(self):
         assert [tick.label for tick in self.chart.rows] == ["0", "25", "50", "75", "100"]

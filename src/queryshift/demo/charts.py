@@ -45,7 +45,8 @@ class Chart:
         for method in sorted(self.lines, key=lambda one: self.lines[one][-1], reverse=True):
             lowest = max(placed.values(), default=-math.inf)
             placed[method] = max(self.up(self.lines[method][-1]) + 4, lowest + 14)
-        return placed
+        below = max(0.0, max(placed.values()) - (HEIGHT - BOTTOM + 4))
+        return {method: place - below for method, place in placed.items()}
 
     @property
     def rows(self) -> list[Tick]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from ..evaluate import BATCH
 from ..shift import Shift
 from .charts import BOTTOM, HEIGHT, LEFT, RIGHT, WIDTH, Chart
 from .media import Part, parts
@@ -97,7 +98,7 @@ def html(demo: Demo) -> str:
         demo=demo,
         frame=FRAME,
         right=right_along(demo.shifted),
-        smoothed=SMOOTHED * demo.shifted[0].outcome.history[0].queries,
+        smoothed=min(SMOOTHED * BATCH, demo.plan.queries),
         examples=examples(demo),
         measures=list(measures_along(demo)),
     )

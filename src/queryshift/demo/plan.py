@@ -62,7 +62,7 @@ class Plan:
     @property
     def shift_in_words(self) -> str:
         """The shift, told to a stranger."""
-        name = "a shift each" if self.named == DIVERSE else self.named.replace("_", " ")
+        name = "a different shift each" if self.named == DIVERSE else self.named.replace("_", " ")
         return f"{name} (severity {self.severity}/{SEVERITIES[-1]})"
 
     def corruption(self) -> Corruption:
