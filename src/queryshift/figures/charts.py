@@ -86,8 +86,10 @@ KINDS: dict[str, type[Chart]] = {kind.__name__: kind for kind in (Curves, Histog
 
 
 def to_json(chart: Chart) -> str:
-    """The chart as one JSON object, numbers rounded to six digits."""
-    return json.dumps({"kind": type(chart).__name__, **_rounded(asdict(chart))}, indent=1)
+    """The chart as one JSON object, a line for each field, numbers rounded to six digits."""
+    fields = {"kind": type(chart).__name__, **_rounded(asdict(chart))}
+    lines = (f"{json.dumps(name)}: {json.dumps(value)}" for name, value in fields.items())
+    return "{\n" + ",\n".join(lines) + "\n}"
 
 
 def from_json(text: str) -> Chart:

@@ -13,7 +13,7 @@ from ..errors import BadInput, missing
 from .charts import Chart, Clouds, Curves, Grid, Histogram
 
 FORMATS = (".png", ".svg", ".pdf")
-SIZE, DOTS_PER_INCH = (7.2, 4.8), 110
+SIZE, DOTS_PER_INCH, CAPTION = (7.2, 4.8), 110, 118
 COLOURS = ("#c03d3e", "#3274a1", "#3a923a", "#e1812c", "#7f5aa8", "#555555")  # told apart in print
 MARKERS, DASHES = "osD^vX", ("-", "--", "-.", ":")
 FAINT = (":", "--", "-.", "-")  # of marks, which stand in the legend
@@ -37,8 +37,13 @@ def draw(chart: Chart, path: Path) -> None:
     figure = Figure(figsize=SIZE, dpi=DOTS_PER_INCH, layout="constrained")
     DRAW[type(chart)](chart, figure)
     figure.suptitle(chart.title, fontsize=12, fontweight="bold")
-    figure.supxlabel(f"{fill(chart.verdict, 115)}\n{fill(chart.about, 125)}", fontsize=7.5)
+    figure.supxlabel(f"{_wrapped(chart.verdict)}\n{_wrapped(chart.about)}", fontsize=7.5)
     figure.savefig(path)
+
+
+def _wrapped(text: str) -> str:
+    """Lines of a caption; a number keeps its percent sign."""
+    return fill(text.replace(" %", "\N{NO-BREAK SPACE}%"), CAPTION)
 
 
 def _curves(chart: Curves, figure: Any) -> None:
@@ -81,14 +86,14 @@ def _clouds(chart: Clouds, figure: Any) -> None:
             axes.scatter(x, y, s=6, alpha=0.5, color=colour, marker=marker, label=group)
             axes.scatter(
                 *(sum(side) / len(side) for side in (x, y)),
-                s=140,
+                s=90,
                 color=colour,
                 marker="P",
                 edgecolor="black",
                 label=f"centre of the {group}",
             )
         axes.set(title=name, xticks=[], yticks=[])
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    panels[0].legend(fontsize=7.5, loc="best", framealpha=0.9)
 
 
 def _grid(chart: Grid, figure: Any) -> None:

@@ -30,15 +30,18 @@ def compute(request: Request) -> Curves:
     sets = [moved(queries, candidates, factor) for factor in FACTORS]
     recalls = [stage.recall_of(one) for one in sets]
     gaps = [gap(one, candidates) for one in sets]
-    clean = gap(stage.seen_by_source(stage.clean), candidates)
+    clean, estimate = gap(stage.seen_by_source(stage.clean), candidates), source_gap(stage)
+    place = crossing(gaps, estimate)
+    there = None if place is None else stage.recall_of(moved(queries, candidates, place))
     places = {
         "untouched": 0.0,
         "gap closed": 1.0,
         f"gap of clean queries ({clean:.2f})": crossing(gaps, clean),
-        f"estimated source gap ({(estimate := source_gap(stage)):.2f})": crossing(gaps, estimate),
+        f"estimated source gap ({estimate:.2f})": place,
     }
-    marks = [Mark(place, text) for text, place in places.items() if place is not None]
-    return _chart(stage, recalls, gaps, marks, crossing(gaps, estimate))
+    marks = [Mark(x, text) for text, x in places.items() if x is not None]
+    wide = Line("gap x 100", FACTORS, [100 * one for one in gaps])
+    return _chart(stage, [Line("recall at 1 (%)", FACTORS, recalls), wide], marks, there)
 
 
 def source_gap(stage: Stage) -> float:
@@ -61,27 +64,21 @@ def crossing(gaps: list[float], wanted: float) -> float | None:
     return None
 
 
-def _chart(
-    stage: Stage, recalls: list[float], gaps: list[float], marks: list[Mark], place: float | None
-) -> Curves:
-    at = dict(zip(FACTORS, recalls, strict=True))
+def _chart(stage: Stage, lines: list[Line], marks: list[Mark], there: float | None) -> Curves:
+    at = dict(zip(FACTORS, lines[0].y, strict=True))
     best = max(at, key=lambda one: at[one])
-    near = None if place is None else min(FACTORS, key=lambda one: abs(one - place))
-    there = "is not met by any offset" if near is None else f"gives {at[near]:.1f} %"
+    met = "is not met by any offset" if there is None else f"gives {there:.1f} %"
     return Curves(
         title="Does it help to move the queries towards the gallery?",
         about=stage.about,
         claim="Closing the gap ever further does not always help; the estimated source gap does.",
-        holds=near is not None and at[near] > at[0.0] and at[near] >= at[1.0],
+        holds=there is not None and there > at[0.0] and there >= at[1.0],
         finding=(
             f"recall at 1 is {at[0.0]:.1f} % untouched and {at[1.0]:.1f} % with the gap closed; "
-            f"the estimated source gap {there}; the best offset is {best:g} with {at[best]:.1f} %."
+            f"the estimated source gap {met}; the best offset is {best:g} with {at[best]:.1f} %."
         ),
         x_label="offset (0: untouched, 1: the centres meet, before rescaling)",
         y_label="recall at 1 (%), gap (x 100)",
-        lines=[
-            Line("recall at 1 (%)", FACTORS, recalls),
-            Line("gap x 100", FACTORS, [100 * one for one in gaps]),
-        ],
+        lines=lines,
         marks=marks,
     )

@@ -43,9 +43,14 @@ def _panels(
     answers: Tensor, queries: dict[str, Tensor], seed: int
 ) -> dict[str, dict[str, list[list[float]]]]:
     placed = plane(torch.cat([answers, *queries.values()]), seed)
-    points = [part.tolist() for part in torch.split(placed, len(answers))]
+    points = [_short(part) for part in torch.split(placed, len(answers))]
     named = zip(queries, points[1:], strict=True)
     return {name: {"right answers": points[0], "queries": own} for name, own in named}
+
+
+def _short(points: Tensor) -> list[list[float]]:
+    """Two decimals are finer than any picture of them."""
+    return [[round(x, 2), round(y, 2)] for x, y in points.tolist()]
 
 
 def _chart(
