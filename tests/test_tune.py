@@ -91,6 +91,13 @@ class TestTheChoice:
         trials = [trial(contrast=0.2), trial(contrast=0.3), trial(contrast=0.25)]
         assert chosen(trial(), trials) is trials[1]
 
+    def test_without_labels_is_of_the_smallest_rate_that_gains_most_of_it(self):
+        found = ((1e-3, 0.2), (3e-3, 0.27), (3e-3, 0.28), (1e-2, 0.3))  # of 0.2 to be gained
+        trials = [trial(lr=rate, contrast=contrast) for rate, contrast in found]
+        assert chosen(trial(), trials) is trials[2]
+        collapsed = trial(lr=1e-1, contrast=0.9, variety=0.1)
+        assert chosen(trial(), [*trials, collapsed]) is trials[2]
+
     def test_with_labels_is_the_highest_recall_then_contrast(self):
         trials = [trial(contrast=0.3, recall=40.0), trial(contrast=0.2, recall=50.0)]
         trials.append(trial(contrast=0.25, recall=50.0))

@@ -25,6 +25,7 @@ TEMPERATURES = (0.01, 0.02, 0.05)
 SAMPLE, BATCH, FEWEST = 256, 64, 16
 AROUND = 10  # neighbours that a query's or a candidate's surroundings are judged by
 KEPT = 0.8  # of the source's variety of answers: a session that has less is collapsing
+ENOUGH = 0.8  # of the contrast there is to gain: recall stops growing before the contrast does
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,8 @@ def tune(
 def chosen(source: Trial, trials: Sequence[Trial]) -> Trial | None:
     """The best trial, if it is better than the source; none whose answers have become few."""
     sound = [one for one in trials if one.variety >= KEPT * source.variety]
+    if source.recall is None:
+        sound = _careful(source, sound)
     best = max(sound, key=_worth, default=None)
     return best if best is not None and _worth(best) > _worth(source) else None
 
@@ -124,6 +127,14 @@ def contrast(queries: Tensor, answers: Tensor, around: Tensor) -> float:
     pairs = (queries * answers).sum(dim=1)
     nearest = (answers @ queries.T).topk(min(AROUND, len(queries)), dim=1).values
     return float((2 * pairs - around.mean(dim=1) - nearest.mean(dim=1)).mean())
+
+
+def _careful(source: Trial, trials: Sequence[Trial]) -> list[Trial]:
+    """The trials of the smallest learning rate that gives most of the contrast to be gained."""
+    most = max((one.contrast for one in trials), default=source.contrast)
+    enough = source.contrast + ENOUGH * (most - source.contrast)
+    rate = min((one.lr for one in trials if one.contrast >= enough), default=None)
+    return [one for one in trials if one.lr == rate]
 
 
 def _worth(trial: Trial) -> tuple[float, float]:
