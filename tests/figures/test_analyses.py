@@ -143,3 +143,15 @@ def test_excluded_candidates_are_no_answers(stage):
     exclude = [[p for p in range(60) if p not in right] for right in stage.dataset.matches]
     alone = replace(stage, dataset=replace(stage.dataset, exclude=exclude))
     assert alone.recall_of(vectors) == 100 > stage.recall_of(vectors)
+
+
+@pytest.mark.slow
+def test_a_real_stage_keeps_its_gallery_for_the_next_figure(tmp_path):
+    from queryshift.ground import Choices
+
+    request = Request(benchmark="tangram-o-text", choices=Choices(queries=64), kept=tmp_path)
+    stage = Stage.open(request)
+    assert (len(stage.dataset), len(stage.gallery), stage.shift) == (64, 2000, "ocr")
+    assert len(list(tmp_path.iterdir())) == 1
+    assert stage.recall_of(stage.seen_by_source(stage.clean)) > 80
+    assert stage.recall_of(stage.seen_by_source(stage.queries)) < 80
