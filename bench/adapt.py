@@ -1,110 +1,145 @@
 """What adaptation costs, as ratios to plain forwards of the same code in the same run.
 
-    python bench/adapt.py [--device cpu|cuda] [--tower tangram|vit] [--batch 64] [--rounds 3]
+    python bench/adapt.py [--device cpu|cuda] [--tower tangram|vit] [--batch 64] [--rounds 5]
+                          [--side 224] [--precision float32|bfloat16] [--compile] [--chunk 8]
 
 The floor of three steps is six forwards: each step runs one forward, and a product back through
 frozen layers costs about one forward (no weight gradients). Decoupling adds one source forward per
-batch and one product per step: ten.
+batch and one product per step: ten. "rest of it" is the share of a batch that is neither a forward
+nor a product: search, refinement, losses, update and report. "MiB" is the height of memory.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
+import copy
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
+from towers import TOWERS, clock, peak, random_gallery, timed, tower
 
-from queryshift import REST, TCR, Decoupled, Encoder, Frozen, Gallery, Method, Session, Tent, load
-from queryshift.datasets.tangram import tangram
+from queryshift import EATA, READ, REST, TCR, TSA, Encoder, Frozen, Method, Session, Tent, retrieval
+from queryshift.encoder import is_norm
+from queryshift.models.blocks import BlockEncoder
 
 METHODS: dict[str, tuple[Method, int]] = {
     "frozen": (Frozen(), 1),
     "tent": (Tent(), 6),
+    "eata": (EATA(), 6),
+    "read": (READ(), 6),
+    "tsa": (TSA(), 3),
     "tcr": (TCR(), 6),
     "rest": (REST(), 6),
     "rest+decoupled": (REST(decouple=True), 10),
-    "tent+decoupled": (Decoupled(Tent()), 10),
 }
 
 
-def tower(name: str, batch: int, device: str) -> tuple[Encoder, list[object], int]:
-    """An encoder, a batch for it, and the dimension of its vectors."""
-    if name == "tangram":
-        world = tangram("image", count=batch)
-        return load("tangram", device=device)["image"], list(world.queries), 128
-    return vit(device), list(torch.rand(batch, 3, 224, 224)), 512
+class Inside:
+    """Time spent in forwards and products, by wrapping the two functions that run them."""
+
+    def __init__(self, device: str) -> None:
+        self.device, self.spent = device, 0.0
+        retrieval.Batch._forward = self._timed(retrieval.Batch._forward)
+        retrieval._product = self._timed(retrieval._product)
+
+    def _timed(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*args: Any) -> Any:
+            started = clock(self.device)
+            try:
+                return function(*args)
+            finally:
+                self.spent += clock(self.device) - started
+
+        return timed
+
+    def share_outside(self, call: Callable[[], object]) -> str:
+        """The part of a call's time that is in neither; unknown for code that is not ours."""
+        self.spent = 0.0
+        took = timed(call, self.device)
+        return f"{1 - self.spent / took:.1%}" if self.spent else "-"
 
 
-def vit(device: str) -> Encoder:
-    """CLIP's ViT-B/16 image tower at 224 px with random weights."""
-    from transformers import CLIPVisionConfig, CLIPVisionModelWithProjection
+def plain_tent(encoder: Encoder, items: list[object], gallery: Tensor) -> Callable[[], object]:
+    """Tent as most would write it: a copied model, its own norm weights, torch's AdamW."""
+    model = copy.deepcopy(encoder).eval().requires_grad_(False)
+    norms = [part for part in model.modules() if is_norm(part)]
+    weights = [weight.requires_grad_() for part in norms for weight in part.parameters()]
+    optimiser = torch.optim.AdamW(weights, lr=3e-4, weight_decay=1e-4)
 
-    class Tower(Encoder):
-        def __init__(self) -> None:
-            super().__init__()
-            config = CLIPVisionConfig(
-                hidden_size=768,
-                intermediate_size=3072,
-                num_hidden_layers=12,
-                num_attention_heads=12,
-                patch_size=16,
-                image_size=224,
-                projection_dim=512,
-            )
-            self.tower = CLIPVisionModelWithProjection(config)
+    def batch() -> Tensor:
+        prepared = encoder.ready(items)
+        for _ in range(3):
+            scores = model(prepared).float() @ gallery.T
+            loss = torch.distributions.Categorical(logits=scores / 0.01).entropy().mean()
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+        return scores.topk(10).indices.cpu()
 
-        def prepare(self, items: list[Tensor]) -> Tensor:
-            return torch.stack(items)
-
-        def forward(self, pixels: Tensor) -> Tensor:
-            return torch.nn.functional.normalize(self.tower(pixels).image_embeds, dim=1)
-
-    return Tower().to(device)
+    return batch
 
 
-def seconds(call: Callable[[], object], rounds: int, device: str) -> float:
-    """The quickest of some rounds: CPU time of one thread, which a busy machine distorts least."""
-    clock = time.perf_counter if device == "cuda" else time.process_time
-    times = []
-    for _ in range(rounds):
-        started = clock()
-        call()
-        if device == "cuda":
-            torch.cuda.synchronize()
-        times.append(clock() - started)
-    return min(times)
+class Table:
+    """Rows of times beside a plain forward's, which is measured anew for each row."""
+
+    def __init__(self, forward: Callable[[], object], rounds: int, device: str) -> None:
+        self.forward, self.rounds, self.device = forward, rounds, device
+        self.inside = Inside(device)
+        heads = ("ms", "forward", "forwards", "floor", "over floor", "MiB", "rest of it")
+        print(" " * 17 + "".join(f"{head:>11}" for head in heads))
+
+    def add(self, name: str, batch: Callable[[], object], floor: int) -> None:
+        """One row; turns of a plain forward and of the batch follow each other."""
+        batch()  # away from the source, shells made
+        turns = [
+            (timed(self.forward, self.device), timed(batch, self.device))
+            for _ in range(self.rounds)
+        ]
+        plain, took = (min(times) for times in zip(*turns, strict=True))
+        high, outside = peak(batch, self.device), self.inside.share_outside(batch)
+        print(
+            f"{name:<17}{1000 * took:>11.1f}{1000 * plain:>11.1f}{took / plain:>11.2f}{floor:>11}"
+            f"{took / plain / floor:>11.2f}{high:>11.0f}{outside:>11}",
+            flush=True,
+        )
+
+
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--tower", default="tangram", choices=TOWERS)
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--side", type=int, default=224)
+    parser.add_argument("--candidates", type=int, default=25_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--precision", default="float32", choices=("float32", "bfloat16"))
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--chunk", type=int)
+    parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS)
+    return parser.parse_args()
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--tower", default="tangram", choices=("tangram", "vit"))
-    parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--candidates", type=int, default=25_000)
-    parser.add_argument("--rounds", type=int, default=5)
-    options = parser.parse_args()
+    asked = options()
     torch.set_num_threads(1)
-    encoder, items, size = tower(options.tower, options.batch, options.device)
-    vectors = torch.randn(options.candidates, size, generator=torch.Generator().manual_seed(0))
-    gallery = Gallery.from_vectors(range(options.candidates), vectors).to(options.device)
-    gallery.centroids(10)
-    ready = encoder.ready(items)
-    with torch.no_grad():
-        plain = seconds(
-            lambda: encoder.through(encoder.norm_params(), ready), options.rounds, options.device
-        )
-    print(f"{options.tower} tower on {options.device}, batch {options.batch}")
-    print(f"{options.candidates:,} candidates of {size} dimensions")
-    print(f"plain forward: {1000 * plain:.1f} ms\n")
-    print(f"{'method':<16}{'ms per batch':>13}{'forwards':>10}{'floor':>7}{'over floor':>12}")
-    for name, (method, floor) in METHODS.items():
-        session = Session(encoder, gallery, method)
-        session.answer(items)  # away from the source, shells and centroids made
-        took = seconds(lambda s=session: s.answer(items).top(10), options.rounds, options.device)
-        ratio = took / plain
-        print(f"{name:<16}{1000 * took:>13.1f}{ratio:>10.2f}{floor:>7}{ratio / floor:>12.2f}")
+    encoder, items = tower(asked.tower, asked.batch, asked.device, asked.side)
+    if isinstance(encoder, BlockEncoder):
+        encoder.compiled = asked.compile
+        encoder.autocast = torch.bfloat16 if asked.precision == "bfloat16" else None
+    gallery = random_gallery(asked.tower, asked.candidates, asked.device)
+    ready, source = encoder.ready(items), encoder.norm_params()
+    print(", ".join(f"{name} {value}" for name, value in vars(asked).items() if name != "methods"))
+    forward = torch.no_grad()(lambda: encoder.through(source, ready))
+    forward()
+    table = Table(forward, asked.rounds, asked.device)
+    if "tent" in asked.methods:
+        table.add("tent, plain loop", plain_tent(encoder, items, gallery.vectors[:, 0]), 6)
+    for name in asked.methods:
+        method, floor = METHODS[name]
+        session = Session(encoder, gallery, method, chunk=asked.chunk)
+        table.add(name, lambda s=session: s.answer(items).top(10), floor)
 
 
 if __name__ == "__main__":
