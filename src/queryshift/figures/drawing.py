@@ -15,6 +15,7 @@ from .charts import Chart, Clouds, Curves, Grid, Histogram
 FORMATS = (".png", ".svg", ".pdf")
 SIZE, DOTS_PER_INCH, CAPTION = (7.2, 4.8), 110, 118
 COLOURS = ("#c03d3e", "#3274a1", "#3a923a", "#e1812c", "#7f5aa8", "#555555")  # told apart in print
+HEADROOM = 0.1  # for the legend
 MARKERS, DASHES = "osD^vX", ("-", "--", "-.", ":")
 FAINT = (":", "--", "-.", "-")  # of marks, which stand in the legend
 
@@ -53,7 +54,8 @@ def _curves(chart: Curves, figure: Any) -> None:
         axes.plot(line.x, line.y, dash, color=colour, marker=marker, markersize=4, label=line.name)
     for mark, dash in zip(chart.marks, cycle(FAINT), strict=False):
         axes.axvline(mark.x, color="#666666", linewidth=1.2, linestyle=dash, label=mark.text)
-    axes.set_ylim(bottom=min(axes.get_ylim()[0], 0))
+    low, high = axes.get_ylim()
+    axes.set_ylim(min(low, 0), high + HEADROOM * (high - min(low, 0)))
     if chart.log_x:
         _log_ticks(axes, sorted({x for line in chart.lines for x in line.x}))
     axes.set(xlabel=chart.x_label, ylabel=chart.y_label)
