@@ -22,12 +22,19 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(READY)
-	for script in bench/*.py; do $(BIN)/python $$script || exit 1; done
+bench: $(READY) .bench/.ready
+	for name in adapt gallery single sessions; do $(BIN)/python bench/$$name.py || exit 1; done
+	PYTHONPATH=src .bench/bin/python bench/corruptions.py
 
 weights: $(READY)
 	for task in scenes clips edits; do $(BIN)/python -m training.train $$task || exit 1; done
 	$(BIN)/python -m training.measure
+
+# The corruptions' peer brings numba, SciPy and scikit-image: an environment of its own.
+.bench/.ready:
+	test -x .bench/bin/python || $(PYTHON) -m venv .bench
+	.bench/bin/python -m pip install --quiet imagecorruptions-imaug==1.1.5
+	touch $@
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
