@@ -3,13 +3,14 @@
 import subprocess
 import sys
 from pathlib import Path
+from weakref import ref
 
 import pytest
 import torch
 from torch import nn
 
 from miniature import Toy, same
-from queryshift import REST, Gallery, Session, load
+from queryshift import REST, TCR, Gallery, Session, Tent, load
 from queryshift.models.towers import Block
 from queryshift.retrieval import Batch
 
@@ -92,3 +93,22 @@ def test_no_search_is_done_twice_for_one_forward(encoder, clean, batches, monkey
     session = Session(encoder, gallery, REST(), lr=0.01)
     session.answer(batches[0]).top(10)
     assert len(searched) == 3
+
+
+@pytest.mark.parametrize("method", [REST(), REST(decouple=True), Tent(), TCR()])
+def test_one_graph_is_alive_at_a_time(encoder, gallery, batches, method, monkeypatch):
+    alive = []
+    plain = Batch.see
+
+    def watched(batch, params, graph):
+        assert not (graph and any(one() for one in alive)), "the last step's graph is still held"
+        seen = plain(batch, params, graph)
+        if graph:
+            alive.append(ref(seen.backwards))
+        return seen
+
+    monkeypatch.setattr(Batch, "see", watched)
+    session = Session(encoder, gallery, method, lr=0.01)
+    held = [session.answer(batch) for batch in batches[:2]]
+    assert len(alive) == 6 and len(held) == 2
+    assert not any(one() for one in alive)

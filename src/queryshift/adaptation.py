@@ -150,17 +150,23 @@ class Adaptation:
         first: Retrieval | None = None
         found: list[Mapping[str, Tensor]] = []
         for step in range(self.settings.steps if self.source else 1):
-            seed = (self.settings.seed * SPREAD + state.batches * 64 + step) % 2**32
-            look = Look(batch, self.params(state), self.source, seed)
-            seen = look.now if first is not None else checked(look.now)
-            memory = self.method.observe(seen, state.memory, step)
-            update = self._watched(look, self.method.gradient(look, memory), memory)
-            last = self.method.view(seen, memory).detached()
+            state, last, measured = self._step(state, batch, step)
             first = first or last
-            found.append(update.measures)
-            state = self._after(state, update, memory, batch.gallery)
+            found.append(measured)
         assert first is not None
         return state, first, last, _means(found)
+
+    def _step(
+        self, state: State, batch: Batch, step: int
+    ) -> tuple[State, Retrieval, Mapping[str, Tensor]]:
+        """One step, whose graph is gone before the next forward makes another."""
+        seed = (self.settings.seed * SPREAD + state.batches * 64 + step) % 2**32
+        look = Look(batch, self.params(state), self.source, seed)
+        seen = checked(look.now) if step == 0 else look.now
+        memory = self.method.observe(seen, state.memory, step)
+        update = self._watched(look, self.method.gradient(look, memory), memory)
+        after = self._after(state, update, memory, batch.gallery)
+        return after, self.method.view(seen, memory).detached(), update.measures
 
     def _after(self, state: State, update: Update, memory: Any, gallery: Searchable) -> State:
         """The state after one step: the only place where parameters change."""
