@@ -16,6 +16,7 @@ FORMATS = (".png", ".svg", ".pdf")
 SIZE, DOTS_PER_INCH, CAPTION = (7.2, 4.8), 110, 118
 COLOURS = ("#c03d3e", "#3274a1", "#3a923a", "#e1812c", "#7f5aa8", "#555555")  # told apart in print
 HEADROOM = 0.1  # for the legend
+FEW = 10  # places on an axis that are named one by one
 MARKERS, DASHES = "osD^vX", ("-", "--", "-.", ":")
 FAINT = (":", "--", "-.", "-")  # of marks, which stand in the legend
 
@@ -56,18 +57,15 @@ def _curves(chart: Curves, figure: Any) -> None:
         axes.axvline(mark.x, color="#666666", linewidth=1.2, linestyle=dash, label=mark.text)
     low, high = axes.get_ylim()
     axes.set_ylim(min(low, 0), high + HEADROOM * (high - min(low, 0)))
+    places = sorted({x for line in chart.lines for x in line.x})
     if chart.log_x:
-        _log_ticks(axes, sorted({x for line in chart.lines for x in line.x}))
+        axes.set_xscale("log")
+        axes.minorticks_off()
+    if chart.log_x or len(places) <= FEW:
+        axes.set_xticks(places, [f"{place:g}" for place in places], fontsize=8)
     axes.set(xlabel=chart.x_label, ylabel=chart.y_label)
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8, framealpha=0.9)
-
-
-def _log_ticks(axes: Any, places: list[float]) -> None:
-    """A logarithmic axis with plain numbers at the places that were measured."""
-    axes.set_xscale("log")
-    axes.set_xticks(places, [f"{place:g}" for place in places], fontsize=8)
-    axes.minorticks_off()
 
 
 def _histogram(chart: Histogram, figure: Any) -> None:
@@ -106,11 +104,14 @@ def _grid(chart: Grid, figure: Any) -> None:
         for values, ratios in zip(chart.rows.values(), chart.ratios.values(), strict=True)
     ]
     table = axes.table(
-        text, rowLabels=list(chart.rows), colLabels=list(chart.columns), loc="center"
+        text,
+        rowLabels=list(chart.rows),
+        colLabels=list(chart.columns),
+        cellLoc="center",
+        bbox=(0, 0.05, 1, 0.85),
     )
     table.auto_set_font_size(False)
     table.set_fontsize(9)
-    table.scale(1, 1.7)
     axes.set_title(chart.unit, fontsize=9)
 
 

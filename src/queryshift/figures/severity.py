@@ -47,7 +47,7 @@ def _chart(stage: Stage, shifts: Sequence[str], lines: list[Line]) -> Curves:
     at_most = ", ".join(f"{line.name} {line.y[-1]:.1f}" for line in lines)
     return Curves(
         title="How does recall fall as the corruption becomes more severe?",
-        about=stage.described(f"mean over {', '.join(shifts)}", "severities 1 to 5"),
+        about=stage.described(f"{' and '.join(shifts)} at severities 1 to 5"),
         claim="REST is best at every severity and falls more slowly.",
         holds=better and loss["REST"] == min(loss.values()),
         finding=f"recall at 1 at severity 5: {at_most} %; points lost from severity 1: {falls}.",

@@ -30,13 +30,19 @@ def compute(request: Request) -> Curves:
     }
     frozen = stage.recall(Frozen())
     lines = [Line(name, TEMPERATURES, [found[name, t] for t in TEMPERATURES]) for name in METHODS]
-    return _chart(stage, [*lines, Line("frozen", TEMPERATURES, [frozen] * len(TEMPERATURES))])
+    return _chart(stage, [*lines, Line("source model", TEMPERATURES, [frozen] * len(TEMPERATURES))])
+
+
+def best(line: Line) -> float:
+    """The place of a line's highest value."""
+    return max(zip(line.y, line.x, strict=True))[1]
 
 
 def _chart(stage: Stage, lines: list[Line]) -> Curves:
     spans = {line.name: (min(line.y), max(line.y)) for line in lines}
     ranges = "; ".join(
-        f"{name} {low:.1f} to {high:.1f} %" for name, (low, high) in spans.items() if low < high
+        f"{line.name} {min(line.y):.1f} to {max(line.y):.1f} % (best at {best(line):g})"
+        for line in lines[: len(METHODS)]
     )
     (plain_low, plain_high), (low, high) = spans["Tent"], spans["Tent, refined"]
     return Curves(
