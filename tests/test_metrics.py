@@ -168,3 +168,15 @@ def test_metrics_agree_with_ir_measures():
     assert float((1 / ours[:, 0]).mean()) == pytest.approx(theirs[RR])
     for k in (1, 5, 10, 50):
         assert metrics.recall(ours[:, 0], k) == pytest.approx(100 * theirs[Success @ k])
+
+
+def test_ranks_in_a_given_order_are_those_of_the_vectors_that_gave_it():
+    gallery = gallery_on_circle(0, 20, 40, 60)
+    right = [[1, 2, 3], [3, 2]]
+    order = gallery.search(query(1, 1), 4).positions
+    found = metrics.ordered_ranks(order, 4, right)
+    assert found.tolist() == metrics.relevant_ranks(query(1, 1), gallery, right).tolist()
+
+
+def test_an_answer_that_a_given_order_lacks_is_last():
+    assert metrics.ordered_ranks(torch.tensor([[2, 0]]), 4, [[3]]).tolist() == [[4]]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .corruptions import Corruption
 from .datasets import Dataset
-from .metrics import recall, relevant_ranks, subset_ranks
+from .metrics import ordered_ranks, recall, relevant_ranks, subset_ranks
 from .progress import track
 from .retrieval import Retrieval
 from .session import Session
@@ -78,7 +78,7 @@ def run(
         answer, took = _answer(session, asked, left_out)
         seconds += took
         right = [matches[row] for row in rows.tolist()]
-        ranks = relevant_ranks(answer.vectors, answer.gallery, right, answer.exclude)
+        ranks = _ranks(answer, right)
         found[rows, : ranks.shape[1]] = ranks
         if subsets:
             among = [subsets[row] for row in rows.tolist()]
@@ -87,6 +87,14 @@ def run(
             watch(len(rows))
     history = session.history[before:]
     return Outcome(found, order, seconds, history, few if subsets else None)
+
+
+def _ranks(answer: Retrieval, right: Lists) -> Tensor:
+    """Ranks of the right answers; with a matcher, in the order it gives."""
+    if answer.matching is None:
+        return relevant_ranks(answer.vectors, answer.gallery, right, answer.exclude)
+    candidates = len(answer.gallery)
+    return ordered_ranks(answer.hits(candidates).positions, candidates, right)
 
 
 def _answer(session: Session, asked: list[Any], left_out: Any) -> tuple[Retrieval, float]:

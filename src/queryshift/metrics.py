@@ -59,10 +59,7 @@ def relevant_ranks(
     `exclude` holds (query, position) pairs, (P, 2), that are no candidates at all.
     """
     _check(relevant, len(queries), len(gallery))
-    right = [sorted(set(positions)) for positions in relevant]
-    most = max(map(len, relevant))
-    places = torch.tensor([row + row[-1:] * (most - len(row)) for row in right])
-    present = torch.tensor([[column < len(row) for column in range(most)] for row in right])
+    places, present = _padded(relevant)
     parts = [
         _ranks_of(
             scores,
@@ -87,6 +84,19 @@ def subset_ranks(
     return ranks(queries, gallery, relevant, others.nonzero())
 
 
+def ordered_ranks(order: Tensor, candidates: int, relevant: Sequence[Sequence[int]]) -> Tensor:
+    """Ranks (B, R) as `relevant_ranks` gives them, of candidates already in order (B, K).
+
+    A matcher ranks the first hits anew, so that vectors alone do not tell; who is missing is last.
+    """
+    _check(relevant, len(order), candidates)
+    places, present = _padded(relevant)
+    rank = torch.full((len(order), candidates), candidates)
+    rank.scatter_(1, order.cpu(), torch.arange(1, order.shape[1] + 1).expand_as(order))
+    found = rank.gather(1, places).masked_fill(~present, candidates + 1).sort(dim=1).values
+    return found.masked_fill(~present, 0)
+
+
 def recall(ranks: Tensor, k: int) -> float:
     """Percentage of queries with a right answer among the first `k`."""
     return metric(f"recall@{k}").of(_array(ranks))
@@ -105,6 +115,15 @@ def median_rank(ranks: Tensor) -> float:
 def mean_average_precision(relevant_ranks: Tensor) -> float:
     """Mean over queries of the precision at each right answer, in percent."""
     return metric("map").of(_array(relevant_ranks))
+
+
+def _padded(relevant: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """Positions (B, R) of the right answers, and where one is (not only room for it)."""
+    right = [sorted(set(positions)) for positions in relevant]
+    most = max(map(len, relevant))
+    places = torch.tensor([row + row[-1:] * (most - len(row)) for row in right])
+    present = torch.tensor([[column < len(row) for column in range(most)] for row in right])
+    return places, present
 
 
 def _array(ranks: Tensor) -> Ranks:

@@ -7,6 +7,7 @@ import queryshift as qs
 from conftest import SENTENCES, pictures
 from queryshift import tangram
 from queryshift.errors import BadFile
+from queryshift.evaluate import run
 from queryshift.matcher import PREFIX, Matching
 from queryshift.models import load, matcher
 
@@ -116,3 +117,11 @@ def test_chunks_give_the_same(setting, case):
     whole.answer(queries), pieces.answer(queries)
     for name, value in whole.params.items():
         assert torch.allclose(value, pieces.params[name], atol=1e-6), name
+
+
+def test_streams_are_ranked_in_the_matchers_order(setting):
+    session, queries = session_of(setting, ("tangram", "image"), qs.Frozen())
+    found = run(session, queries, [(row,) for row in range(8)], batch_size=8)
+    again, _ = session_of(setting, ("tangram", "image"), qs.Frozen())
+    positions = again.answer(queries).top(24).positions.tolist()
+    assert found.ranks.tolist() == [positions[row].index(row) + 1 for row in range(8)]
