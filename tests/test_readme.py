@@ -6,6 +6,8 @@ import resource
 import shlex
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -32,32 +34,34 @@ def near(printed: str, shown: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def names():
-    """What the first example leaves behind."""
-    return {}
+def first():
+    """What the first example leaves behind, and what it printed."""
+    names = {}
+    return names, run(BLOCKS[0][0], names)
 
 
-def run(code, names, capsys):
-    exec(compile(code, "README.md", "exec"), names)
-    return capsys.readouterr().out
+def run(code, names):
+    with redirect_stdout(StringIO()) as printed:
+        exec(compile(code, "README.md", "exec"), names)
+    return printed.getvalue()
 
 
-def test_the_library_example_prints_what_is_shown(names, capsys):
+def test_the_library_example_prints_what_is_shown(first):
     code, shown = BLOCKS[0]
     assert sum(bool(line.strip()) for line in code.splitlines()) <= 11
-    assert near(run(code, names, capsys), shown)
+    assert near(first[1], shown)
 
 
-def test_shadow_mode_prints_what_is_shown(names, capsys):
+def test_shadow_mode_prints_what_is_shown(first):
     code, shown = BLOCKS[2]
-    assert near(run(code, names, capsys), shown)
+    assert near(run(code, dict(first[0])), shown)
 
 
-def test_the_lines_around_a_model_of_ones_own(names, capsys):
-    code, _ = BLOCKS[1]
+def test_the_lines_around_a_model_of_ones_own(first):
+    names, (code, _) = first[0], BLOCKS[1]
     bundled = code.replace("openai/clip-vit-base-patch16", "tangram")
     given = {"ids": list(range(512)), "vectors": names["gallery"].vectors[:, 0]}
-    run(bundled, names | given | {"pictures": names["noisy"][:4]}, capsys)
+    run(bundled, names | given | {"pictures": names["noisy"][:4]})
     assert len(BLOCKS) == 3
 
 
