@@ -71,6 +71,14 @@ def test_a_wrapped_methods_rate_is_advised_by_the_encoder(gallery):
     assert rows(Session(toy, gallery, Decoupled(Tent())))["lr"] == ("0.5", "the encoder")
 
 
+def test_what_a_wrapper_takes_from_its_method_keeps_its_origin(encoder, gallery):
+    method = Decoupled(Tent(lr=0.2, temperature=0.3, weight_decay=0.5), weight_decay=0.1)
+    found = rows(Session(encoder, gallery, method))
+    for name in ("lr", "temperature", "weight_decay"):
+        assert found[name] == found[f"tent.{name}"]
+        assert found[name][1] == "the user"
+
+
 def test_sizes(encoder, gallery):
     found = rows(Session(encoder, gallery, Tent()))
     assert found["gallery"][0] == "60 candidates"

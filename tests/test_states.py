@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 import queryshift.files
 from miniature import Toy, memory_of, same
 from queryshift import EATA, METHODS, REST, SAR, Decoupled, Guard, Refined, Session, Tent
+from queryshift.describe import table
 from queryshift.errors import BadFile, BadInput
 from queryshift.files import tensor_text, text_tensor
 from queryshift.losses import entropy
@@ -70,6 +71,7 @@ def goes_on_exactly(session, batches, path, method=None) -> None:
     assert same((again.state, again.history), (session.state, session.history))
     assert again.settings == session.settings
     assert again.method == session.method
+    assert table(again) == table(session)
     for batch in batches[3:]:
         assert same(again.answer(batch).top(9), session.answer(batch).top(9))
     assert same((again.state, again.history), (session.state, session.history))
@@ -114,6 +116,39 @@ class TestGoingOn:
             Session.load(path, encoder, gallery)
         with pytest.raises(BadFile, match="got Tent: pass one like it"):
             Session.load(path, encoder, gallery, method=Tent())
+
+    @pytest.mark.parametrize(
+        ("method", "lr", "origin"),
+        [
+            (REST(), None, "the encoder"),
+            (Decoupled(Tent()), None, "TCR's code"),
+            (REST(lr=0.2), None, "the user"),
+            (Decoupled(Refined(Tent(lr=0.2))), None, "the user"),
+            (REST(), 0.1, "the user"),
+        ],
+    )
+    def test_where_the_rate_came_from(self, method, lr, origin, gallery, path):
+        toy = Toy()
+        toy.recommended = {"rest": {"lr": 0.5}}
+        session = Session(toy, gallery, method, lr=lr)
+        session.save(path)
+        told = table(session)
+        toy.recommended = {"rest": {"lr": 0.1, "temperature": 0.1}, "tent": {"lr": 0.1}}
+        again = Session.load(path, toy, gallery)
+        assert again.origins["lr"] == origin
+        assert table(again) == table(again.fork()) == told
+
+    def test_where_the_settings_of_a_method_of_ones_own_came_from(self, encoder, gallery, path):
+        Session(encoder, gallery, Mine()).save(path)
+        again = Session.load(path, encoder, gallery, method=Mine(lr=0.7, temperature=0.3))
+        assert again.origins == {"lr": "TCR's code", "temperature": "the user"}
+
+    def test_a_file_that_does_not_say_where_its_settings_came_from(self, encoder, gallery, path):
+        Session(encoder, gallery, Decoupled(Tent())).save(path)
+        rewritten(path, lambda about, tensors: about.pop("origins"))
+        again = Session.load(path, encoder, gallery)
+        assert set(again.origins.values()) == {"the saved file"}
+        again.describe()
 
     def test_a_session_that_has_seen_nothing(self, encoder, gallery, path):
         Session(encoder, gallery, REST()).save(path)
@@ -229,6 +264,7 @@ class TestRefusing:
             lambda about, tensors: about["method"]["fields"]["mapping"].update(unheard_of=1),
             lambda about, tensors: about["settings"].update(steps=-1),
             lambda about, tensors: about["history"].append({"batch": 1}),
+            lambda about, tensors: about["origins"].popitem(),
             lambda about, tensors: about["shapes"].popitem(),
             lambda about, tensors: tensors.pop("adapted.values"),
             lambda about, tensors: tensors.update({"adapted.first": torch.ones(3)}),

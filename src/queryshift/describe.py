@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import Field, fields
 from typing import TYPE_CHECKING, Any
 
+from .encoder import Encoder
 from .methods.base import Method, advice
 
 if TYPE_CHECKING:
     from .session import Session
 
 Row = tuple[str, str, str, str]
+
+OPEN = ("lr", "temperature")
+"""Settings that a method may leave to the encoder; a wrapper has its method's."""
+
+
+def origins(asked: Method, encoder: Encoder, lr: float | None) -> dict[str, str]:
+    """Where each of `OPEN` comes from, for a method as it was asked for."""
+    told = {name for name in OPEN for one in _layers(asked) if getattr(one, name) is not None}
+    if lr is not None:
+        told.add("lr")
+    advised = advice(encoder.recommended, asked.name)
+    published = {one.name: one.metadata.get("origin", "ours") for one in fields(asked)}
+    return {
+        name: "the user" if name in told else "the encoder" if name in advised else published[name]
+        for name in OPEN
+    }
 
 
 def table(session: Session) -> str:
@@ -27,31 +44,26 @@ def table(session: Session) -> str:
 
 def _method_rows(session: Session) -> Iterator[Row]:
     yield ("method", session.method.name, "the user", "")
-    yield from _fields_of(session.method, session.asked, session)
-    inner, asked = session.method, session.asked
-    while (wrapped := getattr(inner, "method", None)) is not None:
-        inner, asked = wrapped, getattr(asked, "method", wrapped)
-        yield from _fields_of(inner, asked, session, prefix=f"{inner.name}.")
+    for depth, layer in enumerate(_layers(session.method)):
+        yield from _fields_of(layer, session.origins, prefix=f"{layer.name}." if depth else "")
 
 
-def _fields_of(method: Method, asked: Method, session: Session, prefix: str = "") -> Iterator[Row]:
+def _layers(method: Method) -> Iterator[Method]:
+    """The method, then the one it wraps, down to the innermost."""
+    layer: Method | None = method
+    while layer is not None:
+        yield layer
+        layer = getattr(layer, "method", None)
+
+
+def _fields_of(method: Method, known: Mapping[str, str], prefix: str) -> Iterator[Row]:
     for one in fields(method):
         if one.name == "method":
             continue
-        value, given = getattr(method, one.name), getattr(asked, one.name)
-        origin = _origin(one, given)
-        if one.name in ("lr", "temperature") and given is None:
-            origin = _advised(session, one)
+        value = getattr(method, one.name)
+        origin = known.get(one.name) or _origin(one, value)
         shown = "given" if one.name == "fisher" and value is not None else str(value)
         yield (prefix + one.name, shown, origin, one.metadata.get("about", ""))
-
-
-def _advised(session: Session, one: Field[Any]) -> str:
-    """Where a learning rate or temperature comes from that the method leaves open."""
-    if one.name == "lr" and session.asked_lr is not None:
-        return "the user"
-    known = advice(session.encoder.recommended, session.method.name)
-    return "the encoder" if one.name in known else str(one.metadata["origin"])
 
 
 def _session_rows(session: Session) -> Iterator[Row]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .adaptation import Adaptation, Outcome, State, checked
 from .background import Worker
-from .describe import table
+from .describe import origins, table
 from .encoder import Encoder, Params
 from .errors import BadInput, GalleryMismatch
 from .galleries import Id, Searchable
@@ -74,7 +74,7 @@ class Session:
         )
         if not isinstance(method, Method):
             raise BadInput(f"got {method!r} as method, expected one with its settings: REST().")
-        self.asked, self.asked_lr = method, lr
+        self.origins: Mapping[str, str] = origins(method, encoder, lr)
         resolved = method.resolved(encoder, lr)
         self._begin(Adaptation.of(encoder, gallery, resolved, settings, matcher), gallery)
 
@@ -155,7 +155,7 @@ class Session:
     def save(self, path: str | Path) -> None:
         """Write the state, whole or not at all; queries still gathering are not part of it."""
         with self._lock:
-            write_state(path, self.adaptation, self._state, self.history)
+            write_state(path, self.adaptation, self.origins, self._state, self.history)
 
     @classmethod
     def load(
@@ -169,7 +169,7 @@ class Session:
         """Take a stream up where `save` left it; a method of your own, a matcher are passed."""
         stored = read_state(path, encoder, gallery, method, matcher)
         session = cls.__new__(cls)
-        session.asked, session.asked_lr = stored.method, None
+        session.origins = stored.origins
         adaptation = Adaptation.of(encoder, gallery, stored.method, stored.settings, matcher)
         session._begin(adaptation, gallery)
         session.restore(stored.state, stored.history)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from .adaptation import Adaptation, State
+from .describe import OPEN, origins
 from .encoder import Encoder
 from .errors import BadFile, BadInput
 from .files import read, write
@@ -34,13 +35,18 @@ class Stored:
     """What a state file holds."""
 
     method: Method
+    origins: Mapping[str, str]
     settings: Settings
     state: State
     history: list[Shift]
 
 
 def write_state(
-    path: str | Path, adaptation: Adaptation, state: State, history: Sequence[Shift]
+    path: str | Path,
+    adaptation: Adaptation,
+    origins: Mapping[str, str],
+    state: State,
+    history: Sequence[Shift],
 ) -> None:
     """Write one state, whole or not at all."""
     tensors: dict[str, Tensor] = {}
@@ -49,6 +55,7 @@ def write_state(
         "matcher": _matcher_print(adaptation.matching),
         "method": _packed_method(adaptation.method, tensors),
         "lr": adaptation.method.rate,
+        "origins": dict(origins),
         "settings": asdict(adaptation.settings),
         "shapes": {name: list(shape) for name, shape in state.layout.shapes.items()},
         "adapted": _packed(state.adapted, "adapted", tensors),
@@ -82,6 +89,7 @@ def read_state(
         )
     tensors = {name: tensor.to(encoder.device) for name, tensor in tensors.items()}
     try:
+        known = _origins(about, encoder, method)
         method = _unpacked_method(about["method"], tensors, method)
         method = method.resolved(encoder, about["lr"])  # a method of one's own knows no rate yet
         settings = _settings(about["settings"])
@@ -95,7 +103,8 @@ def read_state(
             resets=about["resets"],
         )
         _check_fits(state)
-        return Stored(method, settings, state, [Shift(**one) for one in about["history"]])
+        history = [Shift(**one) for one in about["history"]]
+        return Stored(method, known, settings, state, history)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise BadFile(f'"{path}" lacks a part of a session ({error!r}): save it again.') from error
 
@@ -194,6 +203,13 @@ def _unpacked_method(
 def _own_inside(packed: dict[str, Any]) -> bool:
     inner = packed["inner"]
     return inner is not None and (inner["name"] is None or _own_inside(inner))
+
+
+def _origins(about: dict[str, Any], encoder: Encoder, given: Method | None) -> dict[str, str]:
+    """Where the open settings come from; files of before this was kept do not say."""
+    stored = about.get("origins", dict.fromkeys(OPEN, "the saved file"))
+    known = {name: str(stored[name]) for name in OPEN}
+    return known if given is None else {**origins(given, encoder, None), "lr": known["lr"]}
 
 
 def _settings(values: dict[str, Any]) -> Settings:
