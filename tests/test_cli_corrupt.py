@@ -39,6 +39,14 @@ def test_a_folder(photos):
     ).read_bytes()
 
 
+def test_a_file_deep_in_a_folder_comes_out_as_in_a_run_over_all(photos):
+    corrupt("image", "gaussian_noise", ".", "whole")
+    result = corrupt("image", "gaussian_noise", "photos/0.jpg", "one.jpg", "--base", ".")
+    assert result.exit_code == 0
+    one, whole = (photos.parent / name for name in ("one.jpg", "whole/photos/0.jpg"))
+    assert one.read_bytes() == whole.read_bytes()
+
+
 def test_a_damaged_file_is_counted_and_named(photos):
     (photos / "1.jpg").write_bytes(b"\xff\xd8 no picture")
     result = corrupt("image", "jpeg", "photos", "out", "--seed", 4, "--layout", "coco")
@@ -65,6 +73,7 @@ def test_a_sheet(photos):
         (["image", "fog", "photos", "out", "--preset", "x"], 'no preset "x"'),
         (["image", "fog", "photos", "out", "--layout", "read"], "has no place for image"),
         (["image", "fog", "photos", "out", "--layout", "plane"], 'did you mean "plain"'),
+        (["image", "fog", "photos", "out", "--base", "out"], "not lie below the base"),
         (["audio", "rain", "photos", "out"], "holds no audio files"),
         (["again", "photos", "photos", "out"], "cannot be read"),
         (["sheet", "nowhere.jpg"], '"nowhere.jpg" cannot be read'),

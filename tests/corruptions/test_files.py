@@ -68,6 +68,36 @@ class TestPictures:
         assert contents(tmp_path / "one") == contents(tmp_path / "two")
         assert (tmp_path / "alone.jpg").read_bytes() == (tmp_path / "one/2.jpg").read_bytes()
 
+    @pytest.mark.parametrize("here", [".", "photos/more"])
+    def test_deep_in_a_folder_come_out_alike_when_its_top_is_named(
+        self, photos, tmp_path, monkeypatch, here
+    ):
+        corrupt_files(NOISE, photos, tmp_path / "whole")
+        monkeypatch.chdir(tmp_path / here)
+        top = Path(os.path.relpath(photos))
+        part, file = (Path(os.path.relpath(photos / one)) for one in ("more", "more/deep.png"))
+        corrupt_files(NOISE, part, tmp_path / "part", base=top)
+        corrupt_files(NOISE, file, tmp_path / "file", base=top)
+        corrupt_files(NOISE, file, tmp_path / "alone.png", base=top)
+        corrupt_files(NOISE, file, tmp_path / "other.png")
+        made = contents(tmp_path / "whole")["more/deep.png"]
+        assert set(contents(tmp_path / "part")) == {"more/deep.png", "manifest.jsonl"}
+        assert contents(tmp_path / "part") == contents(tmp_path / "file")
+        assert contents(tmp_path / "file")["more/deep.png"] == made
+        assert (tmp_path / "alone.png").read_bytes() == made
+        assert (tmp_path / "other.png").read_bytes() != made
+        assert corrupt_files(NOISE, file, tmp_path / "whole", base=top).kept == 1
+
+    def test_that_are_links_belong_where_the_link_lies(self, photos, tmp_path):
+        picture(5).save(tmp_path / "elsewhere.png")
+        (photos / "more" / "link.png").symlink_to(tmp_path / "elsewhere.png")
+        corrupt_files(NOISE, photos / "more" / "link.png", tmp_path / "out", base=photos)
+        assert "more/link.png" in contents(tmp_path / "out")
+
+    def test_do_not_lie_outside_the_base(self, photos, tmp_path):
+        with pytest.raises(BadInput, match=r'0\.jpg" does not lie below the base .*more"'):
+            corrupt_files(NOISE, photos / "0.jpg", tmp_path / "out", base=photos / "more")
+
     def test_of_a_single_file_may_be_named_or_put_in_a_folder(self, photos, tmp_path):
         corrupt_files(FOG, photos / "1.jpg", tmp_path / "named.png")
         corrupt_files(FOG, photos / "1.jpg", tmp_path / "folder")

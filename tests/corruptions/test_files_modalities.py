@@ -119,6 +119,17 @@ class TestClips:
             alone = (tmp_path / "alone" / name).read_bytes()
             assert alone == (tmp_path / "out" / name).read_bytes()
 
+    def test_come_out_alike_alone_from_any_depth(self, clips, tmp_path):
+        recipe = Recipe("video", "gaussian_noise", 2)
+        corrupt_files(recipe, tmp_path, tmp_path / "out")
+        corrupt_files(recipe, clips / "dog", tmp_path / "alone", base=tmp_path)
+        alone = names(tmp_path / "alone")
+        assert alone == {f"clips/dog/{frame}.png" for frame in (1, 2, 10)} | {"manifest.jsonl"}
+        for name in alone - {"manifest.jsonl"}:
+            assert (tmp_path / "alone" / name).read_bytes() == (
+                tmp_path / "out" / name
+            ).read_bytes()
+
     def test_are_understood_and_laid_out_as_published(self, tmp_path):
         for frame in range(2):
             (tmp_path / f"in/frame_{frame}").mkdir(parents=True)

@@ -24,6 +24,11 @@ _SHARED = (
         show_default=True,
         help="Folders as published: imagenet_c, coco, flickr or read.",
     ),
+    click.Option(
+        ["--base"],
+        type=_PATH,
+        help="A folder above IN: a part of it comes out as in a run over the whole folder.",
+    ),
     click.Option(["--jobs"], type=_COUNT, help="Processes; by default as many as are useful."),
 )
 _PRESET = click.Option(["--preset"], help="imagenet_c (default) or mm_robustness.")
@@ -69,9 +74,9 @@ def _modality(name: str) -> click.Command:
         from queryshift.corruptions.files import Recipe, corrupt_files
 
         fixed = {key: given.pop(key) for key in ("corruption", "severity", "seed")}
-        layout, jobs = given.pop("layout"), given.pop("jobs")
+        how = {key: given.pop(key) for key in ("layout", "jobs", "base")}
         options = {key: value for key, value in given.items() if value is not None}
-        _tell(corrupt_files(Recipe(name, **fixed, options=options), source, target, layout, jobs))
+        _tell(corrupt_files(Recipe(name, **fixed, options=options), source, target, **how))
 
     known = "; ".join(f"{family}: {', '.join(names)}" for family, names in NAMES[name].items())
     return click.Command(

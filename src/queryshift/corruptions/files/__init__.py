@@ -33,15 +33,20 @@ class Summary:
 
 
 def corrupt_files(
-    recipe: Recipe, source: Path, target: Path, layout: str = "plain", jobs: int | None = 1
+    recipe: Recipe,
+    source: Path,
+    target: Path,
+    layout: str = "plain",
+    jobs: int | None = 1,
+    base: Path | None = None,
 ) -> Summary:
     """Corrupt a file, or every fitting file in a folder, and note each in a manifest.
 
-    What an earlier run has made in the same way is kept. An item's id is its path below `source`,
-    so it comes out the same alone or among others and with any number of processes; None for
-    `jobs` is as many as are useful.
+    What an earlier run has made in the same way is kept. An item's id is its path below `base`,
+    by default `source` or the folder of one file, so that it comes out the same alone or among
+    others and with any number of processes; None for `jobs` is as many as are useful.
     """
-    tasks = plan(recipe, source, target, layout)
+    tasks = plan(recipe, source, target, layout, base)
     listed = tasks[0].root / manifest.NAME
     earlier = manifest.read(listed) if listed.exists() else []
     known = {tuple(entry.files): entry for entry in earlier}

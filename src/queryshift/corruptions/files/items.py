@@ -16,7 +16,7 @@ _FRAME_FOLDER = re.compile(r"frame_\d+")
 
 @dataclass(frozen=True)
 class Item:
-    """One query: its id (a path below the folder that was named) and the files it is made of."""
+    """One query: its id (a path below a folder that was named) and the files it is made of."""
 
     id: str
     sources: tuple[Path, ...]
@@ -29,20 +29,36 @@ class Item:
         return tuple(source.name for source in self.sources)
 
 
-def find_items(modality: str, path: Path, avoid: Path | None = None) -> list[Item]:
-    """The items of `path` in order; `avoid`, the output, may lie inside it and is left out."""
+def find_items(
+    modality: str, path: Path, avoid: Path | None = None, base: Path | None = None
+) -> list[Item]:
+    """The items of `path` in order; `avoid`, the output, may lie inside it and is left out.
+
+    Their ids are paths below `base`: if not given, `path` itself, or the folder of one file.
+    """
     if not path.exists():
         raise BadInput(f'there is no file or folder "{path}".')
     if avoid is not None and avoid.resolve() == path.resolve():
         raise BadInput(f'"{path}" is named as input and as output; name another folder.')
+    if base is not None:
+        path, base = _below(path, base)
     files = [path] if path.is_file() else _files(path, SUFFIXES[modality], avoid)
     if not files:
         wanted = ", ".join(SUFFIXES[modality])
         raise BadInput(f'the folder "{path}" holds no {modality} files ({wanted}).')
-    root = path.parent if path.is_file() else path
+    root = base or (path.parent if path.is_file() else path)
     if modality == "video":
         return _clips(root, files)
     return [Item(file.relative_to(root).as_posix(), (file,)) for file in files]
+
+
+def _below(path: Path, base: Path) -> tuple[Path, Path]:
+    """Both as absolute paths, one above the other; a file may be a link to anywhere."""
+    base = base.resolve()
+    place = path.resolve() if path.is_dir() else path.parent.resolve() / path.name
+    if not place.is_relative_to(base):
+        raise BadInput(f'"{path}" does not lie below the base "{base}": name a folder above it.')
+    return place, base
 
 
 def _files(folder: Path, suffixes: Iterable[str], avoid: Path | None) -> list[Path]:

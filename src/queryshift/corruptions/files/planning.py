@@ -12,18 +12,20 @@ from queryshift.corruptions.files.recipe import Recipe
 from queryshift.errors import BadInput
 
 
-def plan(recipe: Recipe, source: Path, target: Path, layout: str) -> list[Task]:
+def plan(
+    recipe: Recipe, source: Path, target: Path, layout: str, base: Path | None = None
+) -> list[Task]:
     """One task per item of `source`; `target` is a folder, or a file for one file."""
     style = find_layout(layout, recipe.modality)
     if layout == "plain" and _names_a_file(recipe.modality, source, target):
-        (item,) = find_items(recipe.modality, source)
+        (item,) = find_items(recipe.modality, source, base=base)
         tasks = [Task(item, recipe, target.parent, (target.name,), style.jpeg_quality)]
     elif target.is_file():
         raise BadInput(f'"{target}" is a file; name a folder for the output.')
     else:
         tasks = [
             Task(item, recipe, target, outputs(style, recipe, item), style.jpeg_quality)
-            for item in find_items(recipe.modality, source, avoid=target)
+            for item in find_items(recipe.modality, source, avoid=target, base=base)
         ]
     check(tasks)
     return tasks
