@@ -75,6 +75,12 @@ def test_a_sheet(photos):
         (["image", "fog", "photos", "out", "--layout", "plane"], 'did you mean "plain"'),
         (["image", "fog", "photos", "out", "--base", "out"], "not lie below the base"),
         (["audio", "rain", "photos", "out"], "holds no audio files"),
+        (
+            ["text", "ocr", "a", "b", "--level", 2, "--severity", 5],
+            "severity 5 and level 2: give one",
+        ),
+        (["text", "ocr", "a", "b", "--level", 9], 'no level "9"'),
+        (["text", "passive", "a", "b", "--level", 2], '"passive" takes no level'),
         (["again", "photos", "photos", "out"], "cannot be read"),
         (["sheet", "nowhere.jpg"], '"nowhere.jpg" cannot be read'),
     ],
@@ -92,6 +98,14 @@ def test_captions_that_cannot_be_made(photos):
     assert result.exit_code == 1 and "needs translation models" in result.stderr
     assert result.stdout == "0 made, 0 already there, 1 failed\n"
     assert corrupt("text", "ocr", "a.txt", "b.txt", "--preset", "mm_robustness").exit_code == 0
+
+
+def test_published_levels_of_captions(photos):
+    (photos.parent / "a.txt").write_text("a brown dog sleeps on the sofa\n" * 9)
+    for name, option, value in (("x", "--level", 7), ("y", "--severity", 5), ("z", "--level", 2)):
+        assert corrupt("text", "ocr", option, value, "a.txt", f"{name}/a.txt").exit_code == 0
+    x, y, z = ((photos.parent / name / "a.txt").read_text() for name in "xyz")
+    assert x == y != z
 
 
 def test_every_modality_lists_its_corruptions():

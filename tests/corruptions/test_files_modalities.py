@@ -8,7 +8,7 @@ import pytest
 import soundfile
 from PIL import Image
 
-from queryshift.corruptions.files import Recipe, corrupt_files, formats
+from queryshift.corruptions.files import Recipe, corrupt_files, formats, make_again
 from queryshift.errors import BadFile, BadInput, MissingExtra, UnknownName
 
 
@@ -85,6 +85,31 @@ class TestCaptions:
             Recipe("text", "ocr", 1, options={"preset": "imagenet_c"})
         with pytest.raises(BadInput, match='"ocr" takes no backend; its options: preset'):
             Recipe("text", "ocr", 1, options={"backend": "models"})
+
+    def test_a_level_from_3_to_7_is_a_severity(self):
+        for level in range(3, 8):
+            asked = Recipe.asked("text", "ocr", seed=4, options={"level": str(level)})
+            assert asked == Recipe("text", "ocr", level - 2, seed=4)
+        assert Recipe.asked("text", "ocr").severity == 5
+
+    def test_levels_below_the_severities_are_made_again_and_laid_out(self, tmp_path):
+        line = "a brown dog with a red collar sleeps on the old green sofa in the sun"
+        (tmp_path / "a.txt").write_text(f"{line}\n" * 40)
+        options = {"preset": "mm_robustness", "level": "1"}
+        weak = Recipe.asked("text", "word_deletion", options=options)
+        strong = Recipe.asked("text", "word_deletion", 1, options={"preset": "mm_robustness"})
+        made = []
+        for recipe, folder in ((weak, 1), (strong, 3)):
+            listed = corrupt_files(recipe, tmp_path / "a.txt", tmp_path / "out", "coco").manifest
+            made.append((tmp_path / f"out/annotation_rd/{folder}/a.txt").read_text())
+        assert len(line) * 40 > len(made[0]) > len(made[1])
+        again = make_again(listed, tmp_path, tmp_path / "again")
+        assert (again.made, again.problems) == (2, ())
+
+    @pytest.mark.parametrize("level", ["0", "8", "x", ""])
+    def test_other_levels_are_refused(self, level):
+        with pytest.raises(UnknownName, match=f'no level "{level}".* 1, 2, 3, 4, 5, 6, 7'):
+            Recipe("text", "ocr", 1, options={"level": level})
 
     def test_what_cannot_be_made_is_said(self, tmp_path):
         (tmp_path / "a.txt").write_text("a dog\n")

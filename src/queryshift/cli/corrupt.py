@@ -16,7 +16,7 @@ _PATH = click.Path(path_type=Path)
 _FOLDER = click.Path(resolve_path=True)  # the manifest must name it from anywhere
 _COUNT = click.IntRange(min=1)
 _SHARED = (
-    click.Option(["--severity"], type=int, default=5, show_default=True, help="1 to 5."),
+    click.Option(["--severity"], type=int, help="1 to 5; 5 if not given."),
     click.Option(["--seed"], type=int, default=0, show_default=True, help="Of all random draws."),
     click.Option(
         ["--layout"],
@@ -42,6 +42,7 @@ _OPTIONS: dict[str, tuple[click.Option, ...]] = {
     ),
     "text": (
         click.Option(["--preset"], help="mm_robustness: as the published scripts, quirks and all."),
+        click.Option(["--level"], help="1 to 7, as published; 3 to 7 are the severities 1 to 5."),
         click.Option(["--backend"], help="Of sentence-level changes: rules (default) or models."),
         click.Option(["--models"], help="Their names or folders, with commas between them."),
     ),
@@ -76,7 +77,8 @@ def _modality(name: str) -> click.Command:
         fixed = {key: given.pop(key) for key in ("corruption", "severity", "seed")}
         how = {key: given.pop(key) for key in ("layout", "jobs", "base")}
         options = {key: value for key, value in given.items() if value is not None}
-        _tell(corrupt_files(Recipe(name, **fixed, options=options), source, target, **how))
+        recipe = Recipe.asked(name, **fixed, options=options)
+        _tell(corrupt_files(recipe, source, target, **how))
 
     known = "; ".join(f"{family}: {', '.join(names)}" for family, names in NAMES[name].items())
     return click.Command(

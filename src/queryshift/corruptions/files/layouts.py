@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from queryshift.corruptions.names import MODALITIES, NAMES
+from queryshift.corruptions.text.levels import LEVEL_OF_SEVERITY_1
 from queryshift.errors import BadInput, unknown
 
 PUBLISHED_NAMES = {
@@ -24,7 +25,6 @@ PUBLISHED_NAMES = {
     "insert_punctuation": "ip",
     "backtranslation": "back_trans",
 }
-LEVEL_OF_SEVERITY_1 = 3  # the published text levels 3 to 7 are the severities 1 to 5
 JPEG = (".jpg", ".jpeg")
 
 Folder = Callable[[str, int], str]  # (corruption, severity) -> folder

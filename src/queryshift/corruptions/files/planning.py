@@ -33,7 +33,7 @@ def plan(
 
 def outputs(layout: Layout, recipe: Recipe, item: Item) -> tuple[str, ...]:
     """The names of an item's corrupted files below the output folder."""
-    folder = PurePosixPath(layout.folders[recipe.modality](recipe.corruption, recipe.severity))
+    folder = PurePosixPath(layout.folders[recipe.modality](recipe.corruption, recipe.step))
     if recipe.modality != "video":
         return (str(folder / output_name(layout, recipe.modality, item.id)),)
     frames = [output_name(layout, "video", frame) for frame in item.frames]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 LEVELS = (1, 2, 3, 4, 5, 6, 7)
 RATE_PER_LEVEL = 0.05
-_LEVEL_OF_SEVERITY_1 = 3
+LEVEL_OF_SEVERITY_1 = 3
 
 
 class _Level(int):
@@ -25,7 +25,7 @@ def rate(severity: int) -> float:
     """The share of words to touch: 0.15 at severity 1, 0.35 at severity 5."""
     if isinstance(severity, _Level):
         return RATE_PER_LEVEL * severity
-    return RATE_PER_LEVEL * (check_severity(severity) + _LEVEL_OF_SEVERITY_1 - 1)
+    return RATE_PER_LEVEL * (check_severity(severity) + LEVEL_OF_SEVERITY_1 - 1)
 
 
 def at_level(corruption: Corruption, level: int) -> Corruption:
