@@ -1,0 +1,166 @@
+"""Streams that ask for few of the gallery's scenes, and what REST's rate costs clean text.
+
+python -m training.comparison.skewed skew FILE --seeds 0 1
+python -m training.comparison.skewed rates FILE --seeds 0
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from queryshift import METHODS, Gallery, Session
+from queryshift.datasets import Dataset
+from queryshift.datasets.tangram import CAPTIONS, TASKS, tangram
+from queryshift.encoder import Encoder
+from queryshift.evaluate import Outcome, run, shifted
+from queryshift.models import load
+
+from .units import DEV_STREAMS, RATES, corruption_of
+
+QUERIES, SEVERITY = 2000, 3
+SCENES = (200, 50, 10)  # of 2,000; all of them is the published comparison
+SHIFTS = {
+    "text": ("ocr", "character_swap"),
+    "image": ("gaussian_noise", "contrast"),
+    "audio": ("traffic", "wind"),
+    "video": ("motion_blur",),
+}
+COMPARED = ("frozen", "shot", "tcr", "rest")
+
+
+@dataclass(frozen=True)
+class Stream:
+    """2,000 queries for some scenes of a world, under one shift."""
+
+    name: str  # what it is for
+    task: str
+    split: str
+    shift: str
+    scenes: int
+    seed: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.name}/{self.task}/{self.split}/{self.shift}/{self.scenes}/{self.seed}"
+
+
+def skew(seed: int) -> Iterator[tuple[Stream, list[tuple[str, float | None]]]]:
+    """Every task, shift and number of scenes, with the recommended rates."""
+    for task, shifts in SHIFTS.items():
+        for shift, scenes in product(shifts, SCENES):
+            stream = Stream("skew", task, "test", shift, scenes, seed)
+            yield stream, [(method, None) for method in COMPARED]
+
+
+def rates(seed: int) -> Iterator[tuple[Stream, list[tuple[str, float | None]]]]:
+    """Clean and shifted text of the development world, with every rate of the grid."""
+    for shift in ("clean", *(f"dev:{name}" for name in DEV_STREAMS)):
+        stream = Stream("rates", "text", "dev", shift, QUERIES, seed)
+        yield stream, [("frozen", None), *(("rest", rate) for rate in RATES)]
+
+
+@cache
+def world_of(task: str, split: str) -> Dataset:
+    return tangram(task, split, QUERIES)
+
+
+@cache
+def answering(task: str, split: str) -> tuple[Encoder, Gallery]:
+    name, query, gallery = TASKS[task]
+    model, candidates = load(name), world_of(task, split).candidates
+    return model[query], Gallery.build(model[gallery], candidates, batch_size=500)
+
+
+def asked(stream: Stream) -> Dataset:
+    """The chosen scenes asked for again and again, each time under another id: another draw.
+
+    Fewer scenes are a part of more. A scene is described by each of its captions in turn.
+    """
+    world = world_of(stream.task, stream.split)
+    order = np.random.default_rng(stream.seed).permutation(QUERIES)
+    chosen = sorted(order[: stream.scenes].tolist())
+    rounds = [(scene, turn) for turn in range(QUERIES // len(chosen)) for scene in chosen]
+    some = world.asking([scene for scene, _ in rounds])
+    ids = [f"{scene}/{turn}" if turn else str(scene) for scene, turn in rounds]
+    if stream.task == "text":
+        captions = world_of("image", stream.split).candidates
+        texts = [captions[CAPTIONS * scene + (scene + turn) % CAPTIONS] for scene, turn in rounds]
+        some = replace(some, queries=texts)
+    return replace(some, query_ids=ids)
+
+
+def lines(
+    stream: Stream, methods: list[tuple[str, float | None]], done: set[tuple[str, str, float]]
+) -> Iterator[dict[str, Any]]:
+    """The stream through every method that is not in the file yet."""
+    encoder, gallery = answering(stream.task, stream.split)
+    sessions = [
+        Session(encoder, gallery, METHODS[name](), lr=rate, seed=stream.seed)
+        for name, rate in methods
+    ]
+    left = [s for s in sessions if (stream.key, s.method.name, s.method.lr) not in done]
+    if not left:
+        return
+    some = asked(stream)
+    queries = shifted(some, corruption_of(stream.task, stream.shift), SEVERITY, stream.seed)
+    for session in left:
+        yield line(stream, session, run(session, queries, some.matches, stream.seed))
+
+
+def line(stream: Stream, session: Session, outcome: Outcome) -> dict[str, Any]:
+    """In the form of the comparison's lines, whose report reads it."""
+    right = np.packbits((outcome.ranks == 1).numpy()).tobytes()
+    part = {"shift": stream.shift, "severity": SEVERITY, "first": 0, "last": QUERIES, "adapt": True}
+    return {
+        "name": stream.name,
+        "task": stream.task,
+        "split": stream.split,
+        "scenes": stream.scenes,
+        "seed": stream.seed,
+        "parts": [part],
+        "key": stream.key,
+        "method": session.method.name,
+        "lr": session.method.lr,
+        "temperature": session.method.temperature,
+        "recall": [{k: round(outcome.recall(k), 2) for k in (1, 5, 10)}],
+        "hits": [base64.b64encode(right).decode()],
+        "seconds": round(outcome.seconds, 2),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("skew", "rates"))
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1])
+    parser.add_argument("--minutes", type=float, default=60)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    deadline = time.monotonic() + 60 * options.minutes
+    options.file.touch()
+    kept = map(json.loads, options.file.read_text().splitlines())
+    done = {(old["key"], old["method"], old["lr"]) for old in kept}
+    with options.file.open("a") as file:
+        for seed in options.seeds:
+            for stream, methods in (skew if options.what == "skew" else rates)(seed):
+                for new in lines(stream, methods, done):
+                    file.write(json.dumps(new) + "\n")
+                    file.flush()
+                    if time.monotonic() > deadline:
+                        return
+
+
+if __name__ == "__main__":
+    main()
