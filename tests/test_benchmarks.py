@@ -9,12 +9,12 @@ import pytest
 
 from queryshift import corruptions, paper
 from queryshift.benchmarks import _TASKS, AS_IT_IS, BENCHMARKS, COMPOSED, PAPER, SERIES, find
-from queryshift.cells import method_of
 from queryshift.cli.run import command
 from queryshift.datasets import DATASETS
 from queryshift.datasets.tangram import TASKS
 from queryshift.errors import BadInput, UnknownName
 from queryshift.models import MODELS
+from queryshift.specs import method_of
 from queryshift.streams import Shifted, corruption_of, needs_translator, weight
 
 TWENTY = """coco-o coco-d flickr-o flickr-d audioset-o audioset-d fiq-o fiq-d cirr-o cirr-d
@@ -26,7 +26,7 @@ TRANSLATOR = ("there", "back")
 
 def test_the_papers_twenty():
     assert sorted(PAPER) == sorted(TWENTY.split())
-    embedded = {"tangram-o", "tangram-d", "tangram2crayon", "tangram2products"}
+    embedded = {"tangram-o", "tangram-d", "tangram-clean", "tangram2crayon", "tangram2products"}
     assert set(SERIES) == set(PAPER) | embedded
 
 
@@ -57,6 +57,9 @@ def test_every_retrieval_column_of_the_paper_is_a_row():
         ("audioset-o-audio", 1),
         ("fiq-o", 12),
         ("tangram-o-composed", 12),
+        ("tangram-o-video", 12),
+        ("tangram-o-audio", 6),
+        ("tangram-clean-audio", 1),
         ("cirr-d", 1),
         ("general2coco-image", 1),
     ],
@@ -108,16 +111,6 @@ def test_decoupling_and_temperature_of_methods(row):
     assert tent.temperature == row.temperature
 
 
-def test_wrapped_methods_by_name():
-    row = BENCHMARKS["coco-o-image"]
-    assert method_of("rest+decoupled", row).decouple
-    assert method_of("tent+refined+decoupled", row).name == "tent+refined+decoupled"
-    with pytest.raises(UnknownName, match="no wrapper"):
-        method_of("tent+polished", row)
-    with pytest.raises(UnknownName, match="no method"):
-        method_of("test", row)
-
-
 ITEMS = {
     "image": np.full((32, 32, 3), 90, np.uint8),
     "text": "a small red circle is left of a large blue square",
@@ -127,7 +120,9 @@ ITEMS = {
 ITEMS[COMPOSED] = (ITEMS["image"], ITEMS["text"])
 
 
-@pytest.mark.parametrize("name", [name for name in BENCHMARKS if name.startswith("tangram-")])
+@pytest.mark.parametrize(
+    "name", [row.name for row in BENCHMARKS.values() if row.corrupted and not row.on_disk]
+)
 def test_every_shift_of_every_modality_can_be_made(name):
     row = BENCHMARKS[name]
     for shift in row.shifts:
@@ -138,6 +133,7 @@ def test_every_shift_of_every_modality_can_be_made(name):
 
 
 def test_queries_of_another_domain_stay_as_they_are():
+    assert corruption_of(BENCHMARKS["tangram-clean-composed"], AS_IT_IS) is None
     assert corruption_of(BENCHMARKS["general2coco-image"], AS_IT_IS) is None
     assert corruption_of(BENCHMARKS["fashion-gen-text"], AS_IT_IS) is None
 
@@ -181,6 +177,11 @@ def test_diverse_queries_draw_from_all_there_are():
     assert (len(both.image.corruptions), len(both.text.corruptions)) == (16, 15)
     video = corruption_of(BENCHMARKS["audioset-d-video"], AS_IT_IS)
     assert [len(one.corruptions) for one in video.corruptions] == [2, 2, 2, 3]
+
+
+def test_sounds_meet_one_corruption_or_the_papers_combination():
+    assert corruption_of(BENCHMARKS["tangram-o-audio"], "wind") is corruptions.find("audio", "wind")
+    assert len(corruption_of(BENCHMARKS["audioset-o-audio"], "noise+weather").corruptions) == 2
 
 
 def test_an_unknown_shift_is_named():

@@ -36,6 +36,14 @@ def test_a_run_prints_a_table_and_what_it_did(arguments):
     assert "0 cells run, 4 kept from before." in again.stderr
 
 
+def test_settings_of_a_method_make_a_column_of_the_report(arguments):
+    told = ask(*arguments, "-m", "rest", "-m", "rest:gap=False,decouple=true")
+    assert told.exit_code == 0, told.output
+    assert "rest:decouple=true,gap=false" in told.stdout
+    kept = ask("report", arguments[arguments.index("--out") + 1], "--format", "csv")
+    assert "rest:decouple=true,gap=false" in kept.stdout
+
+
 def test_json_has_an_object_a_cell(arguments):
     told = ask(*arguments, "-m", "frozen", "--seeds", 2, "--json")
     cells = [json.loads(line) for line in told.stdout.splitlines()]
@@ -60,6 +68,7 @@ def test_an_interrupt_is_a_sentence(arguments, monkeypatch):
         (["coco-o", "--model", "tangram"], "needs the files of coco: give --root"),
         (["general2coco"], "needs a model: give --model, BLIP ViT-B/16, pre-trained"),
         (["tangram-o-image", "-m", "rset"], 'no method "rset"; did you mean "rest"?'),
+        (["tangram-o-image", "-m", "rest:gap=no"], 'gap is "no", expected true or false'),
         (["tangram-o-image", "--shift", "mist"], 'no shift of tangram-o-image "mist"'),
         (["tangram-o-image", "--severity", "9"], "from 1 to 5"),
         (["coco-o", "--root", "/nowhere", "--model", "tangram"], "expected the one that holds"),

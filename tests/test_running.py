@@ -14,14 +14,15 @@ import pytest
 import coco_of_scenes
 from queryshift import Gallery, Session
 from queryshift.benchmarks import BENCHMARKS
-from queryshift.cells import Task, method_of, work
+from queryshift.cells import Task, work
 from queryshift.datasets.items import LazyItems
 from queryshift.errors import BadFile, BadInput, MissingExtra, UnknownName
 from queryshift.evaluate import run, shifted
 from queryshift.ground import Choices, content, embedded, prepare
 from queryshift.plans import Plan, plans_for
 from queryshift.results import read_lines
-from queryshift.running import locked, run_all
+from queryshift.running import in_processes, locked, run_all
+from queryshift.specs import method_of
 from queryshift.streams import corruption_of
 from small_datasets import small
 
@@ -149,6 +150,15 @@ def test_two_runs_do_not_share_a_folder(plan, tmp_path):
         run_all([plan], tmp_path, never)
     with locked(tmp_path):
         pass
+
+
+def test_an_ablation_is_a_cell_of_its_own(plan, copied):
+    ablated = replace(plan, methods=("rest", "rest: gap=False", "rest:gap=false"), seeds=(0,))
+    assert ablated.methods == ("rest", "rest:gap=false")
+    ran = run_all([ablated], copied)
+    assert (ran.kept, [cell.method for cell in ran.cells]) == (1, ["rest", "rest:gap=false"])
+    assert not ran.cells[1].settings["method"]["gap"]
+    assert run_all([ablated], copied, never).kept == 2
 
 
 def test_an_interrupt_keeps_what_is_finished(plan, copied):
@@ -352,6 +362,14 @@ def test_interrupted_then_killed_then_continued(plan, root, finished, tmp_path):
     assert ran.kept >= 3 and same_ranks(ran.cells, finished[1].cells)
     keys = [cell.key for cell in read_lines(tmp_path / NAME).cells]
     assert len(keys) == len(set(keys)) == len(killed.cells) + 4 - ran.kept
+
+
+def test_processes_give_the_same_cells_for_several_rows(plan, finished, tmp_path):
+    text = replace(plan, row=BENCHMARKS["coco-o-text"], shifts=("ocr",), methods=("frozen",))
+    with in_processes(2) as execute:
+        ran = run_all([plan, text], tmp_path, execute)
+    assert same_ranks(ran.cells[:4], finished[1].cells)
+    assert same_ranks(ran.cells[4:], run_all([text], tmp_path / "alone").cells)
 
 
 def test_without_ray_the_extra_is_named(monkeypatch):

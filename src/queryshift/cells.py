@@ -18,12 +18,10 @@ from .galleries import Gallery
 from .ground import Choices, Ground
 from .machine import Memory, device_name, versions
 from .materialised import materialised
-from .methods import METHODS, WRAPPERS, Method
 from .results import Cell
 from .session import Session
+from .specs import method_of
 from .streams import Shifted, corruption_of
-
-OWN_TEMPERATURE = ("tcr", "rest", "tcr_untrained")  # the paper's 0.02, on every benchmark
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class Task:
     shift: str
     severity: int
     seed: int
-    method: str  # "rest", or with wrappers: "tent+refined+decoupled"
+    method: str  # as `specs` writes it: "rest", "tent:lr=0.001+refined"
 
 
 def work(ground: Ground, task: Task, watch: Callable[[int], None] | None = None) -> Cell:
@@ -49,22 +47,6 @@ def work(ground: Ground, task: Task, watch: Callable[[int], None] | None = None)
         done = run(session, queries, dataset.matches, task.seed, ground.row.batch, watch, **limits)
         outcomes.append(done)
     return _cell(ground, task, outcomes, asdict(session.method), memory.peak_mb())
-
-
-def method_of(name: str, row: Benchmark) -> Method:
-    """The method of this name as a benchmark wants it: temperature, decoupling, wrappers."""
-    first, *wrappers = name.split("+")
-    settings: dict[str, Any] = {}
-    if row.temperature is not None and first not in OWN_TEMPERATURE:
-        settings["temperature"] = row.temperature
-    if first == "rest" and (row.diverse or "decoupled" in wrappers):
-        settings["decouple"] = True
-        wrappers = [one for one in wrappers if one != "decoupled"]
-    method = METHODS[first](**settings)
-    for wrapper in wrappers:
-        around: Any = WRAPPERS[wrapper]
-        method = around(method)
-    return method
 
 
 def _queries(row: Benchmark, choices: Choices, dataset: Dataset, task: Task) -> Sequence[Any]:

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from .benchmarks import Benchmark, find
-from .cells import Task, method_of
+from .cells import Task
 from .corruptions import check_severity
 from .errors import BadInput, unknown
 from .ground import Choices
+from .specs import canonical, method_of
 from .streams import TRANSLATED, needs_translator
 
 
@@ -31,7 +32,7 @@ class Plan:
     """Which cells of a benchmark are wanted; no shifts or severities means the row's own."""
 
     row: Benchmark
-    methods: tuple[str, ...]
+    methods: tuple[str, ...]  # as `specs` reads them
     seeds: tuple[int, ...] = (0,)
     shifts: tuple[str, ...] = ()
     severities: tuple[int, ...] = ()
@@ -44,6 +45,7 @@ class Plan:
             check_severity(severity)
         for method in self.methods:
             method_of(method, self.row)
+        object.__setattr__(self, "methods", tuple(dict.fromkeys(map(canonical, self.methods))))
         if not self.tasks():
             raise BadInput(f"nothing is left of {self.row.name}: {' '.join(self.notes())}")
 

@@ -9,18 +9,21 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from .cells import Task, method_of, work
-from .corruptions.files.parallel import as_finished
+from .cells import Task, work
+from .corruptions.files.parallel import lanes
 from .errors import BadInput
 from .ground import Ground, prepare
 from .plans import Plan
 from .progress import counting
 from .report import check_base
 from .results import Cell, Lines, read_lines, write_line
+from .specs import method_of
 
 Watch = Callable[[int], None]  # told how many more queries were answered
 Tell = Callable[[Cell], None]
@@ -87,30 +90,48 @@ def in_turn(ground: Ground, tasks: Sequence[Task], watch: Watch) -> Iterator[Cel
     return (work(ground, task, watch) for task in tasks)
 
 
-def in_processes(jobs: int) -> Execute:
-    """The cells in so many processes, each with one thread, as they finish."""
+@contextmanager
+def in_processes(jobs: int) -> Iterator[Execute]:
+    """The cells in so many processes of one thread, as they finish; for all plans of the block.
 
-    def execute(ground: Ground, tasks: Sequence[Task], watch: Watch) -> Iterator[Cell]:
-        set_up = partial(_hold, pickle.dumps(ground))
-        for cell in as_finished(_work_here, tasks, jobs, set_up):
-            watch(cell.queries)
-            yield cell
+    A process is given the methods of one stream after another, so that it makes their queries once.
+    """
+    with lanes(jobs) as processes:
 
-    return execute
+        def execute(ground: Ground, tasks: Sequence[Task], watch: Watch) -> Iterator[Cell]:
+            streams = groupby(tasks, lambda task: (task.shift, task.severity, task.seed))
+            with _left_for_workers(ground) as kept:
+                groups = [[(kept, task) for task in own] for _, own in streams]
+                for cell in processes.as_finished(_work_here, groups):
+                    watch(cell.queries)
+                    yield cell
+
+        yield execute
 
 
-_held: list[Ground] = []  # in a worker process, the ground it was started for
+@contextmanager
+def _left_for_workers(ground: Ground) -> Iterator[Path]:
+    """A file to read it from: it may be large, and not every process gets to need it."""
+    with TemporaryDirectory(prefix="queryshift-") as folder:
+        kept = Path(folder) / "ground"
+        with kept.open("wb") as file:
+            pickle.dump(ground, file)
+        yield kept
 
 
-def _hold(ground: bytes) -> None:
+@lru_cache(maxsize=1)
+def _ground(kept: Path) -> Ground:
+    """What a worker process stands on until the next benchmark."""
     import torch
 
     torch.set_num_threads(1)
-    _held[:] = [pickle.loads(ground)]
+    ground: Ground = pickle.loads(kept.read_bytes())
+    return ground
 
 
-def _work_here(task: Task) -> Cell:
-    return work(_held[0], task)
+def _work_here(what: tuple[Path, Task]) -> Cell:
+    kept, task = what
+    return work(_ground(kept), task)
 
 
 @contextmanager

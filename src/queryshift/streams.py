@@ -48,7 +48,7 @@ def corruption_of(
         named = row.sentence if text == "sentence" else REPRESENTATIVE["text"][text]
         pair = (("image", REPRESENTATIVE["image"][image]), ("text", named))
         return both(*(_single(row, *one, translator) for one in pair))
-    if row.query in COMBINATIONS:
+    if shift in COMBINATIONS.get(row.query, ()):
         return combination(row.query, shift)
     return _single(row, row.query, shift, translator)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,9 @@ _PAPERS = tuple(name for name in METHODS if name != "tcr_untrained")
     multiple=True,
     default=("frozen", "rest"),
     show_default=True,
-    help=f"One of {', '.join(METHODS)}; wrapped as in tent+refined; or all: the paper's eleven.",
+    metavar="NAME[:SETTING=VALUE,...][+WRAPPER]",
+    help=f"One of {', '.join(METHODS)}, with settings of its own or in a wrapper: "
+    "rest:gap=false,mining=false or tent:lr=0.001+refined; or all: the paper's eleven.",
 )
 @click.option("--model", default="", help="A name, a directory or a file; by default the paper's.")
 @click.option("--root", type=_FOLDER, help="The dataset's files.")
@@ -60,12 +63,15 @@ def command(benchmark: str, as_json: bool, **given: Any) -> None:
     $ queryshift list benchmarks
     $ queryshift run tangram-o-image -m rest -m tent --shift fog --seeds 3
     $ queryshift run coco-o -m all --root coco/ --jobs 4
+    $ queryshift run tangram-d -m rest -m rest:decouple=false
     """
     from ..running import run_all
 
     out = given["out"]
     try:
-        ran = run_all(_plans(benchmark, given), out, _execute(given), _tell, given["check_base"])
+        plans = _plans(benchmark, given)
+        with _executor(given) as execute:
+            ran = run_all(plans, out, execute, _tell, given["check_base"])
     except KeyboardInterrupt:
         click.echo(f"Stopped; finished cells are in {out}: run the same again.", err=True)
         raise SystemExit(130) from None
@@ -91,7 +97,7 @@ def _plans(benchmark: str, given: dict[str, Any]) -> list[Plan]:
     )
     wanted = Plan(
         row=find(benchmark)[0],
-        methods=tuple(dict.fromkeys(methods)),
+        methods=tuple(methods),
         seeds=tuple(range(given["seeds"])),
         shifts=given["shifts"],
         severities=given["severities"],
@@ -100,14 +106,14 @@ def _plans(benchmark: str, given: dict[str, Any]) -> list[Plan]:
     return plans_for(benchmark, wanted)
 
 
-def _execute(given: dict[str, Any]) -> Execute:
+def _executor(given: dict[str, Any]) -> AbstractContextManager[Execute]:
     from ..running import in_processes, in_turn
 
     if given["on_ray"]:
         from ..running_ray import on_ray
 
-        return on_ray()
-    return in_processes(given["jobs"]) if given["jobs"] > 1 else in_turn
+        return nullcontext(on_ray())
+    return in_processes(given["jobs"]) if given["jobs"] > 1 else nullcontext(in_turn)
 
 
 def _tell(cell: Cell) -> None:

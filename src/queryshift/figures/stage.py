@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from ..benchmarks import BENCHMARKS, Benchmark
-from ..cells import method_of
 from ..datasets import Dataset
 from ..encoder import Encoder
 from ..errors import unknown
@@ -23,6 +22,7 @@ from ..methods.base import Method
 from ..methods.frozen import Frozen
 from ..metrics import ranks, recall
 from ..session import Session
+from ..specs import method_of
 from ..streams import corruption_of
 
 ONLINE, DIVERSE = "tangram-o-image", "tangram-d-image"

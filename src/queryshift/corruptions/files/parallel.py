@@ -1,14 +1,15 @@
-"""The same work in several processes, results in order."""
+"""The same work in several processes: results in order, or related items in one process."""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from multiprocessing import active_children, get_context, parent_process
 from typing import TypeVar
 
@@ -36,35 +37,61 @@ def each(
         yield from results
 
 
-def as_finished(
-    function: Callable[[Given], Result],
-    items: Sequence[Given],
-    jobs: int,
-    set_up: Callable[[], None],
-) -> Iterator[Result]:
-    """`function` of each item in `jobs` processes, as they finish; `set_up` is called in each."""
-    others = active_children()
-    with _pool(min(jobs, len(items)), set_up) as pool:
-        try:
-            with _workers_deaf_to_interrupts():
-                waiting = [pool.submit(function, item) for item in items]
-            for done in as_completed(waiting):
+class Lanes:
+    """Processes of one worker each, which are given related items one after another."""
+
+    def __init__(self, pools: Sequence[ProcessPoolExecutor]) -> None:
+        self._pools = pools
+
+    def as_finished(
+        self, function: Callable[[Given], Result], groups: Sequence[Sequence[Given]]
+    ) -> Iterator[Result]:
+        """`function` of each item as it is finished; a process keeps to a group while it can.
+
+        Where no group is left to begin, a free process takes over half of the longest.
+        """
+        fresh = deque(deque(group) for group in groups if group)
+        begun: dict[Future[Result], tuple[ProcessPoolExecutor, deque[Given]]] = {}
+
+        def go_on(pool: ProcessPoolExecutor, own: deque[Given]) -> None:
+            own = own or _next(fresh, [left for _, left in begun.values()])
+            if own:
+                begun[pool.submit(function, own.popleft())] = pool, own
+
+        with _workers_deaf_to_interrupts():
+            for pool in self._pools:
+                go_on(pool, deque())
+        while begun:
+            for done in wait(begun, return_when=FIRST_COMPLETED).done:
+                go_on(*begun.pop(done))
                 yield done.result()
+
+
+def _next(fresh: deque[deque[Given]], begun: Sequence[deque[Given]]) -> deque[Given]:
+    """The next group, or the later half of what is left of the longest one."""
+    if fresh:
+        return fresh.popleft()
+    longest = max(begun, key=len, default=deque[Given]())
+    return deque(reversed([longest.pop() for _ in range((len(longest) + 1) // 2)]))
+
+
+@contextmanager
+def lanes(jobs: int) -> Iterator[Lanes]:
+    """So many processes; they start when they get their first item, and end with the block."""
+    others = active_children()
+    with ExitStack() as stack:
+        try:
+            yield Lanes([stack.enter_context(_pool(1)) for _ in range(jobs)])
         except BaseException:  # also an interrupt: do not wait for what is under way
-            pool.shutdown(wait=False, cancel_futures=True)
             for worker in set(active_children()).difference(others):
                 worker.terminate()
             raise
 
 
 @contextmanager
-def _pool(
-    processes: int, set_up: Callable[[], None] | None = None
-) -> Iterator[ProcessPoolExecutor]:
+def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
     try:
-        with ProcessPoolExecutor(
-            processes, get_context("spawn"), _prepare_worker, (set_up,)
-        ) as pool:
+        with ProcessPoolExecutor(processes, get_context("spawn"), _prepare_worker) as pool:
             yield pool
     except BrokenProcessPool as error:
         raise Error(
@@ -92,14 +119,12 @@ def _workers_deaf_to_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _prepare_worker(set_up: Callable[[], None] | None) -> None:
+def _prepare_worker() -> None:
     """Use one thread, and never outlive the parent."""
     import cv2
 
     threading.Thread(target=_end_with_parent, daemon=True).start()
     cv2.setNumThreads(1)
-    if set_up is not None:
-        set_up()
 
 
 def _end_with_parent() -> None:
