@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import gzip
 import json
 import os
 import sys
@@ -22,7 +23,7 @@ import numpy as np
 from .errors import BadFile, BadInput
 from .scores import SUBSET, Ranks, metric
 
-FORMAT = 1
+FORMAT = 2  # 1 had the bytes of each rank together
 DEPTHS = (1, 5, 10, 50)
 _RANK = np.dtype("<u4")
 
@@ -113,16 +114,16 @@ def decode(line: str) -> Cell:
         told = json.loads(line)
         if not isinstance(told, dict):
             raise ValueError(f"it holds a {type(told).__name__}, not named parts")
-        if told.get("format", FORMAT) != FORMAT:
-            raise ValueError(f"it has format {told['format']}, this version reads {FORMAT}")
-        ranks = _unpack(told["ranks"]).reshape(-1, told.get("answers", 1))
+        form = told.get("format", FORMAT)
+        if form not in range(1, FORMAT + 1):
+            raise ValueError(f"it has format {form}, this version reads up to {FORMAT}")
+        ranks = _unpack(told["ranks"], form).reshape(-1, told.get("answers", 1))
         if len(ranks) != told.get("queries", len(ranks)):
             raise ValueError(f"it has {len(ranks)} ranks for {told['queries']} queries")
         subset = told.get("subset_ranks")
         known = {one.name: told[one.name] for one in fields(Cell) if one.name in told}
-        return Cell(
-            **known | {"ranks": ranks, "subset_ranks": None if subset is None else _unpack(subset)}
-        )
+        few = None if subset is None else _unpack(subset, form)
+        return Cell(**known | {"ranks": ranks, "subset_ranks": few})
     except (ValueError, TypeError, binascii.Error, zlib.error) as error:
         raise BadFile(f"not a finished cell ({error})") from error
     except KeyError as error:
@@ -144,11 +145,7 @@ def write_line(path: str | Path, cell: Cell) -> None:
 def read_lines(path: str | Path) -> Lines:
     """The cells of one file, in the order they were finished."""
     path = Path(path)
-    try:
-        text = path.read_text(errors="replace")
-    except OSError as error:
-        raise BadFile(f'cannot read "{path}": {error.strerror}.') from error
-    *whole, unfinished = text.split("\n")
+    *whole, unfinished = _text(path).split("\n")
     cells, problems = [], []
     for number, line in enumerate([*whole, unfinished], start=1):
         if not line.strip():
@@ -161,10 +158,25 @@ def read_lines(path: str | Path) -> Lines:
     return Lines(cells, problems)
 
 
+def _text(path: Path) -> str:
+    """What a file holds, also one that was compressed since."""
+    try:
+        body = path.read_bytes()
+        whole = gzip.decompress(body) if path.suffix == ".gz" else body
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadFile(f'cannot read "{path}": {getattr(error, "strerror", 0) or error}.') from error
+    return whole.decode(errors="replace")
+
+
 def read_folder(path: str | Path) -> Lines:
-    """The cells of a file, or of all `*.jsonl` below a folder; of a repeated cell, the last."""
+    """The cells of a file, or of all below a folder; of a repeated cell, the last.
+
+    Files end in `.jsonl`, or `.jsonl.gz` where somebody compressed them.
+    """
     path = Path(path)
-    files = sorted(path.rglob("*.jsonl")) if path.is_dir() else [path]
+    files = [path]
+    if path.is_dir():
+        files = sorted(one for end in ("", ".gz") for one in path.rglob(f"*.jsonl{end}"))
     parts = [read_lines(file) for file in files]
     problems = [problem for part in parts for problem in part.problems]
     if not any(part.cells for part in parts):
@@ -206,11 +218,17 @@ def _table(ranks: Any) -> Ranks:
 
 
 def _pack(ranks: Ranks) -> str:
-    return base64.b64encode(zlib.compress(ranks.tobytes(), 9)).decode()
+    """The lowest bytes of all ranks, then the next: most of the high ones are zero."""
+    planes = ranks.reshape(-1, 1).view(np.uint8).T
+    return base64.b64encode(zlib.compress(planes.tobytes(), 9)).decode()
 
 
-def _unpack(packed: str) -> Ranks:
-    return np.frombuffer(zlib.decompress(base64.b64decode(packed)), dtype=_RANK)
+def _unpack(packed: str, form: int) -> Ranks:
+    body = zlib.decompress(base64.b64decode(packed))
+    if form == 1:
+        return np.frombuffer(body, dtype=_RANK)
+    planes = np.frombuffer(body, dtype=np.uint8).reshape(_RANK.itemsize, -1)
+    return np.ascontiguousarray(planes.T).view(_RANK).ravel()
 
 
 def _lock(descriptor: int) -> None:

@@ -1,6 +1,9 @@
 """Lines of finished cells: nothing lost in between, and damage that is named."""
 
+import base64
+import gzip
 import json
+import zlib
 from multiprocessing import get_context
 
 import numpy as np
@@ -80,7 +83,7 @@ def _changed(**parts):
         ('{"benchmark": "coco', "Unterminated string"),
         ("[1, 2]", "it holds a list"),
         ('{"benchmark": "coco-o-image"}', "it has no 'ranks'"),
-        (_changed(format=2), "it has format 2, this version reads 1"),
+        (_changed(format=3), "it has format 3, this version reads up to 2"),
         (_changed(queries=11), "10 ranks for 11 queries"),
         (_changed(ranks="?"), "not a finished cell"),
         (_changed(ranks="AAAA"), "not a finished cell"),
@@ -106,6 +109,28 @@ def test_a_folder_gives_each_cell_once_and_the_latest(tmp_path):
     cells, problems = read_folder(tmp_path)
     assert {one.method: one.measure("recall@1") for one in cells} == {"frozen": 20.0, "rest": 50.0}
     assert problems == []
+
+
+def test_ranks_of_the_first_format_are_read():
+    told = json.loads(encode(cell(queries=3)))
+    plain = np.array([7, 70_000, 1], "<u4")
+    packed = base64.b64encode(zlib.compress(plain.tobytes())).decode()
+    old = decode(json.dumps(told | {"format": 1, "ranks": packed}))
+    assert np.array_equal(old.ranks[:, 0], plain)
+    assert np.array_equal(decode(encode(old)).ranks, old.ranks)
+
+
+def test_compressed_files_are_read_too(tmp_path):
+    line = f"{encode(cell('rest', seed=3))}\n".encode()
+    (tmp_path / "old.jsonl.gz").write_bytes(gzip.compress(line))
+    write_line(tmp_path / "new.jsonl", cell())
+    assert {one.method for one in read_folder(tmp_path).cells} == {"frozen", "rest"}
+    (tmp_path / "old.jsonl.gz").write_bytes(gzip.compress(line)[:-9])
+    with pytest.raises(BadFile, match=r'cannot read ".*old\.jsonl\.gz"'):
+        read_folder(tmp_path)
+    (tmp_path / "old.jsonl.gz").write_bytes(b"something else")
+    with pytest.raises(BadFile, match="Not a gzipped file"):
+        read_lines(tmp_path / "old.jsonl.gz")
 
 
 def test_models_severities_and_labels_are_told_apart():
