@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from finite_differences import Still
 from fixed_retrieval import GALLERY, SIZE, pairs, queries
 from torch import Tensor
 from torch.autograd.gradcheck import GradcheckError
@@ -19,27 +20,6 @@ from queryshift.retrieval import Retrieval
 
 K, TAU = 2, 0.2
 LEFT_OUT = torch.tensor([(row, column) for row in range(SIZE) for column in (row, 12)])
-
-
-class Still:
-    """Lets `detach` give what it gave at the first call, however the input has moved."""
-
-    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
-        self.function, self.held = function, []
-        self.plain = torch.Tensor.detach
-
-    def __call__(self, vectors: Tensor) -> Tensor:
-        replay = iter(list(self.held))
-
-        def detach(tensor: Tensor) -> Tensor:
-            known = next(replay, None)
-            if known is None:
-                self.held.append(known := self.plain(tensor).clone())
-            return known
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(torch.Tensor, "detach", detach)
-            return self.function(vectors)
 
 
 def slopes_agree(function: Callable[[Tensor], Tensor]) -> bool:
