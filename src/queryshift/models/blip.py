@@ -12,6 +12,7 @@ from ..prepared import Prepared
 from .adapting import norm_layers
 from .hf import Checkpoint, Tower, first_token
 from .reading import Pictures, Words
+from .slim import every_row, slim
 
 PUBLISHED_TOKENS = 35
 
@@ -22,7 +23,8 @@ class BlipImage(Tower):
     def finish_for_matcher(self, shared: Mapping[str, Tensor]) -> tuple[Tensor, Prepared]:
         """Unit vectors, and the tokens they were read from."""
         outputs: list[Any] = []
-        with self.tower.register_forward_hook(lambda *run: outputs.append(run[-1])):
+        keep = self.tower.register_forward_hook(lambda *run: outputs.append(run[-1]))
+        with keep, every_row(self.blocks):
             vectors = self.finish(shared)
         return vectors, {"tokens": outputs[0].last_hidden_state}
 
@@ -51,7 +53,9 @@ def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
 
 def encoders(model: Any, pictures: Pictures, words: Words) -> dict[str, Encoder]:
     """The two sides of a `BlipForImageTextRetrieval`, wherever its weights came from."""
+    image = BlipImage(model.vision_model, model.vision_proj, pictures, first_token)
+    slim(image.blocks)
     return {
-        "image": BlipImage(model.vision_model, model.vision_proj, pictures, first_token),
+        "image": image,
         "text": BlipText(model.text_encoder, model.text_proj, words, model.itm_head),
     }

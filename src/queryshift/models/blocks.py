@@ -163,14 +163,14 @@ class _Skippable:
     """Whether blocks of a class give a tuple (transformers 4), learnt when one first runs."""
 
     def __init__(self, block: nn.Module, cut: Cut) -> None:
-        self.block, self.cut = block, cut
+        self.kind, self.forward, self.cut = type(block), block.forward, cut
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        kind = type(self.block)
+        kind = self.kind
         if self.cut.skips and kind in self.wraps:
             hidden = _hidden(args, kwargs)
             return (hidden,) if self.wraps[kind] else hidden
-        output = kind.forward(self.block, *args, **kwargs)
+        output = self.forward(*args, **kwargs)
         self.wraps[kind] = isinstance(output, tuple)
         return output
 

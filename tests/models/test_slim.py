@@ -1,0 +1,115 @@
+"""Slim blocks give what Hugging Face's own give, from fewer rows and less kept memory."""
+
+import pytest
+import torch
+
+import queryshift as qs
+from queryshift.models.slim import Slim, every_row, slim
+
+READ_AT_THE_CLASS_TOKEN = [
+    "CLIPModel",
+    "AltCLIPModel",
+    "ChineseCLIPModel",
+    "BlipForImageTextRetrieval",
+]
+
+
+def plainly(encoder):
+    """The same encoder with its blocks' own forward."""
+    for block in encoder.blocks:
+        del block.forward
+    encoder._generation += 1
+    return encoder
+
+
+def gradients(encoder, items):
+    source = {name: value.requires_grad_() for name, value in encoder.norm_params().items()}
+    vectors = encoder.through(source, encoder.ready(items))
+    slopes = torch.linspace(-1, 1, vectors.numel()).view_as(vectors)
+    found = torch.autograd.grad((vectors * slopes).sum(), list(source.values()), allow_unused=True)
+    return dict(zip(source, found, strict=True))
+
+
+@pytest.mark.parametrize("architecture", READ_AT_THE_CLASS_TOKEN)
+def test_vectors_and_gradients_are_those_of_the_plain_blocks(architecture, checkpoint, items):
+    folder = checkpoint(architecture)
+    slimmed, plain = qs.load(folder)["image"], plainly(qs.load(folder)["image"])
+    assert all(isinstance(block.forward, Slim) for block in slimmed.blocks)
+    both = (one.encode(items["image"]) for one in (slimmed, plain))
+    assert torch.allclose(*both, atol=1e-6)
+    ours, theirs = gradients(slimmed, items["image"]), gradients(plain, items["image"])
+    assert ours.keys() == theirs.keys()
+    for name, gradient in theirs.items():
+        assert (ours[name] is None) == (gradient is None), name
+        assert gradient is None or torch.allclose(ours[name], gradient, atol=1e-5), name
+
+
+@pytest.mark.parametrize("architecture", READ_AT_THE_CLASS_TOKEN)
+def test_the_last_block_computes_one_row_unless_all_are_read(architecture, checkpoint, items):
+    encoder = qs.load(checkpoint(architecture))["image"]
+    blocks = encoder.shell().module.blocks
+    rows = []
+    for block in blocks:
+        block.register_forward_hook(lambda *run: rows.append(run[-1].shape[1]))
+    encoder.encode(items["image"])
+    assert rows[-1] == 1 and min(rows[:-1]) > 1
+    with every_row(blocks):
+        encoder.encode(items["image"])
+    assert rows[-1] == rows[0] > 1
+    encoder.encode(items["image"])
+    assert rows[-1] == 1
+
+
+def test_a_matcher_reads_every_row(checkpoint, items):
+    encoder = qs.load(checkpoint("BlipForImageTextRetrieval"))["image"]
+    shared = encoder.ready(items["image"])
+    vectors, readings = encoder.through_for_matcher(encoder.norm_params(), shared)
+    assert readings["tokens"].shape[1] > 1
+    assert torch.allclose(vectors, encoder.through(encoder.norm_params(), shared), atol=1e-6)
+
+
+@pytest.mark.parametrize("architecture", ["CLIPModel", "BlipForImageTextRetrieval"])
+def test_less_is_kept_for_the_way_back(architecture, checkpoint, items):
+    folder = checkpoint(architecture)
+
+    def kept(encoder):
+        held = {}
+
+        def keep(one):
+            held[one.untyped_storage().data_ptr()] = one
+            return one
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda one: one):
+            gradients(encoder, items["image"])
+        weights = {one.untyped_storage().data_ptr() for one in encoder.parameters()}
+        return sum(one.untyped_storage().nbytes() for at, one in held.items() if at not in weights)
+
+    assert kept(qs.load(folder)["image"]) < 0.8 * kept(plainly(qs.load(folder)["image"]))
+
+
+def test_the_cut_and_slim_blocks_go_together(checkpoint, items):
+    folder = checkpoint("CLIPModel")
+    whole, cut = qs.load(folder)["image"], qs.load(folder, adapt="last:1")["image"]
+    assert torch.allclose(whole.encode(items["image"]), cut.encode(items["image"]), atol=1e-6)
+
+
+def test_blocks_of_another_build_stay_as_they_are():
+    blocks = [torch.nn.TransformerEncoderLayer(8, 2), torch.nn.Linear(8, 8)]
+    slim(blocks)
+    assert not any(isinstance(block.forward, Slim) for block in blocks)
+    with every_row(blocks):
+        pass
+
+
+@pytest.mark.slow
+def test_compiled_blocks_share_their_code(checkpoint, items):
+    """Were it compiled anew for each block, torch would give up after eight."""
+    encoder = qs.load(checkpoint("CLIPModel"))["image"]
+    from torch._dynamo.testing import CompileCounter  # takes seconds to import
+
+    counter = CompileCounter()
+    for block in encoder.shell().module.blocks:
+        block.compile(backend=counter)
+    expected = qs.load(checkpoint("CLIPModel"))["image"].encode(items["image"])
+    assert torch.allclose(encoder.encode(items["image"]), expected, atol=1e-6)
+    assert counter.frame_count == 2  # all rows, and the class token's alone
