@@ -8,8 +8,10 @@ import small
 import soundfile
 from PIL import Image
 
+from queryshift.corruptions.files import reading
+from queryshift.corruptions.files.films import THROUGHOUT, Sampling, read_frames
 from queryshift.datasets import DATASETS
-from queryshift.datasets.films import extract
+from queryshift.datasets.films import CAV_MAE, extract
 from queryshift.errors import BadFile, MissingExtra
 
 
@@ -54,6 +56,31 @@ def test_ten_frames_of_ten_seconds_and_the_first_channel(films, tmp_path):
     assert np.abs(samples).max() == pytest.approx(0.5, abs=0.02)
     spectrum = np.abs(np.fft.rfft(samples[:16_000]))
     assert spectrum.argmax() == 440
+
+
+@pytest.mark.parametrize(
+    ("sampling", "numbers"),
+    [
+        (THROUGHOUT, range(3, 60, 6)),  # the middles of ten parts of all 60
+        (CAV_MAE, range(0, 50, 5)),
+        (Sampling(within=0.5, seconds=1), [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]),
+    ],
+)
+def test_one_reader_takes_ten_frames_by_any_rule(films, sampling, numbers):
+    found = [frame.getpixel((100, 100))[0] for frame in read_frames(films / "a.mkv", sampling)]
+    assert found == pytest.approx([4 * number for number in numbers], abs=6)
+
+
+def test_films_of_absurd_size_are_refused(films, monkeypatch):
+    monkeypatch.setattr(reading, "LARGEST_PICTURE", 320 * 160 - 1)
+    with pytest.raises(BadFile, match=r'"a\.mkv" has 320 x 160 pixels; more than 51,199'):
+        read_frames(films / "a.mkv")
+
+
+def test_a_film_without_frames_is_named(films):
+    write_film(films / "short.mkv", seconds=0, sound=False)
+    with pytest.raises(BadFile, match=r"short\.mkv"):
+        read_frames(films / "short.mkv")
 
 
 def test_what_was_extracted_is_a_dataset(films, tmp_path):

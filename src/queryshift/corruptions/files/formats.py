@@ -5,62 +5,42 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from queryshift.errors import BadFile, Error, missing
+from queryshift.corruptions.files.films import FILMS, read_frames
+from queryshift.corruptions.files.reading import check_size, named
+from queryshift.errors import BadFile
 
-LARGEST_PICTURE = 64_000_000  # pixels
 LONGEST_SOUND = 400_000_000  # samples: two hours at 48 kHz
 PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff")
 SOUNDS = (".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif")
 CAPTIONS = (".txt", ".json")
-FILMS = (".mp4", ".mkv", ".webm", ".avi", ".mov")
-FRAMES_OF_A_FILM = 10  # as in the published video benchmarks
 
 
 def read_picture(path: Path) -> Any:
     """A picture, upright, as a decoded Pillow image; its size is checked before it is decoded."""
     from PIL import Image, ImageOps
 
-    with _named(path, "a picture"), warnings.catch_warnings():
+    with named(path, "a picture"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about damaged metadata and size
         with Image.open(path) as image:
-            _check_size(path, image.width, image.height)
+            check_size(path, image.width, image.height)
             return ImageOps.exif_transpose(image)
 
 
 def read_clip(paths: Sequence[Path]) -> list[Any]:
     """The frames of a clip, which must be of one size, or ten frames of a film."""
     if paths[0].suffix.lower() in FILMS:
-        return _read_film(paths[0])
+        return read_frames(paths[0])
     frames = [read_picture(path) for path in paths]
     sizes = sorted({frame.size for frame in frames})
     if len(sizes) > 1:
         shown = " and ".join(f"{width} x {height}" for width, height in sizes[:2])
         raise BadFile(f"the frames of a clip must be of one size; these are {shown}.")
     return frames
-
-
-def _read_film(path: Path) -> list[Any]:
-    """Frames evenly spaced in a video file, each from the middle of its part of the film."""
-    try:
-        import av
-    except ImportError:
-        raise missing("av", "video", f'reading the video file "{path}"') from None
-    with _named(path, "a video file"):
-        with av.open(path) as film:
-            stream = film.streams.video[0]
-            _check_size(path, stream.width, stream.height)
-            count = sum(1 for _ in film.decode(video=0))
-        middles = [int((part + 0.5) * count / FRAMES_OF_A_FILM) for part in range(FRAMES_OF_A_FILM)]
-        with av.open(path) as film:
-            frames = enumerate(film.decode(video=0))
-            kept = {index: frame.to_image() for index, frame in frames if index in middles}
-        return [kept[index] for index in middles]
 
 
 def encode_picture(image: Any, suffix: str, quality: int) -> bytes:
@@ -79,7 +59,7 @@ def read_sound(path: Path) -> Any:
 
     from queryshift.corruptions.audio import Waveform
 
-    with _named(path, "a sound file"), soundfile.SoundFile(path) as file:
+    with named(path, "a sound file"), soundfile.SoundFile(path) as file:
         if file.frames * file.channels > LONGEST_SOUND:
             raise BadFile(
                 f'"{path.name}" has {file.frames:,} samples in {file.channels} channels; more than '
@@ -116,7 +96,7 @@ class Captions:
 
 def read_captions(path: Path) -> Captions:
     """One caption a line, or a JSON list of records with a "caption" that is text or several."""
-    with _named(path, "a file of captions"):
+    with named(path, "a file of captions"):
         text = path.read_text(encoding="utf-8-sig")
         if path.suffix.lower() != ".json":
             return Captions(tuple(text.removesuffix("\n").split("\n")) if text else ())
@@ -136,23 +116,3 @@ def _filled(record: dict[str, Any], texts: Iterator[str]) -> dict[str, Any]:
     if isinstance(record["caption"], str):
         return {"caption": next(texts)}
     return {"caption": [next(texts) for _ in record["caption"]]}
-
-
-def _check_size(path: Path, width: int, height: int) -> None:
-    if width * height > LARGEST_PICTURE:
-        raise BadFile(
-            f'"{path.name}" has {width} x {height} pixels; more than {LARGEST_PICTURE:,} are not '
-            "decoded: shrink it first."
-        )
-
-
-@contextmanager
-def _named(path: Path, kind: str) -> Iterator[None]:
-    """Name the file in whatever goes wrong: a decoder may raise anything on a damaged one."""
-    try:
-        yield
-    except Error:
-        raise
-    except Exception as error:
-        reason = str(error).replace(str(path), path.name) or type(error).__name__
-        raise BadFile(f'"{path.name}" cannot be read as {kind}: {reason}') from error

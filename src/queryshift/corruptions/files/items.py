@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from queryshift.corruptions.files.formats import CAPTIONS, FILMS, FRAMES_OF_A_FILM, PICTURES, SOUNDS
+from queryshift.corruptions.files.films import FILMS, FRAMES_OF_A_FILM
+from queryshift.corruptions.files.formats import CAPTIONS, PICTURES, SOUNDS
 from queryshift.errors import BadInput
 
 SUFFIXES = {"image": PICTURES, "text": CAPTIONS, "audio": SOUNDS, "video": (*PICTURES, *FILMS)}
