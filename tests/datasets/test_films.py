@@ -106,6 +106,14 @@ def test_damaged_and_mute_films_are_named_and_the_rest_is_done(films, tmp_path):
     assert extract(films, tmp_path / "out").there == ["a.mkv"]
 
 
+def test_two_films_of_one_name_are_not_taken_for_one(films, tmp_path):
+    (films / "a.mp4").write_bytes((films / "a.mkv").read_bytes())
+    for _ in range(2):
+        outcome = extract(films, tmp_path / "out")
+        assert outcome.done + outcome.there == ["a.mkv"]
+        assert outcome.failed == ['"a.mp4" and "a.mkv" would become the same files: rename one.']
+
+
 def test_a_folder_without_films_is_refused(tmp_path):
     with pytest.raises(BadFile, match="has no films"):
         extract(tmp_path, tmp_path / "out")

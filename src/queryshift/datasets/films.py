@@ -42,22 +42,31 @@ def extract(folder: str | Path, out: str | Path) -> Extraction:
     if not found:
         raise BadFile(f'"{folder}" has no films: expected files that end in {", ".join(FILMS)}.')
     outcome = Extraction()
+    first = {film.stem: film for film in reversed(found)}
     for film in track(found, "reading films"):
-        sound = Path(out) / SOUNDS / f"{film.stem}.wav"
-        if sound.is_file():
-            outcome.there.append(film.name)
-            continue
         try:
-            frames, wave = squares(film), read_waveform(film)
+            if film is not first[film.stem]:
+                raise BadFile(
+                    f'"{film.name}" and "{first[film.stem].name}" would become the same files: '
+                    "rename one."
+                )
+            (outcome.done if _made(film, Path(out)) else outcome.there).append(film.name)
         except BadFile as error:
             outcome.failed.append(str(error))
-            continue
-        for number, frame in enumerate(frames):
-            place = Path(out) / f"frame_{number}" / f"{film.stem}.jpg"
-            write_whole(place, encode_picture(frame, ".jpg", QUALITY))
-        write_whole(sound, encode_sound(wave, ".wav"))
-        outcome.done.append(film.name)
     return outcome
+
+
+def _made(film: Path, out: Path) -> bool:
+    """Make the frames and the waveform of one film; False if they are there already."""
+    sound = out / SOUNDS / f"{film.stem}.wav"
+    if sound.is_file():
+        return False
+    frames, wave = squares(film), read_waveform(film)
+    for number, frame in enumerate(frames):
+        place = out / f"frame_{number}" / f"{film.stem}.jpg"
+        write_whole(place, encode_picture(frame, ".jpg", QUALITY))
+    write_whole(sound, encode_sound(wave, ".wav"))
+    return True
 
 
 def squares(film: Path) -> Sequence[Any]:
