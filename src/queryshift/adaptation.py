@@ -138,10 +138,9 @@ class Adaptation:
 
     def params(self, state: State) -> Params:
         """The parameters in force: the source's own at first, and always for those out of reach."""
-        values = state.adapted.values
-        if state.adapted.updates == 0 or torch.equal(values, state.layout.flat(self.source)):
+        if state.adapted.updates == 0:
             return self.source
-        return {**self.source, **state.layout.split(values)}
+        return {**self.source, **state.layout.split(state.adapted.values)}
 
     def _stepped(
         self, state: State, batch: Batch
@@ -173,7 +172,7 @@ class Adaptation:
         memory = memory if update.memory is UNCHANGED else update.memory
         if update.restart:
             return replace(self._restarted(state, gallery), memory=memory)
-        if update.gradient is None:
+        if update.gradient is None or self.method.rate == 0:
             return replace(state, memory=memory)
         if not state.layout.shapes.keys() <= update.gradient.keys():  # some are out of reach
             state = _narrowed(state, update.gradient)

@@ -8,14 +8,19 @@ from torch import Tensor
 from .encoder import Params
 
 
+def flat(params: Params, like: Params) -> Tensor:
+    """All tensors as one vector, in the order of `like`: a handful of kernels, not one for each."""
+    return torch.cat([params[name].reshape(-1) for name in like])
+
+
 def dot(left: Params, right: Params) -> Tensor:
     """Inner product over all tensors as one vector."""
-    return torch.stack([(left[name] * right[name]).sum() for name in left]).sum()
+    return torch.dot(flat(left, left), flat(right, left))
 
 
 def norm(params: Params) -> Tensor:
     """Length over all tensors as one vector."""
-    return torch.stack([(value * value).sum() for value in params.values()]).sum().sqrt()
+    return torch.linalg.vector_norm(flat(params, params))
 
 
 def scale(params: Params, factor: Tensor | float) -> Params:
