@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import cache
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+Found = TypeVar("Found")
 
 
 class Worker:
@@ -14,15 +21,28 @@ class Worker:
     def __init__(self) -> None:
         self._running: Future[None] | None = None
         self._error: BaseException | None = None
+        self._asked: torch.cuda.Stream | None = None
 
     @property
     def busy(self) -> bool:
         """Whether an update is running, or waits for those of other sessions."""
         return self._running is not None and not self._running.done()
 
-    def start(self, update: Callable[[], None]) -> None:
-        """Run an update; the caller has seen that none is under way."""
-        self._running = _pool(os.getpid()).submit(self._run, update)
+    def start(
+        self, update: Callable[[], Found], then: Callable[[Found], None], device: torch.device
+    ) -> None:
+        """Run an update, then what follows it; the caller has seen that none is under way.
+
+        On a GPU the update has a stream of its own, and is complete when what follows it begins.
+        """
+        on_gpu = device.type == "cuda"
+        self._asked = torch.cuda.current_stream(device) if on_gpu else None
+        self._running = _pool(os.getpid()).submit(self._run, update, then)
+
+    def hand_over(self, value: Tensor) -> None:
+        """Keep the memory of what an update made until answers that read it are done with it."""
+        if self._asked is not None:
+            value.record_stream(self._asked)
 
     def wait(self) -> None:
         """Return when no update is under way; never called by one who holds what it needs."""
@@ -36,11 +56,31 @@ class Worker:
             error.add_note("raised by an update in the background: the session is as before it.")
             raise error
 
-    def _run(self, update: Callable[[], None]) -> None:
+    def _run(self, update: Callable[[], Found], then: Callable[[Found], None]) -> None:
         try:
-            update()
+            with _beside(self._asked):
+                found = update()
+            then(found)
         except BaseException as error:
             self._error = error
+
+
+@contextmanager
+def _beside(asked: torch.cuda.Stream | None) -> Iterator[None]:
+    """Work on a stream of our own, behind what the answers' stream was given so far."""
+    if asked is None:
+        yield
+        return
+    own = _stream(asked.device)
+    own.wait_stream(asked)
+    with torch.cuda.stream(own):
+        yield
+    own.synchronize()
+
+
+@cache
+def _stream(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 @cache

@@ -20,7 +20,8 @@ def dot(left: Params, right: Params) -> Tensor:
 
 def norm(params: Params) -> Tensor:
     """Length over all tensors as one vector."""
-    return torch.linalg.vector_norm(flat(params, params))
+    length: Tensor = torch.linalg.vector_norm(flat(params, params))
+    return length
 
 
 def scale(params: Params, factor: Tensor | float) -> Params:

@@ -130,7 +130,8 @@ class Batch:
     def see(self, params: Params, graph: bool) -> Retrieval:
         """One forward of the batch through `params`."""
         leaves = {name: value.detach().requires_grad_(graph) for name, value in params.items()}
-        mine = {name: value for name, value in leaves.items() if name in self._encoder_names}
+        theirs = self.encoder.parameter_names
+        mine = {name: value for name, value in leaves.items() if name in theirs}
         own = {name: leaves[name] for name in self._direct_names(params)}
         whole = graph and self.chunk is None and bool(mine)
         vectors, readings = self._forward(mine, whole)
@@ -148,14 +149,11 @@ class Batch:
             readings=None if readings is None else each(readings, lambda one: _leaf(one, graph)),
         )
 
-    @cached_property
-    def _encoder_names(self) -> frozenset[str]:
-        return frozenset(name for name, _ in self.encoder.named_parameters())
-
     def _direct_names(self, params: Params) -> list[str]:
         """Parameters a loss may depend on other than through the encoder."""
         twins = () if self.matching is None else self.matching.matcher.twins
-        return [name for name in params if name not in self._encoder_names or name in twins]
+        theirs = self.encoder.parameter_names
+        return [name for name in params if name not in theirs or name in twins]
 
     def _forward(self, params: Params, graph: bool) -> tuple[Tensor, Prepared | None]:
         with torch.set_grad_enabled(graph):

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -255,15 +256,16 @@ class Session:
             return
         state, gallery = self._state, self._gallery
 
-        def update() -> None:
-            outcome = self._outcome(group, state, gallery)
+        def commit(outcome: Outcome) -> None:
+            self._worker.hand_over(outcome.state.adapted.values)
             with self._lock:
                 if self._state.adapted is state.adapted and self._gallery is gallery:
                     self._commit(_after(outcome, self._state.batches))
                 else:  # reset, undone, restored, or given another gallery
                     self.dropped += 1
 
-        self._worker.start(update)
+        update = partial(self._outcome, group, state, gallery)
+        self._worker.start(update, commit, self.encoder.device)
 
     def _outcome(self, group: Group, state: State, gallery: Searchable) -> Outcome:
         queries, exclude = map(list, zip(*group, strict=True))

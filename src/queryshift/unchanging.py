@@ -6,6 +6,7 @@ import copy
 import hashlib
 import threading
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Self, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -37,6 +38,11 @@ class Unchanging(nn.Module):
         """Where it computes."""
         first = next(self.parameters(), None)
         return torch.device("cpu") if first is None else first.device
+
+    @cached_property
+    def parameter_names(self) -> frozenset[str]:
+        """Names of all parameters: not asked of the modules anew for every batch."""
+        return frozenset(name for name, _ in self.named_parameters())
 
     def norm_params(self) -> Params:
         """The source values of the parameters that adapt, in float32 (or float64)."""

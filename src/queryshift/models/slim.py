@@ -29,6 +29,7 @@ class Slim:
         self.in_tuple = "uple" in _gives(block)  # transformers 4
 
     def __call__(self, hidden_states: Tensor, *_: Any, **__: Any) -> Any:
+        """The rows behind the block; a vision block is given no mask."""
         block = self.block
         seen = block.layer_norm1(hidden_states)
         rows = hidden_states[:, : self.rows]
@@ -77,7 +78,7 @@ def _attention(part: Any, rows: Tensor, context: Tensor) -> Tensor:
     """Rows (B, L, W) after looking at the context (B, T, W)."""
     projected = _projected_at_once if hasattr(part, "qkv") else _projected_apart
     heads = [
-        one.unflatten(-1, (part.num_heads, -1)).transpose(1, 2)
+        one.view(*one.shape[:2], part.num_heads, -1).transpose(1, 2)
         for one in projected(part, rows, context)
     ]
     mixed = scaled_dot_product_attention(*heads).transpose(1, 2).flatten(2)
