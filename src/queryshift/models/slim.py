@@ -77,11 +77,11 @@ def _gives(block: nn.Module) -> str:
 def _attention(part: Any, rows: Tensor, context: Tensor) -> Tensor:
     """Rows (B, L, W) after looking at the context (B, T, W)."""
     projected = _projected_at_once if hasattr(part, "qkv") else _projected_apart
-    heads = [
+    queries, keys, values = (
         one.view(*one.shape[:2], part.num_heads, -1).transpose(1, 2)
         for one in projected(part, rows, context)
-    ]
-    mixed = scaled_dot_product_attention(*heads).transpose(1, 2).flatten(2)
+    )
+    mixed = scaled_dot_product_attention(queries, keys, values).transpose(1, 2).flatten(2)
     return cast(Tensor, (part.projection if hasattr(part, "qkv") else part.out_proj)(mixed))
 
 
