@@ -1,38 +1,57 @@
 """What adaptation costs, as ratios to plain forwards of the same code in the same run.
 
-    python bench/adapt.py [--device cpu|cuda] [--tower tangram|vit] [--batch 64] [--rounds 5]
-                          [--side 224] [--precision float32|bfloat16] [--compile] [--chunk 8]
+    python bench/adapt.py [--device cpu|cuda] [--tower tangram|vit|blip|blip-text] [--batch 64]
+                          [--side 224] [--precision auto|float32|bfloat16] [--compile] [--chunk 8]
 
-The floor of three steps is six forwards: each step runs one forward, and a product back through
-frozen layers costs about one forward (no weight gradients). Decoupling adds one source forward per
-batch and one product per step: ten. "rest of it" is the share of a batch that is neither a forward
-nor a product: search, refinement, losses, update and report. "MiB" is the height of memory.
+"forward" is a plain forward of the batch, measured in turns with the row. "rest of it" is the share
+of a batch that is neither a forward nor a product: search, refinement, losses, update and report.
+"MiB" is the height of memory beyond weights and gallery. "against plain" is how much longer the
+same method takes as a plain loop in the same precision (`plain.py`), which is never compiled.
 """
 
 from __future__ import annotations
 
 import argparse
-import copy
 from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import torch
-from torch import Tensor
-from towers import TOWERS, clock, peak, random_gallery, timed, tower
+from measuring import Call, clock, peak, timed, warm
+from plain import LOOPS, loop
+from rows import Rows, parser
+from towers import add_options, batch_for, encoder_for, gallery_for, half, twin_for
 
-from queryshift import EATA, READ, REST, TCR, TSA, Encoder, Frozen, Method, Session, Tent, retrieval
-from queryshift.encoder import is_norm
-from queryshift.models.blocks import BlockEncoder
+from queryshift import EATA, READ, REST, TCR, TSA, Frozen, Method, Session, Tent, retrieval
 
+FLOOR = (
+    "three steps are three forwards and three products back through frozen layers, each about one "
+    "forward: six. Decoupling adds a source forward a batch and a product a step: ten."
+)
 METHODS: dict[str, tuple[Method, int]] = {
     "frozen": (Frozen(), 1),
     "tent": (Tent(), 6),
-    "eata": (EATA(), 6),
+    "eata": (EATA(redundancy=2), 6),  # the same batch again is not to be skipped as familiar
     "read": (READ(), 6),
     "tsa": (TSA(), 3),
     "tcr": (TCR(), 6),
     "rest": (REST(), 6),
     "rest+decoupled": (REST(decouple=True), 10),
+}
+"""A method, and its floor in forwards."""
+
+COLUMNS = {
+    "method": "",
+    "ms": ".1f",
+    "forward ms": ".1f",
+    "forwards": ".2f",
+    "floor": "",
+    "over floor": ".2f",
+    "MiB": ".0f",
+    "rest of it": ".1%",
+    "against plain": ".2f",
 }
 
 
@@ -41,8 +60,16 @@ class Inside:
 
     def __init__(self, device: str) -> None:
         self.device, self.spent = device, 0.0
-        retrieval.Batch._forward = self._timed(retrieval.Batch._forward)
-        retrieval._product = self._timed(retrieval._product)
+
+    def share_outside(self, call: Call) -> float | None:
+        """The part of a call's time that is in neither; unknown for code that is not ours."""
+        self.spent = 0.0
+        with ExitStack() as wrapped:
+            for owner, name in ((retrieval.Batch, "_forward"), (retrieval, "_product")):
+                function = self._timed(getattr(owner, name))
+                wrapped.enter_context(patch.object(owner, name, function))
+            took = timed(call, self.device)
+        return 1 - self.spent / took if self.spent else None
 
     def _timed(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def timed(*args: Any) -> Any:
@@ -54,92 +81,62 @@ class Inside:
 
         return timed
 
-    def share_outside(self, call: Callable[[], object]) -> str:
-        """The part of a call's time that is in neither; unknown for code that is not ours."""
-        self.spent = 0.0
-        took = timed(call, self.device)
-        return f"{1 - self.spent / took:.1%}" if self.spent else "-"
+
+def in_turns(first: Call, second: Call, rounds: int, device: str) -> tuple[float, float]:
+    """The quickest of each."""
+    turns = [(timed(first, device), timed(second, device)) for _ in range(rounds)]
+    return min(one for one, _ in turns), min(other for _, other in turns)
 
 
-def plain_tent(encoder: Encoder, items: list[object], gallery: Tensor) -> Callable[[], object]:
-    """Tent as most would write it: a copied model, its own norm weights, torch's AdamW."""
-    model = copy.deepcopy(encoder).eval().requires_grad_(False)
-    norms = [part for part in model.modules() if is_norm(part)]
-    weights = [weight.requires_grad_() for part in norms for weight in part.parameters()]
-    optimiser = torch.optim.AdamW(weights, lr=3e-4, weight_decay=1e-4)
-
-    def batch() -> Tensor:
-        prepared = encoder.ready(items)
-        for _ in range(3):
-            scores = model(prepared).float() @ gallery.T
-            loss = torch.distributions.Categorical(logits=scores / 0.01).entropy().mean()
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-        return scores.topk(10).indices.cpu()
-
-    return batch
-
-
-class Table:
-    """Rows of times beside a plain forward's, which is measured anew for each row."""
-
-    def __init__(self, forward: Callable[[], object], rounds: int, device: str) -> None:
-        self.forward, self.rounds, self.device = forward, rounds, device
-        self.inside = Inside(device)
-        heads = ("ms", "forward", "forwards", "floor", "over floor", "MiB", "rest of it")
-        print(" " * 17 + "".join(f"{head:>11}" for head in heads))
-
-    def add(self, name: str, batch: Callable[[], object], floor: int) -> None:
-        """One row; turns of a plain forward and of the batch follow each other."""
-        batch()  # away from the source, shells made
-        turns = [
-            (timed(self.forward, self.device), timed(batch, self.device))
-            for _ in range(self.rounds)
-        ]
-        plain, took = (min(times) for times in zip(*turns, strict=True))
-        high, outside = peak(batch, self.device), self.inside.share_outside(batch)
-        print(
-            f"{name:<17}{1000 * took:>11.1f}{1000 * plain:>11.1f}{took / plain:>11.2f}{floor:>11}"
-            f"{took / plain / floor:>11.2f}{high:>11.0f}{outside:>11}",
-            flush=True,
-        )
+def measured(forward: Call, batch: Call, floor: int, asked: argparse.Namespace) -> dict[str, Any]:
+    """A row of the table, but for its name."""
+    warm(batch, asked.device)
+    plain, took = in_turns(forward, batch, asked.rounds, asked.device)
+    return {
+        "ms": 1000 * took,
+        "forward ms": 1000 * plain,
+        "forwards": took / plain,
+        "floor": floor,
+        "over floor": took / plain / floor,
+        "MiB": peak(batch, asked.device),
+        "rest of it": Inside(asked.device).share_outside(batch),
+    }
 
 
 def options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--tower", default="tangram", choices=TOWERS)
-    parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--side", type=int, default=224)
-    parser.add_argument("--candidates", type=int, default=25_000)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--precision", default="float32", choices=("float32", "bfloat16"))
-    parser.add_argument("--compile", action="store_true")
-    parser.add_argument("--chunk", type=int)
-    parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS)
-    return parser.parse_args()
+    asking = parser(__doc__, rounds=5)
+    add_options(asking)
+    asking.add_argument("--batch", type=int, default=64)
+    asking.add_argument("--candidates", type=int, default=25_000)
+    asking.add_argument("--chunk", type=int)
+    asking.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS)
+    return asking.parse_args()
 
 
 def main() -> None:
     asked = options()
     torch.set_num_threads(1)
-    encoder, items = tower(asked.tower, asked.batch, asked.device, asked.side)
-    if isinstance(encoder, BlockEncoder):
-        encoder.compiled = asked.compile
-        encoder.autocast = torch.bfloat16 if asked.precision == "bfloat16" else None
-    gallery = random_gallery(asked.tower, asked.candidates, asked.device)
+    encoder, items = encoder_for(asked), batch_for(asked, asked.batch)
+    gallery = gallery_for(asked, asked.candidates)
     ready, source = encoder.ready(items), encoder.norm_params()
-    print(", ".join(f"{name} {value}" for name, value in vars(asked).items() if name != "methods"))
     forward = torch.no_grad()(lambda: encoder.through(source, ready))
-    forward()
-    table = Table(forward, asked.rounds, asked.device)
-    if "tent" in asked.methods:
-        table.add("tent, plain loop", plain_tent(encoder, items, gallery.vectors[:, 0]), 6)
+    warm(forward, asked.device)
+    rows, plain = Rows(asked, FLOOR, COLUMNS), {}
+    twin = twin_for(asked)
+    for name in LOOPS:
+        if name in asked.methods:
+            peer = loop(name, twin, encoder, gallery, half(asked))
+            batch = partial(lambda peer: peer.answer(encoder.ready(items)), peer)
+            found = measured(forward, batch, METHODS[name][1], asked)
+            plain[name] = found["ms"]
+            rows.add({"method": f"{name}, plain loop", **found})
     for name in asked.methods:
         method, floor = METHODS[name]
         session = Session(encoder, gallery, method, chunk=asked.chunk)
-        table.add(name, lambda s=session: s.answer(items).top(10), floor)
+        batch = partial(lambda session: session.answer(items).top(10), session)
+        found = measured(forward, batch, floor, asked)
+        against = plain[name] / found["ms"] if name in plain else None
+        rows.add({"method": name, **found, "against plain": against})
 
 
 if __name__ == "__main__":

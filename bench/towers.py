@@ -1,97 +1,172 @@
-"""What the benchmarks share: encoders with a batch for each, clocks, and the peak of memory."""
+"""What the benchmarks adapt: the bundled image tower, and towers of full size, random weights."""
 
 from __future__ import annotations
 
-import ctypes
-import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from queryshift import Encoder, Gallery, load
-from queryshift.datasets.tangram import tangram
+from queryshift.models import blip, clip
 from queryshift.models.blocks import BlockEncoder
+from queryshift.models.hf import first_token, pooled
 
-TOWERS = ("tangram", "vit")
-DIMENSIONS = {"tangram": 128, "vit": 256}
+TOWERS = ("tangram", "vit", "blip", "blip-text")
+"""tangram's image tower; CLIP's ViT-B/16; BLIP's two towers (the image's is a ViT-B/16 too)."""
 
-
-class ViT(BlockEncoder):
-    """CLIP's ViT-B/16 image tower with random weights, 256 dimensions out."""
-
-    block_list = "tower.vision_model.encoder.layers"
-
-    def __init__(self, side: int) -> None:
-        from transformers import CLIPVisionConfig, CLIPVisionModelWithProjection
-
-        super().__init__()
-        sizes = {"hidden_size": 768, "intermediate_size": 3072, "projection_dim": 256}
-        depth = {"num_hidden_layers": 12, "num_attention_heads": 12}
-        with torch.random.fork_rng():
-            torch.manual_seed(0)
-            config = CLIPVisionConfig(patch_size=16, image_size=side, **sizes, **depth)
-            self.tower = CLIPVisionModelWithProjection(config)
-
-    def prepare(self, items: list[Tensor]) -> Mapping[str, Tensor]:
-        return {"pixel_values": torch.stack(items)}
-
-    def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
-        return self.tower(prepared["pixel_values"]).image_embeds
+DIMENSIONS = 256
+TOKENS, VOCABULARY = 35, 30_524  # of BLIP's published evaluation
+SIZES = {"hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12}
+PRECISIONS = ("auto", "float32", "bfloat16")
 
 
-def tower(name: str, batch: int, device: str, side: int = 224) -> tuple[Encoder, list[object]]:
-    """An encoder and a batch for it."""
-    if name == "tangram":
-        return load("tangram", device=device)["image"], list(tangram("image", count=batch).queries)
-    pictures = torch.rand(batch, 3, side, side, generator=torch.Generator().manual_seed(0))
-    return ViT(side).to(device), list(pictures)
+@dataclass(frozen=True)
+class Size:
+    """How large a tower with random weights is."""
+
+    side: int = 224
+    depth: int = 12
 
 
-def random_gallery(name: str, candidates: int, device: str) -> Gallery:
-    """Random candidates for a tower, their centroids known."""
+def add_options(parser: argparse.ArgumentParser, tower: str = "tangram", side: int = 224) -> None:
+    """What to adapt, where, and how it computes."""
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--tower", default=tower, choices=TOWERS)
+    parser.add_argument("--side", type=int, default=side, help="pixels of a picture's side")
+    parser.add_argument("--depth", type=int, default=12, help="blocks of a tower, tangram's aside")
+    parser.add_argument("--precision", default="auto", choices=PRECISIONS, help="auto: as `load`")
+    parser.add_argument("--compile", action="store_true")
+
+
+def encoder_for(asked: argparse.Namespace) -> Encoder:
+    """The library's encoder, with the precision and compilation that were asked for."""
+    encoder = _encoder(asked.tower, Size(asked.side, asked.depth)).eval().to(asked.device)
+    assert isinstance(encoder, BlockEncoder)
+    encoder.autocast, encoder.compiled = half(asked), asked.compile
+    return encoder
+
+
+def half(asked: argparse.Namespace) -> torch.dtype | None:
+    """Half precision where it was asked for, or is what `load` takes."""
+    auto = "bfloat16" if asked.device == "cuda" else "float32"
+    found = auto if asked.precision == "auto" else asked.precision
+    return torch.bfloat16 if found == "bfloat16" else None
+
+
+def twin_for(asked: argparse.Namespace) -> nn.Module:
+    """The same weights as their users call them: prepared tensors in, unit vectors out."""
+    size = Size(asked.side, asked.depth)
+    if asked.tower == "tangram":
+        return _encoder("tangram", size).to(asked.device)
+    return Plainly(*_parts(asked.tower, size)).eval().to(asked.device)
+
+
+def batch_for(asked: argparse.Namespace, count: int, seed: int = 0) -> list[Any]:
+    """Queries; those of full-size towers lie on the device, as reading them is not measured."""
+    draw = torch.Generator().manual_seed(seed)
+    if asked.tower == "tangram":
+        from queryshift.datasets.tangram import tangram
+
+        return list(tangram("image", count=count * (seed + 1)).queries)[-count:]
+    if asked.tower == "blip-text":
+        ids = torch.randint(1000, VOCABULARY, (count, TOKENS), generator=draw)
+        return list(ids.to(asked.device))
+    return list(torch.randn(count, 3, asked.side, asked.side, generator=draw).to(asked.device))
+
+
+def gallery_for(asked: argparse.Namespace, candidates: int) -> Gallery:
+    """Random candidates, their centroids known."""
     draw = torch.Generator().manual_seed(0)
-    vectors = torch.randn(candidates, DIMENSIONS[name], generator=draw)
-    gallery = Gallery.from_vectors(range(candidates), vectors).to(device)
+    dimensions = 128 if asked.tower == "tangram" else DIMENSIONS
+    vectors = torch.randn(candidates, dimensions, generator=draw)
+    gallery = Gallery.from_vectors(range(candidates), vectors).to(asked.device)
     gallery.centroids(10)
     return gallery
 
 
-def seconds(call: Callable[[], object], rounds: int, device: str = "cpu") -> float:
-    """The quickest of some rounds."""
-    return min(timed(call, device) for _ in range(rounds))
+@dataclass(frozen=True)
+class RandomCheckpoint:
+    """What the library loads a model from, where there are no files."""
+
+    architecture: str
+    model: Any
+    published: bool = False
+
+    def pictures(self, *_: Any) -> Callable[..., dict[str, Tensor]]:
+        return lambda items: {"pixel_values": torch.stack(list(items))}
+
+    def words(self, **_: Any) -> Callable[..., dict[str, Tensor]]:
+        return _read_ids
 
 
-def timed(call: Callable[[], object], device: str) -> float:
-    """Seconds of one call: CPU time of one thread, which a busy machine distorts least."""
-    started = clock(device)
-    call()
-    return clock(device) - started
+class Plainly(nn.Module):
+    """A tower of transformers with its projection, and nothing of this library."""
+
+    def __init__(self, tower: nn.Module, head: nn.Module, pool: Callable[[Any], Tensor]) -> None:
+        super().__init__()
+        self.tower, self.head, self.pool = tower, head, pool
+
+    def forward(self, prepared: dict[str, Tensor]) -> Tensor:
+        vectors = self.head(self.pool(self.tower(**prepared)))
+        return normalize(vectors.float(), dim=1)
 
 
-def clock(device: str) -> float:
-    """Seconds now; on a GPU by the clock on the wall, when all is done."""
-    if device == "cuda":
-        torch.cuda.synchronize()
-        return time.perf_counter()
-    return time.process_time()
+def _encoder(name: str, size: Size) -> Encoder:
+    if name == "tangram":
+        return load("tangram")["image"]
+    if name == "vit":
+        return clip.load(RandomCheckpoint("CLIPModel", _clip(size)))["image"]
+    sides = blip.load(RandomCheckpoint("BlipForImageTextRetrieval", _blip(size)))
+    return sides["text" if name == "blip-text" else "image"]
 
 
-def peak(call: Callable[[], object], device: str = "cpu") -> float:
-    """MiB that a call holds at its height, beyond what is held before it."""
-    if device == "cuda":
-        before = torch.cuda.memory_allocated()
-        torch.cuda.reset_peak_memory_stats()
-        call()
-        return (torch.cuda.max_memory_allocated() - before) / 2**20
-    ctypes.CDLL(None).malloc_trim(0)  # what lies free is not to hide what a call needs (Linux)
-    Path("/proc/self/clear_refs").write_text("5")  # the height is counted from here
-    before = _status("VmRSS")
-    call()
-    return (_status("VmHWM") - before) / 1024
+def _parts(name: str, size: Size) -> tuple[nn.Module, nn.Module, Callable[[Any], Tensor]]:
+    """Tower, projection and pooling."""
+    if name == "vit":
+        model = _clip(size)
+        return model.vision_model, model.visual_projection, pooled
+    model = _blip(size)
+    if name == "blip":
+        return model.vision_model, model.vision_proj, first_token
+    return model.text_encoder, model.text_proj, first_token
 
 
-def _status(name: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(name))
+def _clip(size: Size) -> Any:
+    from transformers import CLIPConfig, CLIPModel
+
+    shape = {**SIZES, "num_hidden_layers": size.depth}
+    config = CLIPConfig(
+        projection_dim=DIMENSIONS,
+        vision_config={**shape, "image_size": size.side, "patch_size": 16},
+        text_config={"num_hidden_layers": 1},  # not used
+    )
+    return _seeded(lambda: CLIPModel(config))
+
+
+def _blip(size: Size) -> Any:
+    from transformers import BlipConfig, BlipForImageTextRetrieval
+
+    shape = {**SIZES, "num_hidden_layers": size.depth, "initializer_range": 0.02}
+    config = BlipConfig(
+        image_text_hidden_size=DIMENSIONS,
+        vision_config={**shape, "image_size": size.side, "patch_size": 16},
+        text_config={**shape, "vocab_size": VOCABULARY, "encoder_hidden_size": 768},
+    )
+    return _seeded(lambda: BlipForImageTextRetrieval(config))
+
+
+def _seeded(make: Callable[[], Any]) -> Any:
+    """A model in eval mode whose random weights are always the same."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return make().eval()
+
+
+def _read_ids(items: Sequence[Tensor]) -> dict[str, Tensor]:
+    ids = torch.stack(list(items))
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}

@@ -1,0 +1,201 @@
+"""What half precision changes: embeddings and recall in bfloat16 beside float32, tangram's streams.
+
+    python bench/precision.py [--device cpu|cuda] [--processes 15] [--queries 2000] [--rounds 1]
+                              [--streams all|few] [--severities 3 5]
+
+A round is one more seed. Every stream (a task, a shift, a severity, a seed) is asked in both
+precisions, galleries included, of the frozen model and of REST; "points" are recall at 1 in
+bfloat16 minus float32, their mean over streams with its standard error. The cosine is between
+embeddings of the same queries. Streams with corrupted pictures need OpenCV.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from itertools import groupby
+from multiprocessing import get_context
+from statistics import mean, stdev
+from typing import Any
+
+import torch
+from rows import Rows, parser
+from torch import Tensor
+from torch.nn.functional import cosine_similarity
+from towers import add_options, batch_for, encoder_for
+
+from queryshift import Encoder, Gallery, Session, load
+from queryshift.benchmarks import BENCHMARKS, Benchmark
+from queryshift.cells import Task, method_of
+from queryshift.datasets import Dataset
+from queryshift.datasets.tangram import tangram
+from queryshift.evaluate import run
+from queryshift.plans import Plan
+from queryshift.streams import Shifted, corruption_of
+
+FLOOR = "none: the error is what chance leaves of the mean difference"
+METHODS = ("frozen", "rest")
+PRECISIONS = ("float32", "bfloat16")
+BATCH = 64
+FEW = ("gaussian_noise", "fog", "ocr", "word_swap", "noise+blur", "noise+weather", "blur+word", "")
+COLUMNS = {
+    "streams": "",
+    "number": ",",
+    "least cosine": ".6f",
+    "mean cosine": ".6f",
+    "frozen": ".2f",
+    "frozen points": "+.3f",
+    "rest": ".2f",
+    "rest points": "+.3f",
+    "error": ".3f",
+}
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One shifted stream of a benchmark, and what it is to run on."""
+
+    benchmark: str
+    task: Task
+    device: str
+    queries: int
+
+    @property
+    def row(self) -> Benchmark:
+        return BENCHMARKS[self.benchmark]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Recall at 1 by method and precision, and the cosines of the embeddings."""
+
+    stream: Stream
+    recall: dict[tuple[str, str], float]
+    least: float
+    middle: float
+
+    def points(self, method: str) -> float:
+        return self.recall[method, "bfloat16"] - self.recall[method, "float32"]
+
+
+def streams(asked: argparse.Namespace) -> Iterator[Stream]:
+    """All streams that can be made here."""
+    pictures = find_spec("cv2") is not None
+    for name, row in BENCHMARKS.items():
+        drawn = any(part in row.query for part in ("image", "video"))
+        if row.dataset != "tangram" or (row.corrupted and drawn and not pictures):
+            continue
+        severities = tuple(asked.severities) if row.corrupted else ()
+        seeds = tuple(range(asked.rounds))
+        plan = Plan(row=row, methods=("frozen",), seeds=seeds, severities=severities)
+        for task in plan.tasks():
+            if asked.streams == "all" or task.shift in FEW:
+                yield Stream(name, task, asked.device, asked.queries)
+
+
+def compare(stream: Stream) -> Found:
+    """One stream in both precisions."""
+    torch.set_num_threads(1)
+    row, task, dataset = stream.row, stream.task, data(stream.benchmark)
+    dataset = dataset.asking(range(len(dataset))[: stream.queries])
+    queries = list(Shifted(dataset, corruption_of(row, task.shift), task.severity, task.seed))
+    recall = {}
+    for precision in PRECISIONS:
+        encoder = encoders(row.model, precision, stream.device)[row.query]
+        gallery = embedded(stream.benchmark, precision, stream.device)
+        for method in METHODS:
+            session = Session(encoder, gallery, method_of(method, row), seed=task.seed)
+            done = run(session, queries, dataset.matches, task.seed, row.batch)
+            recall[method, precision] = done.recall(1)
+    alike = cosines(*(vectors(row, one, stream.device, queries) for one in PRECISIONS))
+    return Found(stream, recall, float(alike.min()), float(alike.mean()))
+
+
+def vectors(row: Benchmark, precision: str, device: str, queries: list[Any]) -> Tensor:
+    encoder = encoders(row.model, precision, device)[row.query]
+    starts = range(0, len(queries), row.batch)
+    return torch.cat([encoder.encode(queries[start : start + row.batch]) for start in starts])
+
+
+def cosines(one: Tensor, other: Tensor) -> Tensor:
+    return cosine_similarity(one.double(), other.double(), dim=1)
+
+
+def data(benchmark: str) -> Dataset:
+    return _data(benchmark.rsplit("-", 1)[1], BENCHMARKS[benchmark].part or "plain")
+
+
+@cache
+def _data(task: str, look: str) -> Dataset:
+    return tangram(task, look=look)
+
+
+@cache
+def encoders(model: str, precision: str, device: str) -> dict[str, Encoder]:
+    return load(model, precision=precision, device=device)
+
+
+@cache
+def embedded(benchmark: str, precision: str, device: str) -> Gallery:
+    row = BENCHMARKS[benchmark]
+    encoder = encoders(row.model, precision, device)[row.gallery]
+    return Gallery.build(encoder, data(benchmark).candidates, batch_size=256)
+
+
+def summary(name: str, found: list[Found]) -> dict[str, Any]:
+    """A row of the table: means over streams, and the standard error of REST's."""
+    row: dict[str, Any] = {
+        "streams": name,
+        "number": len(found),
+        "least cosine": min(one.least for one in found),
+        "mean cosine": mean(one.middle for one in found),
+    }
+    for method in METHODS:
+        row[method] = mean(one.recall[method, "float32"] for one in found)
+        row[f"{method} points"] = mean(one.points(method) for one in found)
+    points = [one.points("rest") for one in found]
+    row["error"] = stdev(points) / len(points) ** 0.5 if len(points) > 1 else None
+    return row
+
+
+def full_size(asked: argparse.Namespace, tower: str) -> dict[str, Any]:
+    """The cosines of a full-size tower with random weights."""
+    asked.tower, found = tower, []
+    for asked.precision in PRECISIONS:
+        found.append(encoder_for(asked).encode(batch_for(asked, BATCH)))
+    alike = cosines(*found)
+    least, middle = float(alike.min()), float(alike.mean())
+    return {"streams": f"{tower}, random weights", "least cosine": least, "mean cosine": middle}
+
+
+def options() -> argparse.Namespace:
+    asking = parser(__doc__, rounds=1)
+    add_options(asking, side=384)
+    asking.add_argument("--processes", type=int, default=1)
+    asking.add_argument("--queries", type=int, default=2000)
+    asking.add_argument("--streams", default="few", choices=("few", "all"))
+    asking.add_argument("--severities", type=int, nargs="*", default=[3, 5])
+    return asking.parse_args()
+
+
+def main() -> None:
+    asked = options()
+    rows, every = Rows(asked, FLOOR, COLUMNS), []
+    with ProcessPoolExecutor(asked.processes, get_context("spawn")) as pool:
+        compared = pool.map(compare, streams(asked))
+        for name, found in groupby(compared, lambda one: one.stream.benchmark):
+            here = list(found)
+            every += here
+            rows.add(summary(name, here))
+    if every:
+        rows.add(summary("all", every))
+    for tower in ("vit", "blip", "blip-text"):
+        rows.add(full_size(asked, tower))
+
+
+if __name__ == "__main__":
+    main()
