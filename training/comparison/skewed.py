@@ -1,6 +1,6 @@
 """Streams that ask for few of the gallery's scenes, and what REST's rate costs clean text.
 
-python -m training.comparison.skewed skew FILE --seeds 0 1
+python -m training.comparison.skewed skew FILE --tasks text image audio video --seeds 0 1
 python -m training.comparison.skewed rates FILE --seeds 0
 """
 
@@ -21,16 +21,17 @@ import numpy as np
 import torch
 
 from queryshift import METHODS, Gallery, Session
+from queryshift.corruptions import Corruption, find
 from queryshift.datasets import Dataset
 from queryshift.datasets.tangram import CAPTIONS, TASKS, tangram
 from queryshift.encoder import Encoder
 from queryshift.evaluate import Outcome, run, shifted
 from queryshift.models import load
 
-from .units import DEV_STREAMS, RATES, corruption_of
+from .dev_shifts import DEV, dev_shift
 
 QUERIES, SEVERITY = 2000, 3
-SCENES = (200, 50, 10)  # of 2,000; all of them is the published comparison
+SCENES = (2000, 200, 50, 10)  # ever asked for, of the gallery's 2,000
 SHIFTS = {
     "text": ("ocr", "character_swap"),
     "image": ("gaussian_noise", "contrast"),
@@ -38,6 +39,10 @@ SHIFTS = {
     "video": ("motion_blur",),
 }
 COMPARED = ("frozen", "shot", "tcr", "rest")
+RATES = (1e-4, 3e-4, 1e-3, 3e-3)  # those of the grid
+
+
+Methods = list[tuple[str, float | None]]  # names, each with a rate or the recommended one
 
 
 @dataclass(frozen=True)
@@ -56,18 +61,17 @@ class Stream:
         return f"{self.name}/{self.task}/{self.split}/{self.shift}/{self.scenes}/{self.seed}"
 
 
-def skew(seed: int) -> Iterator[tuple[Stream, list[tuple[str, float | None]]]]:
-    """Every task, shift and number of scenes, with the recommended rates."""
-    for task, shifts in SHIFTS.items():
-        for shift, scenes in product(shifts, SCENES):
-            stream = Stream("skew", task, "test", shift, scenes, seed)
-            yield stream, [(method, None) for method in COMPARED]
+def skew(task: str, seed: int) -> Iterator[tuple[Stream, Methods]]:
+    """Every shift and number of scenes of a task, with the recommended rates."""
+    for shift, scenes in product(SHIFTS[task], SCENES):
+        stream = Stream("skew", task, "test", shift, scenes, seed)
+        yield stream, [(method, None) for method in COMPARED]
 
 
-def rates(seed: int) -> Iterator[tuple[Stream, list[tuple[str, float | None]]]]:
-    """Clean and shifted text of the development world, with every rate of the grid."""
-    for shift in ("clean", *(f"dev:{name}" for name in DEV_STREAMS)):
-        stream = Stream("rates", "text", "dev", shift, QUERIES, seed)
+def rates(task: str, seed: int) -> Iterator[tuple[Stream, Methods]]:
+    """Clean and shifted queries of the development world, with every rate of the grid."""
+    for shift in ("clean", *map(str, range(len(DEV[task]))), "mixed"):
+        stream = Stream("rates", task, "dev", shift, QUERIES, seed)
         yield stream, [("frozen", None), *(("rest", rate) for rate in RATES)]
 
 
@@ -101,8 +105,16 @@ def asked(stream: Stream) -> Dataset:
     return replace(some, query_ids=ids)
 
 
+def corruption_of(stream: Stream) -> Corruption | None:
+    if stream.shift == "clean":
+        return None
+    if stream.split == "dev":
+        return dev_shift(stream.task, stream.shift)
+    return find(TASKS[stream.task][1], stream.shift)
+
+
 def lines(
-    stream: Stream, methods: list[tuple[str, float | None]], done: set[tuple[str, str, float]]
+    stream: Stream, methods: Methods, done: set[tuple[str, str, float]]
 ) -> Iterator[dict[str, Any]]:
     """The stream through every method that is not in the file yet."""
     encoder, gallery = answering(stream.task, stream.split)
@@ -114,28 +126,26 @@ def lines(
     if not left:
         return
     some = asked(stream)
-    queries = shifted(some, corruption_of(stream.task, stream.shift), SEVERITY, stream.seed)
+    queries = shifted(some, corruption_of(stream), SEVERITY, stream.seed)
     for session in left:
         yield line(stream, session, run(session, queries, some.matches, stream.seed))
 
 
 def line(stream: Stream, session: Session, outcome: Outcome) -> dict[str, Any]:
-    """In the form of the comparison's lines, whose report reads it."""
     right = np.packbits((outcome.ranks == 1).numpy()).tobytes()
-    part = {"shift": stream.shift, "severity": SEVERITY, "first": 0, "last": QUERIES, "adapt": True}
     return {
         "name": stream.name,
         "task": stream.task,
         "split": stream.split,
         "scenes": stream.scenes,
         "seed": stream.seed,
-        "parts": [part],
+        "shift": stream.shift,
         "key": stream.key,
         "method": session.method.name,
         "lr": session.method.lr,
         "temperature": session.method.temperature,
-        "recall": [{k: round(outcome.recall(k), 2) for k in (1, 5, 10)}],
-        "hits": [base64.b64encode(right).decode()],
+        "recall": {k: round(outcome.recall(k), 2) for k in (1, 5, 10)},
+        "hits": base64.b64encode(right).decode(),
         "seconds": round(outcome.seconds, 2),
     }
 
@@ -144,6 +154,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("skew", "rates"))
     parser.add_argument("file", type=Path)
+    parser.add_argument("--tasks", nargs="*", default=["text"])
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1])
     parser.add_argument("--minutes", type=float, default=60)
     options = parser.parse_args()
@@ -153,8 +164,8 @@ def main() -> None:
     kept = map(json.loads, options.file.read_text().splitlines())
     done = {(old["key"], old["method"], old["lr"]) for old in kept}
     with options.file.open("a") as file:
-        for seed in options.seeds:
-            for stream, methods in (skew if options.what == "skew" else rates)(seed):
+        for seed, task in product(options.seeds, options.tasks):
+            for stream, methods in (skew if options.what == "skew" else rates)(task, seed):
                 for new in lines(stream, methods, done):
                     file.write(json.dumps(new) + "\n")
                     file.flush()
