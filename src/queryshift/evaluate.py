@@ -61,12 +61,13 @@ def run(
     *,
     exclude: Lists = (),
     subsets: Lists = (),
+    adapt: bool = True,
 ) -> Outcome:
     """Ask all queries in an order drawn from `seed`; the last short batch counts too.
 
     `watch` is told how many queries were answered. `exclude` are candidates that are no answers to
     a query (CIRR's reference), `subsets` the few it is ranked among once more: by position, and
-    the gallery's ids must be the positions.
+    the gallery's ids must be the positions. Without `adapt`, nothing is learnt on the way.
     """
     order = torch.randperm(len(queries), generator=torch.Generator().manual_seed(seed))
     found = torch.zeros(len(queries), max(map(len, matches)), dtype=torch.long)
@@ -75,7 +76,7 @@ def run(
     for rows in torch.split(order, batch_size):
         asked = [queries[row] for row in rows.tolist()]
         left_out = [exclude[row] for row in rows.tolist()] if exclude else None
-        answer, took = _answer(session, asked, left_out)
+        answer, took = _answer(session, asked, left_out, adapt)
         seconds += took
         right = [matches[row] for row in rows.tolist()]
         ranks = _ranks(answer, right)
@@ -97,9 +98,11 @@ def _ranks(answer: Retrieval, right: Lists) -> Tensor:
     return ordered_ranks(answer.hits(candidates).positions, candidates, right)
 
 
-def _answer(session: Session, asked: list[Any], left_out: Any) -> tuple[Retrieval, float]:
+def _answer(
+    session: Session, asked: list[Any], left_out: Any, adapt: bool
+) -> tuple[Retrieval, float]:
     """The answer to a batch, and the seconds it took to have it in hand."""
     started = time.perf_counter()
-    answer = session.answer(asked, exclude=left_out)
+    answer = session.answer(asked, adapt, exclude=left_out)
     answer.top(10)
     return answer, time.perf_counter() - started

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import torch
 import queryshift as qs
 from queryshift.corruptions import find
 from queryshift.datasets.tangram import TASKS, tangram
-from queryshift.evaluate import shifted
+from queryshift.evaluate import run, shifted
 from queryshift.matcher import Matching
 from queryshift.models import load, matcher
 
@@ -29,7 +29,7 @@ SETTINGS = {  # what the grid on the development world chose for REST without a 
     "image": {"lr": 3e-3, "temperature": 0.05},
     "text": {"lr": 3e-3, "temperature": 0.02},
 }
-SEVERITY, BATCH = 3, 64
+SEVERITY = 3
 
 
 def methods(task: str, rate: float | None) -> Iterator[qs.Method]:
@@ -38,16 +38,6 @@ def methods(task: str, rate: float | None) -> Iterator[qs.Method]:
     given = {**SETTINGS[task], **({"lr": rate} if rate else {})}
     for mine_with in ("cosine", "matcher"):
         yield qs.REST(**given, mine_with=mine_with)
-
-
-def recall(session: qs.Session, asked: Sequence[Any], matches: Sequence[Any], seed: int) -> float:
-    """Percentage of reranked answers that are right, over a stream in an order of `seed`."""
-    order = torch.randperm(len(asked), generator=torch.Generator().manual_seed(seed))
-    right = 0
-    for rows in order.split(BATCH):
-        best = session.answer([asked[row] for row in rows.tolist()]).top(1).positions[:, 0]
-        right += sum(int(b) in matches[row] for b, row in zip(best, rows.tolist(), strict=True))
-    return 100 * right / len(asked)
 
 
 def lines(task: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -67,7 +57,7 @@ def lines(task: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
                 "method": method.name,
                 "mine_with": getattr(method, "mine_with", None),
                 "lr": session.method.lr if method.adapting else None,
-                "recall": round(recall(session, asked, world.matches, seed), 2),
+                "recall": round(run(session, asked, world.matches, seed).recall(), 2),
             }
 
 

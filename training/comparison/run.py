@@ -1,7 +1,7 @@
 """Run streams in parallel processes on one device; each finished one is a line of a file.
 
 python -m training.comparison.run grid FILE --minutes 4 --processes 14
-python -m training.comparison.run compare FILE --choice CHOICE --minutes 8
+python -m training.comparison.run mixtures FILE --minutes 8
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ import torch
 from queryshift import Gallery, Session
 from queryshift.datasets import Dataset
 from queryshift.datasets.tangram import TASKS, tangram
-from queryshift.evaluate import shifted
-from queryshift.metrics import ranks
+from queryshift.evaluate import run, shifted
 from queryshift.models import load
+from queryshift.specs import method_of
 
 from . import units
 from .units import Part, Unit
@@ -44,13 +44,7 @@ def _answering(task: str, split: str, look: str) -> tuple[Any, Gallery]:
 
 def _queries(unit: Unit, part: Part) -> list[Any]:
     whole = WORLDS[unit.task, unit.split, unit.look]
-    rows = slice(part.first, part.last)
-    some = replace(
-        whole,
-        queries=whole.queries[rows],
-        query_ids=whole.query_ids[rows],
-        matches=whole.matches[rows],
-    )
+    some = whole.asking(range(part.first, part.last))
     name = part.shift.removeprefix("tenth:")
     found = shifted(some, units.corruption_of(unit.task, name), part.severity, unit.seed)
     if part.shift.startswith("tenth:"):
@@ -59,24 +53,11 @@ def _queries(unit: Unit, part: Part) -> list[Any]:
     return found
 
 
-def _stream(
-    session: Session, queries: list[Any], matches: Any, seed: int, adapt: bool
-) -> torch.Tensor:
-    order = torch.randperm(len(queries), generator=torch.Generator().manual_seed(seed))
-    found = torch.zeros(len(queries), dtype=torch.long)
-    for rows in order.split(64):
-        answer = session.answer([queries[row] for row in rows.tolist()], adapt=adapt)
-        right = [matches[row] for row in rows.tolist()]
-        found[rows] = ranks(answer.vectors, answer.gallery, right)
-    return found
-
-
 def _session(unit: Unit, spec: str, point: tuple[float, float] | None) -> Session:
     encoder, gallery = _answering(unit.task, unit.split, unit.look)
-    chosen = OPTIONS["choice"].get("/".join(TASKS[unit.task][:2]), {})
+    method = method_of(spec, unit.row)
     if point is not None:
-        chosen = {spec: {"lr": point[0], "temperature": point[1]}}
-    method = units.method_of(spec, chosen)
+        method = replace(method, lr=point[0], temperature=point[1])
     return Session(encoder, gallery, method, watch_angle=unit.watch_angle, seed=unit.seed)
 
 
@@ -89,11 +70,18 @@ def work(unit: Unit) -> list[dict[str, Any]]:
         for point in unit.grid or (None,):
             session, started = _session(unit, spec, point), time.perf_counter()
             found = [
-                _stream(session, asked, matches[part.first : part.last], unit.seed, part.adapt)
+                _ranks(session, unit, part, asked, matches)
                 for part, asked in zip(unit.parts, queries, strict=True)
             ]
             lines.append(_line(unit, spec, session, found, time.perf_counter() - started))
     return lines
+
+
+def _ranks(
+    session: Session, unit: Unit, part: Part, asked: list[Any], matches: Any
+) -> torch.Tensor:
+    right = matches[part.first : part.last]
+    return run(session, asked, right, unit.seed, unit.batch, adapt=part.adapt).ranks
 
 
 def _line(
@@ -148,34 +136,38 @@ def _left(path: Path, wanted: Iterator[Unit]) -> list[Unit]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("grid", "compare"))
+    parser.add_argument("what", choices=("grid", "mixtures"))
     parser.add_argument("file", type=Path)
-    parser.add_argument("--choice", type=Path)
-    parser.add_argument("--names", nargs="*", help="only units for these, such as clean or online")
+    parser.add_argument("--names", nargs="*", help="only units for these, such as forgetting")
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--device", default="cuda" if torch.cuda.device_count() else "cpu")
     options = parser.parse_args()
     deadline = time.monotonic() + 60 * options.minutes
-    choice = json.loads(options.choice.read_text()) if options.choice else {}
-    OPTIONS.update(device=options.device, choice=choice, processes=options.processes)
-    wanted = units.grid() if options.what == "grid" else units.comparison()
+    OPTIONS.update(device=options.device, processes=options.processes)
+    wanted = units.grid() if options.what == "grid" else units.mixtures()
     left = _left(options.file, (u for u in wanted if u.name in (options.names or [u.name])))
-    _worlds({(unit.task, unit.split, unit.look) for unit in left})
-    print(f"{len(left)} streams to run, worlds made", flush=True)
-    with mp.get_context("fork").Pool(options.processes) as pool, options.file.open("a") as file:
+    count = 0
+    if left:
+        _worlds({(unit.task, unit.split, unit.look) for unit in left})
+        print(f"{len(left)} streams to run, worlds made", flush=True)
+        count = _run(left, options.file, deadline)
+    print("done" if count == len(left) else f"stopped after {count} of {len(left)}", flush=True)
+
+
+def _run(left: list[Unit], path: Path, deadline: float) -> int:
+    """Run the units until the deadline; how many were finished."""
+    count = 0
+    with mp.get_context("fork").Pool(OPTIONS["processes"]) as pool, path.open("a") as file:
         for count, lines in enumerate(pool.imap_unordered(work, left), 1):
-            for line in lines:
-                file.write(json.dumps(line) + "\n")
+            file.writelines(json.dumps(line) + "\n" for line in lines)
             file.flush()
             if count % 50 == 0:
-                print(
-                    f"{count} of {len(left)}, {deadline - time.monotonic():.0f} s left", flush=True
-                )
+                print(f"{count} of {len(left)}", flush=True)
             if time.monotonic() > deadline:
                 pool.terminate()
                 break
-    print("done" if count == len(left) else f"stopped after {count} of {len(left)}", flush=True)
+    return count
 
 
 if __name__ == "__main__":

@@ -1,0 +1,115 @@
+"""Tables from the lines of `training.comparison.run`: mixtures, angles and the grid."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Line = dict[str, Any]
+TASK_NAMES = {
+    "image": "image to text",
+    "text": "text to image",
+    "video": "video to audio",
+    "audio": "audio to video",
+    "composed": "image + text to image",
+}
+
+
+def read(path: Path) -> list[Line]:
+    with gzip.open(path, "rt") as file:
+        return [json.loads(line) for line in file]
+
+
+def table(rows: Iterable[list[str]], head: list[str]) -> str:
+    lines = ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)]
+    return "\n".join(lines)
+
+
+def groups(lines: Iterable[Line], key: Callable[[Line], Any]) -> dict[Any, list[Line]]:
+    found: dict[Any, list[Line]] = defaultdict(list)
+    for line in lines:
+        found[key(line)].append(line)
+    return found
+
+
+def hits(line: Line, part: int = -1) -> np.ndarray:
+    """Whether each query's first answer was right."""
+    about = line["parts"][part]
+    packed = np.frombuffer(base64.b64decode(line["hits"][part]), np.uint8)
+    return np.unpackbits(packed)[: about["last"] - about["first"]].astype(float)
+
+
+def per_seed(lines: list[Line], part: int = -1) -> np.ndarray:
+    """Right or not (seeds, queries), the mean over the shifts of each seed."""
+    by_seed = groups(lines, lambda line: line["seed"])
+    means = [
+        np.mean([hits(line, part) for line in by_seed[seed]], axis=0) for seed in sorted(by_seed)
+    ]
+    return np.stack(means)
+
+
+def by_method(lines: list[Line]) -> Iterator[tuple[list[str], list[Line]]]:
+    """What begins a row, and the lines of all seeds that it is about."""
+    for task, own in groups(lines, lambda line: line["task"]).items():
+        for method, some in groups(own, lambda line: line["method"]).items():
+            yield [TASK_NAMES[task], method], some
+
+
+def recall(lines: list[Line], part: int = -1) -> str:
+    """Mean over the seeds, and their deviation."""
+    means = 100 * per_seed(lines, part).mean(axis=1)
+    spread = f" ± {means.std(ddof=1):.1f}" if len(means) > 1 else ""
+    return f"{means.mean():.1f}{spread}"
+
+
+def parts(lines: list[Line], titles: list[str]) -> str:
+    rows = (
+        [*start, *(recall(some, part) for part in range(len(titles)))]
+        for start, some in by_method(lines)
+    )
+    return table(rows, ["task", "method", *titles])
+
+
+def tenth(lines: list[Line]) -> str:
+    rows = []
+    for start, some in by_method(lines):
+        found = 100 * per_seed(some).mean(axis=0)
+        shifted = np.arange(len(found)) % 10 == 0
+        rows.append([*start, f"{found[~shifted].mean():.1f}", f"{found[shifted].mean():.1f}"])
+    return table(rows, ["task", "method", "the nine clean", "the shifted one"])
+
+
+def angles(lines: list[Line]) -> str:
+    rows = []
+    for look, own in groups(lines, lambda line: line["look"]).items():
+        for (task, method), some in by_method(own):
+            means = {
+                name: np.mean([line.get(name, np.nan) for line in some])
+                for name in ("domain_angle", "applied_angle", "drift")
+            }
+            degrees = [f"{means[name]:.1f}" for name in ("domain_angle", "applied_angle")]
+            stream = "diverse" if look == "plain" else look
+            rows.append([task, stream, method, *degrees, f"{means['drift']:.2f}", recall(some)])
+    head = ["task", "stream", "method", "method's angle", "applied angle", "drift", "recall at 1"]
+    return table(rows, head)
+
+
+def grid(lines: list[Line]) -> str:
+    rows = []
+    for start, some in by_method(sorted(lines, key=lambda line: (line["task"], line["method"]))):
+        points = groups(some, lambda line: (line["lr"], line["temperature"]))
+        means = {
+            point: np.mean([line["recall"][0]["1"] for line in of]) for point, of in points.items()
+        }
+        best = max(means, key=lambda point: means[point])
+        numbers = (f"{means[best]:.1f}", f"{min(means.values()):.1f}", str(len(points[best])))
+        rows.append([*start, f"{best[0]:g}", f"{best[1]:g}", *numbers])
+    head = ["task", "method", "learning rate", "temperature"]
+    return table(rows, [*head, "recall at 1", "worst of the grid", "streams"])
