@@ -23,7 +23,7 @@ lint: $(READY)
 	$(BIN)/mypy
 
 bench: $(READY) .bench/.ready
-	for name in adapt gallery single sessions; do $(BIN)/python bench/$$name.py || exit 1; done
+	for name in plain adapt gallery single sessions; do $(BIN)/python bench/$$name.py || exit 1; done
 	PYTHONPATH=src .bench/bin/python bench/corruptions.py
 
 weights: $(READY)

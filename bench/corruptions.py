@@ -4,7 +4,9 @@ Both run in one process, turn by turn, so that the ratios hold on a busy machine
 environment of its own (it brings numba, SciPy and scikit-image), which also runs our corruptions:
 
     python -m venv /tmp/fork && /tmp/fork/bin/pip install imagecorruptions-imaug==1.1.5
-    PYTHONPATH=src /tmp/fork/bin/python bench/corruptions.py [side] [rounds]
+    PYTHONPATH=src /tmp/fork/bin/python bench/corruptions.py [--side 224] [--rounds 15]
+
+CPU milliseconds per image, mean over severities 1 to 5.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from time import process_time
 
 import cv2
 import numpy as np
+from rows import Rows, parser
 
 from queryshift.corruptions import NAMES, SEVERITIES, corrupt, find
 
@@ -27,19 +30,24 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "corruptions"))
 
 from pictures import FORK_NAMES, photo
 
+COLUMNS = {"corruption": "", "queryshift": ".2f", "fork": ".2f", "fork / ours": ".1f"}
 
-def main(side: int = 224, rounds: int = 15) -> None:
+
+def main() -> None:
+    asking = parser(__doc__, rounds=15)
+    asking.add_argument("--side", type=int, default=224)
+    asked = asking.parse_args()
     cv2.setNumThreads(1)
-    picture = cv2.resize(photo("hills"), (side, side), interpolation=cv2.INTER_AREA)
-    print(f"CPU milliseconds per image of {side} x {side}, mean over severities 1 to 5")
-    print(f"{'corruption':<16}{'queryshift':>12}{'fork':>9}{'fork / ours':>13}")
+    picture = cv2.resize(photo("hills"), (asked.side, asked.side), interpolation=cv2.INTER_AREA)
+    rows = Rows(asked, "none: the peer is the fork", COLUMNS)
     totals = np.zeros(2)
     for family in NAMES["image"].values():
         for name in family:
-            times = np.mean([both_times(name, s, picture, rounds) for s in SEVERITIES], axis=0)
+            turns = [both_times(name, severity, picture, asked.rounds) for severity in SEVERITIES]
+            times = np.mean(turns, axis=0)
             totals += times
-            print_row(name, times)
-    print_row("all 16", totals)
+            rows.add(row(name, times))
+    rows.add(row("all 16", totals))
 
 
 def both_times(name: str, severity: int, picture: np.ndarray, rounds: int) -> tuple[float, float]:
@@ -56,10 +64,10 @@ def both_times(name: str, severity: int, picture: np.ndarray, rounds: int) -> tu
     return 1000 * min(ours[1:]), 1000 * min(theirs[1:])
 
 
-def print_row(name: str, times: np.ndarray) -> None:
-    ours, theirs = times
-    print(f"{name:<16}{ours:>12.2f}{theirs:>9.2f}{theirs / ours:>12.1f}x", flush=True)
+def row(name: str, times: np.ndarray) -> dict[str, object]:
+    ours, theirs = map(float, times)
+    return {"corruption": name, "queryshift": ours, "fork": theirs, "fork / ours": theirs / ours}
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main()

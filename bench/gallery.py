@@ -1,48 +1,56 @@
 """Exact search beside a bare matrix product and top-k, and what REST adds, as the gallery grows.
 
-python bench/gallery.py [--candidates 10000 100000 1000000] [--rounds 5]
+    python bench/gallery.py [--device cpu|cuda] [--candidates 10000 100000 1000000] [--rounds 5]
+
+64 queries of 256 dimensions, the best 10 of each; milliseconds: CPU time of one thread, on a GPU
+the clock.
 """
 
 from __future__ import annotations
 
-import argparse
-
 import torch
+from measuring import seconds
+from rows import Rows, parser
 from torch import Tensor
 from torch.nn.functional import normalize
-from towers import seconds
 
 from queryshift import REST, Gallery, Hits
 from queryshift.retrieval import Retrieval
 
 DIMENSION, QUERIES, K = 256, 64, 10
+FLOOR = "of search, a bare matrix product and top-k; REST's own part has none"
+COLUMNS = {"candidates": ",", "bare": ".2f", "search": ".2f", "ratio": ".2f", "REST beyond": ".2f"}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--candidates", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
-    parser.add_argument("--rounds", type=int, default=5)
-    options = parser.parse_args()
+    asking = parser(__doc__, rounds=5)
+    asking.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    asking.add_argument("--candidates", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
+    asked = asking.parse_args()
     torch.set_num_threads(1)
-    generator = torch.Generator().manual_seed(0)
-    queries = normalize(torch.randn(QUERIES, DIMENSION, generator=generator), dim=1)
-    print(f"{QUERIES} queries x {DIMENSION} dimensions, best {K}; CPU milliseconds of one thread")
-    print("the floor of search is a bare matrix product and top-k; REST's own part has none")
-    print(f"{'candidates':>12}{'bare':>9}{'search':>9}{'ratio':>8}{'REST beyond search':>20}")
-    for count in options.candidates:
+    rows = Rows(asked, FLOOR, COLUMNS)
+    for count in asked.candidates:
+        generator = torch.Generator().manual_seed(0)
+        queries = normalize(torch.randn(QUERIES, DIMENSION, generator=generator), dim=1)
         vectors = torch.randn(count, DIMENSION, generator=generator)
-        gallery = Gallery.from_vectors(range(count), vectors)
-        plain = gallery.vectors[:, 0]
-        gallery.centroids(K)
-        bare = seconds(lambda p=plain: (queries @ p.T).topk(K, dim=1), options.rounds)
-        search = seconds(lambda g=gallery: g.search(queries, K), options.rounds)
-        hits = gallery.search(queries, K)
-        beyond = seconds(lambda g=gallery, h=hits: losses(g, queries, h), options.rounds)
-        print(
-            f"{count:>12,}{1000 * bare:>9.1f}{1000 * search:>9.1f}{search / bare:>8.2f}"
-            f"{1000 * beyond:>20.1f}",
-            flush=True,
-        )
+        gallery = Gallery.from_vectors(range(count), vectors).to(asked.device)
+        rows.add(measured(gallery, queries.to(asked.device), asked.rounds, asked.device))
+
+
+def measured(gallery: Gallery, queries: Tensor, rounds: int, device: str) -> dict[str, float]:
+    """One row: milliseconds, but for the ratio."""
+    plain = gallery.vectors[:, 0]
+    gallery.centroids(K)
+    bare = seconds(lambda: (queries @ plain.T).topk(K, dim=1), rounds, device)
+    search = seconds(lambda: gallery.search(queries, K), rounds, device)
+    hits = gallery.search(queries, K)
+    beyond = seconds(lambda: losses(gallery, queries, hits), rounds, device)
+    times = {"bare": bare, "search": search, "REST beyond": beyond}
+    return {
+        "candidates": len(gallery),
+        "ratio": search / bare,
+        **{name: 1000 * time for name, time in times.items()},
+    }
 
 
 def losses(gallery: Gallery, queries: Tensor, hits: Hits) -> Tensor:

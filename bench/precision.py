@@ -68,6 +68,11 @@ class Stream:
     def row(self) -> Benchmark:
         return BENCHMARKS[self.benchmark]
 
+    @property
+    def world(self) -> tuple[str, str]:
+        """Task and look, which make the dataset."""
+        return self.benchmark.rsplit("-", 1)[1], self.row.part or "plain"
+
 
 @dataclass(frozen=True)
 class Found:
@@ -100,13 +105,13 @@ def streams(asked: argparse.Namespace) -> Iterator[Stream]:
 def compare(stream: Stream) -> Found:
     """One stream in both precisions."""
     torch.set_num_threads(1)
-    row, task, dataset = stream.row, stream.task, data(stream.benchmark)
+    row, task, dataset = stream.row, stream.task, data(*stream.world)
     dataset = dataset.asking(range(len(dataset))[: stream.queries])
     queries = list(Shifted(dataset, corruption_of(row, task.shift), task.severity, task.seed))
     recall = {}
     for precision in PRECISIONS:
         encoder = encoders(row.model, precision, stream.device)[row.query]
-        gallery = embedded(stream.benchmark, precision, stream.device)
+        gallery = embedded(stream.world, row.model, precision, stream.device)
         for method in METHODS:
             session = Session(encoder, gallery, method_of(method, row), seed=task.seed)
             done = run(session, queries, dataset.matches, task.seed, row.batch)
@@ -125,12 +130,8 @@ def cosines(one: Tensor, other: Tensor) -> Tensor:
     return cosine_similarity(one.double(), other.double(), dim=1)
 
 
-def data(benchmark: str) -> Dataset:
-    return _data(benchmark.rsplit("-", 1)[1], BENCHMARKS[benchmark].part or "plain")
-
-
 @cache
-def _data(task: str, look: str) -> Dataset:
+def data(task: str, look: str) -> Dataset:
     return tangram(task, look=look)
 
 
@@ -140,10 +141,11 @@ def encoders(model: str, precision: str, device: str) -> dict[str, Encoder]:
 
 
 @cache
-def embedded(benchmark: str, precision: str, device: str) -> Gallery:
-    row = BENCHMARKS[benchmark]
-    encoder = encoders(row.model, precision, device)[row.gallery]
-    return Gallery.build(encoder, data(benchmark).candidates, batch_size=256)
+def embedded(world: tuple[str, str], model: str, precision: str, device: str) -> Gallery:
+    """Kept for the benchmarks that ask the same world."""
+    dataset = data(*world)
+    encoder = encoders(model, precision, device)[dataset.gallery]
+    return Gallery.build(encoder, dataset.candidates, batch_size=256)
 
 
 def summary(name: str, found: list[Found]) -> dict[str, Any]:

@@ -2,10 +2,9 @@
 
     python bench/sessions.py [--device cpu|cuda] [--tower tangram|vit] [--counts 1 10 100 1000]
 
-Every session has adapted once and asks one query. The floor is a plain forward of the same rows
-through one set of parameters. Milliseconds per query: CPU time of one thread (on a GPU, the clock).
-Memory is counted twice: the tensors a session holds (parameters, moments, the same for undo, the
-source values, the method's memory), and what the process grew by.
+Every session has adapted once and asks one query. Times are milliseconds per query: CPU time of
+one thread, on a GPU the clock. Memory is counted twice: the tensors a session holds (parameters,
+moments, the same for undo, the source values, the method's memory), and what the process grew by.
 """
 
 from __future__ import annotations
@@ -18,17 +17,35 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 
 import torch
+from measuring import seconds
+from rows import Rows, parser
 from torch import Tensor, nn
-from towers import TOWERS, random_gallery, seconds, tower
+from towers import add_options, batch_for, encoder_for, gallery_for
 
 from queryshift import REST, Encoder, Gallery, Session, answer_many
 
+FLOOR = "a plain forward of the same rows through one set of parameters"
 CANDIDATES = 1000
+COLUMNS = {
+    "sessions": ",",
+    "KiB adapt": ".0f",
+    "KiB each": ".0f",
+    "KiB grown": ".0f",
+    "one each": ".2f",
+    "together": ".2f",
+    "floor": ".2f",
+    "gain": ".2f",
+    "over floor": ".2f",
+}
 Batches = list[list[object]]
 
 
-def resident() -> int:
-    """Bytes of memory this process holds."""
+def in_use(device: str) -> int:
+    """Bytes of memory this process holds, on a GPU those of its tensors."""
+    if device == "cuda":
+        gc.collect()
+        torch.cuda.synchronize()
+        return torch.cuda.memory_allocated()
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -83,35 +100,43 @@ def plainly(sessions: list[Session], batches: Batches) -> None:
         sessions[0].gallery.search(vector[None], 10)
 
 
+def options() -> argparse.Namespace:
+    asking = parser(__doc__, rounds=3)
+    add_options(asking)
+    asking.add_argument("--counts", type=int, nargs="*", default=[1, 10, 100, 1000])
+    return asking.parse_args()
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--tower", default="tangram", choices=TOWERS)
-    parser.add_argument("--counts", type=int, nargs="*", default=[1, 10, 100, 1000])
-    parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
+    asked = options()
     torch.set_num_threads(1)
-    encoder, items = tower(options.tower, 64, options.device)
-    gallery = random_gallery(options.tower, CANDIDATES, options.device)
+    encoder, items = encoder_for(asked), batch_for(asked, 64)
+    gallery = gallery_for(asked, CANDIDATES)
+    rows = Rows(asked, FLOOR, COLUMNS)
     adapted(encoder, gallery, items, 2)  # shells made
     own = sum(value.nbytes for value in encoder.norm_params().values())
-    print(f"{options.tower} tower on {options.device}: {own / 1024:.0f} KiB adapt")
-    heads = ("sessions", "KiB each", "grown", "one each", "together", "floor", "gain", "over floor")
-    print("".join(f"{head:>11}" for head in heads))
-    for count in options.counts:
-        before = resident()
+    for count in asked.counts:
+        before = in_use(asked.device)
         sessions = adapted(encoder, gallery, items, count)
-        grown = resident() - before
+        grown = in_use(asked.device) - before
         batches: Batches = [[items[number % len(items)]] for number in range(count)]
         each, mixed, floor = (
-            1000 / count * seconds(partial(run, sessions, batches), options.rounds, options.device)
+            1000 / count * seconds(partial(run, sessions, batches), asked.rounds, asked.device)
             for run in (in_a_row, together, plainly)
         )
-        memory = "".join(f"{size / count / 1024:>11.0f}" for size in (held(sessions), grown))
-        times = "".join(
-            f"{one:>11.2f}" for one in (each, mixed, floor, each / mixed, mixed / floor)
+        rows.add(
+            {
+                "sessions": count,
+                "KiB adapt": own / 1024,
+                "KiB each": held(sessions) / count / 1024,
+                "KiB grown": grown / count / 1024,
+                "one each": each,
+                "together": mixed,
+                "floor": floor,
+                "gain": each / mixed,
+                "over floor": mixed / floor,
+            }
         )
-        print(f"{count:>11,}{memory}{times}", flush=True)
 
 
 if __name__ == "__main__":

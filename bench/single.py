@@ -3,9 +3,8 @@
     python bench/single.py [--device cpu|cuda] [--tower tangram|vit] [--queries 320] [--rounds 3]
 
 One thread of torch answers and, with `worker=True`, one adapts beside it, so that two cores are
-used. The floor is the frozen model's own time: one forward and one search, without any session.
-Rounds of all kinds take turns in one process; the time is from the moment a query is taken to its
-ten best candidates, by the clock on the wall.
+used. Rounds of all kinds take turns in one process; the time is from the moment a query is taken,
+on the CPU, until its ten best candidates are there, by the clock on the wall.
 """
 
 from __future__ import annotations
@@ -14,15 +13,29 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
-from towers import TOWERS, random_gallery, tower
+from rows import Rows, parser
+from towers import add_options, batch_for, encoder_for, gallery_for
 
 from queryshift import REST, Session
 
+FLOOR = "the frozen model's own time: one forward and one search, without any session"
 LOAD = 0.1
 GATHER = 16
-Ask = Callable[[list[object]], object]
+WARM_UP = 3 * GATHER
+COLUMNS = {
+    "kind": "",
+    "every ms": ".0f",
+    "p50 ms": ".2f",
+    "p99 ms": ".2f",
+    "p50 ratio": ".2f",
+    "p99 ratio": ".2f",
+    "updates": "",
+    "dropped": "",
+}
+Ask = Callable[[list[Any]], object]
 
 
 def waits(ask: Ask, items: list[object], queries: int, every: float) -> list[float]:
@@ -41,47 +54,53 @@ def percentile(values: list[float], share: int) -> float:
     return statistics.quantiles(values, n=100)[share - 1]
 
 
+def options() -> argparse.Namespace:
+    asking = parser(__doc__, rounds=3)
+    add_options(asking)
+    asking.add_argument("--candidates", type=int, default=25_000)
+    asking.add_argument("--queries", type=int, default=320, help="of each kind in a round")
+    return asking.parse_args()
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--tower", default="tangram", choices=TOWERS)
-    parser.add_argument("--candidates", type=int, default=25_000)
-    parser.add_argument("--queries", type=int, default=320)
-    parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
+    asked = options()
     torch.set_num_threads(1)
-    encoder, items = tower(options.tower, 64, options.device)
-    gallery = random_gallery(options.tower, options.candidates, options.device)
+    encoder, items = encoder_for(asked), batch_for(asked, 64, home="cpu")
+    gallery = gallery_for(asked, asked.candidates)
     in_turn = Session(encoder, gallery, REST(), gather=GATHER)
     worker = Session(encoder, gallery, REST(), gather=GATHER, worker=True)
-    kinds: dict[str, Ask] = {
+    kinds: dict[str, Ask] = {  # to have the answer on the CPU is to wait for the device
         "frozen": lambda query: gallery.search(encoder.encode(query), 10).to("cpu"),
         "in turn": lambda query: in_turn.answer(query).top(10),
         "worker": lambda query: worker.answer(query).top(10),
     }
-    for ask in kinds.values():  # shells made on both threads, centroids known
-        waits(ask, items, 2 * GATHER, 0.0)
-    alone = statistics.median(waits(kinds["frozen"], items, 2 * GATHER, 0.0))
-    taken: dict[str, list[float]] = {name: [] for name in kinds}
-    for _ in range(options.rounds):
-        for name, ask in kinds.items():
+    rows = Rows(asked, FLOOR, COLUMNS)
+    for ask in kinds.values():  # shells made on both threads, blocks compiled, centroids known
+        for _ in range(WARM_UP // GATHER):
+            waits(ask, items, GATHER, 0.0)
             worker.wait()
-            taken[name] += waits(ask, items, options.queries, alone / LOAD)
-    print(f"{options.tower} tower on {options.device}, {options.candidates:,} candidates")
-    print(f"one query every {1000 * alone / LOAD:.0f} ms, REST, groups of {GATHER}\n")
-    report(taken)
-    print(f"\nworker: {len(worker.history)} updates, {worker.dropped} groups dropped")
+    alone = statistics.median(waits(kinds["frozen"], items, WARM_UP, 0.0))
+    taken: dict[str, list[float]] = {name: [] for name in kinds}
+    before = {"in turn": len(in_turn.history), "worker": len(worker.history)}
+    for _ in range(asked.rounds):
+        for name, ask in kinds.items():
+            taken[name] += waits(ask, items, asked.queries, alone / LOAD)
+            worker.wait()
+    for name, session in (("frozen", None), ("in turn", in_turn), ("worker", worker)):
+        row = {"kind": name, "every ms": 1000 * alone / LOAD, **compared(taken, name)}
+        if session is not None:
+            row["updates"] = len(session.history) - before[name]
+            row["dropped"] = session.dropped
+        rows.add(row)
 
 
-def report(taken: dict[str, list[float]]) -> None:
-    floor = [percentile(taken["frozen"], share) for share in (50, 99)]
-    heads = ("p50 ms", "p99 ms", "p50 ratio", "p99 ratio")
-    print(" " * 9 + "".join(f"{head:>11}" for head in heads))
-    for name, times in taken.items():
-        both = [percentile(times, share) for share in (50, 99)]
-        ratios = [mine / least for mine, least in zip(both, floor, strict=True)]
-        cells = (1000 * both[0], 1000 * both[1], *ratios)
-        print(f"{name:<9}" + "".join(f"{cell:>11.2f}" for cell in cells))
+def compared(taken: dict[str, list[float]], name: str) -> dict[str, float]:
+    """Median and tail of one kind, and beside the frozen model's."""
+    found = {}
+    for share in (50, 99):
+        mine, floor = (percentile(taken[kind], share) for kind in (name, "frozen"))
+        found |= {f"p{share} ms": 1000 * mine, f"p{share} ratio": mine / floor}
+    return found
 
 
 if __name__ == "__main__":

@@ -66,8 +66,11 @@ def twin_for(asked: argparse.Namespace) -> nn.Module:
     return Plainly(*_parts(asked.tower, size)).eval().to(asked.device)
 
 
-def batch_for(asked: argparse.Namespace, count: int, seed: int = 0) -> list[Any]:
-    """Queries; those of full-size towers lie on the device, as reading them is not measured."""
+def batch_for(
+    asked: argparse.Namespace, count: int, seed: int = 0, home: str | None = None
+) -> list[Any]:
+    """Queries; those of full-size towers lie at `home`, by default on the device."""
+    home = home or asked.device
     draw = torch.Generator().manual_seed(seed)
     if asked.tower == "tangram":
         from queryshift.datasets.tangram import tangram
@@ -75,8 +78,8 @@ def batch_for(asked: argparse.Namespace, count: int, seed: int = 0) -> list[Any]
         return list(tangram("image", count=count * (seed + 1)).queries)[-count:]
     if asked.tower == "blip-text":
         ids = torch.randint(1000, VOCABULARY, (count, TOKENS), generator=draw)
-        return list(ids.to(asked.device))
-    return list(torch.randn(count, 3, asked.side, asked.side, generator=draw).to(asked.device))
+        return list(ids.to(home))
+    return list(torch.randn(count, 3, asked.side, asked.side, generator=draw).to(home))
 
 
 def gallery_for(asked: argparse.Namespace, candidates: int) -> Gallery:
