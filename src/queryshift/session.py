@@ -107,6 +107,8 @@ class Session:
         """
         with self._lock:
             self._worker.check()
+            if isinstance(queries, str):
+                raise BadInput("got one text as a batch, expected a list of queries: [text].")
             queries = list(queries)
             batch = self._batch(queries, exclude, self._gallery)
             if self.settings.gather is not None and adapt and self.method.adapting:
@@ -298,6 +300,17 @@ def left_out_pairs(
         return None
     if len(exclude) != queries:
         raise BadInput(f"got exclusions for {len(exclude)} of {queries} queries: give one each.")
-    named = [[one] if isinstance(one, str | int) else list(one or ()) for one in exclude]
-    pairs = {(row, p) for row, ids in enumerate(named) for p in gallery.positions(ids)}
-    return torch.tensor(sorted(pairs), dtype=torch.long) if pairs else None
+    places = [set(gallery.positions(_listed(one))) for one in exclude]
+    for row, found in enumerate(places):
+        if len(found) == len(gallery):
+            raise BadInput(
+                f"all {len(gallery)} candidates are excluded for query {row}: leave some."
+            )
+    pairs = sorted((row, place) for row, found in enumerate(places) for place in found)
+    return torch.tensor(pairs, dtype=torch.long) if pairs else None
+
+
+def _listed(ids: Any) -> list[Id]:
+    """The ids of one query's exclusion, which may be NumPy's or torch's."""
+    ids = ids.tolist() if hasattr(ids, "tolist") else ids
+    return [ids] if isinstance(ids, str | int) else list(ids or ())

@@ -1,0 +1,107 @@
+"""Odd batches over odd galleries, with every method: a right answer or one clear error."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from miniature import ITEM, SeveralVectors, Toy, items, memory_of, same
+from queryshift import METHODS, REST, Decoupled, Error, Gallery, Refined, Session
+from queryshift.methods import Method
+
+MOST = 14
+POOL = [*items(10), *items(1), *items(1), torch.zeros(ITEM), 1e4 * items(2)[1]]  # some are alike
+ENCODER, SEVERAL = Toy(), SeveralVectors()
+OWN_CANDIDATES = ("frozen", "tcr", "rest", "tcr_untrained")  # refining changes nothing for them
+SESSIONS: dict[str, Method] = {
+    **{name: made() for name, made in METHODS.items()},
+    **{f"{name}, decoupled": Decoupled(made()) for name, made in METHODS.items()},
+    **{
+        f"{name}, refined": Refined(made())
+        for name, made in METHODS.items()
+        if name not in OWN_CANDIDATES
+    },
+    "rest, merged": REST(duplicates="merge", own_copies=False, decouple=True),
+}
+
+candidates = st.integers(1, MOST)
+rows = st.lists(st.integers(0, MOST - 1), min_size=1, max_size=7)
+left_out = st.one_of(st.none(), st.sets(st.integers(0, MOST - 1), max_size=MOST - 1))
+choices = st.fixed_dictionaries(
+    {
+        "lr": st.sampled_from([0.0, 1e-3, 0.1, 10.0]),
+        "steps": st.integers(1, 3),
+        "mode": st.sampled_from(["live", "shadow"]),
+        "gather": st.sampled_from([None, 2]),
+        "chunk": st.sampled_from([None, 2]),
+        "watch_angle": st.booleans(),
+        "score_from": st.sampled_from(["last_forward", "before", "after"]),
+    }
+)
+
+
+def answers_are_right(session: Session, batch: list[int], exclude: Sequence[set[int]]) -> None:
+    hits = session.answer([POOL[row] for row in batch], exclude=[list(one) for one in exclude])
+    found = hits.top(MOST + 1)
+    most = len(session.gallery) - max(map(len, exclude))
+    assert len(found) == len(batch)
+    for ids, hidden in zip(found.ids, exclude, strict=True):
+        assert len(set(ids)) == len(ids) == most  # as many as every query of the batch has left
+        assert not hidden.intersection(ids)
+    assert torch.isfinite(found.scores).all()
+    assert (found.scores.diff(dim=1) <= 0).all()
+    assert torch.isfinite(session.state.adapted.values).all()
+    measured = [value for one in session.history for value in asdict(one).values()]
+    assert all(math.isfinite(value) for value in measured if isinstance(value, float))
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+@settings(max_examples=6, deadline=None)
+@given(data=st.data(), count=candidates, several=st.booleans(), chosen=choices)
+def test_every_method_answers(name, data, count, several, chosen):
+    gallery = Gallery.build(SEVERAL if several else ENCODER, POOL[:count])
+    session = Session(ENCODER, gallery, SESSIONS[name], **chosen)
+    for batch in data.draw(st.lists(rows, min_size=1, max_size=3)):
+        drawn = data.draw(st.lists(left_out, min_size=len(batch), max_size=len(batch)))
+        exclude = [{one for one in hidden or () if one < count} for hidden in drawn]
+        answers_are_right(session, batch, [h if len(h) < count else set() for h in exclude])
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_query_that_may_find_nothing_is_refused(name, count):
+    session = Session(ENCODER, Gallery.build(ENCODER, POOL[:count]), SESSIONS[name], lr=0.01)
+    session.answer(POOL[:4])
+    before = memory_of(session)
+    before = (*before[:2], list(before[2]), list(before[3]))
+    with pytest.raises(Error, match=f"all {count} candidates are excluded for query 1: leave"):
+        session.answer(POOL[:2], exclude=[None, list(range(count))])
+    assert same(memory_of(session), before)
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [1, np.int64(1), [1], (1,), {1}, np.array([1]), torch.tensor([1]), torch.tensor(1), iter([1])],
+    ids=lambda hidden: type(hidden).__name__,
+)
+def test_what_is_left_out_may_be_named_in_many_ways(hidden):
+    session = Session(ENCODER, Gallery.build(ENCODER, POOL[:5]), REST())
+    assert session.answer(POOL[1:2], exclude=[hidden]).top(1).ids != [[1]]
+
+
+def test_two_numbers_of_an_array_are_both_left_out():
+    session = Session(ENCODER, Gallery.build(ENCODER, POOL[:3]), REST())
+    assert session.answer(POOL[1:2], exclude=[np.array([1, 2])]).top(3).ids == [[0]]
+
+
+def test_one_text_is_not_a_batch_of_letters():
+    session = Session(ENCODER, Gallery.build(ENCODER, POOL[:3]), REST())
+    with pytest.raises(
+        Error, match=r"got one text as a batch, expected a list of queries: \[text\]"
+    ):
+        session.answer("a red square")
