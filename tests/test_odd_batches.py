@@ -61,7 +61,7 @@ def answers_are_right(session: Session, batch: list[int], exclude: Sequence[set[
 
 
 @pytest.mark.parametrize("name", SESSIONS)
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(data=st.data(), count=candidates, several=st.booleans(), chosen=choices)
 def test_every_method_answers(name, data, count, several, chosen):
     gallery = Gallery.build(SEVERAL if several else ENCODER, POOL[:count])
