@@ -1,0 +1,60 @@
+"""What only a GPU can show: compiled towers, half precision, updates on their own stream."""
+
+import pytest
+import torch
+
+from queryshift import REST, Gallery, Session, load
+from queryshift.corruptions import find
+from queryshift.datasets.tangram import tangram
+from queryshift.evaluate import run, shifted
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(scope="module")
+def world():
+    return tangram("image", count=256)
+
+
+def recall(world, queries, **settings):
+    model = load("tangram", device="cuda", **settings)
+    gallery = Gallery.build(model["text"], world.candidates)
+    session = Session(model["image"], gallery, REST())
+    return run(session, queries, world.matches).recall(1), session
+
+
+def test_half_precision_and_compilation_change_recall_by_little(world):
+    queries = shifted(world, find("image", "gaussian_noise"), 3)
+    whole, _ = recall(world, queries, precision="float32")
+    half, session = recall(world, queries)
+    compiled, _ = recall(world, queries, compile=True)
+    assert {value.dtype for value in session.params.values()} == {torch.float32}
+    assert abs(whole - half) < 2 and abs(whole - compiled) < 2
+
+
+def test_an_update_beside_the_answers_learns_what_it_learns_in_turn(world):
+    model = load("tangram", device="cuda", precision="float32")
+    gallery = Gallery.build(model["text"], world.candidates)
+    settings = {"gather": 16, "lr": 1e-3}
+    beside, in_turn = (
+        Session(model["image"], gallery, REST(), worker=worker, **settings)
+        for worker in (True, False)
+    )
+    for query in world.queries[:160]:
+        beside.answer([query])
+        in_turn.answer([query])
+        beside.wait()
+    assert beside.dropped == 0 and len(beside.history) == 10
+    assert torch.allclose(beside.state.adapted.values, in_turn.state.adapted.values, atol=1e-6)
+
+
+def test_answers_during_updates_come_from_a_state_that_was_in_force(world):
+    """Nothing half-written is ever read: every answer is finite and of unit length."""
+    model = load("tangram", device="cuda")
+    gallery = Gallery.build(model["text"], world.candidates)
+    session = Session(model["image"], gallery, REST(), gather=8, worker=True, lr=1e-3)
+    for query in world.queries:
+        vectors = session.answer([query]).vectors
+        assert torch.allclose(vectors.norm(dim=1).cpu(), torch.ones(1), atol=1e-3)
+    session.wait()
+    assert len(session.history) > 1
