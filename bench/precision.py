@@ -12,6 +12,7 @@ embeddings of the same queries. Streams with corrupted pictures need OpenCV.
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -49,9 +50,10 @@ COLUMNS = {
     "mean cosine": ".6f",
     "frozen": ".2f",
     "frozen points": "+.3f",
+    "frozen error": ".3f",
     "rest": ".2f",
     "rest points": "+.3f",
-    "error": ".3f",
+    "rest error": ".3f",
 }
 
 
@@ -104,7 +106,6 @@ def streams(asked: argparse.Namespace) -> Iterator[Stream]:
 
 def compare(stream: Stream) -> Found:
     """One stream in both precisions."""
-    torch.set_num_threads(1)
     row, task, dataset = stream.row, stream.task, data(*stream.world)
     dataset = dataset.asking(range(len(dataset))[: stream.queries])
     queries = list(Shifted(dataset, corruption_of(row, task.shift), task.severity, task.seed))
@@ -118,6 +119,16 @@ def compare(stream: Stream) -> Found:
             recall[method, precision] = done.recall(1)
     alike = cosines(*(vectors(row, one, stream.device, queries) for one in PRECISIONS))
     return Found(stream, recall, float(alike.min()), float(alike.mean()))
+
+
+def alone() -> None:
+    """One thread in each process, whatever it calls."""
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    torch.set_num_threads(1)
+    if find_spec("cv2") is not None:
+        import cv2
+
+        cv2.setNumThreads(1)
 
 
 def vectors(row: Benchmark, precision: str, device: str, queries: list[Any]) -> Tensor:
@@ -149,7 +160,7 @@ def embedded(world: tuple[str, str], model: str, precision: str, device: str) ->
 
 
 def summary(name: str, found: list[Found]) -> dict[str, Any]:
-    """A row of the table: means over streams, and the standard error of REST's."""
+    """A row of the table: means over streams, and the standard errors of the differences."""
     row: dict[str, Any] = {
         "streams": name,
         "number": len(found),
@@ -157,10 +168,10 @@ def summary(name: str, found: list[Found]) -> dict[str, Any]:
         "mean cosine": mean(one.middle for one in found),
     }
     for method in METHODS:
+        points = [one.points(method) for one in found]
         row[method] = mean(one.recall[method, "float32"] for one in found)
-        row[f"{method} points"] = mean(one.points(method) for one in found)
-    points = [one.points("rest") for one in found]
-    row["error"] = stdev(points) / len(points) ** 0.5 if len(points) > 1 else None
+        row[f"{method} points"] = mean(points)
+        row[f"{method} error"] = stdev(points) / len(points) ** 0.5 if len(points) > 1 else None
     return row
 
 
@@ -187,7 +198,7 @@ def options() -> argparse.Namespace:
 def main() -> None:
     asked = options()
     rows, every = Rows(asked, FLOOR, COLUMNS), []
-    with ProcessPoolExecutor(asked.processes, get_context("spawn")) as pool:
+    with ProcessPoolExecutor(asked.processes, get_context("spawn"), alone) as pool:
         compared = pool.map(compare, streams(asked))
         for name, found in groupby(compared, lambda one: one.stream.benchmark):
             here = list(found)
