@@ -2,8 +2,8 @@
 
 python -m training.comparison.store RUNS [RUNS ...] docs/results/tangram
 
-Of each query the best right answer's rank is kept, beyond 50 to two digits: recall at 1, 5, 10
-and 50 stays exact.
+Of each query the rank of the best right answer is kept, beyond 50 to one digit: recall at 1, 5, 10 and
+50 stays exact.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from queryshift.results import Cell, encode, latest, read_folder
 
 EXACT = 50
-STORED = f"best rank of each query, beyond {EXACT} to two digits"
+STORED = f"best rank of each query, beyond {EXACT} to one digit"
 
 
 def main(runs: Iterable[Path], target: Path) -> None:
@@ -42,9 +42,10 @@ def lessened(cell: Cell) -> Cell:
 
 
 def rounded(ranks: Any) -> Any:
-    """Ranks beyond 50 to two digits."""
-    unit = 10 ** np.maximum(np.floor(np.log10(ranks)).astype(int) - 1, 0)
-    return np.where(ranks > EXACT, (ranks + unit // 2) // unit * unit, ranks)
+    """Ranks beyond 50 to one digit, but never back below it."""
+    unit = 10 ** np.floor(np.log10(ranks)).astype(int)
+    near = np.maximum((ranks + unit // 2) // unit * unit, EXACT + 1)
+    return np.where(ranks > EXACT, near, ranks)
 
 
 if __name__ == "__main__":
