@@ -2,8 +2,8 @@
 
 python -m training.comparison.store RUNS [RUNS ...] docs/results/tangram
 
-Of each query the rank of the best right answer is kept, beyond 50 to one digit: recall at 1, 5, 10 and
-50 stays exact.
+Of each query the rank of the best right answer is kept, beyond 50 to one digit: recall at 1, 5,
+10 and 50 stays exact.
 """
 
 from __future__ import annotations
