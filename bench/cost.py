@@ -85,7 +85,7 @@ def costs(asked: argparse.Namespace, query: str) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     asking = parser(__doc__, rounds=5)
-    add_options(asking, tower="blip", side=384)
+    add_options(asking, tower=None, side=384)
     asking.add_argument("--batch", type=int, default=64)
     asking.add_argument("--candidates", type=int, nargs="*", default=list(SERIES))
     asking.add_argument("--methods", nargs="*", default=list(NAMED), choices=NAMED)

@@ -233,7 +233,7 @@ def loop(
 def main() -> None:
     asking = parser(__doc__, rounds=2)
     add_options(asking, tower="vit", side=32)
-    asking.set_defaults(depth=2)
+    asking.set_defaults(depth=2, precision="float32")
     asked = asking.parse_args()
     encoder, twin = encoder_for(asked), twin_for(asked)
     gallery = gallery_for(asked, 500)

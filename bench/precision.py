@@ -27,7 +27,7 @@ import torch
 from rows import Rows, parser
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
-from towers import add_options, batch_for, encoder_for
+from towers import add_size, batch_for, encoder_for
 
 from queryshift import Encoder, Gallery, Session, load
 from queryshift.benchmarks import BENCHMARKS, Benchmark
@@ -44,7 +44,7 @@ PRECISIONS = ("float32", "bfloat16")
 BATCH = 64
 FEW = ("gaussian_noise", "fog", "ocr", "word_swap", "noise+blur", "noise+weather", "blur+word", "")
 COLUMNS = {
-    "streams": "",
+    "benchmark": "",
     "number": ",",
     "least cosine": ".6f",
     "mean cosine": ".6f",
@@ -162,7 +162,7 @@ def embedded(world: tuple[str, str], model: str, precision: str, device: str) ->
 def summary(name: str, found: list[Found]) -> dict[str, Any]:
     """A row of the table: means over streams, and the standard errors of the differences."""
     row: dict[str, Any] = {
-        "streams": name,
+        "benchmark": name,
         "number": len(found),
         "least cosine": min(one.least for one in found),
         "mean cosine": mean(one.middle for one in found),
@@ -177,17 +177,19 @@ def summary(name: str, found: list[Found]) -> dict[str, Any]:
 
 def full_size(asked: argparse.Namespace, tower: str) -> dict[str, Any]:
     """The cosines of a full-size tower with random weights."""
-    asked.tower, found = tower, []
-    for asked.precision in PRECISIONS:
-        found.append(encoder_for(asked).encode(batch_for(asked, BATCH)))
+    size = {"device": asked.device, "side": asked.side, "depth": asked.depth}
+    found = []
+    for precision in PRECISIONS:
+        one = argparse.Namespace(tower=tower, precision=precision, compile=False, **size)
+        found.append(encoder_for(one).encode(batch_for(one, BATCH)))
     alike = cosines(*found)
     least, middle = float(alike.min()), float(alike.mean())
-    return {"streams": f"{tower}, random weights", "least cosine": least, "mean cosine": middle}
+    return {"benchmark": f"{tower}, random weights", "least cosine": least, "mean cosine": middle}
 
 
 def options() -> argparse.Namespace:
     asking = parser(__doc__, rounds=1)
-    add_options(asking, side=384)
+    add_size(asking, side=384)
     asking.add_argument("--processes", type=int, default=1)
     asking.add_argument("--queries", type=int, default=2000)
     asking.add_argument("--streams", default="few", choices=("few", "all"))

@@ -33,14 +33,22 @@ class Size:
     depth: int = 12
 
 
-def add_options(parser: argparse.ArgumentParser, tower: str = "tangram", side: int = 224) -> None:
-    """What to adapt, where, and how it computes."""
-    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
-    parser.add_argument("--tower", default=tower, choices=TOWERS)
-    parser.add_argument("--side", type=int, default=side, help="pixels of a picture's side")
-    parser.add_argument("--depth", type=int, default=12, help="blocks of a tower, tangram's aside")
+def add_options(
+    parser: argparse.ArgumentParser, tower: str | None = "tangram", side: int = 224
+) -> None:
+    """What to adapt (unless there is no choice), where, and how it computes."""
+    add_size(parser, side)
+    if tower is not None:
+        parser.add_argument("--tower", default=tower, choices=TOWERS)
     parser.add_argument("--precision", default="auto", choices=PRECISIONS, help="auto: as `load`")
     parser.add_argument("--compile", action="store_true")
+
+
+def add_size(parser: argparse.ArgumentParser, side: int) -> None:
+    """Where to compute, and how large towers with random weights are."""
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--side", type=int, default=side, help="pixels of a picture's side")
+    parser.add_argument("--depth", type=int, default=12, help="blocks of a tower, tangram's aside")
 
 
 def encoder_for(asked: argparse.Namespace) -> Encoder:
