@@ -49,6 +49,11 @@ class Benchmark:
         return bool(self.severities)
 
     @property
+    def clean(self) -> bool:
+        """Whether nothing shifted at all: the source's own world as it is."""
+        return not (self.corrupted or self.on_disk or self.part)
+
+    @property
     def on_disk(self) -> bool:
         """Whether the dataset's files are needed."""
         return self.dataset != "tangram"

@@ -88,6 +88,12 @@ def test_benchmarks_of_one_stream_share_a_table_each_with_its_metric():
     assert other.names == ("general2coco-image", "cirr2fiq", "average")
 
 
+def test_clean_queries_are_not_averaged_with_those_of_another_domain():
+    names = ("tangram-clean-image", "tangram2crayon-image")
+    streams = [cell("rest", "", benchmark=name, severity=0) for name in names]
+    assert [table.title for table in tabulate(streams)] == ["clean queries", "another domain"]
+
+
 def test_a_metric_asked_for_counts_everywhere():
     (table,) = tabulate([cell("rest"), cell()], "median_rank")
     assert not table.higher_is_better

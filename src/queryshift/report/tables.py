@@ -84,6 +84,8 @@ def _home(cell: Cell) -> tuple[str, str]:
     severity = f"severity {cell.severity}"
     if cell.shift != AS_IT_IS:
         return cell.benchmark, severity
+    if cell.benchmark in BENCHMARKS and BENCHMARKS[cell.benchmark].clean:
+        return "clean queries", ""
     setting = "diverse shift" if cell.setting == "diverse" else "another domain"
     return setting, severity if 0 < cell.severity < MOST_SEVERE else ""
 
