@@ -42,9 +42,17 @@ def work(ground: Ground, task: Task, watch: Callable[[int], None] | None = None)
     for part in ground.parts:
         gallery = _moved(part.gallery, encoder.device)
         session = Session(encoder, gallery, method, seed=task.seed)
-        dataset, queries = part.dataset, _queries(ground.row, ground.choices, part.dataset, task)
-        limits = {"exclude": dataset.exclude, "subsets": dataset.groups}
-        done = run(session, queries, dataset.matches, task.seed, ground.row.batch, watch, **limits)
+        dataset = part.dataset
+        done = run(
+            session,
+            _queries(ground.row, ground.choices, dataset, task),
+            dataset.matches,
+            task.seed,
+            ground.row.batch,
+            watch,
+            exclude=dataset.exclude,
+            subsets=dataset.groups,
+        )
         outcomes.append(done)
     return _cell(ground, task, outcomes, asdict(session.method), memory.peak_mb())
 
