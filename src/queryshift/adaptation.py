@@ -112,18 +112,24 @@ class Adaptation:
 
     def _outcome(self, state: State, batch: Batch, adapt: bool) -> Outcome:
         if not (adapt and self.method.adapting and len(batch) >= self.method.smallest_batch):
-            seen = self.see(state, batch)
-            return self._reported(batch, state, seen, adapted=False)
+            return self._reported(batch, state, self.see(state, batch))
         after, first, last, found = self._stepped(state, batch)
-        reason = None
-        if not bool(torch.isfinite(after.adapted.values).all()):
-            reason, after, last = "not finite: the update was dropped", state, first
-        elif self.settings.score_from == "after":
+        finite = torch.isfinite(after.adapted.values).all()
+        if self.settings.score_from == "after" and bool(finite):
             last = self.see(after, batch)
         elif self.settings.score_from == "before":
             last = first
+        if self.settings.guard is None:  # a GPU is given all its work before anybody waits for it
+            outcome = self._reported(batch, after, last, found)
+            if bool(finite):
+                checked(first)
+                return outcome
+        checked(first)
+        reason = None
+        if not bool(finite):
+            reason, after, last = "not finite: the update was dropped", state, first
         after, last, reason = self._guarded(after, batch, last, reason)
-        return self._reported(batch, after, last, adapted=True, restart=reason, **found)
+        return self._reported(batch, after, last, found, restart=reason)
 
     def see(self, state: State, batch: Batch) -> Retrieval:
         """What the batch finds now, without adapting."""
@@ -144,7 +150,7 @@ class Adaptation:
 
     def _stepped(
         self, state: State, batch: Batch
-    ) -> tuple[State, Retrieval, Retrieval, dict[str, float]]:
+    ) -> tuple[State, Retrieval, Retrieval, Mapping[str, Tensor]]:
         """All steps of a batch: the state after, the first and last forward, the measures."""
         first: Retrieval | None = None
         found: list[Mapping[str, Tensor]] = []
@@ -161,7 +167,7 @@ class Adaptation:
         """One step, whose graph is gone before the next forward makes another."""
         seed = (self.settings.seed * SPREAD + state.batches * 64 + step) % 2**32
         look = Look(batch, self.params(state), self.source, seed)
-        seen = checked(look.now) if step == 0 else look.now
+        seen = of_one_size(look.now) if step == 0 else look.now
         memory = self.method.observe(seen, state.memory, step)
         update = self._watched(look, self.method.gradient(look, memory), memory)
         after = self._after(state, update, memory, batch.gallery)
@@ -208,9 +214,17 @@ class Adaptation:
         return after, last, reason
 
     def _reported(
-        self, batch: Batch, state: State, seen: Retrieval, adapted: bool, **found: Any
+        self,
+        batch: Batch,
+        state: State,
+        seen: Retrieval,
+        found: Mapping[str, Tensor] | None = None,
+        restart: str | None = None,
     ) -> Outcome:
-        """The answer, the state with this batch counted, and what the session saw."""
+        """The answer, the state with this batch counted, and what the session saw.
+
+        `found` is what the steps measured, None if there were none.
+        """
         answer, disagreement = seen, None
         if self.settings.mode == "shadow":
             answer = self.seen_by_source(batch)
@@ -220,11 +234,11 @@ class Adaptation:
         shift = Shift(
             batch=state.batches,
             queries=len(batch),
-            adapted=adapted,
+            adapted=found is not None,
             disagreement=disagreement,
+            restart=restart,
             resets=state.resets,
-            **measures(seen, state.pairs, self.method.unsure(seen)),
-            **found,
+            **measures(seen, state.pairs, self.method.unsure(seen), found or {}),
         )
         return Outcome(state, reranked(answer), shift)
 
@@ -249,14 +263,20 @@ class Adaptation:
         return replace(state, adapted=adapted, memory=memory, resets=state.resets + 1)
 
 
+def of_one_size(seen: Retrieval) -> Retrieval:
+    """Refuse query vectors that are not of the gallery's dimension."""
+    shape, expected = tuple(seen.vectors.shape), seen.gallery.dimension
+    if len(shape) != 2 or shape[1] != expected:
+        raise GalleryMismatch(
+            f"query vectors have shape {shape}, the gallery has {expected} dimensions: was it "
+            "built by another model?"
+        )
+    return seen
+
+
 def checked(seen: Retrieval) -> Retrieval:
     """Refuse query vectors that cannot be searched with."""
-    vectors, expected = seen.vectors.detach(), seen.gallery.dimension
-    if vectors.ndim != 2 or vectors.shape[1] != expected:
-        raise GalleryMismatch(
-            f"query vectors have shape {tuple(vectors.shape)}, the gallery has {expected} "
-            "dimensions: was it built by another model?"
-        )
+    vectors = of_one_size(seen).vectors.detach()
     check_finite(vectors, "the vector of query")
     length = torch.linalg.vector_norm(vectors, dim=1)
     if bool(((length - 1).abs() > UNIT_TOLERANCE).any()):
@@ -274,10 +294,7 @@ def _narrowed(state: State, reached: Params) -> State:
     return replace(state, layout=layout, adapted=Adapted.fresh(layout.flat(values)))
 
 
-def _means(found: Sequence[Mapping[str, Tensor]]) -> dict[str, float]:
+def _means(found: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     """The mean of each measure over the steps that have it."""
     names = dict.fromkeys(name for one in found for name in one)
-    return {
-        name: float(torch.stack([one[name] for one in found if name in one]).mean())
-        for name in names
-    }
+    return {name: torch.stack([one[name] for one in found if name in one]).mean() for name in names}

@@ -15,8 +15,9 @@ from .benchmarks import Benchmark
 from .datasets import Dataset
 from .evaluate import Outcome, run
 from .galleries import Gallery
-from .ground import Choices, Ground
+from .ground import Choices, Ground, Part
 from .machine import Memory, device_name, versions
+from .matcher import Matching
 from .materialised import materialised
 from .results import Cell
 from .session import Session
@@ -41,7 +42,8 @@ def work(ground: Ground, task: Task, watch: Callable[[int], None] | None = None)
     outcomes = []
     for part in ground.parts:
         gallery = _moved(part.gallery, encoder.device)
-        session = Session(encoder, gallery, method, seed=task.seed)
+        judge = _matching(ground, part)
+        session = Session(encoder, gallery, method, matcher=judge, seed=task.seed)
         dataset = part.dataset
         done = run(
             session,
@@ -67,6 +69,13 @@ def _queries(row: Benchmark, choices: Choices, dataset: Dataset, task: Task) -> 
 def _moved(gallery: Gallery, device: torch.device) -> Gallery:
     """Kept for the next cells, with the centroids it has by then."""
     return gallery.to(device)
+
+
+@lru_cache(maxsize=1)
+def _matching(ground: Ground, part: Part) -> Matching | None:
+    """The matcher over the candidates, kept for the next cells: it may hold much of each."""
+    judge = ground.matcher()
+    return None if judge is None else judge.over(part.dataset.candidates)
 
 
 @lru_cache(maxsize=3)  # as many as FashionIQ has categories

@@ -18,10 +18,12 @@ from .datasets.tangram import tangram
 from .encoder import Encoder
 from .errors import BadFile, BadInput
 from .galleries import Gallery
-from .models import load
+from .matcher import Matcher
+from .models import PUBLISHED_RERANK, load, matcher
 from .progress import track
 
 GALLERY_BATCH = 256
+WITH_MATCHING = "with matching"  # in the paper's words, after a model's name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +38,8 @@ class Choices:
     strict: bool = False  # what cannot be read is an error
     device: str = "cpu"
     preprocessing: str = ""  # "published" or "library"; empty: as the paper did, on its rows
+    matcher: bool = False  # single stream: the model's matching head ranks the best hits anew
+    rerank: int | None = None  # so many of them; None: as published
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +64,9 @@ class Ground:
 
     @property
     def model(self) -> str:
-        """What `load` was given."""
-        return self.choices.model or self.row.model
+        """What answers, in words: what `load` was given, and whether a matcher ranks anew."""
+        name = self.choices.model or self.row.model
+        return f"{name} {WITH_MATCHING}" if self.choices.matcher else name
 
     @property
     def queries(self) -> int:
@@ -71,6 +76,10 @@ class Ground:
     def encoder(self) -> Encoder:
         """The encoder of the queries, loaded once in each process."""
         return encoders(self.row, self.choices)[self.row.query]
+
+    def matcher(self) -> Matcher | None:
+        """What ranks the best hits anew, made once in each process; None in the dual stream."""
+        return _judge(self.row, self.choices) if self.choices.matcher else None
 
 
 def prepare(row: Benchmark, choices: Choices, kept: Path) -> Ground:
@@ -105,6 +114,12 @@ def _loaded(name: str, device: str, preprocessing: str) -> dict[str, Encoder]:
     return load(name, device=device, precision="float32", preprocessing=preprocessing)
 
 
+@lru_cache(maxsize=1)
+def _judge(row: Benchmark, choices: Choices) -> Matcher:
+    published = (many for name, many in PUBLISHED_RERANK.items() if row.dataset.startswith(name))
+    return matcher(encoders(row, choices), row.query, choices.rerank or next(published, None))
+
+
 def _preprocessing(row: Benchmark, choices: Choices) -> str:
     return choices.preprocessing or ("published" if row.on_disk else "library")
 
@@ -133,6 +148,7 @@ def _settings(
     row: Benchmark, choices: Choices, model: Mapping[str, Encoder], parts: Sequence[Part]
 ) -> dict[str, Any]:
     folder = choices.folder and str(choices.folder.resolve())
+    judge = _judge(row, choices) if choices.matcher else None
     return {
         "queries": sum(len(part.dataset) for part in parts),
         "candidates": sum(len(part.gallery) for part in parts),
@@ -144,6 +160,8 @@ def _settings(
         "as_published": row.as_published,
         "from_folder": folder,
         "translator": list(choices.translator),
+        "rerank": judge and judge.rerank,
+        "matcher_fingerprint": judge and judge.fingerprint(),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,10 +39,13 @@ class Shift:
 
 
 @torch.no_grad()
-def measures(seen: Retrieval, source: SourceLike, unsure: Tensor | None) -> dict[str, Any]:
+def measures(
+    seen: Retrieval, source: SourceLike, unsure: Tensor | None, more: Mapping[str, Tensor]
+) -> dict[str, Any]:
     """The measures of one retrieval against the source-like pairs so far; one wait for the GPU.
 
-    `unsure` are the entropies a method trusts by, if they are not the refined prediction's.
+    `unsure` are the entropies a method trusts by, if they are not the refined prediction's; `more`
+    was measured before.
     """
     queries, nearest = seen.vectors, seen.nearest
     entropies = refined_entropies(seen)
@@ -57,7 +61,8 @@ def measures(seen: Retrieval, source: SourceLike, unsure: Tensor | None) -> dict
         trusted = reliability(compared, source.entropy_limit.to(compared) + LIMIT_MARGIN) > 0
         values += [source.gap.to(queries), trusted.to(queries.dtype).mean()]
         names += ["source_gap", "reliable"]
-    found = dict(zip(names, torch.stack(values).tolist(), strict=True))
+    values += [value.to(queries) for value in more.values()]
+    found = dict(zip([*names, *more], torch.stack(values).tolist(), strict=True))
     return {"source_gap": None, "reliable": None, **found}
 
 

@@ -60,6 +60,21 @@ def test_the_last_block_computes_one_row_unless_all_are_read(architecture, check
     assert rows[-1] == 1
 
 
+@pytest.mark.parametrize("adapt", ["all", "last:1"])
+@pytest.mark.parametrize("architecture", READ_AT_THE_CLASS_TOKEN)
+def test_patches_are_embedded_once_a_batch(architecture, adapt, checkpoint, items):
+    model = qs.load(checkpoint(architecture), adapt=adapt)
+    session = qs.Session(
+        model["image"], qs.Gallery.build(model["text"], items["text"]), qs.Tent(), lr=0.01
+    )
+    runs = []
+    convolution = session.encoder.shell().module.get_submodule("tower.embeddings.patch_embedding")
+    convolution.register_forward_hook(lambda *run: runs.append(1))
+    session.answer(items["image"])
+    assert session.state.adapted.updates == 3
+    assert len(runs) == 1
+
+
 def test_a_matcher_reads_every_row(checkpoint, items):
     encoder = qs.load(checkpoint("BlipForImageTextRetrieval"))["image"]
     shared = encoder.ready(items["image"])

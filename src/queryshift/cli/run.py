@@ -50,6 +50,8 @@ _PAPERS = tuple(name for name in METHODS if name != "tcr_untrained")
     type=click.Choice(["published", "library"]),
     help="Read items as the paper did (default on its benchmarks), or as the model's library.",
 )
+@click.option("--matcher", is_flag=True, help="Single stream: its matching head ranks hits anew.")
+@click.option("--rerank", type=_COUNT, help="So many hits (with --matcher); default: published.")
 @click.option("--device", help="cpu, cuda, ...; by default the GPU where there is one.")
 @click.option("--strict", is_flag=True, help="An item that cannot be read is an error.")
 @click.option("--check-base", is_flag=True, help="First compare the frozen model with the paper.")
@@ -94,6 +96,8 @@ def _plans(benchmark: str, given: dict[str, Any]) -> list[Plan]:
         strict=given["strict"],
         device=given["device"] or best_device(),
         preprocessing=given["preprocessing"] or "",
+        matcher=given["matcher"] or given["rerank"] is not None,
+        rerank=given["rerank"],
     )
     wanted = Plan(
         row=find(benchmark)[0],

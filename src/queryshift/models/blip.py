@@ -12,12 +12,12 @@ from ..prepared import Prepared
 from .adapting import norm_layers
 from .hf import Checkpoint, Tower, first_token
 from .reading import Pictures, Words
-from .slim import every_row, slim
+from .slim import ClassTokenTower, every_row
 
 PUBLISHED_TOKENS = 35
 
 
-class BlipImage(Tower):
+class BlipImage(ClassTokenTower):
     """BLIP's image side."""
 
     def finish_for_matcher(self, shared: Mapping[str, Tensor]) -> tuple[Tensor, Prepared]:
@@ -53,9 +53,7 @@ def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
 
 def encoders(model: Any, pictures: Pictures, words: Words) -> dict[str, Encoder]:
     """The two sides of a `BlipForImageTextRetrieval`, wherever its weights came from."""
-    image = BlipImage(model.vision_model, model.vision_proj, pictures, first_token)
-    slim(image.blocks)
     return {
-        "image": image,
+        "image": BlipImage(model.vision_model, model.vision_proj, pictures, first_token),
         "text": BlipText(model.text_encoder, model.text_proj, words, model.itm_head),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..encoder import Encoder
 from .adapting import norm_layers
 from .hf import Checkpoint, Tower, first_token, pooled
-from .slim import slim
+from .slim import ClassTokenTower
 
 
 def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
@@ -19,8 +19,8 @@ def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
     model = checkpoint.model
     square = model.config.vision_config.image_size if checkpoint.published else None
     pool_text = first_token if checkpoint.architecture == "ChineseCLIPModel" else pooled
-    image = Tower(model.vision_model, model.visual_projection, checkpoint.pictures(square), pooled)
-    slim(image.blocks)
+    pictures = checkpoint.pictures(square)
+    image = ClassTokenTower(model.vision_model, model.visual_projection, pictures, pooled)
     text = Tower(model.text_model, model.text_projection, checkpoint.words(), pool_text)
     if checkpoint.published:
         text.norm_names = norm_layers(text, "*final_layer_norm")

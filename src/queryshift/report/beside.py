@@ -8,6 +8,8 @@ from .. import paper
 from ..results import Cell
 from .tables import Column, Entry, Table
 
+SINGLE_STREAM = "BLIP ViT-B/16 with matching"  # beside cells of a matcher, unless told otherwise
+
 
 def beside_paper(table: Table, model: str = "") -> Table:
     """The table with the paper's numbers of one of its models, by default the first it names."""
@@ -22,6 +24,8 @@ def theirs(cell: Cell, column: Column, model: str = "") -> float | None:
     """The paper's number for a cell: same metric, and its severity where queries are corrupted."""
     if cell.severity not in (0, paper.SEVERITY):
         return None
+    if cell.settings.get("rerank"):
+        model = model or SINGLE_STREAM
     for label in (cell.label, cell.method):
         value = paper.find(column.benchmark, column.shift, label, model)
         if value is not None and value.column.metric == column.metric:
