@@ -82,6 +82,7 @@ def test_a_model_without_a_head_is_refused(tmp_path):
         run_all([Plan(row=row, methods=("frozen",), choices=choices)], tmp_path, never)
 
 
+@pytest.mark.filterwarnings("ignore:a text of")  # the tiny model takes short ones
 @pytest.mark.parametrize("query", ["image", "text"])
 def test_blip_runs_in_both_directions(plan, query, checkpoint, tmp_path):
     name = str(checkpoint("BlipForImageTextRetrieval"))
