@@ -26,6 +26,7 @@ from rows import Rows, parser
 from towers import add_options, batch_for, encoder_for, gallery_for, half, twin_for
 
 from queryshift import EATA, READ, REST, TCR, TSA, Frozen, Method, Session, Tent, retrieval
+from queryshift.prepared import move
 
 FLOOR = (
     "three steps are three forwards and three products back through frozen layers, each about one "
@@ -133,7 +134,7 @@ def main() -> None:
     for name in LOOPS:
         if name in asked.methods:
             peer = loop(name, twin, encoder, gallery, half(asked))
-            batch = partial(lambda peer: peer.answer(encoder.ready(items)), peer)
+            batch = partial(lambda peer: peer.answer(move(encoder.prepare(items), encoder.device)), peer)
             found = measured(forward, batch, METHODS[name][1], asked)
             plain[name] = found["ms"]
             rows.add({"method": f"{name}, plain loop", **found})

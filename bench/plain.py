@@ -25,6 +25,7 @@ from torch.nn.functional import kl_div
 from towers import add_options, batch_for, encoder_for, gallery_for, twin_for
 
 from queryshift import REST, TCR, Encoder, Gallery, Method, Session, Tent
+from queryshift.prepared import move
 
 STEPS, NEIGHBOURS = 3, 10
 QUEUE_BATCHES, QUEUE_SHARE, MARGIN = 10, 0.3, 1e-3
@@ -243,7 +244,7 @@ def main() -> None:
         for number in range(asked.rounds):
             items = batch_for(asked, 16, seed=number)
             session.answer(items)
-            plain.answer(encoder.ready(items))
+            plain.answer(move(encoder.prepare(items), encoder.device))
         found = compared(session, plain, encoder)
         rows.add({"method": name, **found})
         if not found["difference"] < AGREE * found["moved"]:
