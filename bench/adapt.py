@@ -129,12 +129,13 @@ def main() -> None:
     ready, source = encoder.ready(items), encoder.norm_params()
     forward = torch.no_grad()(lambda: encoder.through(source, ready))
     warm(forward, asked.device)
+    pixels = lambda: move(encoder.prepare(items), encoder.device)  # noqa: E731
     rows, plain = Rows(asked, FLOOR, COLUMNS), {}
     twin = twin_for(asked)
     for name in LOOPS:
         if name in asked.methods:
             peer = loop(name, twin, encoder, gallery, half(asked))
-            batch = partial(lambda peer: peer.answer(move(encoder.prepare(items), encoder.device)), peer)
+            batch = partial(lambda peer: peer.answer(pixels()), peer)
             found = measured(forward, batch, METHODS[name][1], asked)
             plain[name] = found["ms"]
             rows.add({"method": f"{name}, plain loop", **found})
