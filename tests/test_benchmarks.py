@@ -184,6 +184,19 @@ def test_sounds_meet_one_corruption_or_the_papers_combination():
     assert len(corruption_of(BENCHMARKS["audioset-o-audio"], "noise+weather").corruptions) == 2
 
 
+def test_recordings_are_laid_over_sounds_as_published(tmp_path):
+    made = corruption_of(BENCHMARKS["audioset-o-audio"], "noise+weather", noise=tmp_path)
+    assert [(one.__name__, one.scale, one.noise) for one in made.corruptions] == [
+        ("traffic", "read", tmp_path),
+        ("wind", "read", tmp_path),
+    ]
+    (drawn,) = corruption_of(BENCHMARKS["audioset-d-audio"], AS_IT_IS, noise=tmp_path).corruptions
+    kinds = [one for part in drawn.corruptions for one in part.corruptions]
+    assert {one.scale for one in kinds} == {"read"} and len(kinds) == 6
+    plain = corruption_of(BENCHMARKS["audioset-o-audio"], "noise+weather")
+    assert plain == corruptions.combination("audio", "noise+weather")
+
+
 def test_an_unknown_shift_is_named():
     with pytest.raises(BadInput, match='no shift "mist"'):
         corruption_of(BENCHMARKS["coco-o-image"], "mist")

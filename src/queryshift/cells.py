@@ -34,6 +34,11 @@ class Task:
     seed: int
     method: str  # as `specs` writes it: "rest", "tent:lr=0.001+refined"
 
+    @property
+    def stream(self) -> tuple[str, int, int]:
+        """What all methods are asked alike."""
+        return self.shift, self.severity, self.seed
+
 
 def work(ground: Ground, task: Task, watch: Callable[[int], None] | None = None) -> Cell:
     """Run one cell."""
@@ -62,7 +67,7 @@ def work(ground: Ground, task: Task, watch: Callable[[int], None] | None = None)
 def _queries(row: Benchmark, choices: Choices, dataset: Dataset, task: Task) -> Sequence[Any]:
     if choices.folder is not None:
         return materialised(row, dataset, task.shift, task.severity, choices.folder)
-    return _shifted(row, dataset, choices.translator, task.shift, task.severity, task.seed)
+    return _shifted(row, choices, dataset, *task.stream)
 
 
 @lru_cache(maxsize=3)
@@ -80,15 +85,11 @@ def _matching(ground: Ground, part: Part) -> Matching | None:
 
 @lru_cache(maxsize=3)  # as many as FashionIQ has categories
 def _shifted(
-    row: Benchmark,
-    dataset: Dataset,
-    translator: tuple[str, ...],
-    shift: str,
-    severity: int,
-    seed: int,
+    row: Benchmark, choices: Choices, dataset: Dataset, shift: str, severity: int, seed: int
 ) -> Shifted:
     """Kept for the next methods, which are asked the same."""
-    return Shifted(dataset, corruption_of(row, shift, translator), severity, seed)
+    made = corruption_of(row, shift, choices.translator, choices.noise)
+    return Shifted(dataset, made, severity, seed)
 
 
 def _cell(

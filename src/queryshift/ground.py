@@ -35,6 +35,7 @@ class Choices:
     queries: int | None = None  # so many, the first of each dataset; None: all of them
     folder: Path | None = None  # of queries corrupted beforehand
     translator: tuple[str, ...] = ()  # two models, for back-translation
+    noise: Path | None = None  # recordings that sounds are corrupted with, as READ published it
     strict: bool = False  # what cannot be read is an error
     device: str = "cpu"
     preprocessing: str = ""  # "published" or "library"; empty: as the paper did, on its rows
@@ -148,6 +149,7 @@ def _settings(
     row: Benchmark, choices: Choices, model: Mapping[str, Encoder], parts: Sequence[Part]
 ) -> dict[str, Any]:
     folder = choices.folder and str(choices.folder.resolve())
+    noise = choices.noise and str(choices.noise.resolve()) if row.query == "audio" else None
     judge = _judge(row, choices) if choices.matcher else None
     return {
         "queries": sum(len(part.dataset) for part in parts),
@@ -160,6 +162,7 @@ def _settings(
         "as_published": row.as_published,
         "from_folder": folder,
         "translator": list(choices.translator),
+        "noise": noise,
         "rerank": judge and judge.rerank,
         "matcher_fingerprint": judge and judge.fingerprint(),
     }

@@ -21,6 +21,8 @@ def plans_for(name: str, plan: Plan) -> list[Plan]:
     for shift in plan.shifts:
         if shift not in known:
             raise unknown(f"shift of {name}", shift, known)
+    if plan.choices.noise and not any(row.query == "audio" and row.corrupted for row in rows):
+        raise BadInput(f"{name} corrupts no sounds, so it takes no recordings of noise.")
     wanted = [(row, tuple(one for one in plan.shifts if one in row.shifts)) for row in rows]
     return [
         replace(plan, row=row, shifts=shifts) for row, shifts in wanted if shifts or not plan.shifts

@@ -99,7 +99,7 @@ def in_processes(jobs: int) -> Iterator[Execute]:
     with lanes(jobs) as processes:
 
         def execute(ground: Ground, tasks: Sequence[Task], watch: Watch) -> Iterator[Cell]:
-            streams = groupby(tasks, lambda task: (task.shift, task.severity, task.seed))
+            streams = groupby(tasks, lambda task: task.stream)
             with _left_for_workers(ground) as kept:
                 groups = [[(kept, task) for task in own] for _, own in streams]
                 for cell in processes.as_finished(_work_here, groups):

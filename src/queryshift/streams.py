@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from .benchmarks import COMPOSED, Benchmark
@@ -13,9 +15,7 @@ from .corruptions import (
     REPRESENTATIVE,
     Corruption,
     both,
-    combination,
     corrupt,
-    families,
     find,
     one_of,
     segments,
@@ -27,30 +27,86 @@ KEPT_BYTES = 2**28  # of corrupted queries, so that several methods are asked th
 TRANSLATED = "backtranslation"
 
 
+@dataclass(frozen=True)
+class Making:
+    """How the corruptions of a row are made: in its form, and from what a user has brought."""
+
+    row: Benchmark
+    translator: tuple[str, ...] = ()  # two models, for back-translation
+    noise: Path | None = None  # a folder of recordings, for sounds
+
+    def single(self, modality: str, name: str) -> Corruption:
+        """The corruption of this name."""
+        if name == TRANSLATED:
+            from .corruptions.text import sentence
+
+            return sentence(TRANSLATED, backend="models", models=self.translator)
+        if modality == "audio" and self.noise is not None:
+            return self._recorded(name)
+        if self.row.as_published and modality == "image":
+            from .corruptions.image import preset
+
+            return preset("mm_robustness")[name]
+        if self.row.as_published and modality == "text" and name not in NAMES["text"]["sentence"]:
+            from .corruptions.text import as_published
+
+            return as_published(find("text", name))
+        return find(modality, name)
+
+    def combined(self, query: str, categories: Sequence[str]) -> Corruption:
+        """The representatives of categories, one for each part of a clip or of a pair."""
+        if query == COMPOSED:
+            image, text = categories
+            named = self.row.sentence if text == "sentence" else REPRESENTATIVE["text"][text]
+            return both(
+                self.single("image", REPRESENTATIVE["image"][image]), self.single("text", named)
+            )
+        return segments(*(self.single(query, REPRESENTATIVE[query][one]) for one in categories))
+
+    def drawn(self, query: str) -> Corruption:
+        """One of all for each query; clips draw for each segment, pairs for each half."""
+        if query == COMPOSED:
+            return both(self.drawn("image"), self.drawn("text"))
+        made = {category: self._all(query, names) for category, names in NAMES[query].items()}
+        if query not in COMBINATIONS:
+            return one_of(*chain.from_iterable(made.values()))
+        mixed = ([made[one] for one in shift.split("+")] for shift in COMBINATIONS[query])
+        return one_of(*(segments(*(one_of(*family) for family in parts)) for parts in mixed))
+
+    def _all(self, query: str, names: Sequence[str]) -> list[Corruption]:
+        made = (name for name in names if self.translator or name != TRANSLATED)
+        return [self.single(query, name) for name in made]
+
+    def _recorded(self, name: str) -> Corruption:
+        """As loud as READ published it, from recordings where it is no white noise."""
+        plain: Any = find("audio", name)
+        wanted = {"scale": "read", "noise": self.noise}
+        known = {one.name for one in fields(plain)}
+        made: Corruption = replace(plain, **{k: v for k, v in wanted.items() if k in known})
+        return made
+
+
 def corruption_of(
-    row: Benchmark, shift: str, translator: tuple[str, ...] = ()
+    row: Benchmark, shift: str, translator: tuple[str, ...] = (), noise: Path | None = None
 ) -> Corruption | None:
     """What happens to the queries of a row under a shift; None if they stay as they are.
 
     `translator` are the two models of back-translation. Without them, nothing that needs them is
-    made, and queries with a shift each draw from the others.
+    made, and queries with a shift each draw from the others. With `noise`, a folder of recordings,
+    sounds are corrupted as READ published it.
     """
     if not row.corrupted:
         return None
+    making = Making(row, translator, noise)
     if row.diverse:
-        return _drawn(row, row.query, translator)
+        return making.drawn(row.query)
     if shift not in row.shifts:
         raise BadInput(f'{row.name} has no shift "{shift}"; it has: {", ".join(row.shifts)}.')
     if needs_translator(row, shift) and not translator:
         raise BadInput(f'the shift "{shift}" needs translation models: give a translator.')
-    if row.query == COMPOSED:
-        image, text = shift.split("+")
-        named = row.sentence if text == "sentence" else REPRESENTATIVE["text"][text]
-        pair = (("image", REPRESENTATIVE["image"][image]), ("text", named))
-        return both(*(_single(row, *one, translator) for one in pair))
     if shift in COMBINATIONS.get(row.query, ()):
-        return combination(row.query, shift)
-    return _single(row, row.query, shift, translator)
+        return making.combined(row.query, shift.split("+"))
+    return making.single(row.query, shift)
 
 
 def needs_translator(row: Benchmark, shift: str) -> bool:
@@ -99,33 +155,3 @@ def weight(item: Any) -> int:
     if hasattr(item, "size") and not isinstance(item, str):
         return 4 * int(item.size[0]) * int(item.size[1])
     return len(item) if isinstance(item, str) else 0
-
-
-def _drawn(row: Benchmark, query: str, translator: tuple[str, ...]) -> Corruption:
-    """One of all corruptions for each query; clips draw for each segment, pairs for each half."""
-    if query == COMPOSED:
-        return both(_drawn(row, "image", translator), _drawn(row, "text", translator))
-    if query in COMBINATIONS:
-        by_category = {name: one_of(*family) for name, family in families(query).items()}
-        mixed = (shift.split("+") for shift in COMBINATIONS[query])
-        return one_of(*(segments(*map(by_category.__getitem__, names)) for names in mixed))
-    names = chain.from_iterable(NAMES[query].values())
-    made = [name for name in names if translator or name != TRANSLATED]
-    return one_of(*(_single(row, query, name, translator) for name in made))
-
-
-def _single(row: Benchmark, modality: str, name: str, translator: tuple[str, ...]) -> Corruption:
-    """The corruption of this name in the form the row wants."""
-    if name == TRANSLATED:
-        from .corruptions.text import sentence
-
-        return sentence(TRANSLATED, backend="models", models=translator)
-    if row.as_published and modality == "image":
-        from .corruptions.image import preset
-
-        return preset("mm_robustness")[name]
-    if row.as_published and modality == "text" and name not in NAMES["text"]["sentence"]:
-        from .corruptions.text import as_published
-
-        return as_published(find("text", name))
-    return find(modality, name)

@@ -45,6 +45,7 @@ _PAPERS = tuple(name for name in METHODS if name != "tcr_untrained")
 @click.option("--ray", "on_ray", is_flag=True, help="Run the cells on a Ray cluster.")
 @click.option("--from-folder", "folder", type=_FOLDER, help="Queries corrupted beforehand.")
 @click.option("--translator", nargs=2, metavar="THERE BACK", help="Models of back-translation.")
+@click.option("--noise", type=_FOLDER, help="Recordings for sounds: rain.wav, crowd/..., as READ.")
 @click.option(
     "--preprocessing",
     type=click.Choice(["published", "library"]),
@@ -93,6 +94,7 @@ def _plans(benchmark: str, given: dict[str, Any]) -> list[Plan]:
         queries=given["queries"],
         folder=given["folder"],
         translator=given["translator"] or (),
+        noise=given["noise"],
         strict=given["strict"],
         device=given["device"] or best_device(),
         preprocessing=given["preprocessing"] or "",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..benchmarks import AS_IT_IS, BENCHMARKS, all_shifts
-from ..corruptions import NAMES, SEVERITIES, Corruption, check_severity, find
+from ..corruptions import NAMES, SEVERITIES, Corruption, check_severity, combination
 from ..datasets.tangram import TASKS
 from ..errors import BadInput, unknown
 from ..streams import TRANSLATED, corruption_of
@@ -69,7 +69,7 @@ class Plan:
         """What happens to each query."""
         row = BENCHMARKS[f"tangram-{'d' if self.named == DIVERSE else 'o'}-{self.task}"]
         if self.named != DIVERSE and self.named not in row.shifts:
-            return find(row.query, self.named)  # one alone, where the paper combines several
+            return combination(row.query, self.named)  # of a clip's parts, as the paper has them
         made = corruption_of(row, AS_IT_IS if row.diverse else self.named)
         assert made is not None
         return made
