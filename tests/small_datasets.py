@@ -17,6 +17,20 @@ def _clips(root: Path, listed: str) -> Path:
     return root
 
 
+def _fashion_gen(root: Path) -> Path:
+    """The publisher's fields: pictures in one array, texts in columns of latin-1 bytes."""
+    import h5py
+    import numpy as np
+
+    texts = [b"Red coat.", "Décolleté top.".encode("latin-1"), b"A blue top with a collar."]
+    with h5py.File(root / "fashiongen_256_256_validation.h5", "w") as file:
+        shades = np.array([40, 120, 200], np.uint8)[:, None, None, None]
+        file["input_image"] = np.broadcast_to(shades, (3, 256, 256, 3))
+        file["input_description"] = np.array(texts)[:, None]
+        file["input_category"] = np.array([b"JACKETS & COATS", b"TOPS", b"TOPS"])[:, None]
+    return root
+
+
 WRITERS = {
     "coco": small.coco,
     "flickr30k": lambda root: small.flickr(root, "flickr30k", "flickr30k-images"),
@@ -27,5 +41,6 @@ WRITERS = {
     "vggsound": lambda root: _clips(root, "vgg_test_5_per_class_for_retrieval_cleaned.json"),
     "fashion-iq": small.fashion_iq,
     "cirr": small.cirr,
+    "fashion-gen": _fashion_gen,
 }
 """Name of a dataset to a function that writes a small one below a folder."""
