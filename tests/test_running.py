@@ -393,9 +393,10 @@ def test_a_ray_cluster_of_two_nodes_gives_the_same_cells(plan, finished, tmp_pat
     cluster.add_node(num_cpus=1)
     ray.init(address=cluster.address)
     try:
-        assert len(ray.nodes()) == 2
+        nodes = {node["NodeID"] for node in ray.nodes()}
         ran = run_all([plan], tmp_path, on_ray())
     finally:
         ray.shutdown()
         cluster.shutdown()
     assert same_ranks(ran.cells, finished[1].cells)
+    assert {cell.settings["ray_node"] for cell in ran.cells} == nodes and len(nodes) == 2

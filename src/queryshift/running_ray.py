@@ -6,6 +6,7 @@ import os
 import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -64,7 +65,7 @@ def _as_finished(ray: Any, waiting: list[Any], watch: Watch) -> Iterator[Cell]:
 
 
 def _work(shared: _Shared, task: Task) -> Cell:
-    """One cell; what it stands on is fetched once per process."""
+    """One cell, and where it ran; what it stands on is fetched once per process."""
     import ray
     import torch
 
@@ -74,4 +75,6 @@ def _work(shared: _Shared, task: Task) -> Cell:
             os.chdir(shared.started_in)
         _held.clear()
         _held[shared.name] = pickle.loads(ray.get(shared.packed[0]))
-    return work(_held[shared.name], task)
+    cell = work(_held[shared.name], task)
+    node = ray.get_runtime_context().get_node_id()
+    return replace(cell, settings={**cell.settings, "ray_node": node})
