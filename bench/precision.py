@@ -31,11 +31,12 @@ from towers import add_size, batch_for, encoder_for
 
 from queryshift import Encoder, Gallery, Session, load
 from queryshift.benchmarks import BENCHMARKS, Benchmark
-from queryshift.cells import Task, method_of
 from queryshift.datasets import Dataset
 from queryshift.datasets.tangram import tangram
 from queryshift.evaluate import run
-from queryshift.plans import Plan
+from queryshift.runs.cells import Task
+from queryshift.runs.plans import Plan
+from queryshift.specs import method_of
 from queryshift.streams import Shifted, corruption_of
 
 FLOOR = "none: the error is what chance leaves of the mean difference"

@@ -55,7 +55,7 @@ def test_an_interrupt_is_a_sentence(arguments, monkeypatch):
     def interrupted(ground, tasks, watch):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("queryshift.running.in_turn", interrupted)
+    monkeypatch.setattr("queryshift.runs.running.in_turn", interrupted)
     told = ask(*arguments, "-m", "shot")
     assert told.exit_code == 130
     assert told.stderr.startswith("Stopped; finished cells are in")

@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from queryshift.benchmarks import BENCHMARKS, COMPOSED
-from queryshift.cells import work
 from queryshift.cli import main
-from queryshift.ground import Choices, prepare
-from queryshift.plans import Plan
+from queryshift.runs.cells import work
+from queryshift.runs.ground import Choices, prepare
+from queryshift.runs.plans import Plan
 from small_datasets import WRITERS
 
 MODELS = {"video": "tangram-clips", "audio": "tangram-clips", COMPOSED: "tangram-edits"}

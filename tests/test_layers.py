@@ -19,8 +19,7 @@ LAYERS = (
     *("guard", "settings", "shift", "adaptation", "describe", "states", "background"),
     *("session", "together"),
     *("models", "corruptions", "tangram", "datasets", "metrics", "benchmarks", "specs"),
-    *("streams", "materialised", "evaluate", "machine", "ground", "cells", "plans"),
-    *("significance", "paper", "report", "running", "running_ray", "figures", "demo"),
+    *("streams", "evaluate", "significance", "paper", "report", "runs", "figures", "demo"),
     *("tune", "tune_files"),
     "cli",
 )

@@ -12,7 +12,7 @@ from queryshift.benchmarks import BENCHMARKS
 from queryshift.corruptions.files import Recipe, corrupt_files
 from queryshift.datasets import Dataset
 from queryshift.errors import BadFile, BadInput
-from queryshift.materialised import materialised
+from queryshift.runs.materialised import materialised
 
 
 def dataset(query, queries, ids=None):

@@ -7,11 +7,11 @@ import pytest
 import soundfile
 
 from queryshift.benchmarks import BENCHMARKS
-from queryshift.cells import _shifted
 from queryshift.errors import BadFile, BadInput
-from queryshift.ground import Choices, prepare
-from queryshift.plans import Plan, plans_for
-from queryshift.running import run_all
+from queryshift.runs.cells import _shifted
+from queryshift.runs.ground import Choices, prepare
+from queryshift.runs.plans import Plan, plans_for
+from queryshift.runs.running import run_all
 from small_datasets import WRITERS
 
 ROW = BENCHMARKS["audioset-o-audio"]

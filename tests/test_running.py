@@ -14,14 +14,14 @@ import pytest
 import coco_of_scenes
 from queryshift import Gallery, Session
 from queryshift.benchmarks import BENCHMARKS
-from queryshift.cells import Task, work
 from queryshift.datasets.items import LazyItems
 from queryshift.errors import BadFile, BadInput, MissingExtra, UnknownName
 from queryshift.evaluate import run, shifted
-from queryshift.ground import Choices, content, embedded, prepare
-from queryshift.plans import Plan, plans_for
 from queryshift.results import read_lines
-from queryshift.running import in_processes, locked, run_all
+from queryshift.runs.cells import Task, work
+from queryshift.runs.ground import Choices, content, embedded, prepare
+from queryshift.runs.plans import Plan, plans_for
+from queryshift.runs.running import in_processes, locked, run_all
 from queryshift.specs import method_of
 from queryshift.streams import corruption_of
 from small_datasets import small
@@ -373,7 +373,7 @@ def test_processes_give_the_same_cells_for_several_rows(plan, finished, tmp_path
 
 
 def test_without_ray_the_extra_is_named(monkeypatch):
-    from queryshift.running_ray import on_ray
+    from queryshift.runs.running_ray import on_ray
 
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtra, match=r"queryshift\[ray\]"):
@@ -387,7 +387,7 @@ def test_a_ray_cluster_of_two_nodes_gives_the_same_cells(plan, finished, tmp_pat
     import ray
     from ray.cluster_utils import Cluster
 
-    from queryshift.running_ray import on_ray
+    from queryshift.runs.running_ray import on_ray
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     cluster.add_node(num_cpus=1)

@@ -10,13 +10,13 @@ from queryshift import Session, load, paper
 from queryshift.benchmarks import BENCHMARKS
 from queryshift.errors import BadInput
 from queryshift.evaluate import run, shifted
-from queryshift.ground import Choices, prepare
 from queryshift.models import matcher
-from queryshift.plans import Plan
 from queryshift.report.beside import theirs
 from queryshift.report.tables import Column, tabulate
 from queryshift.results import read_folder
-from queryshift.running import run_all
+from queryshift.runs.ground import Choices, prepare
+from queryshift.runs.plans import Plan
+from queryshift.runs.running import run_all
 from queryshift.specs import method_of
 from queryshift.streams import corruption_of
 

@@ -56,8 +56,8 @@ def _request(
     queries: int, model: str, root: Path | None, device: str | None, **own: Any
 ) -> Request:
     from ..figures.stage import Request
-    from ..ground import Choices
-    from ..machine import best_device
+    from ..runs.ground import Choices
+    from ..runs.machine import best_device
 
     device = device or best_device()
     return Request(choices=Choices(queries=queries, model=model, root=root, device=device), **own)

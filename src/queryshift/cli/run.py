@@ -12,9 +12,9 @@ import click
 from ..methods import METHODS
 
 if TYPE_CHECKING:
-    from ..plans import Plan
     from ..results import Cell
-    from ..running import Execute, Ran
+    from ..runs.plans import Plan
+    from ..runs.running import Execute, Ran
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _COUNT = click.IntRange(min=1)
@@ -68,7 +68,7 @@ def command(benchmark: str, as_json: bool, **given: Any) -> None:
     $ queryshift run coco-o -m all --root coco/ --jobs 4
     $ queryshift run tangram-d -m rest -m rest:decouple=false
     """
-    from ..running import run_all
+    from ..runs.running import run_all
 
     out = given["out"]
     try:
@@ -83,9 +83,9 @@ def command(benchmark: str, as_json: bool, **given: Any) -> None:
 
 def _plans(benchmark: str, given: dict[str, Any]) -> list[Plan]:
     from ..benchmarks import find
-    from ..ground import Choices
-    from ..machine import best_device
-    from ..plans import Plan, plans_for
+    from ..runs.ground import Choices
+    from ..runs.machine import best_device
+    from ..runs.plans import Plan, plans_for
 
     methods = [one for name in given["methods"] for one in (_PAPERS if name == "all" else (name,))]
     choices = Choices(
@@ -113,10 +113,10 @@ def _plans(benchmark: str, given: dict[str, Any]) -> list[Plan]:
 
 
 def _executor(given: dict[str, Any]) -> AbstractContextManager[Execute]:
-    from ..running import in_processes, in_turn
+    from ..runs.running import in_processes, in_turn
 
     if given["on_ray"]:
-        from ..running_ray import on_ray
+        from ..runs.running_ray import on_ray
 
         return nullcontext(on_ray())
     return in_processes(given["jobs"]) if given["jobs"] > 1 else nullcontext(in_turn)

@@ -17,10 +17,10 @@ from ..encoder import Encoder
 from ..errors import unknown
 from ..evaluate import Outcome, run, shifted
 from ..galleries import Gallery
-from ..ground import Choices, prepare
 from ..methods.base import Method
 from ..methods.frozen import Frozen
 from ..metrics import ranks, recall
+from ..runs.ground import Choices, prepare
 from ..session import Session
 from ..specs import method_of
 from ..streams import corruption_of

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import product
 
-from .benchmarks import Benchmark, find
+from ..benchmarks import Benchmark, find
+from ..corruptions import check_severity
+from ..errors import BadInput, unknown
+from ..specs import canonical, method_of
+from ..streams import TRANSLATED, needs_translator
 from .cells import Task
-from .corruptions import check_severity
-from .errors import BadInput, unknown
 from .ground import Choices
-from .specs import canonical, method_of
-from .streams import TRANSLATED, needs_translator
 
 
 def plans_for(name: str, plan: Plan) -> list[Plan]:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from .benchmarks import AS_IT_IS, Benchmark
-from .corruptions.files.formats import read_captions, read_clip, read_picture, read_sound
-from .corruptions.files.items import find_items
-from .corruptions.files.layouts import LAYOUTS
-from .datasets import Dataset
-from .datasets.items import LazyItems
-from .errors import BadFile, BadInput
+from ..benchmarks import AS_IT_IS, Benchmark
+from ..corruptions.files.formats import read_captions, read_clip, read_picture, read_sound
+from ..corruptions.files.items import find_items
+from ..corruptions.files.layouts import LAYOUTS
+from ..datasets import Dataset
+from ..datasets.items import LazyItems
+from ..errors import BadFile, BadInput
 
 Files = tuple[Path, ...]
 

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from .benchmarks import Benchmark
-from .datasets import DATASETS, Dataset, usable
-from .datasets.items import LazyItems
-from .datasets.tangram import tangram
-from .encoder import Encoder
-from .errors import BadFile, BadInput
-from .galleries import Gallery
-from .matcher import Matcher
-from .models import PUBLISHED_RERANK, load, matcher
-from .progress import track
+from ..benchmarks import Benchmark
+from ..datasets import DATASETS, Dataset, usable
+from ..datasets.items import LazyItems
+from ..datasets.tangram import tangram
+from ..encoder import Encoder
+from ..errors import BadFile, BadInput
+from ..galleries import Gallery
+from ..matcher import Matcher
+from ..models import PUBLISHED_RERANK, load, matcher
+from ..progress import track
 
 GALLERY_BATCH = 256
 WITH_MATCHING = "with matching"  # in the paper's words, after a model's name

@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from .benchmarks import Benchmark
-from .datasets import Dataset
-from .evaluate import Outcome, run
-from .galleries import Gallery
+from ..benchmarks import Benchmark
+from ..datasets import Dataset
+from ..evaluate import Outcome, run
+from ..galleries import Gallery
+from ..matcher import Matching
+from ..results import Cell
+from ..session import Session
+from ..specs import method_of
+from ..streams import Shifted, corruption_of
 from .ground import Choices, Ground, Part
 from .machine import Memory, device_name, versions
-from .matcher import Matching
 from .materialised import materialised
-from .results import Cell
-from .session import Session
-from .specs import method_of
-from .streams import Shifted, corruption_of
 
 
 @dataclass(frozen=True)

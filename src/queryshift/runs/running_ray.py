@@ -11,10 +11,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..errors import missing
+from ..results import Cell
 from .cells import Task, work
-from .errors import missing
 from .ground import Ground
-from .results import Cell
 from .running import Execute, Watch
 
 

@@ -15,15 +15,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from ..corruptions.files.parallel import lanes
+from ..errors import BadInput
+from ..progress import counting
+from ..report import check_base
+from ..results import Cell, Lines, read_lines, write_line
+from ..specs import method_of
 from .cells import Task, work
-from .corruptions.files.parallel import lanes
-from .errors import BadInput
 from .ground import Ground, prepare
 from .plans import Plan
-from .progress import counting
-from .report import check_base
-from .results import Cell, Lines, read_lines, write_line
-from .specs import method_of
 
 Watch = Callable[[int], None]  # told how many more queries were answered
 Tell = Callable[[Cell], None]
