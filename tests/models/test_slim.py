@@ -128,3 +128,22 @@ def test_compiled_blocks_share_their_code(checkpoint, items):
     expected = qs.load(checkpoint("CLIPModel"))["image"].encode(items["image"])
     assert torch.allclose(encoder.encode(items["image"]), expected, atol=1e-6)
     assert counter.frame_count == 2  # all rows, and the class token's alone
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # torch's own, while it traces
+def test_compiled_towers_adapt_whole_and_in_chunks(checkpoint, items, monkeypatch):
+    """With torch's own eager backend behind autograd's tracing: no compiler is needed."""
+    plain = torch.nn.Module.compile
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda block: plain(block, backend="aot_eager"))
+    learnt = []
+    for compile, chunk in ((False, None), (True, None), (True, 2)):
+        model = qs.load(checkpoint("CLIPModel"), compile=compile)
+        gallery = qs.Gallery.build(model["text"], items["text"])
+        method = qs.Decoupled(qs.Tent())  # goes back through one graph twice
+        session = qs.Session(model["image"], gallery, method, lr=0.01, chunk=chunk)
+        session.answer(items["image"])
+        session.answer(items["image"])
+        learnt.append(session.state.adapted.values)
+    assert torch.allclose(learnt[0], learnt[1], atol=1e-4)
+    assert torch.allclose(learnt[0], learnt[2], atol=1e-4)

@@ -94,7 +94,9 @@ class BlockEncoder(Encoder):
 
     def _compile_blocks(self) -> None:
         """Compile block by block, since they share code; each thread's copy does it for itself."""
-        torch._functorch.config.donated_buffer = False  # a graph may be gone back through twice
+        from torch._functorch import config  # not imported with torch itself
+
+        config.donated_buffer = False  # a graph may be gone back through twice
         for block in self.blocks:
             if block._compiled_call_impl is None:
                 block.compile()
