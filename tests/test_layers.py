@@ -128,3 +128,12 @@ def test_every_public_name_is_there():
         assert getattr(queryshift, name) is not None
     with pytest.raises(AttributeError, match="has no attribute 'Adapter'"):
         _ = queryshift.Adapter
+
+
+def test_the_folders_of_tests_can_be_run_in_any_combination():
+    files = [path for path in Path(__file__).parent.rglob("*.py") if path.name != "conftest.py"]
+    assert len({path.name for path in files}) == len(files)  # they are imported by name
+    for path in files:  # but a conftest is another one in every folder
+        tree = ast.walk(ast.parse(path.read_text()))
+        froms = {node.module for node in tree if isinstance(node, ast.ImportFrom)}
+        assert "conftest" not in froms, path

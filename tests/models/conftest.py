@@ -4,20 +4,8 @@ import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before Hugging Face's packages read it
 
-import numpy as np
 import pytest
-
-SENTENCES = ("a red square", "two small stars on a beach", "an arrow")
-
-
-def pictures(count: int = 3) -> list[np.ndarray]:
-    draw = np.random.default_rng(5)
-    return [draw.integers(0, 255, (40, 50, 3), dtype=np.uint8) for _ in range(count)]
-
-
-def sounds(count: int = 3) -> list[np.ndarray]:
-    draw = np.random.default_rng(6)
-    return [draw.uniform(-0.5, 0.5, 8000).astype(np.float32) for _ in range(count)]
+from three_items import SENTENCES, pictures, sounds
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,8 @@ import pytest
 import torch
 import transformers
 from reference_blip import Reference
+from three_items import SENTENCES, pictures
 
-from conftest import SENTENCES, pictures
 from queryshift.errors import BadFile, BadInput, UnknownName
 from queryshift.models import blip, blip_matching, load, matcher
 from queryshift.models.blip_matching import PictureMatcher

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from three_items import SENTENCES, pictures
 
 import queryshift as qs
-from conftest import SENTENCES, pictures
 from queryshift import tangram
 from queryshift.errors import BadFile
 from queryshift.evaluate import run

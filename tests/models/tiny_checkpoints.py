@@ -4,8 +4,7 @@ from pathlib import Path
 
 import torch
 import transformers as tf
-
-from conftest import SENTENCES
+from three_items import SENTENCES
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 SMALL = {
