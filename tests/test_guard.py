@@ -7,9 +7,8 @@ import torch
 from torch.nn.functional import normalize
 
 from miniature import DIMENSION, Toy, same, stream
-from queryshift import METHODS, REST, SAR, Gallery, Guard, Session, Tent
+from queryshift import METHODS, REST, SAR, Gallery, Guard, GuardWarning, Session, Tent
 from queryshift.errors import BadInput
-from queryshift.guard import GuardWarning
 from queryshift.retrieval import Retrieval
 
 NEVER = Guard(collapse=1.0, drift=1e9)

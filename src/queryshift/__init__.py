@@ -15,6 +15,7 @@ _HOMES = {
     "Gallery": "galleries",
     "Hits": "galleries",
     "Guard": "guard",
+    "GuardWarning": "guard",
     "Session": "session",
     "answer_many": "together",
     "METHODS": "methods",
