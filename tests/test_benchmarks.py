@@ -130,6 +130,9 @@ def test_every_shift_of_every_modality_can_be_made(name):
             change = corruption_of(row, shift)
             made = corruptions.corrupt(ITEMS[row.query], change, 5, seed=0, item_id="one")
             assert type(made) is type(ITEMS[row.query])
+        else:
+            with pytest.raises(BadInput, match="--translator THERE BACK"):
+                corruption_of(row, shift)
 
 
 def test_queries_of_another_domain_stay_as_they_are():

@@ -95,7 +95,7 @@ def test_errors_are_one_sentence(photos, arguments, sentence):
 def test_captions_that_cannot_be_made(photos):
     (photos.parent / "a.txt").write_text("a dog\n")
     result = corrupt("text", "backtranslation", "a.txt", "b.txt")
-    assert result.exit_code == 1 and "needs translation models" in result.stderr
+    assert result.exit_code == 1 and "`corrupt --backend models`" in result.stderr
     assert result.stdout == "0 made, 0 already there, 1 failed\n"
     assert corrupt("text", "ocr", "a.txt", "b.txt", "--preset", "mm_robustness").exit_code == 0
 

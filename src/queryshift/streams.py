@@ -103,7 +103,10 @@ def corruption_of(
     if shift not in row.shifts:
         raise BadInput(f'{row.name} has no shift "{shift}"; it has: {", ".join(row.shifts)}.')
     if needs_translator(row, shift) and not translator:
-        raise BadInput(f'the shift "{shift}" needs translation models: give a translator.')
+        raise BadInput(
+            f'the shift "{shift}" needs translation models: give two as translator, or as '
+            "--translator THERE BACK on the command line."
+        )
     if shift in COMBINATIONS.get(row.query, ()):
         return making.combined(row.query, shift.split("+"))
     return making.single(row.query, shift)

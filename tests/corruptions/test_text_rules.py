@@ -111,7 +111,7 @@ def test_a_caption_of_one_word_is_no_trouble(name):
 
 def test_rules_never_call_anything_back_translation():
     for refused in (text.backtranslation, text.sentence("backtranslation")):
-        with pytest.raises(BadInput, match="needs translation models"):
+        with pytest.raises(BadInput, match=r"needs translation models.*`run --translator THERE"):
             refused("A dog.", 5, None)
 
 

@@ -67,7 +67,8 @@ class Plan:
     def notes(self) -> list[str]:
         """Sentences on what is not as the paper has it."""
         if self.untranslated:
-            return [f"left out for want of a translator: {', '.join(self.untranslated)}."]
+            names = ", ".join(self.untranslated)
+            return [f"left out for want of a translator (--translator THERE BACK): {names}."]
         drawn = self.row.diverse and self.row.corrupted and "text" in self.row.query
         if drawn and not self.choices.translator:
             return [f"no query draws {TRANSLATED}: there is no translator."]
