@@ -34,11 +34,13 @@ TERMS = {  # which of L_U, L_C and L_G are there
     (0, 1, 1): "rest:uniformity=false",
     (1, 1, 1): "rest",
 }
+EARLIER = "tangram-earlier"
+FIRST_ONLY = "rank 1"  # begins the note of cells that only know whether the first answer was right
 TEMPLATE = Path(__file__).with_name("page.md")
 
 
 def page(folder: Path) -> str:
-    cells = read_folder(folder / "tangram").cells
+    cells = [c for name in ("tangram", EARLIER) for c in read_folder(folder / name).cells]
     mixed = lines.read(folder / "tangram-mixtures.jsonl.gz")
     online, diverse = of_series(cells, "tangram-o"), of_series(cells, "tangram-d")
     lost, kept = verdicts([*online, *diverse])
@@ -83,20 +85,23 @@ def place(cell: Cell) -> tuple[str, int]:
     return cell.benchmark, cell.severity
 
 
-def told(benchmark: str, severity: int) -> str:
-    """ "image to text, severity 3"."""
+def told(cells: list[Cell]) -> str:
+    """ "image to text, severity 3", and whether some of these cells are of the earlier run."""
+    benchmark, severity = place(cells[0])
     row = BENCHMARKS[benchmark]
     named = filter(None, (row.part, TASK_NAMES[benchmark.rsplit("-", 1)[1]]))
-    return ", ".join([*named, *([f"severity {severity}"] if severity else [])])
+    old = any(str(c.settings.get("stored", "")).startswith(FIRST_ONLY) for c in cells)
+    words = [*named, *([f"severity {severity}"] if severity else []), *(["earlier"] if old else [])]
+    return ", ".join(words)
 
 
 def averages(cells: list[Cell]) -> str:
     """A row per benchmark and severity, a column per method: means over the shifts."""
-    found = {where: averaged(some) for where, some in grouped(cells, place).items()}
+    found = {told(some): averaged(some) for some in grouped(cells, place).values()}
     methods = dict.fromkeys(label for table in found.values() for label in table.rows)
     rows = (
-        [told(*where), *(shown(table.rows.get(label, (None,))[-1]) for label in methods)]
-        for where, table in found.items()
+        [name, *(shown(table.rows.get(label, (None,))[-1]) for label in methods)]
+        for name, table in found.items()
     )
     return lines.table(rows, ["", *methods])
 
@@ -127,18 +132,17 @@ def terms(cells: list[Cell]) -> str:
 
 
 def seeds(cells: list[Cell]) -> str:
-    """How many there are for each series."""
-    counts = {
-        series: len({cell.seed for cell in some})
-        for series, some in grouped(cells, lambda c: BENCHMARKS[c.benchmark].series).items()
-    }
-    return ", ".join(f"{series} {count}" for series, count in counts.items())
+    """How many there are for each benchmark."""
+    counts: dict[int, list[str]] = defaultdict(list)
+    for benchmark, some in grouped(cells, lambda c: c.benchmark).items():
+        counts[len({cell.seed for cell in some})].append(benchmark)
+    return "; ".join(f"{n} for {', '.join(counts[n])}" for n in sorted(counts, reverse=True))
 
 
 def verdicts(cells: list[Cell]) -> tuple[list[str], list[str]]:
     """REST against the best other method, per benchmark and severity: lost and not lost."""
     lost, kept = [], []
-    for (benchmark, severity), some in grouped(cells, place).items():
+    for (benchmark, _), some in grouped(cells, place).items():
         found = {method: right(own) for method, own in grouped(some, lambda c: c.method).items()}
         others = {
             n: v for n, v in found.items() if n in METHODS and n not in ("rest", "tcr_untrained")
@@ -147,7 +151,7 @@ def verdicts(cells: list[Cell]) -> tuple[list[str], list[str]]:
         for mine in (name for name in found if name.split(":")[0] == "rest"):
             gain, low, high, p = bootstrap(found[mine], others[best])
             words = (
-                f"{told(benchmark, severity)}, {BENCHMARKS[benchmark].setting}, `{mine}`: "
+                f"{told(some)}, {BENCHMARKS[benchmark].setting}, `{mine}`: "
                 f"{100 * found[mine].mean():.1f} against {best} {100 * others[best].mean():.1f} "
                 f"({gain:+.1f} points, 95 % {low:+.1f} to {high:+.1f}, {chance(p)}); "
                 f"{100 * (found[mine].mean() - found['frozen'].mean()):+.1f} over no adaptation"
