@@ -103,7 +103,8 @@ class Session:
     ) -> Retrieval:
         """Adapt to a batch of queries, then answer it; `.top(k)` of the result are the hits.
 
-        `exclude` names, for each query, candidates to leave out of search and adaptation.
+        `exclude` names, for each query, candidates to leave out of search and adaptation; all
+        queries get equally many hits, no more than the one with the most exclusions has left.
         """
         with self._lock:
             self._worker.check()

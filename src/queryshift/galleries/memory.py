@@ -124,7 +124,10 @@ class Gallery:
 
     @torch.no_grad()
     def search(self, queries: Tensor, count: int, exclude: Tensor | None = None) -> Hits:
-        """The exact best `count` candidates of each query, in float32 or wider."""
+        """The exact best `count` candidates of each query, in float32 or wider.
+
+        All queries get equally many: no more than the one with the most exclusions has left.
+        """
         home = queries.device
         wide = torch.promote_types(queries.dtype, torch.float32)
         queries = queries.detach().to(self.vectors.device, wide)

@@ -30,7 +30,8 @@ class Searchable(Protocol):
     def search(self, queries: Tensor, count: int, exclude: Tensor | None = None) -> Hits:
         """The best `count` candidates of each query (B, D), on the queries' device.
 
-        `exclude` holds (query, position) pairs, (P, 2), that must not be found.
+        `exclude` holds (query, position) pairs, (P, 2), that must not be found; the query with the
+        most of them bounds `count` for all.
         """
 
     def centroids(self, count: int) -> Tensor:
