@@ -12,6 +12,7 @@ from torch import Tensor
 
 from .encoder import Encoder, Params
 from .galleries import Hits, Searchable
+from .galleries.hits import at_least_one
 from .matcher import Matching
 from .prepared import Prepared, count, each, joined, take, tensors
 
@@ -49,7 +50,7 @@ class Retrieval:
 
     def top(self, count: int) -> Hits:
         """The best `count` candidates of each query, on the CPU: what users get."""
-        return self.hits(count).to("cpu")
+        return self.hits(at_least_one(count)).to("cpu")
 
     @cached_property
     def nearest(self) -> Tensor:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -17,6 +18,7 @@ from queryshift import Gallery
 from queryshift.errors import BadFile, BadInput, GalleryMismatch
 from queryshift.files import text_tensor
 from queryshift.galleries import memory
+from queryshift.retrieval import Retrieval
 
 
 def unit(*shape: int, seed: int = 0, dtype=torch.float32) -> torch.Tensor:
@@ -114,6 +116,24 @@ class TestSearch:
         assert hits.ids == [["a", "b", "c"]]
         assert hits.top(2).ids == [["a", "b"]]
         assert len(hits.top(1)) == 1
+
+    @pytest.mark.parametrize("count", [0, -1, 1.5, None, "3", True])
+    def test_as_many_as_nobody_can_find_are_refused(self, count):
+        gallery, queries = Gallery.from_vectors("abc", unit(3, 4)), unit(2, 4)
+        answer = Retrieval(queries, gallery)
+        answer.top(2)  # searched already, or not yet
+        for ask in (
+            answer.top,
+            answer.top(2).top,
+            Retrieval(queries, gallery).top,
+            lambda count: gallery.search(queries, count),
+        ):
+            with pytest.raises(BadInput, match=f"asked for {count!r} hits, expected a whole"):
+                ask(count)
+
+    def test_may_be_counted_by_numpy(self):
+        gallery, queries = Gallery.from_vectors("abc", unit(3, 4)), unit(2, 4)
+        assert Retrieval(queries, gallery).top(np.int64(2)).positions.shape == (2, 2)
 
 
 class _Largest(TorchDispatchMode):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import torch
 from torch import Tensor
+
+from ..errors import BadInput
 
 Id: TypeAlias = str | int
 
@@ -28,6 +31,7 @@ class Hits:
 
     def top(self, count: int) -> Hits:
         """The first `count` of each query."""
+        count = at_least_one(count)
         return replace(
             self,
             positions=self.positions[:, :count],
@@ -46,3 +50,14 @@ class Hits:
 
     def __len__(self) -> int:
         return len(self.positions)
+
+
+def at_least_one(count: int) -> int:
+    """`count` as a plain int, or an error: one cannot ask for no hits, or for half of one."""
+    try:
+        whole = operator.index(count)
+    except TypeError:
+        whole = 0
+    if isinstance(count, bool) or whole < 1:
+        raise BadInput(f"asked for {count!r} hits, expected a whole number of at least 1.")
+    return whole

@@ -16,7 +16,7 @@ from ..files import read, write
 from ..prepared import check_finite
 from ..progress import track
 from .clusters import spherical_kmeans
-from .hits import Hits, Id
+from .hits import Hits, Id, at_least_one
 
 CHUNK_SCORES = 2**23  # scores held at once: 32 MB in float32
 CHUNK_VALUES = 2**25  # numbers of candidates made wide at once: 128 MB in float32
@@ -131,7 +131,7 @@ class Gallery:
         home = queries.device
         wide = torch.promote_types(queries.dtype, torch.float32)
         queries = queries.detach().to(self.vectors.device, wide)
-        count = min(count, self._reach(exclude))
+        count = min(at_least_one(count), self._reach(exclude))
         positions = torch.empty(len(queries), 0, dtype=torch.long, device=queries.device)
         scores = queries.new_empty(len(queries), 0)
         width = self._width(len(queries))
