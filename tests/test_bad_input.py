@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from miniature import ITEM, NoNorms, Remote, Toy, items, memory_of, same
-from queryshift import METHODS, REST, Error, Frozen, Gallery, Session, Tent
+from queryshift import METHODS, REST, Decoupled, Error, Frozen, Gallery, Session, Tent
 from queryshift.errors import BadInput, CannotAdapt, GalleryMismatch, NeedsVectors
 from queryshift.methods.source_like import LIMIT_MARGIN
 
@@ -182,6 +182,12 @@ class TestMethods:
     def test_what_is_no_method(self, method, encoder, gallery):
         with pytest.raises(BadInput, match=r"as method, expected one with its settings: REST\(\)"):
             Session(encoder, gallery, method)
+
+    def test_a_setting_that_only_the_wrapped_method_decides(self, encoder, gallery):
+        with pytest.raises(BadInput, match=r"give it to that one, Tent\(weight_decay=0\.1\)"):
+            Session(encoder, gallery, Decoupled(Tent(), weight_decay=0.1))
+        same_for_both = Decoupled(Tent(weight_decay=0.1), weight_decay=0.1)
+        assert Session(encoder, gallery, same_for_both).method.weight_decay == 0.1
 
     def test_temperature_of_zero(self, encoder, gallery):
         with pytest.raises(BadInput, match=r"tent: temperature is 0\.0, expected more than 0"):

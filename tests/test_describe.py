@@ -72,7 +72,7 @@ def test_a_wrapped_methods_rate_is_advised_by_the_encoder(gallery):
 
 
 def test_what_a_wrapper_takes_from_its_method_keeps_its_origin(encoder, gallery):
-    method = Decoupled(Tent(lr=0.2, temperature=0.3, weight_decay=0.5), weight_decay=0.1)
+    method = Decoupled(Tent(lr=0.2, temperature=0.3, weight_decay=0.5))
     found = rows(Session(encoder, gallery, method))
     for name in ("lr", "temperature", "weight_decay"):
         assert found[name] == found[f"tent.{name}"]

@@ -85,6 +85,9 @@ def test_an_unknown_name_is_named(spec, said):
         ("tent:", "expected setting=value"),
         ("tent:lr=1,lr=2", "lr is given twice"),
         ("tent:lr=-1", "lr is -1.0, expected a number of at least 0"),
+        ("tent:lr=-1+decoupled", "tent: lr is -1.0"),
+        ("tent+decoupled:weight_decay=1", r"wrapped method decides.*Tent\(weight_decay=1.0\)"),
+        ("tent+refined:optimiser=sgd+decoupled", r"tent\+refined: got optimiser='sgd', which"),
     ],
 )
 def test_what_cannot_be_is_refused_with_what_was_expected(spec, said):

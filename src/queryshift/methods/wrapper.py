@@ -9,9 +9,12 @@ import torch
 from torch import Tensor
 
 from ..encoder import Encoder, Params
+from ..errors import BadInput
 from ..galleries import Searchable
 from ..retrieval import Look, Retrieval
 from .base import Method, Update
+
+OPTIMISER = ("weight_decay", "optimiser")  # settings that only the wrapped method decides
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +43,21 @@ class Wrapper(Method):
         """As the wrapped method."""
         return self.method.smallest_batch
 
+    def check(self) -> None:
+        """Refuse settings that cannot work, or that would not take effect."""
+        super().check()
+        self.method.check()
+        for name in OPTIMISER:
+            given = getattr(self, name)
+            if given not in (getattr(type(self), name), getattr(self.method, name)):
+                raise BadInput(
+                    f"{self.name}: got {name}={given!r}, which the wrapped method decides: give it "
+                    f"to that one, {type(self.method).__name__}({name}={given!r})."
+                )
+
     def resolved(self, encoder: Encoder, lr: float | None = None, name: str | None = None) -> Self:
         """Filled in for the pair of wrapper and method, which may want a rate of its own."""
+        self.check()
         lr = self.lr if lr is None else lr
         inner = self.method
         if self.temperature is not None:
@@ -52,8 +68,7 @@ class Wrapper(Method):
             method=inner,
             lr=inner.lr,
             temperature=inner.temperature,
-            weight_decay=inner.weight_decay,
-            optimiser=inner.optimiser,
+            **{name: getattr(inner, name) for name in OPTIMISER},
         )
 
     def adapts(self, encoder: Encoder, gallery: Searchable) -> Params:
