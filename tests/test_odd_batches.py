@@ -3,15 +3,18 @@
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from miniature import ITEM, SeveralVectors, Toy, items, memory_of, same
-from queryshift import METHODS, REST, Decoupled, Error, Gallery, Refined, Session
+from queryshift import METHODS, REST, Decoupled, Error, Gallery, Refined, Session, answer_many
+from queryshift.errors import BadInput
 from queryshift.methods import Method
 
 MOST = 14
@@ -99,9 +102,19 @@ def test_two_numbers_of_an_array_are_both_left_out():
     assert session.answer(POOL[1:2], exclude=[np.array([1, 2])]).top(3).ids == [[0]]
 
 
-def test_one_text_is_not_a_batch_of_letters():
-    session = Session(ENCODER, Gallery.build(ENCODER, POOL[:3]), REST())
-    with pytest.raises(
-        Error, match=r"got one text as a batch, expected a list of queries: \[text\]"
+@pytest.mark.parametrize(
+    "one", ["a red square", b"red", {"text": "red"}, Path("a.png"), None, Image.new("L", (3, 3))]
+)
+def test_one_item_is_no_batch(one):
+    """A text would be taken apart into its letters."""
+    gallery = Gallery.build(ENCODER, POOL[:3])
+    session = Session(ENCODER, gallery, REST())
+    for ask in (
+        ENCODER.encode,
+        session.answer,
+        lambda one: Gallery.build(ENCODER, one, ids=["a"]),
+        lambda one: gallery.add(ENCODER, one, ids=["a"]),
+        lambda one: answer_many([session, session], [POOL[:1], one]),
     ):
-        session.answer("a red square")
+        with pytest.raises(BadInput, match=rf"got one {type(one).__name__} as a batch.*\[item\]"):
+            ask(one)

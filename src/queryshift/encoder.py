@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .errors import BadInput, CannotAdapt
-from .prepared import Prepared, check, move
+from .prepared import Prepared, check, check_several, move
 from .unchanging import Params as Params
 from .unchanging import Unchanging
 from .unchanging import is_norm as is_norm
@@ -63,6 +63,7 @@ class Encoder(Unchanging):
     @torch.no_grad()
     def ready(self, items: Sequence[Any]) -> Any:
         """The shared part of a batch of items, checked and on the encoder's device."""
+        check_several(items)
         items = list(items)
         if not items:
             raise BadInput("got an empty batch, expected at least one item.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -42,6 +42,15 @@ def take(prepared: Prepared, items: slice) -> Prepared:
 def count(prepared: Prepared) -> int:
     """How many items there are."""
     return len(tensors(prepared)[0])
+
+
+def check_several(items: Any) -> None:
+    """Refuse one item in the place of a batch: a text would be taken apart into its letters."""
+    can_be_taken_apart = hasattr(items, "__iter__") or hasattr(items, "__getitem__")
+    if isinstance(items, str | bytes | bytearray | Mapping) or not can_be_taken_apart:
+        raise BadInput(
+            f"got one {type(items).__name__} as a batch, expected a list of items: [item]."
+        )
 
 
 def check(prepared: Prepared, expected: int) -> None:

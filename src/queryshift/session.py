@@ -23,6 +23,7 @@ from .galleries import Id, Searchable
 from .guard import Guard
 from .matcher import Matching
 from .methods.base import Method
+from .prepared import check_several
 from .rerank import reranked
 from .retrieval import Batch, Retrieval
 from .settings import Mode, ScoreFrom, Settings
@@ -108,8 +109,7 @@ class Session:
         """
         with self._lock:
             self._worker.check()
-            if isinstance(queries, str):
-                raise BadInput("got one text as a batch, expected a list of queries: [text].")
+            check_several(queries)
             queries = list(queries)
             batch = self._batch(queries, exclude, self._gallery)
             if self.settings.gather is not None and adapt and self.method.adapting:

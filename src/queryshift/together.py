@@ -14,7 +14,7 @@ from .adaptation import State, checked
 from .encoder import Encoder, Params
 from .errors import BadInput, CannotAdapt
 from .optimise import Layout
-from .prepared import count, take
+from .prepared import check_several, count, take
 from .retrieval import Retrieval
 from .session import LeftOut, Session, left_out_pairs
 
@@ -59,6 +59,8 @@ class _Asked:
 def _one_encoder(sessions: Sequence[Session], batches: Sequence[Sequence[Any]]) -> Encoder:
     if not sessions or len(sessions) != len(batches):
         raise BadInput(f"got {len(sessions)} sessions and {len(batches)} batches: give one each.")
+    for batch in batches:
+        check_several(batch)
     if not all(len(batch) for batch in batches):
         raise BadInput("got an empty batch, expected at least one query for each session.")
     encoder = sessions[0].encoder

@@ -6,7 +6,7 @@ from three_items import SENTENCES, pictures
 
 import queryshift as qs
 from queryshift import tangram
-from queryshift.errors import BadFile
+from queryshift.errors import BadFile, BadInput
 from queryshift.evaluate import run
 from queryshift.matcher import PREFIX, Matching
 from queryshift.models import load, matcher
@@ -125,3 +125,10 @@ def test_streams_are_ranked_in_the_matchers_order(setting):
     again, _ = session_of(setting, ("tangram", "image"), qs.Frozen())
     positions = again.answer(queries).top(24).positions.tolist()
     assert found.ranks.tolist() == [positions[row].index(row) + 1 for row in range(8)]
+
+
+def test_one_text_is_no_list_of_candidates(setting):
+    judge = setting("tangram", "image")[2].matcher
+    for one, said in (("a star", "got one str as a batch"), ([], "got no candidates")):
+        with pytest.raises(BadInput, match=said):
+            judge.over(one)

@@ -88,6 +88,17 @@ class TestPictures:
         with pytest.raises(qs.Error, match=complaint):
             rgb(item)
 
+    @pytest.mark.parametrize("channels", [1, 3, 4])
+    def test_given_as_the_batch_are_not_taken_apart_into_rows(self, channels):
+        encoder = qs.load("tangram")["image"]
+        four = np.random.default_rng(2).integers(0, 255, (4, 20, 30, channels), np.uint8)
+        with pytest.raises(qs.Error, match=rf"shape \(30, {channels}\), one row.*\[picture\]"):
+            encoder.encode(four[0])
+        assert torch.equal(encoder.encode(four), encoder.encode(list(four)))
+
+    def test_may_be_grey_and_narrow(self):
+        assert rgb(np.zeros((9, 3, 1), np.uint8)).size == (3, 9)
+
 
 class TestSounds:
     def test_of_another_rate_are_resampled(self):

@@ -13,7 +13,7 @@ from torch import Tensor
 from ..encoder import Encoder
 from ..errors import BadFile, BadInput, GalleryMismatch
 from ..files import read, write
-from ..prepared import check_finite
+from ..prepared import check_finite, check_several
 from ..progress import track
 from .clusters import spherical_kmeans
 from .hits import Hits, Id, at_least_one
@@ -41,6 +41,7 @@ class Gallery:
         batch_size: int = 64,
     ) -> Self:
         """Encode candidates with the source parameters."""
+        check_several(items)
         if len(items) == 0:
             raise BadInput("got a gallery with no candidates, expected at least one item.")
         ids = list(range(len(items))) if ids is None else ids

@@ -11,6 +11,7 @@ from PIL import Image
 
 from ..errors import BadInput
 
+CHANNELS = (1, 3, 4)  # grey, RGB, RGB with opacity
 USUAL_RATE = 16_000  # of a plain array of samples, which does not say
 
 
@@ -31,9 +32,14 @@ def rgb(item: Any) -> Image.Image:
 
 def _eight_bit(pixels: NDArray[Any]) -> NDArray[np.uint8]:
     """8-bit pixels from 8-bit ones, or from floats between 0 and 1."""
+    if pixels.ndim == 2 and pixels.shape[1] in CHANNELS:
+        raise BadInput(
+            f"got an array of shape {pixels.shape}, one row of a picture that was given as the "
+            "batch? Give [picture]; a grey picture so narrow as (height, width, 1)."
+        )
     if pixels.ndim == 3 and pixels.shape[2] == 1:
         pixels = pixels[..., 0]
-    if pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[2] not in (3, 4)):
+    if pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[2] not in CHANNELS):
         raise BadInput(
             f"got a picture of shape {pixels.shape}; expected a PIL image, or an array of shape "
             "(height, width), (height, width, 3) or (height, width, 4)."
