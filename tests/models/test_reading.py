@@ -8,6 +8,7 @@ import torch
 from PIL import Image
 
 import queryshift as qs
+from queryshift.errors import BadInput
 from queryshift.models.items import rgb, sound
 from queryshift.models.reading import clean_caption
 
@@ -56,9 +57,28 @@ class TestTexts:
         text = qs.load(checkpoint("AltCLIPModel"))["text"]
         assert text.prepare(["a " * 28])["input_ids"].shape == (1, 30)
 
-    def test_must_be_strings(self, checkpoint):
-        with pytest.raises(qs.Error, match="type int; expected a string"):
-            qs.load(checkpoint("CLIPModel"))["text"].encode([3])
+    @pytest.mark.parametrize(
+        ("item", "complaint"),
+        [
+            (None, "item 1 is of type NoneType, expected a text"),
+            (b"a star", "item 1 is of type bytes"),
+            (3, "item 1 is of type int"),
+            (["a", "star"], "item 1 is of type list"),
+            ("a st\udc84r", r"item 1 holds '\\udc84', half a character"),
+        ],
+    )
+    def test_must_be_strings_that_can_be_written(self, checkpoint, item, complaint):
+        for model in (qs.load(checkpoint("CLIPModel")), qs.load("tangram")):
+            with pytest.raises(BadInput, match=complaint):
+                model["text"].encode(["an arrow", item])
+
+    def test_with_a_picture_each_must_be_pairs(self):
+        encoder, picture = qs.load("tangram-edits")["image+text"], np.zeros((9, 9, 3), np.uint8)
+        for batch in ([(picture, "red"), "red"], [(picture, "red"), (picture,)]):
+            with pytest.raises(BadInput, match=r"item 1 is of type .* a pair \(picture, text\)"):
+                encoder.encode(batch)
+        with pytest.raises(BadInput, match="item 1 is of type NoneType, expected a text"):
+            encoder.encode([(picture, "red"), (picture, None)])
 
 
 class TestPictures:

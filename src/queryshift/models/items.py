@@ -1,7 +1,8 @@
-"""Pictures and sounds as people hand them over, in the one form a model's processor takes."""
+"""Pictures, texts and sounds as people hand them over, as a model's processor takes them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,34 @@ def _eight_bit(pixels: NDArray[Any]) -> NDArray[np.uint8]:
             "from 0 to 1."
         )
     return np.asarray(np.rint(pixels * 255), np.uint8)
+
+
+def texts(items: Sequence[Any]) -> list[str]:
+    """Texts as they are, or an error that names the first item that is none."""
+    for place, item in enumerate(items):
+        if not isinstance(item, str):
+            raise BadInput(
+                f"item {place} is of type {type(item).__name__}, expected a text: a string."
+            )
+        try:
+            item.encode()
+        except UnicodeEncodeError as error:
+            raise BadInput(
+                f"item {place} holds {item[error.start]!r}, half a character, which no tokenizer "
+                "takes: read the text as UTF-8, or leave such characters out."
+            ) from None
+    return list(items)
+
+
+def pairs(items: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """The pictures and the texts of composed queries, which are pairs of them."""
+    for place, item in enumerate(items):
+        if not isinstance(item, tuple | list) or len(item) != 2:
+            raise BadInput(
+                f"item {place} is of type {type(item).__name__}, expected a composed query: a pair "
+                "(picture, text)."
+            )
+    return [picture for picture, _ in items], [text for _, text in items]
 
 
 def sound(item: Any, rate: int) -> NDArray[np.float32]:

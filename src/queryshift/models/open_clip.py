@@ -13,7 +13,7 @@ from ..errors import BadInput
 from .adapting import Wish, norm_layers
 from .adapting import adapt as let_adapt
 from .blocks import BlockEncoder
-from .items import rgb
+from .items import rgb, texts
 
 SHAPE = ("encode_image", "encode_text", "visual")
 VISUAL = "model.visual."
@@ -51,7 +51,7 @@ class OpenClipText(BlockEncoder):
 
     def prepare(self, items: Sequence[str]) -> dict[str, Tensor]:
         """Tokens."""
-        return {"tokens": self.tokenize(list(items))}
+        return {"tokens": self.tokenize(texts(items))}
 
     def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
         """What `encode_text` gives."""

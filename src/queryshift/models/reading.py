@@ -14,8 +14,7 @@ import torch
 from PIL.Image import Resampling
 from torch import Tensor
 
-from ..errors import BadInput
-from .items import rgb, sound
+from .items import rgb, sound, texts
 
 PUBLISHED_WORDS = 30  # kept of a caption by BLIP's evaluation, and TCR's after it
 
@@ -38,12 +37,11 @@ class Words:
     _warned: bool = False
     _lock: Any = field(default_factory=threading.Lock)  # a tokenizer borrows itself while it works
 
-    def __call__(self, texts: Sequence[str]) -> dict[str, Tensor]:
+    def __call__(self, items: Sequence[str]) -> dict[str, Tensor]:
         """Token ids, and where they are not padding."""
-        for text in texts:
-            if not isinstance(text, str):
-                raise BadInput(f"got a text of type {type(text).__name__}; expected a string.")
-        words = [clean_caption(text) for text in texts] if self.cleaned else list(texts)
+        words = texts(items)
+        if self.cleaned:
+            words = [clean_caption(text) for text in words]
         with self._lock:
             tokens = self.tokenizer(
                 words,

@@ -13,13 +13,14 @@ from PIL.Image import Image
 from torch import Tensor
 
 from queryshift.encoder import Encoder
-from queryshift.errors import BadFile, BadInput, missing
+from queryshift.errors import BadFile, missing
 from queryshift.models import bert
 from queryshift.models.adapting import norm_layers
 from queryshift.models.blip2 import SEEN, Blip2Image
 from queryshift.models.blip_original import VISION_NAMES
 from queryshift.models.blocks import BlockEncoder, own
 from queryshift.models.checkpoints import Checkpoint, Format, renamed
+from queryshift.models.items import pairs
 from queryshift.models.pictures import CLIP, Processor, cropped, padded
 from queryshift.models.reading import Pictures, Words
 
@@ -66,12 +67,7 @@ class ComposedEncoder(BlockEncoder):
 
     def prepare(self, items: Sequence[tuple[Any, str]]) -> dict[str, Tensor]:
         """Pixels, and tokens with their mask."""
-        for item in items:
-            if not isinstance(item, tuple | list) or len(item) != 2:
-                raise BadInput(
-                    f"a composed query is a pair (picture, text); got a {type(item).__name__}."
-                )
-        pictures, texts = zip(*items, strict=True)
+        pictures, texts = pairs(items)
         return self.pictures(pictures) | self.words(texts)
 
     def forward(self, prepared: Mapping[str, Tensor]) -> Tensor:

@@ -21,7 +21,7 @@ from ..errors import BadInput
 from ..prepared import Prepared
 from . import spectrogram
 from .blocks import BlockEncoder
-from .items import rgb, sound
+from .items import pairs, rgb, sound, texts
 from .tangram_towers import (
     FRAMES,
     SIDE,
@@ -110,7 +110,7 @@ class ComposedEncoder(TangramEncoder):
 
     def prepare(self, items: Sequence[tuple[Any, str]]) -> dict[str, Tensor]:
         """The pictures, and the ids of the sentences."""
-        shown, sentences = zip(*items, strict=True)
+        shown, sentences = pairs(items)
         return {"pictures": pictures(shown), "ids": text_ids(sentences)}
 
 
@@ -163,7 +163,7 @@ def _picture(item: Any) -> NDArray[np.uint8]:
 
 def text_ids(sentences: Sequence[str]) -> Tensor:
     """The ids of sentences' pieces (B, L), filled up to the longest."""
-    return torch.tensor([found.ids for found in tokenizer().encode_batch(list(sentences))])
+    return torch.tensor([found.ids for found in tokenizer().encode_batch(texts(sentences))])
 
 
 def vocabulary() -> int:
