@@ -103,11 +103,13 @@ def skew_table(lines: list[Line]) -> str:
 
 
 def stream_table(lines: list[Line]) -> str:
-    """Every stream by itself."""
+    """Every stream that went through every method, by itself."""
     key = lambda line: (line["task"], line["shift"], line["seed"], -line["scenes"])  # noqa: E731
     rows = []
     for (task, shift, seed, _), some in sorted(groups(lines, key).items()):
         of = groups(some, lambda line: line["method"])
+        if len(of) < len(COMPARED):
+            continue
         means = [recall(of[method]) for method in COMPARED]
         rows.append([TASK_NAMES[task], shift, str(seed), share(some[0]["scenes"]), *means])
     return table(rows, ["task", "shift", "seed", "asked for", *COMPARED])
@@ -138,8 +140,8 @@ def complete(lines: list[Line]) -> list[Line]:
 def main() -> None:
     with gzip.open(sys.argv[1], "rt") as file:
         of = groups(map(json.loads, file), lambda line: line["name"])
-    asked = complete(of["skew"])
-    print(skew_table(asked), stream_table(asked), rate_table(of["rates"]), sep="\n\n")
+    print(skew_table(complete(of["skew"])), stream_table(of["skew"]), sep="\n\n", end="\n\n")
+    print(rate_table(of["rates"]))
 
 
 if __name__ == "__main__":
