@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 import queryshift as qs
-from queryshift.errors import BadInput
+from queryshift.errors import BadFile, BadInput
 from queryshift.models.items import rgb, sound
 from queryshift.models.reading import clean_caption
 
@@ -102,11 +102,33 @@ class TestPictures:
             (np.full((4, 4, 3), 300.0), "floats from 0 to 1"),
             (np.zeros((4, 4, 3), np.int32), "int32"),
             (Image.new("I", (4, 4)), "mode I"),
+            (Image.new("RGB", (0, 4)), "a picture of 0 x 4 pixels"),
+            (np.zeros((0, 9, 3), np.uint8), "a picture of 9 x 0 pixels"),
+            (np.zeros((9, 0, 3)), "a picture of 0 x 9 pixels"),
         ],
     )
     def test_that_cannot_be_understood_are_refused(self, item, complaint):
         with pytest.raises(qs.Error, match=complaint):
             rgb(item)
+
+    def test_whose_file_cannot_be_read_are_named(self, tmp_path):
+        image = qs.load("tangram")["image"]
+        with pytest.raises(BadFile, match=r'there is no picture ".*gone\.png": give the path'):
+            image.encode([tmp_path / "gone.png"])
+        whole, cut = tmp_path / "whole.png", tmp_path / "cut.png"
+        Image.effect_noise((50, 50), 90).save(whole)
+        cut.write_bytes(whole.read_bytes()[:999])
+        (tmp_path / "text.png").write_text("no picture")
+        for path in (cut, tmp_path / "text.png", tmp_path):
+            with pytest.raises(BadFile, match=f"{path.name}.* cannot be read as a picture"):
+                image.encode([whole, str(path)])
+
+    def test_may_be_a_file_of_any_kind(self, tmp_path):
+        noise = Image.effect_noise((50, 40), 90)
+        for kind in ("gif", "png", "tiff", "webp"):
+            noise.save(tmp_path / f"noise.{kind}", lossless=True)
+            shown = np.asarray(rgb(tmp_path / f"noise.{kind}"))
+            assert np.array_equal(shown, np.asarray(noise.convert("RGB")))
 
     @pytest.mark.parametrize("channels", [1, 3, 4])
     def test_given_as_the_batch_are_not_taken_apart_into_rows(self, channels):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from ..errors import BadInput
+from ..errors import BadFile, BadInput
 
 CHANNELS = (1, 3, 4)  # grey, RGB, RGB with opacity
 USUAL_RATE = 16_000  # of a plain array of samples, which does not say
@@ -19,7 +19,7 @@ USUAL_RATE = 16_000  # of a plain array of samples, which does not say
 def rgb(item: Any) -> Image.Image:
     """A picture in RGB: from a PIL image of any 8-bit mode, an array (H, W[, C]) or a file."""
     if isinstance(item, (str, Path)):
-        item = Image.open(item)
+        item = _opened(item)
     if not isinstance(item, Image.Image):
         item = Image.fromarray(_eight_bit(np.asarray(item)))
     if item.mode.startswith(("I", "F")):
@@ -27,8 +27,25 @@ def rgb(item: Any) -> Image.Image:
             f"got a picture of mode {item.mode}, whose range of values is not known: "
             "scale it to 8 bits a channel first."
         )
+    if 0 in item.size:
+        raise BadInput(f"got a picture of {item.width} x {item.height} pixels: leave it out.")
     picture: Image.Image = item.convert("RGB")
     return picture
+
+
+def _opened(path: str | Path) -> Image.Image:
+    """The picture of a file, decoded."""
+    try:
+        with Image.open(path) as image:
+            return image.copy()
+    except FileNotFoundError:
+        raise BadFile(
+            f'there is no picture "{path}": give the path of one, a PIL image or an array.'
+        ) from None
+    except Exception as error:  # a decoder may raise anything on a damaged file
+        raise BadFile(
+            f'"{path}" cannot be read as a picture ({error}): repair it, or leave it out.'
+        ) from error
 
 
 def _eight_bit(pixels: NDArray[Any]) -> NDArray[np.uint8]:
@@ -47,7 +64,7 @@ def _eight_bit(pixels: NDArray[Any]) -> NDArray[np.uint8]:
         )
     if pixels.dtype == np.uint8:
         return np.asarray(pixels)
-    if pixels.dtype.kind != "f" or pixels.size == 0 or not 0 <= pixels.min() <= pixels.max() <= 1:
+    if pixels.dtype.kind != "f" or (pixels.size and not 0 <= pixels.min() <= pixels.max() <= 1):
         raise BadInput(
             f"got a picture of {pixels.dtype} values; expected 8-bit ones (0 to 255), or floats "
             "from 0 to 1."
