@@ -214,3 +214,13 @@ class TestPublished:
     def test_is_refused_where_none_is_known(self, checkpoint, architecture):
         with pytest.raises(qs.Error, match="no published preprocessing"):
             qs.load(checkpoint(architecture), preprocessing="published")
+
+
+def test_a_photograph_that_was_taken_sideways_is_read_upright(tmp_path):
+    upright = np.zeros((6, 10, 3), np.uint8)
+    upright[:, :5] = 255
+    turned = Image.fromarray(np.rot90(upright).copy())
+    exif = turned.getexif()
+    exif[0x0112] = 6  # to be turned by 90 degrees to the right
+    turned.save(tmp_path / "phone.png", exif=exif)
+    assert np.array_equal(np.asarray(rgb(tmp_path / "phone.png")), upright)

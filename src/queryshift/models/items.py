@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageOps
 
 from ..errors import BadFile, BadInput
 
@@ -34,10 +34,10 @@ def rgb(item: Any) -> Image.Image:
 
 
 def _opened(path: str | Path) -> Image.Image:
-    """The picture of a file, decoded."""
+    """The picture of a file, upright, as datasets are read too."""
     try:
         with Image.open(path) as image:
-            return image.copy()
+            return ImageOps.exif_transpose(image)
     except FileNotFoundError:
         raise BadFile(
             f'there is no picture "{path}": give the path of one, a PIL image or an array.'
