@@ -401,3 +401,10 @@ def test_a_ray_cluster_of_two_nodes_gives_the_same_cells(plan, finished, tmp_pat
         cluster.shutdown()
     assert same_ranks(ran.cells, finished[1].cells)
     assert {cell.settings["ray_node"] for cell in ran.cells} == nodes and len(nodes) == 2
+
+
+def test_a_package_that_is_not_installed_is_told_as_such():
+    from queryshift.runs.machine import _version
+
+    assert _version("torch").startswith("2.")
+    assert _version("no-such-package") == "not installed"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from contextlib import suppress
 from functools import lru_cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
@@ -50,4 +50,11 @@ def device_name(device: torch.device) -> str:
 def versions() -> dict[str, str]:
     """Of what decides a number."""
     named = ("queryshift", "torch", "numpy", "opencv-python-headless")
-    return {"python": platform.python_version(), **{name: version(name) for name in named}}
+    return {"python": platform.python_version(), **{name: _version(name) for name in named}}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # run from its folder, or another build of OpenCV
+        return "not installed"
