@@ -40,17 +40,18 @@ TEMPLATE = Path(__file__).with_name("page.md")
 
 
 def page(folder: Path) -> str:
-    cells = [c for name in ("tangram", EARLIER) for c in read_folder(folder / name).cells]
+    kept = [folder / name for name in ("tangram", EARLIER) if (folder / name).exists()]
+    cells = [cell for one in kept for cell in read_folder(one).cells]
     mixed = lines.read(folder / "tangram-mixtures.jsonl.gz")
     online, diverse = of_series(cells, "tangram-o"), of_series(cells, "tangram-d")
-    lost, kept = verdicts([*online, *diverse])
+    lost, not_lost = verdicts([*online, *diverse])
     named = lines.groups(mixed, lambda line: line["name"])
     return TEMPLATE.read_text().format(
         streams=len(cells) + len(mixed),
         seeds=seeds(cells),
         specs=" ".join(f"-m {spec}" for spec in TERMS.values()),
         lost="\n".join(lost) or "None.",
-        kept="\n".join(kept) or "None.",
+        kept="\n".join(not_lost) or "None.",
         online=averages(online),
         diverse=averages(diverse),
         clean=averages(of_series(cells, "tangram-clean")),
