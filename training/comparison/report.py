@@ -133,10 +133,13 @@ def terms(cells: list[Cell]) -> str:
 
 
 def seeds(cells: list[Cell]) -> str:
-    """How many there are for each benchmark."""
+    """How many there are for each benchmark, or for its severities where they differ."""
+    known = {where: len({c.seed for c in some}) for where, some in grouped(cells, place).items()}
     counts: dict[int, list[str]] = defaultdict(list)
-    for benchmark, some in grouped(cells, lambda c: c.benchmark).items():
-        counts[len({cell.seed for cell in some})].append(benchmark)
+    for (benchmark, severity), count in known.items():
+        alike = len({n for (name, _), n in known.items() if name == benchmark}) == 1
+        named = benchmark if alike else f"{benchmark} at severity {severity}"
+        counts[count] += [] if named in counts[count] else [named]
     return "; ".join(f"{n} for {', '.join(counts[n])}" for n in sorted(counts, reverse=True))
 
 
