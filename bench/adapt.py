@@ -25,7 +25,19 @@ from plain import LOOPS, loop
 from rows import Rows, parser
 from towers import add_options, batch_for, encoder_for, gallery_for, half, twin_for
 
-from queryshift import EATA, READ, REST, TCR, TSA, Frozen, Method, Session, Tent, retrieval
+from queryshift import (
+    EATA,
+    READ,
+    REST,
+    TCR,
+    TSA,
+    Encoder,
+    Frozen,
+    Method,
+    Session,
+    Tent,
+    retrieval,
+)
 from queryshift.prepared import move
 
 FLOOR = (
@@ -111,6 +123,11 @@ def measured(forward: Call, batch: Call, floor: int, asked: argparse.Namespace) 
     }
 
 
+def answered_plainly(peer: Any, encoder: Encoder, items: list[Any]) -> object:
+    """A batch through a plain loop, which embeds its own patches."""
+    return peer.answer(move(encoder.prepare(items), encoder.device))
+
+
 def options() -> argparse.Namespace:
     asking = parser(__doc__, rounds=5)
     add_options(asking)
@@ -129,13 +146,12 @@ def main() -> None:
     ready, source = encoder.ready(items), encoder.norm_params()
     forward = torch.no_grad()(lambda: encoder.through(source, ready))
     warm(forward, asked.device)
-    pixels = lambda: move(encoder.prepare(items), encoder.device)  # noqa: E731
     rows, plain = Rows(asked, FLOOR, COLUMNS), {}
     twin = twin_for(asked)
     for name in LOOPS:
         if name in asked.methods:
             peer = loop(name, twin, encoder, gallery, half(asked))
-            batch = partial(lambda peer: peer.answer(pixels()), peer)
+            batch = partial(answered_plainly, peer, encoder, items)
             found = measured(forward, batch, METHODS[name][1], asked)
             plain[name] = found["ms"]
             rows.add({"method": f"{name}, plain loop", **found})

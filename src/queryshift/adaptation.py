@@ -167,7 +167,7 @@ class Adaptation:
         """One step, whose graph is gone before the next forward makes another."""
         seed = (self.settings.seed * SPREAD + state.batches * 64 + step) % 2**32
         look = Look(batch, self.params(state), self.source, seed)
-        seen = of_one_size(look.now) if step == 0 else look.now
+        seen = fitting(look.now) if step == 0 else look.now
         memory = self.method.observe(seen, state.memory, step)
         update = self._watched(look, self.method.gradient(look, memory), memory)
         after = self._after(state, update, memory, batch.gallery)
@@ -263,7 +263,7 @@ class Adaptation:
         return replace(state, adapted=adapted, memory=memory, resets=state.resets + 1)
 
 
-def of_one_size(seen: Retrieval) -> Retrieval:
+def fitting(seen: Retrieval) -> Retrieval:
     """Refuse query vectors that are not of the gallery's dimension."""
     shape, expected = tuple(seen.vectors.shape), seen.gallery.dimension
     if len(shape) != 2 or shape[1] != expected:
@@ -276,7 +276,7 @@ def of_one_size(seen: Retrieval) -> Retrieval:
 
 def checked(seen: Retrieval) -> Retrieval:
     """Refuse query vectors that cannot be searched with."""
-    vectors = of_one_size(seen).vectors.detach()
+    vectors = fitting(seen).vectors.detach()
     check_finite(vectors, "the vector of query")
     length = torch.linalg.vector_norm(vectors, dim=1)
     if bool(((length - 1).abs() > UNIT_TOLERANCE).any()):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 
 from .encoder import Params
 
 
-def flat(params: Params, like: Params) -> Tensor:
-    """All tensors as one vector, in the order of `like`: a handful of kernels, not one for each."""
-    return torch.cat([params[name].reshape(-1) for name in like])
+def flat(params: Params, names: Iterable[str]) -> Tensor:
+    """The named tensors as one new vector: a handful of kernels, not one for each."""
+    return torch.cat([params[name].reshape(-1) for name in names])
 
 
 def dot(left: Params, right: Params) -> Tensor:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from .encoder import Params
+from .gradients import flat
 
 Optimiser = Literal["adamw", "sgd"]
 BETAS, EPSILON = (0.9, 0.999), 1e-8
@@ -32,7 +33,7 @@ class Layout:
 
     def flat(self, params: Params) -> Tensor:
         """The tensors as one new vector."""
-        return torch.cat([params[name].reshape(-1) for name in self.shapes])
+        return flat(params, self.shapes)
 
     def split(self, vector: Tensor) -> Params:
         """Views of one vector as tensors; of many (B, P), as tensors with B in front."""

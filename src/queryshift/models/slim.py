@@ -8,7 +8,7 @@ does, and quick-GELU keeps its input alone for the way back.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -25,16 +25,10 @@ _QUICK = 1.702
 class ClassTokenTower(Tower):
     """Pictures through a vision transformer that is read at its class token."""
 
-    def __init__(
-        self,
-        tower: nn.Module,
-        head: nn.Module,
-        read: Callable[[Sequence[Any]], dict[str, Tensor]],
-        pool: Callable[[Any], Tensor],
-    ) -> None:
-        super().__init__(tower, head, read, pool)
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
         slim(self.blocks)
-        stem = tower.get_submodule("embeddings")
+        stem = self.tower.get_submodule("embeddings")
         stem.forward = Stem(stem)
 
     def shared(self, prepared: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
