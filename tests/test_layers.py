@@ -13,7 +13,7 @@ import queryshift
 
 HOME = Path(queryshift.__file__).parent
 LAYERS = (
-    *("errors", "progress", "tables", "files", "scores", "results"),
+    *("errors", "progress", "tables", "pages", "files", "scores", "results"),
     *("prepared", "norms", "unchanging", "encoder", "galleries", "gradients"),
     *("matcher", "retrieval", "rerank", "refine", "losses", "optimise", "methods"),
     *("guard", "settings", "shift", "adaptation", "describe", "states", "background"),

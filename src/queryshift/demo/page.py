@@ -8,9 +8,8 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from ..evaluate import BATCH
+from ..pages import template
 from ..shift import Shift
 from .charts import BOTTOM, HEIGHT, LEFT, RIGHT, WIDTH, Chart
 from .media import Part, parts
@@ -87,14 +86,7 @@ def write(demo: Demo, path: Path) -> Path:
 
 def html(demo: Demo) -> str:
     """The page's HTML."""
-    templates = Environment(
-        loader=PackageLoader("queryshift.demo"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return templates.get_template("demo.html").render(
+    return template("queryshift.demo", "demo.html").render(
         demo=demo,
         frame=FRAME,
         right=right_along(demo.shifted),

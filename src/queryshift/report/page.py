@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader
-
+from ..pages import template
 from .grid import grid
 from .marks import FROZEN
 from .tables import Entry, Table
@@ -19,14 +18,8 @@ _STRONGEST = 0.55  # opacity of the largest gain or loss of a table
 
 def html(report: Report) -> str:
     """The page: per table a bar for each average, then every number, tinted by its gain."""
-    environment = Environment(
-        loader=PackageLoader("queryshift.report"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     tables = [_told(table) for table in report.tables]
-    page = environment.get_template("page.html")
+    page = template("queryshift.report", "page.html")
     return page.render(tables=tables, legend=report.legend, notes=report.notes)
 
 
