@@ -30,8 +30,16 @@ def each(prepared: Prepared, function: Callable[[Tensor], Tensor]) -> Prepared:
 
 
 def move(prepared: Prepared, device: torch.device) -> Prepared:
-    """The batch on another device."""
-    return each(prepared, lambda tensor: tensor.to(device, non_blocking=True))
+    """The batch on another device, as tensors that a graph may be built on."""
+    return each(prepared, lambda tensor: usual(tensor).to(device, non_blocking=True))
+
+
+def usual(tensor: Tensor) -> Tensor:
+    """The tensor itself; a copy of one made under inference mode, which takes part in no graph."""
+    if not tensor.is_inference():
+        return tensor
+    with torch.inference_mode(False):
+        return tensor.clone()
 
 
 def take(prepared: Prepared, items: slice) -> Prepared:

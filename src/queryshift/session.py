@@ -45,6 +45,7 @@ class Session:
     dropped: int
     """Updates that never took effect: one was running still, or the session was moved under it."""
 
+    @torch.inference_mode(False)  # a service may be under inference mode as a whole
     def __init__(
         self,
         encoder: Encoder,
@@ -96,6 +97,8 @@ class Session:
         self._gathered: list[tuple[Any, LeftOut]] = []
         self._lock, self._worker = threading.RLock(), Worker()
 
+    @torch.inference_mode(False)
+    @torch.enable_grad()  # whatever a caller has switched off around us
     def answer(
         self,
         queries: Sequence[Any],
@@ -125,6 +128,7 @@ class Session:
         self._worker.wait()  # without the lock, which an update needs to take effect
         self._worker.check()
 
+    @torch.inference_mode(False)
     def reset(self) -> None:
         """Forget everything: back to the source parameters, memory and optimiser empty."""
         with self._lock:
@@ -162,6 +166,7 @@ class Session:
             write_state(path, self.adaptation, self.origins, self._state, self.history)
 
     @classmethod
+    @torch.inference_mode(False)
     def load(
         cls,
         path: str | Path,
@@ -215,6 +220,7 @@ class Session:
         return self._gallery
 
     @gallery.setter
+    @torch.inference_mode(False)
     def gallery(self, gallery: Searchable) -> None:
         with self._lock:
             if gallery.dimension != self._gallery.dimension:

@@ -46,6 +46,11 @@ class Unchanging(nn.Module):
 
     def norm_params(self) -> Params:
         """The source values of the parameters that adapt, in float32 (or float64)."""
+        if any(parameter.is_inference() for parameter in self.parameters()):
+            raise CannotAdapt(
+                f"{type(self).__name__} was made under torch.inference_mode(), where nothing can "
+                "have a gradient: load the model outside of it, or use the method Frozen."
+            )
         found = {
             f"{name}.{part}": _full(value)
             for name, module in self.named_modules()
@@ -109,6 +114,7 @@ def _full(value: Tensor) -> Tensor:
     return value.detach().to(wide, copy=True)
 
 
+@torch.inference_mode(False)  # made once for the thread, whatever its first caller does
 def _twin(module: Unchanging) -> Unchanging:
     """A copy in eval mode that shares every tensor and everything that is not a module."""
     memo: dict[int, Any] = {

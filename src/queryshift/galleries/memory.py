@@ -13,7 +13,7 @@ from torch import Tensor
 from ..encoder import Encoder
 from ..errors import BadFile, BadInput, GalleryMismatch
 from ..files import read, write
-from ..prepared import check_finite, check_several
+from ..prepared import check_finite, check_several, usual
 from ..progress import track
 from .clusters import spherical_kmeans
 from .hits import Hits, Id, at_least_one
@@ -28,7 +28,7 @@ class Gallery:
 
     def __init__(self, ids: Sequence[Id], vectors: Tensor, fingerprint: str | None = None) -> None:
         self.ids = _checked_ids(ids, len(vectors))
-        self.vectors = vectors
+        self.vectors = usual(vectors.detach())
         self.fingerprint = fingerprint
         self._centroids: dict[int, Tensor] = {}
 
@@ -120,7 +120,7 @@ class Gallery:
     def centroids(self, count: int) -> Tensor:
         """Unit centres (min(count, N), D) of the candidates' mean vectors, kept per count."""
         if count not in self._centroids:
-            self._centroids[count] = spherical_kmeans(self.vectors, count)
+            self._centroids[count] = usual(spherical_kmeans(self.vectors, count))
         return self._centroids[count]
 
     @torch.no_grad()
