@@ -7,7 +7,18 @@ import pytest
 import torch
 
 from miniature import ITEM, NoNorms, Remote, Toy, items, memory_of, same
-from queryshift import METHODS, REST, Decoupled, Error, Frozen, Gallery, Session, Tent
+from queryshift import (
+    METHODS,
+    REST,
+    Decoupled,
+    Error,
+    Frozen,
+    Gallery,
+    Guard,
+    Refined,
+    Session,
+    Tent,
+)
 from queryshift.errors import BadInput, CannotAdapt, GalleryMismatch, NeedsVectors
 from queryshift.methods.source_like import LIMIT_MARGIN
 
@@ -65,6 +76,18 @@ class TestQueries:
     def test_vectors_that_are_not_finite(self, session, fault, value):
         fault(lambda vectors: vectors.index_fill(0, torch.tensor([2]), value))
         refuses(session, items(4), BadInput, "the vector of query 2 holds NaN or infinite")
+
+    @pytest.mark.parametrize("name", METHODS)
+    @pytest.mark.parametrize("wrap", [lambda method: method, Decoupled, Refined])
+    @pytest.mark.parametrize("guard", [None, Guard()], ids=["plain", "guarded"])
+    def test_the_query_at_fault_is_named_whatever_the_method_makes_of_it(
+        self, name, wrap, guard, session, fault, batches
+    ):
+        method = wrap(METHODS[name]())
+        learnt = Session(session.encoder, session.gallery, method, lr=0.01, guard=guard)
+        learnt.answer(batches[0])
+        fault(lambda vectors: vectors.index_fill(0, torch.tensor([2]), math.nan))
+        refuses(learnt, items(4), BadInput, "the vector of query 2 holds NaN or infinite")
 
     def test_vectors_of_another_dimension_than_the_gallerys(self, session, fault):
         fault(lambda vectors: vectors[:, :5])

@@ -106,6 +106,15 @@ class TestEveryTrainingMethod:
         assert {value.dtype for value in session.params.values()} == {wide}
         assert not torch.equal(session.answer(batches[0], adapt=False).vectors, before)
 
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+    @pytest.mark.parametrize("wide", [torch.float32, torch.float64])
+    def test_works_with_a_gallery_of_any_precision(self, name, dtype, wide, clean, batches):
+        vectors = Toy().encode(clean).detach().to(dtype)
+        gallery = Gallery.from_vectors(range(len(clean)), vectors)
+        session = Session(Toy(dtype=wide), gallery, EVERY[name], lr=0.01)
+        stream_of(session, batches[:3])
+        assert session.state.adapted.updates > 0
+
     @pytest.mark.gpu
     def test_agrees_between_cpu_and_cuda(self, name, clean, batches):
         found = {}

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.functional import normalize
 
 from miniature import ITEM, NoNorms, SharedToy, Toy, items
-from queryshift import Encoder
+from queryshift import REST, SAR, Encoder, Frozen, Session, Tent
 from queryshift.errors import BadInput, CannotAdapt
 
 REACHED = {"first.1.weight", "first.1.bias", "second.1.weight", "second.1.bias", "last.0.weight"}
@@ -115,6 +115,68 @@ class TestThrough:
     def test_what_cannot_change_is_run_once_and_without_a_graph(self, clean, count):
         shared = SharedToy().ready(clean)
         assert (count.shared, count.forwards, shared.requires_grad) == (1, 0, False)
+
+
+class _Detached(Toy):
+    def forward(self, prepared):
+        return super().forward(prepared).detach()
+
+
+class _WithoutGraph(Toy):
+    @torch.no_grad()
+    def forward(self, prepared):
+        return super().forward(prepared)
+
+
+class _Beside(Toy):
+    """Its forward runs a model that no module of it holds."""
+
+    def __init__(self):
+        super().__init__()
+        self.models = [Toy()]
+
+    def forward(self, prepared):
+        return self.models[0].forward(prepared)
+
+
+class _ByFunction(Toy):
+    """Its forward calls the modules themselves, not this thread's copy of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.run = super().forward
+
+    def forward(self, prepared):
+        return self.run(prepared)
+
+
+class _Spare(Toy):
+    norm_names = ("spare",)
+
+
+class TestVectorsThatNothingCanChange:
+    @pytest.mark.parametrize("kind", [_Detached, _WithoutGraph, _Beside, _ByFunction, _Spare])
+    @pytest.mark.parametrize("chunk", [None, 5])
+    @pytest.mark.parametrize(
+        "method", [REST(decouple=True), Tent(), SAR(reset_below=None)], ids=["rest", "tent", "sar"]
+    )
+    def test_are_refused_with_the_likely_reasons(self, kind, chunk, method, gallery, batches):
+        session = Session(kind(), gallery, method, chunk=chunk)
+        with pytest.raises(CannotAdapt, match=rf"vectors of {kind.__name__} do not depend.*detach"):
+            session.answer(batches[0])
+        assert session.state.batches == 0
+
+    def test_are_answered_with_where_nothing_is_to_change(self, gallery, batches):
+        assert len(Session(_Detached(), gallery, Frozen()).answer(batches[0]).top(2)) == 12
+
+
+def test_vectors_that_are_no_tensor(gallery, batches):
+    class AsNumpy(Toy):
+        def forward(self, prepared):
+            return super().forward(prepared).detach().numpy()
+
+    with pytest.raises(BadInput, match="AsNumpy gave a ndarray, expected a torch tensor"):
+        Session(AsNumpy(), gallery, REST()).answer(batches[0])
 
 
 def test_many_threads_see_through_parameters_of_their_own(clean):

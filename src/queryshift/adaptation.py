@@ -10,7 +10,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from .encoder import Encoder, Params
+from .encoder import Encoder, Params, unreached
 from .errors import BadInput, GalleryMismatch
 from .galleries import Searchable
 from .gradients import angle
@@ -95,9 +95,10 @@ class Adaptation:
         """Adapt to one batch and answer it; what was learnt goes if it gives no finite vectors."""
         try:
             return self._outcome(state, batch, adapt)
-        except BadInput:
-            if not self._has_gone_wrong(state, batch):
+        except (BadInput, RuntimeError):  # a method may choke on NaN before anybody looks for it
+            if self._sees_finite(state, batch):
                 raise
+        checked(self.seen_by_source(batch))
         reason = "not finite: what was learnt gives vectors that hold NaN or infinity"
         if self.settings.guard is None:
             raise BadInput(f"{reason}: call reset(), take a smaller lr, or set a guard.")
@@ -105,10 +106,9 @@ class Adaptation:
         outcome = self._outcome(self._restarted(state, batch.gallery), batch, adapt)
         return replace(outcome, shift=replace(outcome.shift, restart=reason))
 
-    def _has_gone_wrong(self, state: State, batch: Batch) -> bool:
-        """Whether the source gives finite vectors for these queries, and the state does not."""
-        now, source = batch.see(self.params(state), graph=False), self.seen_by_source(batch)
-        return bool(torch.isfinite(source.vectors).all() & ~torch.isfinite(now.vectors).all())
+    def _sees_finite(self, state: State, batch: Batch) -> bool:
+        """Whether the state gives finite vectors for these queries."""
+        return bool(torch.isfinite(batch.see(self.params(state), graph=False).vectors).all())
 
     def _outcome(self, state: State, batch: Batch, adapt: bool) -> Outcome:
         if not (adapt and self.method.adapting and len(batch) >= self.method.smallest_batch):
@@ -181,6 +181,8 @@ class Adaptation:
         if update.gradient is None or self.method.rate == 0:
             return replace(state, memory=memory)
         if not state.layout.shapes.keys() <= update.gradient.keys():  # some are out of reach
+            if not update.gradient:
+                raise unreached(self.encoder)
             state = _narrowed(state, update.gradient)
         gradient = state.layout.flat(update.gradient)
         take_step = getattr(state.adapted, self.method.optimiser)
@@ -255,7 +257,7 @@ class Adaptation:
         return self.method.start(gallery, self.encoder.device)
 
     def _start(self, layout: Layout) -> Adapted:
-        return Adapted.fresh(layout.flat(self.source) if layout.shapes else torch.empty(0))
+        return Adapted.fresh(layout.flat(self.source))
 
     def _restarted(self, state: State, gallery: Searchable) -> State:
         """Back to the source, with a fresh memory; the counts go on."""

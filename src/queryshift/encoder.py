@@ -53,12 +53,12 @@ class Encoder(Unchanging):
 
     def through(self, params: Params, shared: Any) -> Tensor:
         """Unit vectors seen through `params`."""
-        return _wide(self.seen_through(params, "finish", shared))
+        return self._seen(params, self.seen_through(params, "finish", shared))
 
     def through_for_matcher(self, params: Params, shared: Any) -> tuple[Tensor, Prepared]:
         """Unit vectors and what a matcher reads, seen through `params`."""
         vectors, readings = self.seen_through(params, "finish_for_matcher", shared)
-        return _wide(vectors), readings
+        return self._seen(params, vectors), readings
 
     @torch.no_grad()
     def ready(self, items: Sequence[Any]) -> Any:
@@ -77,6 +77,23 @@ class Encoder(Unchanging):
         vectors: Tensor = self.shell()("finish", self.ready(items))
         return vectors
 
+    def _seen(self, params: Params, vectors: Any) -> Tensor:
+        """The vectors in float32 at least, refused where a graph is wanted and cannot be had."""
+        if not isinstance(vectors, Tensor):
+            raise BadInput(
+                f"forward() of {type(self).__name__} gave a {type(vectors).__name__}, expected a "
+                "torch tensor of unit vectors (items, dimensions)."
+            )
+        wanted = torch.is_grad_enabled() and any(one.requires_grad for one in params.values())
+        if wanted and not vectors.requires_grad:
+            raise unreached(self)
+        return vectors if vectors.dtype == torch.float64 else vectors.float()
 
-def _wide(vectors: Tensor) -> Tensor:
-    return vectors if vectors.dtype == torch.float64 else vectors.float()
+
+def unreached(encoder: Encoder) -> CannotAdapt:
+    """The error for vectors that no adapted parameter can change."""
+    return CannotAdapt(
+        f"the vectors of {type(encoder).__name__} do not depend on the norm layers that may adapt: "
+        "does forward() use torch.no_grad(), detach(), or a module that is kept in a list or as a "
+        "function, or does `norm_names` name layers that it never reaches?"
+    )

@@ -12,7 +12,8 @@ from .encoder import Params
 
 def flat(params: Params, names: Iterable[str]) -> Tensor:
     """The named tensors as one new vector: a handful of kernels, not one for each."""
-    return torch.cat([params[name].reshape(-1) for name in names])
+    parts = [params[name].reshape(-1) for name in names]
+    return torch.cat(parts) if parts else torch.empty(0)
 
 
 def dot(left: Params, right: Params) -> Tensor:

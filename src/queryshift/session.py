@@ -97,8 +97,6 @@ class Session:
         self._gathered: list[tuple[Any, LeftOut]] = []
         self._lock, self._worker = threading.RLock(), Worker()
 
-    @torch.inference_mode(False)
-    @torch.enable_grad()  # whatever a caller has switched off around us
     def answer(
         self,
         queries: Sequence[Any],
@@ -110,7 +108,8 @@ class Session:
         `exclude` names, for each query, candidates to leave out of search and adaptation; all
         queries get equally many hits, no more than the one with the most exclusions has left.
         """
-        with self._lock:
+        # a caller may have switched off around us what an update needs
+        with self._lock, torch.inference_mode(False), torch.enable_grad():
             self._worker.check()
             check_several(queries)
             queries = list(queries)

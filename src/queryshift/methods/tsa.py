@@ -77,4 +77,4 @@ class TSA(Method):
 
 def _mapped(vectors: Tensor, residual: Tensor) -> Tensor:
     """Vectors times (I + residual), back at unit length."""
-    return normalize(vectors + vectors @ residual, dim=-1)
+    return normalize(vectors + vectors @ residual.to(vectors.dtype), dim=-1)
