@@ -16,7 +16,7 @@ from PIL import Image
 
 from queryshift.cli import main
 from queryshift.datasets.tangram import TASKS, tangram
-from queryshift.demo import Plan, demonstrate, running, shifts, write
+from queryshift.demo import Plan, demonstrate, place_for, running, shifts, write
 from queryshift.demo.charts import HEIGHT, LEFT, RIGHT, WIDTH, Chart
 from queryshift.demo.media import parts
 from queryshift.demo.page import examples, html, measures_along, right_along
@@ -264,3 +264,29 @@ class TestCommand:
         from queryshift.cli.demo import TASKS as OFFERED
 
         assert tuple(TASKS) == OFFERED
+
+    def test_a_narrow_terminal_shows_every_name_and_what_it_found(
+        self, demo, tmp_path, monkeypatch
+    ):
+        monkeypatch.setattr("queryshift.demo.demonstrate", lambda plan: demo)
+        monkeypatch.setenv("COLUMNS", "40")
+        table = self.run("--out", str(tmp_path / "page.html"))
+        for row in demo.rows:
+            assert re.search(rf"│   {row.method} +│ +{row.right_before:.1f} % │", table), table
+
+    @pytest.mark.parametrize("out", ["", "taken/page.html", "made/../taken/deep/page.html"])
+    def test_where_no_page_can_be_written_nothing_is_computed(self, out, tmp_path, monkeypatch):
+        monkeypatch.setattr("queryshift.demo.demonstrate", lambda plan: pytest.fail("computed"))
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "taken").write_text("a file, no folder")
+        ran = CliRunner().invoke(main, ["demo", "--out", out])
+        assert ran.exit_code == 1 and isinstance(ran.exception, SystemExit)
+        assert ran.output.startswith("Error: no page can be written to") and "--out" in ran.output
+
+    def test_asking_for_a_place_leaves_nothing_behind(self, tmp_path):
+        there = tmp_path / "page.html"
+        place_for(there)
+        assert list(tmp_path.iterdir()) == []
+        there.write_text("an earlier page")
+        place_for(there)
+        assert there.read_text() == "an earlier page"

@@ -42,10 +42,11 @@ def command(as_json: bool, out: Path, **wish: object) -> None:
     $ queryshift demo --task audio --shift rain --severity 5
     $ queryshift demo --shift diverse --json
     """
-    from ..demo import Plan, demonstrate, write
+    from ..demo import Plan, demonstrate, place_for, write
 
-    demo = demonstrate(Plan(**wish))  # type: ignore[arg-type]
-    page = write(demo, out).resolve()
+    plan, page = Plan(**wish), place_for(out)  # type: ignore[arg-type]
+    demo = demonstrate(plan)
+    write(demo, page)
     if as_json:
         click.echo(json.dumps(_numbers(demo, page)))
         return
@@ -78,7 +79,8 @@ def _table(demo: Demo) -> Table:
     from rich.table import Table
 
     title = f"{demo.question}\nHow often was the first answer right?"
-    table = Table("what was asked, and who answered", title=title)
+    table = Table(title=title)
+    table.add_column("what was asked, and who answered", min_width=len("  frozen"))
     for heading in ("before", "after", "per query"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in demo.rows:

@@ -1,7 +1,7 @@
 """The demo: a shifted stream with and without adaptation, as numbers and as a page."""
 
-from .page import write
+from .page import place_for, write
 from .plan import Plan, shifts
 from .running import Demo, Row, demonstrate
 
-__all__ = ["Demo", "Plan", "Row", "demonstrate", "shifts", "write"]
+__all__ = ["Demo", "Plan", "Row", "demonstrate", "place_for", "shifts", "write"]

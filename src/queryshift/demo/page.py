@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 from itertools import accumulate
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryFile
 from typing import NamedTuple
 
+from ..errors import BadInput
 from ..evaluate import BATCH
 from ..pages import template
 from ..shift import Shift
@@ -76,10 +78,25 @@ class Example(NamedTuple):
     answers: list[Answer]
 
 
+def place_for(path: Path) -> Path:
+    """Where a page can be written, asked before anything is computed for it; makes the folders."""
+    path = Path(path).resolve()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=path.parent).close()
+        if path.exists():
+            path.open("a").close()
+    except OSError as problem:
+        raise BadInput(
+            f'no page can be written to "{path}" ({problem.strerror}): '
+            "name a file in a folder of yours, with --out on the command line."
+        ) from problem
+    return path
+
+
 def write(demo: Demo, path: Path) -> Path:
     """Write the page and say where it is."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = place_for(path)
     path.write_text(html(demo), encoding="utf-8")
     return path
 
