@@ -1,15 +1,18 @@
 """Bad input gets one clear error, and the session is exactly as before."""
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import pytest
 import torch
 
 from miniature import ITEM, NoNorms, Remote, Toy, items, memory_of, same
 from queryshift import (
+    EATA,
     METHODS,
     REST,
+    SAR,
     Decoupled,
     Error,
     Frozen,
@@ -212,6 +215,57 @@ class TestMethods:
         same_for_both = Decoupled(Tent(weight_decay=0.1), weight_decay=0.1)
         assert Session(encoder, gallery, same_for_both).method.weight_decay == 0.1
 
+    @pytest.mark.parametrize(
+        ("method", "text"),
+        [
+            (REST(duplicates="merged"), "rest: duplicates is 'merged', expected keep or merge"),
+            (REST(consistency="clip"), "rest: consistency is 'clip', expected affine or clamp"),
+            (REST(decouple="false"), "decouple is 'false', expected true or false"),
+            (REST(gap=0), "rest: gap is 0, expected true or false"),
+            (REST(lr="1e-3"), "rest: lr is '1e-3', expected a number or none"),
+            (REST(lr=math.nan), "rest: lr is nan, expected a number"),
+            (REST(neighbours=2.5), r"rest: neighbours is 2\.5, expected a whole number"),
+            (REST(neighbours=0), "rest: neighbours is 0, expected at least 1"),
+            (REST(queue_size=0), "rest: queue_size is 0, expected none, or at least 1"),
+            (REST(queue_batches=0), "rest: queue_batches is 0, expected none, or at least 1"),
+            (Tent(optimiser="adam"), "tent: optimiser is 'adam', expected adamw or sgd"),
+            (Tent(weight_decay=None), "tent: weight_decay is None, expected a number"),
+            (SAR(filter="Log"), "sar: filter is 'Log', expected quantile or log"),
+            (SAR(share=3), "sar: share is 3, expected more than 0, and at most 1"),
+            (EATA(share=0.0), r"eata: share is 0\.0, expected more than 0, and at most 1"),
+            (Decoupled(Tent(), weight_on="LR"), "weight_on is 'LR', expected gradient or lr"),
+            (Decoupled(Tent(), neighbours=0), r"tent\+decoupled: neighbours is 0, expected at"),
+            (Decoupled(Tent(), drift_temperature=0), "drift_temperature is 0, expected more than"),
+            (Refined(REST(over="none")), "rest: over is 'none', expected all or tensor"),
+            (Refined(Tent(), neighbours=0), r"tent\+refined: neighbours is 0, expected at least 1"),
+        ],
+        ids=repr,
+    )
+    def test_settings_that_would_act_like_others_in_silence(self, method, text, encoder, gallery):
+        with pytest.raises(BadInput, match=text):
+            Session(encoder, gallery, method)
+
+    def test_settings_of_ones_own_are_checked_where_their_types_can_be_known(
+        self, encoder, gallery
+    ):
+        @dataclass(frozen=True, kw_only=True)
+        class Mine(Tent):
+            kind: Literal["a", "b"] = "a"
+
+        @dataclass(frozen=True, kw_only=True)
+        class Unknowable(Tent):
+            kind: "OnlyTheCheckerKnows" = "c"  # noqa: F821
+
+        with pytest.raises(BadInput, match="mine: kind is 'c', expected a or b"):
+            Session(encoder, gallery, Mine(kind="c"))
+        Session(encoder, gallery, Unknowable())
+
+    @pytest.mark.parametrize("wrapper", [Decoupled, Refined])
+    @pytest.mark.parametrize("inside", ["tent", Tent, None])
+    def test_what_cannot_be_wrapped(self, wrapper, inside):
+        with pytest.raises(BadInput, match=rf"expected a method.*{wrapper.__name__}\(Tent\(\)\)"):
+            wrapper(inside)
+
     def test_temperature_of_zero(self, encoder, gallery):
         with pytest.raises(BadInput, match=r"tent: temperature is 0\.0, expected more than 0"):
             Session(encoder, gallery, Tent(temperature=0.0))
@@ -238,6 +292,31 @@ class TestMethods:
         session = Session(encoder, gallery, METHODS["pl"](confidence=1.0), lr=0.01)
         session.answer(batches[0])
         assert session.state.adapted.updates == 0
+
+
+class TestParts:
+    """Of a session: what is handed over in the place of another thing."""
+
+    @pytest.mark.parametrize(
+        ("parts", "text"),
+        [
+            ({"encoder": {"image": 1, "text": 2}}, r'model\["image"\] or model\["text"\]'),
+            ({"encoder": torch.nn.Linear(2, 2)}, "got a Linear as encoder.*queryshift.load"),
+            ({"gallery": torch.eye(8)}, "got a Tensor as gallery.*from_vectors"),
+            ({"gallery": ["a", "b"]}, "got a list as gallery"),
+            (
+                {"matcher": torch.nn.Linear(2, 2)},
+                r"got a Linear as matcher.*matcher\.over\(items\)",
+            ),
+        ],
+    )
+    def test_is_refused_with_what_is_meant(self, parts, text, encoder, gallery, tmp_path):
+        Session(encoder, gallery, REST()).save(tmp_path / "state")
+        parts = {"encoder": encoder, "gallery": gallery, **parts}
+        with pytest.raises(BadInput, match=text):
+            Session(**parts, method=REST())
+        with pytest.raises(BadInput, match=text):
+            Session.load(tmp_path / "state", **parts)
 
 
 def test_an_item_that_an_encoder_cannot_take_leaves_the_session_alone(session):

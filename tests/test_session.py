@@ -265,8 +265,18 @@ class TestAnotherGallery:
         ({"score_from": "afterwards"}, UnknownName, 'did you mean "after"'),
         ({"mode": "shade"}, UnknownName, 'did you mean "shadow"'),
         ({"lr": -1.0}, BadInput, "lr is -1.0, expected a number of at least 0"),
+        ({"steps": True}, BadInput, "steps is True, expected a whole number"),
+        ({"seed": None}, BadInput, "seed is None, expected a whole number"),
+        ({"watch_angle": "no"}, BadInput, "watch_angle is 'no', expected true or false"),
+        ({"guard": True}, BadInput, r"guard is True, expected a guard or none: guard=Guard\(\)"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(encoder, gallery, settings, error, text):
     with pytest.raises(error, match=text):
         Session(encoder, gallery, Tent(), **settings)
+
+
+def test_gathering_fewer_than_a_method_learns_from_is_refused(encoder, gallery):
+    with pytest.raises(BadInput, match="gather is 1, but rest learns from at least 2 queries"):
+        Session(encoder, gallery, REST(), gather=1)
+    Session(encoder, gallery, Tent(), gather=1)

@@ -79,6 +79,11 @@ class Adaptation:
         matching: Matching | None = None,
     ) -> Self:
         """An adaptation of what the method adapts, the matcher's part included if it has one."""
+        if settings.gather is not None and settings.gather < method.smallest_batch:
+            raise BadInput(
+                f"gather is {settings.gather}, but {method.name} learns from at least "
+                f"{method.smallest_batch} queries at a time: gather more (gather=16)."
+            )
         source = dict(method.adapts(encoder, gallery))
         if matching is not None and method.adapts_matcher:
             source |= matching.matcher.own_params()

@@ -75,6 +75,7 @@ class Session:
             watch_angle=watch_angle,
             seed=seed,
         )
+        _check_parts(encoder, gallery, matcher)
         if not isinstance(method, Method):
             raise BadInput(f"got {method!r} as method, expected one with its settings: REST().")
         self.origins: Mapping[str, str] = origins(method, encoder, lr)
@@ -175,6 +176,7 @@ class Session:
         matcher: Matching | None = None,
     ) -> Self:
         """Take a stream up where `save` left it; a method of your own, a matcher are passed."""
+        _check_parts(encoder, gallery, matcher)
         stored = read_state(path, encoder, gallery, method, matcher)
         session = cls.__new__(cls)
         session.origins = stored.origins
@@ -290,6 +292,28 @@ class Session:
         pairs = left_out_pairs(exclude, len(queries), gallery)
         matching, chunk = self.adaptation.matching, self.settings.chunk
         return Batch(self.encoder, gallery, shared, pairs, chunk, matching)
+
+
+def _check_parts(encoder: Any, gallery: Any, matcher: Any) -> None:
+    """Refuse what is no encoder, gallery or matcher, and say what is."""
+    if isinstance(encoder, Mapping):
+        names = " or ".join(f'model["{name}"]' for name in encoder)
+        raise BadInput(f"got a whole model as encoder, expected one of its encoders: {names}.")
+    if not isinstance(encoder, Encoder):
+        raise BadInput(
+            f"got a {type(encoder).__name__} as encoder, expected an Encoder: load the model with "
+            "queryshift.load, or wrap it (docs/your-own-model.md)."
+        )
+    if not hasattr(gallery, "search"):
+        raise BadInput(
+            f"got a {type(gallery).__name__} as gallery: make one with Gallery.build(encoder, "
+            "items) or Gallery.from_vectors(ids, vectors)."
+        )
+    if not (matcher is None or isinstance(matcher, Matching)):
+        raise BadInput(
+            f"got a {type(matcher).__name__} as matcher, expected one over the gallery's items: "
+            "matcher.over(items)."
+        )
 
 
 def _after(outcome: Outcome, batches: int) -> Outcome:

@@ -8,6 +8,7 @@ from typing import Literal, get_args
 from .errors import BadInput, unknown
 from .guard import Guard
 from .methods.base import setting
+from .methods.values import check_values
 
 ScoreFrom = Literal["last_forward", "before", "after"]
 Mode = Literal["live", "shadow"]
@@ -35,8 +36,11 @@ class Settings:
                 raise unknown(name, getattr(self, name), get_args(choices))
         for name in ("steps", "gather", "chunk"):
             value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or value < 1):
+            if value is not None and (type(value) is not int or value < 1):
                 raise BadInput(f"{name} is {value!r}, expected a whole number of at least 1.")
+        check_values(self, "session")
+        if not (self.guard is None or isinstance(self.guard, Guard)):
+            raise BadInput(f"guard is {self.guard!r}, expected a guard or none: guard=Guard().")
         if self.worker and self.gather is None:
             raise BadInput(
                 "worker=True adapts to gathered queries, but gather is None: "

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from types import NoneType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin
 
 from .benchmarks import Benchmark
 from .errors import BadInput, unknown
 from .methods import METHODS, WRAPPERS, Method
+from .methods.values import described, sayable
 
 OWN_TEMPERATURE = ("tcr", "rest", "tcr_untrained")  # the paper's 0.02, on every benchmark
 _BOOLEANS = {"true": True, "false": False}
-_TOLD: dict[Any, str] = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    NoneType: "none",
-}
 
 
 @dataclass(frozen=True)
@@ -90,23 +85,7 @@ def _read(name: str, kind: type[Method], key: str, value: str) -> Any:
             return _as(hint, value)
         except ValueError:
             continue
-    expected = " or ".join(map(_described, known[key]))
-    raise BadInput(f'{name}: {key} is "{value}", expected {expected}.')
-
-
-def sayable(kind: type[Method]) -> dict[str, tuple[Any, ...]]:
-    """The settings of a method that can be said in a word, and the types each may have."""
-    hints = get_type_hints(kind)
-    typed = {one.name: _alternatives(hints[one.name]) for one in fields(kind)}
-    return {
-        name: types
-        for name, types in typed.items()
-        if all(one in _TOLD or get_origin(one) is Literal for one in types)
-    }
-
-
-def _alternatives(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint) if NoneType in get_args(hint) else (hint,)
+    raise BadInput(f'{name}: {key} is "{value}", expected {described(known[key])}.')
 
 
 def _as(hint: Any, value: str) -> Any:
@@ -119,12 +98,6 @@ def _as(hint: Any, value: str) -> Any:
             raise ValueError
         return words[value.lower()]
     return hint(value)
-
-
-def _described(hint: Any) -> str:
-    if get_origin(hint) is Literal:
-        return " or ".join(get_args(hint))
-    return _TOLD[hint]
 
 
 def _written(value: Any) -> str:

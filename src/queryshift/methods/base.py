@@ -14,6 +14,7 @@ from ..errors import BadInput
 from ..galleries import Searchable
 from ..optimise import Optimiser
 from ..retrieval import Look, Retrieval
+from .values import check_values
 
 Origin = Literal["paper", "TCR's code", "official code", "ours"]
 UNCHANGED: Any = object()
@@ -93,10 +94,13 @@ class Method:
 
     def check(self) -> None:
         """Refuse settings that cannot work."""
-        if not (self.lr is None or self.lr >= 0):
-            raise BadInput(f"{self.name}: lr is {self.lr}, expected a number of at least 0.")
-        if not (self.temperature is None or self.temperature > 0):
-            raise BadInput(f"{self.name}: temperature is {self.temperature}, expected more than 0.")
+        check_values(self, self.name)
+        self._must("lr", self.lr is None or self.lr >= 0, "a number of at least 0")
+        self._must("temperature", self.temperature is None or self.temperature > 0, "more than 0")
+
+    def _must(self, name: str, holds: bool, expected: str) -> None:
+        if not holds:
+            raise BadInput(f"{self.name}: {name} is {getattr(self, name)!r}, expected {expected}.")
 
     def adapts(self, encoder: Encoder, gallery: Searchable) -> Params:
         """The source values of what adapts."""

@@ -59,6 +59,12 @@ class Decoupled(Wrapper):
     weight_on: WeightOn = setting("gradient", "paper", "where exp(-D_KL) acts; AdamW hides most")
     over: Over = setting("all", "paper", '"tensor" decouples each tensor alone')
 
+    def check(self) -> None:
+        """As every method; a list of no candidates is none."""
+        super().check()
+        self._must("neighbours", self.neighbours >= 1, "at least 1")
+        self._must("drift_temperature", self.drift_temperature > 0, "more than 0")
+
     def gradient(self, look: Look, memory: Any) -> Update:
         """The wrapped method's, decoupled; at the source there is nothing to decouple from."""
         domain = self.method.gradient(look, memory)

@@ -45,6 +45,11 @@ class EATA(Method):
         metadata={"origin": "TCR's code", "about": "importance of each parameter; see `fisher_of`"},
     )
 
+    def check(self) -> None:
+        """A share lies between 0 and 1."""
+        super().check()
+        self._must("share", 0 < self.share <= 1, "more than 0, and at most 1")
+
     def start(self, gallery: Searchable, device: torch.device) -> Familiar:
         """Nothing is familiar yet."""
         return Familiar()

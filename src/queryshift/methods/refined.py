@@ -46,6 +46,11 @@ class Refined(Wrapper):
     neighbours: int = setting(10, "paper", "K: listed candidates of a query, and centroids")
     duplicates: Duplicates = setting("keep", "ours", "copies of a candidate several queries list")
 
+    def check(self) -> None:
+        """As every method; a list of no candidates is none."""
+        super().check()
+        self._must("neighbours", self.neighbours >= 1, "at least 1")
+
     def observe(self, seen: Retrieval, memory: Any, step: int) -> Any:
         """As the wrapped method, on the refined candidates."""
         return self.method.observe(self._narrowed(seen), memory, step)

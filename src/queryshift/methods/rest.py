@@ -42,6 +42,11 @@ class REST(FollowsSource):
         """Decoupling wants a learning rate of its own, so it has a name of its own."""
         return "rest+decoupled" if self.decouple else "rest"
 
+    def check(self) -> None:
+        """As every method; a list of no candidates is none."""
+        super().check()
+        self._must("neighbours", self.neighbours >= 1, "at least 1")
+
     @property
     def adapts_matcher(self) -> bool:
         """Hard mining reaches the single-stream part, where there is one."""

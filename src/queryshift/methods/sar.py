@@ -34,6 +34,11 @@ class SAR(Method):
         False, "ours", "True: the official quirk, the small moving loss survives a reset"
     )
 
+    def check(self) -> None:
+        """A share lies between 0 and 1."""
+        super().check()
+        self._must("share", 0 < self.share <= 1, "more than 0, and at most 1")
+
     def start(self, gallery: Searchable, device: torch.device) -> float | None:
         """The moving loss, not yet known."""
         return None

@@ -77,6 +77,13 @@ class FollowsSource(Method):
 
     fallback: ClassVar[Mapping[str, float]] = {"lr": 3e-4, "temperature": 0.02}
 
+    def check(self) -> None:
+        """A queue that nothing may enter cannot say what to trust."""
+        super().check()
+        for name in ("queue_size", "queue_batches"):
+            value = getattr(self, name)
+            self._must(name, value is None or value >= 1, "none, or at least 1")
+
     @property
     def smallest_batch(self) -> int:
         """One query has no spread: it is only scored."""

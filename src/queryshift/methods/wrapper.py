@@ -23,6 +23,13 @@ class Wrapper(Method):
 
     method: Method = field(kw_only=False, metadata={"about": "the method that is wrapped"})
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.method, Method):
+            raise BadInput(
+                f"{type(self).__name__} got {self.method!r} to wrap, expected a method with its "
+                f"settings: {type(self).__name__}(Tent())."
+            )
+
     @property
     def name(self) -> str:
         """The wrapped method's name, marked."""
