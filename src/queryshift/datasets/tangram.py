@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..errors import unknown
+from ..errors import BadInput, unknown
 from ..tangram import (
     Scene,
     candidates,
@@ -31,6 +31,9 @@ LOOKS: dict[str, Callable[[str, int], list[Scene]]] = {
     "crayon": lambda split, count: crayon_scenes(count, split=split),
     "products": lambda split, count: product_scenes(count, split=split),
 }
+LOOKED_AT = ("image", "text")
+"""The tasks that there are in every look; clips and edits there are in the plain one only."""
+
 CAPTIONS = 5
 
 
@@ -43,6 +46,13 @@ def tangram(task: str, split: str = "test", count: int = 2000, look: str = "plai
         raise unknown("tangram task", task, TASKS)
     if look not in LOOKS:
         raise unknown("look", look, LOOKS)
+    if look != "plain" and task not in LOOKED_AT:
+        raise BadInput(
+            f'there are no {task} queries in the look "{look}": expected look="plain", '
+            f"or one of the tasks {', '.join(LOOKED_AT)}."
+        )
+    if count < 1:
+        raise BadInput(f"got a count of {count} queries, expected at least 1.")
     make = {"image": _image, "text": _text, "composed": _composed}.get(task, _clip)
     whole = make(task, split, max(count, 2000), look)
     return Dataset(

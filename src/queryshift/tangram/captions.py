@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from random import Random
 
 from queryshift.tangram.scenes import Item, Scene
@@ -16,7 +15,7 @@ from queryshift.tangram.words import (
     PLACE_PHRASES,
     WORDS,
 )
-from queryshift.tangram.worlds import distinct
+from queryshift.tangram.worlds import distinct, take
 
 COUNT = 5
 # How often a caption says each thing about an object; the shape is always said.
@@ -26,7 +25,7 @@ _TOLD = {"colour": 0.95, "place": 0.8, "size": 0.5, "fill": 0.6}
 def captions(scene: Scene) -> list[str]:
     """Five different captions of a scene, always the same ones."""
     rng = Random(f"captions/{scene.style.name}/{scene.content()}")
-    return list(islice(distinct(lambda: _caption(scene, rng), str), COUNT))
+    return take(COUNT, distinct(lambda: _caption(scene, rng), str))
 
 
 def say(meaning: str, rng: Random, style: Style) -> str:

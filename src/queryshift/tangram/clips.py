@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
 from random import Random
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from queryshift.tangram import drawing, sounds
 from queryshift.tangram.scenes import BACKGROUNDS, COLOURS, RADII, SIZES
 from queryshift.tangram.styles import PLAIN
-from queryshift.tangram.worlds import distinct, generator, world_of
+from queryshift.tangram.worlds import distinct, generator, take, world_of
 
 FRAMES = 10
 _LANES = (11.0, 32.0, 53.0)
@@ -85,7 +84,7 @@ class Clip:
 def clips(split: str, count: int, seed: int = 0) -> list[Clip]:
     """The first `count` clips of one world, all different."""
     rng = generator("clips", split, seed)
-    return list(islice(distinct(lambda: _draw(rng, split), Clip.content), count))
+    return take(count, distinct(lambda: _draw(rng, split), Clip.content))
 
 
 def _draw(rng: Random, split: str) -> Clip:

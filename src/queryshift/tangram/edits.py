@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
 from random import Random
 
 from queryshift.tangram.captions import say, with_article
 from queryshift.tangram.drawing import Picture
 from queryshift.tangram.scenes import BACKGROUNDS, PLACES, VALUES, Item, Scene, draw_scene
 from queryshift.tangram.styles import PLAIN
-from queryshift.tangram.worlds import generator, world_of
+from queryshift.tangram.worlds import generator, take, world_of
 
 SENTENCES = {
     "colour": (
@@ -71,7 +70,7 @@ def edits(split: str, count: int, seed: int = 0) -> list[Edit]:
     so each target stands beside a distractor that differs from it in one attribute.
     """
     rng = generator("edits", split, seed)
-    return list(islice(_stream(rng, split), count))
+    return take(count, _stream(rng, split))
 
 
 def candidates(queries: list[Edit]) -> list[Scene]:

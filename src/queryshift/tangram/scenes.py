@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import islice
 from random import Random
 
 from queryshift.tangram import drawing
 from queryshift.tangram.styles import CRAYON, DOMAINS, INKS, PAPERS, PLAIN, Style
-from queryshift.tangram.worlds import distinct, generator, world_of
+from queryshift.tangram.worlds import distinct, generator, take, world_of
 
 SHAPES = tuple(drawing.DISTANCES)
 COLOURS = tuple(INKS)
@@ -80,7 +79,7 @@ class Scene:
 def scenes(split: str, count: int, seed: int = 0) -> list[Scene]:
     """The first `count` scenes of one world, all different."""
     rng = generator("scenes", split, seed)
-    return list(islice(distinct(lambda: draw_scene(rng, split), Scene.content), count))
+    return take(count, distinct(lambda: draw_scene(rng, split), Scene.content))
 
 
 def crayon_scenes(count: int, seed: int = 0, split: str = "test") -> list[Scene]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from hashlib import blake2b
+from itertools import islice
 from random import Random
 from typing import TypeVar
 
-from queryshift.errors import unknown
+from queryshift.errors import BadInput, unknown
 
 SPLITS = ("train", "dev", "test")
 Thing = TypeVar("Thing")
@@ -20,7 +21,7 @@ def world_of(content: str) -> str:
 
 
 def generator(kind: str, split: str, seed: int) -> Random:
-    """The source of chance for one stream of things; Python keeps it the same for ever."""
+    """The source of chance for one stream of things; a text seeds it alike in every process."""
     if split not in SPLITS:
         raise unknown("split", split, SPLITS)
     return Random(f"{kind}/{split}/{seed}")
@@ -34,3 +35,10 @@ def distinct(draw: Callable[[], Thing], key: Callable[[Thing], Hashable]) -> Ite
         if key(thing) not in seen:
             seen.add(key(thing))
             yield thing
+
+
+def take(count: int, things: Iterator[Thing]) -> list[Thing]:
+    """As many of the things as are wished, from the beginning."""
+    if count < 0 or count != int(count):
+        raise BadInput(f"count is {count!r}; expected a whole number, 0 or more.")
+    return list(islice(things, int(count)))
