@@ -102,6 +102,23 @@ def test_two_numbers_of_an_array_are_both_left_out():
     assert session.answer(POOL[1:2], exclude=[np.array([1, 2])]).top(3).ids == [[0]]
 
 
+@pytest.mark.parametrize("gather", [None, 2])
+@pytest.mark.parametrize(
+    "made", [list, tuple, iter, np.array, torch.tensor], ids=lambda made: made.__name__
+)
+def test_what_is_left_out_of_a_batch_may_come_in_many_ways(made, gather):
+    session = Session(ENCODER, Gallery.build(ENCODER, POOL[:5]), REST(), gather=gather)
+    found = session.answer(POOL[:3], exclude=made([0, 1, 2])).top(1).ids
+    assert all(one != [row] for row, one in enumerate(found))
+
+
+@pytest.mark.parametrize("one", ["ab", 5])
+def test_one_candidate_is_not_a_list_of_what_to_leave_out(one):
+    session = Session(ENCODER, Gallery.build(ENCODER, POOL[:3]), REST())
+    with pytest.raises(BadInput, match=rf"got {one!r} as exclude, expected a list.*\[{one!r}\]"):
+        session.answer(POOL[:2], exclude=one)
+
+
 @pytest.mark.parametrize(
     "one", ["a red square", b"red", {"text": "red"}, Path("a.png"), None, Image.new("L", (3, 3))]
 )

@@ -1,5 +1,8 @@
 """A session: answers, undo, fork, gathering, exclusion, shadow, and another gallery."""
 
+import copy
+import pickle
+
 import pytest
 import torch
 
@@ -121,6 +124,18 @@ class TestUndoAndFork:
         assert same(session.state, before)
         assert (len(session.history), len(twin.history)) == (1, 2)
         assert same(session.answer(batches[2]).top(5), self._without_fork(session, batches))
+
+    @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy])
+    def test_a_copy_is_a_fork(self, how, session, batches):
+        session.answer(batches[0])
+        twin = how(session)
+        assert (twin.encoder, twin.gallery) == (session.encoder, session.gallery)
+        twin.answer(batches[1])
+        assert (len(session.history), len(twin.history)) == (1, 2)
+
+    def test_pickling_says_how_a_session_travels(self, session):
+        with pytest.raises(BadInput, match=r"cannot be pickled: save\(path\)"):
+            pickle.dumps(session)
 
     def _without_fork(self, session, batches):
         alone = Session(session.encoder, session.gallery, REST(), lr=0.01)
@@ -248,6 +263,24 @@ class TestAnotherGallery:
             session.gallery = gallery.remove(["c0"]).add(encoder, items(5, seed=8), ids=range(5))
             assert same(session.state.adapted, learnt)
             assert session.answer(batches[1]).top(64).positions.shape == (12, 64)
+
+    @pytest.mark.parametrize("name", METHODS)
+    @pytest.mark.parametrize("size", [60, 57], ids=["as many", "fewer"])
+    def test_and_the_state_before_it_forget_other_candidates(
+        self, name, size, encoder, gallery, batches
+    ):
+        """What was familiar among the old candidates means nothing among the new."""
+        session = Session(encoder, gallery, METHODS[name](), lr=0.01)
+        for batch in batches[:2]:
+            session.answer(batch)
+        other = Gallery.build(encoder, items(size, seed=8))
+        session.gallery = other
+        session.undo()
+        fresh = Session(encoder, gallery, METHODS[name](), lr=0.01)
+        fresh.answer(batches[0])
+        fresh.gallery = other
+        assert same(session.answer(batches[2]).top(5), fresh.answer(batches[2]).top(5))
+        assert same(memory_of(session), memory_of(fresh))
 
     def test_of_the_same_dimension_only(self, session):
         before = session.gallery

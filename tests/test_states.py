@@ -11,8 +11,8 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import queryshift.files
-from miniature import Toy, memory_of, same
-from queryshift import EATA, METHODS, REST, SAR, Decoupled, Guard, Refined, Session, Tent
+from miniature import Toy, items, memory_of, same
+from queryshift import EATA, METHODS, REST, SAR, Decoupled, Gallery, Guard, Refined, Session, Tent
 from queryshift.describe import table
 from queryshift.errors import BadFile, BadInput
 from queryshift.files import tensor_text, text_tensor
@@ -149,6 +149,26 @@ class TestGoingOn:
         again = Session.load(path, encoder, gallery)
         assert set(again.origins.values()) == {"the saved file"}
         again.describe()
+
+    @pytest.mark.parametrize("name", STREAMS)
+    @pytest.mark.parametrize("size", [60, 57], ids=["as many", "fewer"])
+    def test_over_another_gallery(self, name, size, encoder, gallery, batches, path):
+        """As if the session's gallery had been replaced."""
+        session = Session(encoder, gallery, STREAMS[name], lr=0.01)
+        for batch in batches[:2]:
+            session.answer(batch)
+        session.save(path)
+        other = Gallery.build(encoder, items(size, seed=8))
+        again, session.gallery = Session.load(path, encoder, other), other
+        assert same(again.answer(batches[2]).top(5), session.answer(batches[2]).top(5))
+        assert same(again.state, session.state)
+
+    def test_a_file_of_before_galleries_were_told_apart(self, encoder, gallery, batches, path):
+        session = Session(encoder, gallery, EATA(redundancy=0.9), lr=0.01)
+        session.answer(batches[0])
+        session.save(path)
+        rewritten(path, lambda about, tensors: about.pop("gallery"))
+        assert same(Session.load(path, encoder, gallery).state, session.state)
 
     def test_a_session_that_has_seen_nothing(self, encoder, gallery, path):
         Session(encoder, gallery, REST()).save(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -113,7 +112,7 @@ class Session:
         with self._lock, torch.inference_mode(False), torch.enable_grad():
             self._worker.check()
             check_several(queries)
-            queries = list(queries)
+            queries, exclude = list(queries), _listed_for_each(exclude)
             batch = self._batch(queries, exclude, self._gallery)
             if self.settings.gather is not None and adapt and self.method.adapting:
                 answer = self._answer_at_once(batch)
@@ -145,10 +144,23 @@ class Session:
     def fork(self) -> Self:
         """Another session that starts from this one's state and goes its own way."""
         with self._lock:
-            twin = copy.copy(self)
+            twin = type(self).__new__(type(self))
+            vars(twin).update(vars(self))
             twin._lock, twin._worker = threading.RLock(), Worker()
             twin.history, twin._gathered = list(self.history), list(self._gathered)
             return twin
+
+    def __copy__(self) -> Self:
+        return self.fork()
+
+    def __deepcopy__(self, known: dict[int, Any]) -> Self:
+        return self.fork()
+
+    def __getstate__(self) -> Any:
+        raise BadInput(
+            "a session cannot be pickled: save(path), then Session.load(path, encoder, gallery) "
+            "where it is to go on."
+        )
 
     def shift(self) -> Shift:
         """The session's view of its latest batch; `history` has all of them."""
@@ -163,7 +175,7 @@ class Session:
     def save(self, path: str | Path) -> None:
         """Write the state, whole or not at all; queries still gathering are not part of it."""
         with self._lock:
-            write_state(path, self.adaptation, self.origins, self._state, self.history)
+            write_state(path, self)
 
     @classmethod
     @torch.inference_mode(False)
@@ -231,8 +243,13 @@ class Session:
                 )
             if self.adaptation.matching is not None:
                 raise BadInput("a session with a matcher keeps its gallery: start another session.")
-            memory = self.method.moved(self._state.memory, gallery)
-            self._gallery, self._state = gallery, replace(self._state, memory=memory)
+            self._gallery, self._state = gallery, self._moved(self._state, gallery)
+            if self._before is not None:
+                self._before = self._moved(self._before, gallery)
+
+    def _moved(self, state: State, gallery: Searchable) -> State:
+        """The state with what the method remembers of another gallery's candidates gone."""
+        return replace(state, memory=self.method.moved(state.memory, gallery))
 
     def _answer_at_once(self, batch: Batch) -> Retrieval:
         if self.settings.mode == "shadow":
@@ -326,6 +343,7 @@ def left_out_pairs(
     exclude: Sequence[LeftOut] | None, queries: int, gallery: Searchable
 ) -> Tensor | None:
     """(query, position) pairs that must not meet; None if there are none."""
+    exclude = _listed_for_each(exclude)
     if exclude is None:
         return None
     if len(exclude) != queries:
@@ -340,7 +358,21 @@ def left_out_pairs(
     return torch.tensor(pairs, dtype=torch.long) if pairs else None
 
 
+def _listed_for_each(exclude: Any) -> list[LeftOut] | None:
+    """What to leave out for each query, as a list."""
+    if exclude is None:
+        return None
+    if isinstance(exclude, str) or not hasattr(exclude, "__iter__"):
+        raise BadInput(
+            f"got {exclude!r} as exclude, expected a list that says for each query what to leave "
+            f"out: [{exclude!r}] for one query, [{exclude!r}, None] for two."
+        )
+    return list(exclude)
+
+
 def _listed(ids: Any) -> list[Id]:
     """The ids of one query's exclusion, which may be NumPy's or torch's."""
     ids = ids.tolist() if hasattr(ids, "tolist") else ids
-    return [ids] if isinstance(ids, str | int) else list(ids or ())
+    if isinstance(ids, str) or not (ids is None or hasattr(ids, "__iter__")):
+        return [ids]
+    return list(ids or ())

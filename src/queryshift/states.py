@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from hashlib import blake2b
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from .adaptation import Adaptation, State
+from .adaptation import State
 from .describe import OPEN, origins
 from .encoder import Encoder
 from .errors import BadFile, BadInput
@@ -27,6 +28,9 @@ from .optimise import Adapted, Layout
 from .settings import Settings
 from .shift import Shift
 
+if TYPE_CHECKING:
+    from .session import Session
+
 KIND = "session"
 
 
@@ -41,21 +45,17 @@ class Stored:
     history: list[Shift]
 
 
-def write_state(
-    path: str | Path,
-    adaptation: Adaptation,
-    origins: Mapping[str, str],
-    state: State,
-    history: Sequence[Shift],
-) -> None:
-    """Write one state, whole or not at all."""
+def write_state(path: str | Path, session: Session) -> None:
+    """Write a session's state, whole or not at all."""
+    adaptation, state = session.adaptation, session.state
     tensors: dict[str, Tensor] = {}
     about = {
         "fingerprint": adaptation.encoder.fingerprint(),
         "matcher": _matcher_print(adaptation.matching),
+        "gallery": _gallery_print(session.gallery),
         "method": _packed_method(adaptation.method, tensors),
         "lr": adaptation.method.rate,
-        "origins": dict(origins),
+        "origins": dict(session.origins),
         "settings": asdict(adaptation.settings),
         "shapes": {name: list(shape) for name, shape in state.layout.shapes.items()},
         "adapted": _packed(state.adapted, "adapted", tensors),
@@ -63,7 +63,7 @@ def write_state(
         "watched": _packed(state.watched, "watched", tensors),
         "batches": state.batches,
         "resets": state.resets,
-        "history": [asdict(shift) for shift in history],
+        "history": [asdict(shift) for shift in session.history],
     }
     write(path, KIND, tensors, about)
 
@@ -103,6 +103,8 @@ def read_state(
             resets=about["resets"],
         )
         _check_fits(state)
+        if about.get("gallery", known_by := _gallery_print(gallery)) != known_by:
+            state = replace(state, memory=method.moved(state.memory, gallery))
         history = [Shift(**one) for one in about["history"]]
         return Stored(method, known, settings, state, history)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -111,6 +113,13 @@ def read_state(
 
 def _matcher_print(matching: Matching | None) -> str | None:
     return None if matching is None else matching.matcher.fingerprint()
+
+
+def _gallery_print(gallery: Searchable) -> str:
+    """A short hash of how many candidates there are and of a sample of their ids."""
+    ids = gallery.ids
+    sample = [ids[place] for place in range(0, len(ids), max(1, len(ids) // 256))]
+    return blake2b(repr((len(ids), sample)).encode(), digest_size=16).hexdigest()
 
 
 def _check_fits(state: State) -> None:

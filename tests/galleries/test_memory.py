@@ -57,6 +57,42 @@ class TestBuilding:
         with pytest.raises(BadInput, match="the id 7 stands more than once"):
             Gallery.from_vectors(kind(torch.tensor([7, 7])), unit(2, 3))
 
+    @pytest.mark.parametrize("kind", [lambda row: row, lambda row: row.numpy()])
+    def test_a_list_of_tensors_or_arrays_is_vectors_too(self, kind):
+        vectors = unit(4, 3)
+        rows = [kind(row) for row in vectors]
+        assert torch.allclose(Gallery.from_vectors("abcd", rows).vectors[:, 0], vectors)
+
+    def test_an_array_that_must_not_be_written_to(self):
+        array = unit(4, 3).numpy()
+        array.flags.writeable = False
+        Gallery.from_vectors("abcd", array)  # torch would warn, and a warning fails the test
+
+    def test_items_may_come_one_by_one(self, encoder, clean):
+        built = Gallery.build(encoder, iter(clean))
+        assert torch.equal(built.vectors, Gallery.build(encoder, clean).vectors)
+
+    @pytest.mark.parametrize("vectors", [[[1.0, 2.0], [1.0]], "ab", [unit(3), unit(2)], [None] * 2])
+    def test_what_makes_no_vectors_is_refused(self, vectors):
+        with pytest.raises(BadInput, match=r"make no tensor.*\(candidates, dimensions\)"):
+            Gallery.from_vectors("ab", vectors)
+
+    @pytest.mark.parametrize("ids", [[Path("a.png"), Path("b.png")], [(1, 2), (3, 4)], [0.5, 1.5]])
+    def test_ids_that_no_file_can_hold_are_refused(self, ids):
+        with pytest.raises(BadInput, match="expected text or a whole number"):
+            Gallery.from_vectors(ids, unit(2, 3))
+
+    @pytest.mark.parametrize("ids", [None, 2])
+    def test_ids_that_are_no_list_are_refused(self, ids):
+        with pytest.raises(BadInput, match=f"got {ids} as ids, expected a list"):
+            Gallery.from_vectors(ids, unit(2, 3))
+
+    def test_vectors_of_another_shape_or_batches_of_nothing_are_refused(self, encoder, clean):
+        with pytest.raises(BadInput, match=r"shape \(2, 3\).*Gallery\.from_vectors"):
+            Gallery("ab", unit(2, 3))
+        with pytest.raises(BadInput, match="batch_size is 0"):
+            Gallery.build(encoder, clean, batch_size=0)
+
     def test_a_gallery_keeps_its_precision(self):
         for dtype in (torch.float64, torch.bfloat16):
             assert Gallery.from_vectors("abc", unit(3, 4, dtype=dtype)).vectors.dtype == dtype
@@ -105,6 +141,12 @@ class TestSearch:
         wide = queries.bfloat16().float() @ gallery.vectors[:, 0].float().T
         assert hits.scores.dtype == hits.vectors.dtype == torch.float32
         assert torch.equal(hits.positions, wide.topk(5).indices)
+
+    @pytest.mark.parametrize("queries", [unit(2, 5), unit(8), unit(1, 1, 8)], ids=str)
+    def test_vectors_that_are_no_queries_are_refused(self, queries):
+        gallery = Gallery.from_vectors(range(9), unit(9, 8))
+        with pytest.raises(GalleryMismatch, match=r"expected \(queries, 8\)"):
+            gallery.search(queries, 3)
 
     def test_hits_carry_no_graph(self):
         hits = Gallery.from_vectors("abc", unit(3, 4)).search(unit(2, 4).requires_grad_(), 2)
@@ -231,6 +273,9 @@ class TestAsAValue:
     def test_remove_refuses_what_is_not_there_and_to_leave_nothing(self, gallery):
         with pytest.raises(BadInput, match=r"no candidate has the id 'dog'.*look like 'c0'"):
             gallery.remove(["dog"])
+        for one in ("c1", 3):
+            with pytest.raises(BadInput, match=r"got one id, .*expected a list of them"):
+                gallery.remove(one)
         with pytest.raises(BadInput, match="empty gallery"):
             gallery.remove(gallery.ids)
 

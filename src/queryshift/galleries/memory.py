@@ -13,21 +13,26 @@ from torch import Tensor
 from ..encoder import Encoder
 from ..errors import BadFile, BadInput, GalleryMismatch
 from ..files import read, write
-from ..prepared import check_finite, check_several, usual
+from ..prepared import check_several, usual
 from ..progress import track
+from .checks import as_tensor, checked_ids, checked_vectors
 from .clusters import spherical_kmeans
 from .hits import Hits, Id, at_least_one
 
 CHUNK_SCORES = 2**23  # scores held at once: 32 MB in float32
 CHUNK_VALUES = 2**25  # numbers of candidates made wide at once: 128 MB in float32
-LENGTH_TOLERANCE = 1e-2
 
 
 class Gallery:
     """Candidates as unit vectors (N, V, D), one or several each. A value: it never changes."""
 
     def __init__(self, ids: Sequence[Id], vectors: Tensor, fingerprint: str | None = None) -> None:
-        self.ids = _checked_ids(ids, len(vectors))
+        if vectors.ndim != 3:
+            raise BadInput(
+                f"got vectors of shape {tuple(vectors.shape)}, expected (candidates, several, "
+                "dimensions): Gallery.from_vectors takes (candidates, dimensions) too."
+            )
+        self.ids = checked_ids(ids, len(vectors))
         self.vectors = usual(vectors.detach())
         self.fingerprint = fingerprint
         self._centroids: dict[int, Tensor] = {}
@@ -42,21 +47,25 @@ class Gallery:
     ) -> Self:
         """Encode candidates with the source parameters."""
         check_several(items)
+        if not (hasattr(items, "__len__") and hasattr(items, "__getitem__")):
+            items = list(items)
         if len(items) == 0:
             raise BadInput("got a gallery with no candidates, expected at least one item.")
+        if batch_size < 1:
+            raise BadInput(f"batch_size is {batch_size}, expected a whole number of at least 1.")
         ids = list(range(len(items))) if ids is None else ids
-        _checked_ids(ids, len(items))
+        checked_ids(ids, len(items))
         starts = range(0, len(items), batch_size)
         parts = [
             encoder.encode(items[start : start + batch_size])
             for start in track(starts, "embedding the gallery")
         ]
-        return cls(ids, _checked_vectors(torch.cat(parts), rescale=False), encoder.fingerprint())
+        return cls(ids, checked_vectors(torch.cat(parts), rescale=False), encoder.fingerprint())
 
     @classmethod
     def from_vectors(cls, ids: Sequence[Id], vectors: Tensor | Sequence[Any]) -> Self:
         """A gallery of vectors that exist already, (N, D) or (N, V, D); scaled to unit length."""
-        return cls(ids, _checked_vectors(torch.as_tensor(vectors), rescale=True))
+        return cls(ids, checked_vectors(as_tensor(vectors), rescale=True))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -109,6 +118,8 @@ class Gallery:
 
     def positions(self, ids: Sequence[Id]) -> list[int]:
         """Where these ids stand."""
+        if isinstance(ids, str | int):
+            raise BadInput(f"got one id, {ids!r}, expected a list of them: [{ids!r}].")
         try:
             return [self._position[one] for one in ids]
         except KeyError as error:
@@ -129,6 +140,11 @@ class Gallery:
 
         All queries get equally many: no more than the one with the most exclusions has left.
         """
+        if queries.ndim != 2 or queries.shape[1] != self.dimension:
+            raise GalleryMismatch(
+                f"got query vectors of shape {tuple(queries.shape)}, expected (queries, "
+                f"{self.dimension}), as the gallery's are."
+            )
         home = queries.device
         wide = torch.promote_types(queries.dtype, torch.float32)
         queries = queries.detach().to(self.vectors.device, wide)
@@ -185,40 +201,3 @@ class Gallery:
     @cached_property
     def _position(self) -> dict[Id, int]:
         return {one: position for position, one in enumerate(self.ids)}
-
-
-def _checked_ids(ids: Sequence[Id], expected: int) -> list[Id]:
-    ids = [one.item() if hasattr(one, "item") else one for one in ids]  # NumPy's and torch's
-    if len(ids) != expected:
-        raise BadInput(f"got {len(ids)} ids for {expected} candidates, expected one each.")
-    if len(set(ids)) != len(ids):
-        seen: set[Id] = set()
-        twice = next(one for one in ids if one in seen or seen.add(one))  # type: ignore[func-returns-value]
-        raise BadInput(f"the id {twice!r} stands more than once: every candidate needs its own.")
-    return ids
-
-
-def _checked_vectors(vectors: Tensor, rescale: bool) -> Tensor:
-    """Finite unit vectors (N, V, D), or an error that names the first candidate at fault."""
-    if vectors.ndim == 2:
-        vectors = vectors[:, None]
-    if vectors.ndim != 3 or 0 in vectors.shape or not vectors.is_floating_point():
-        raise BadInput(
-            f"got gallery vectors of shape {tuple(vectors.shape)} and type {vectors.dtype}, "
-            "expected floating-point (candidates, dimensions) or (candidates, several, "
-            "dimensions) with at least one candidate."
-        )
-    check_finite(vectors, "candidate")
-    wide = torch.promote_types(vectors.dtype, torch.float32)
-    lengths = torch.linalg.vector_norm(vectors, dim=2, dtype=wide)
-    if bool((lengths == 0).any()):
-        first = int((lengths == 0).any(dim=1).nonzero()[0])
-        raise BadInput(f"candidate {first} has a zero vector, which is near nothing: drop it.")
-    if rescale:
-        return torch.div(vectors, lengths[..., None]).to(vectors.dtype)
-    if bool(((lengths - 1).abs() > LENGTH_TOLERANCE).any()):
-        raise BadInput(
-            f"the encoder gave vectors of length {float(lengths.min()):.3g} to "
-            f"{float(lengths.max()):.3g}, expected unit length: normalise them in forward()."
-        )
-    return vectors

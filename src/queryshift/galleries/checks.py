@@ -1,0 +1,80 @@
+"""What candidates must be: ids that tell them apart, and finite unit vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import BadInput
+from ..prepared import check_finite
+from .hits import Id
+
+LENGTH_TOLERANCE = 1e-2
+
+
+def checked_ids(ids: Any, expected: int) -> list[Id]:
+    """One id for each candidate, as plain text and numbers: a file can hold no others."""
+    if not hasattr(ids, "__iter__"):
+        raise BadInput(f"got {ids!r} as ids, expected a list with one for each candidate.")
+    plain: list[Id] = [one.item() if hasattr(one, "item") else one for one in ids]  # NumPy's too
+    if len(plain) != expected:
+        raise BadInput(f"got {len(plain)} ids for {expected} candidates, expected one each.")
+    for one in plain:
+        if not isinstance(one, str | int):
+            raise BadInput(
+                f"got the id {one!r}, a {type(one).__name__}, expected text or a whole number: "
+                "str(...) makes it text."
+            )
+    if len(set(plain)) != len(plain):
+        seen: set[Id] = set()
+        twice = next(one for one in plain if one in seen or seen.add(one))  # type: ignore[func-returns-value]
+        raise BadInput(f"the id {twice!r} stands more than once: every candidate needs its own.")
+    return plain
+
+
+def as_tensor(vectors: Any) -> Tensor:
+    """Vectors as one tensor, whether they come as one, as an array or as a list of either."""
+    try:
+        first = vectors[0] if isinstance(vectors, Sequence) and len(vectors) else None
+        if isinstance(first, Tensor):
+            return torch.stack(list(vectors))
+        if isinstance(first, np.ndarray):
+            vectors = np.stack(vectors)
+        if isinstance(vectors, np.ndarray) and not vectors.flags.writeable:
+            vectors = vectors.copy()  # torch warns of memory that must not be written to
+        return torch.as_tensor(vectors)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise BadInput(
+            f"got gallery vectors that make no tensor ({error}), expected numbers of shape "
+            "(candidates, dimensions)."
+        ) from error
+
+
+def checked_vectors(vectors: Tensor, rescale: bool) -> Tensor:
+    """Finite unit vectors (N, V, D), or an error that names the first candidate at fault."""
+    if vectors.ndim == 2:
+        vectors = vectors[:, None]
+    if vectors.ndim != 3 or 0 in vectors.shape or not vectors.is_floating_point():
+        raise BadInput(
+            f"got gallery vectors of shape {tuple(vectors.shape)} and type {vectors.dtype}, "
+            "expected floating-point (candidates, dimensions) or (candidates, several, "
+            "dimensions) with at least one candidate."
+        )
+    check_finite(vectors, "candidate")
+    wide = torch.promote_types(vectors.dtype, torch.float32)
+    lengths = torch.linalg.vector_norm(vectors, dim=2, dtype=wide)
+    if bool((lengths == 0).any()):
+        first = int((lengths == 0).any(dim=1).nonzero()[0])
+        raise BadInput(f"candidate {first} has a zero vector, which is near nothing: drop it.")
+    if rescale:
+        return torch.div(vectors, lengths[..., None]).to(vectors.dtype)
+    if bool(((lengths - 1).abs() > LENGTH_TOLERANCE).any()):
+        raise BadInput(
+            f"the encoder gave vectors of length {float(lengths.min()):.3g} to "
+            f"{float(lengths.max()):.3g}, expected unit length: normalise them in forward()."
+        )
+    return vectors
