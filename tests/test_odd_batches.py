@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from miniature import ITEM, SeveralVectors, Toy, items, memory_of, same
-from queryshift import METHODS, REST, Decoupled, Error, Gallery, Refined, Session, answer_many
+from queryshift import METHODS, REST, Decoupled, Error, Gallery, Refined, Session, Tent, answer_many
 from queryshift.errors import BadInput
 from queryshift.methods import Method
 
@@ -95,6 +95,20 @@ def test_a_query_that_may_find_nothing_is_refused(name, count):
 def test_what_is_left_out_may_be_named_in_many_ways(hidden):
     session = Session(ENCODER, Gallery.build(ENCODER, POOL[:5]), REST())
     assert session.answer(POOL[1:2], exclude=[hidden]).top(1).ids != [[1]]
+
+
+def test_what_is_left_out_stays_so_until_enough_have_gathered():
+    seen = []
+
+    class Looking(Tent):
+        def loss(self, seen_now, memory):
+            seen.append(seen_now.exclude)
+            return super().loss(seen_now, memory)
+
+    session = Session(ENCODER, Gallery.build(ENCODER, POOL[:5]), Looking(), gather=2, steps=1)
+    session.answer(POOL[1:2], exclude=[iter([1])])
+    session.answer(POOL[2:3], exclude=iter([iter([2, 3])]))
+    assert seen[0].tolist() == [[0, 1], [1, 2], [1, 3]]
 
 
 def test_two_numbers_of_an_array_are_both_left_out():

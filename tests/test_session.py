@@ -282,6 +282,16 @@ class TestAnotherGallery:
         assert same(session.answer(batches[2]).top(5), fresh.answer(batches[2]).top(5))
         assert same(memory_of(session), memory_of(fresh))
 
+    def test_forgets_what_gathering_queries_left_out_of_the_old_one(
+        self, encoder, gallery, batches
+    ):
+        session = Session(encoder, gallery, REST(), lr=0.01, gather=3)
+        session.answer(batches[0][:1], exclude=[["c1", "c2"]])
+        session.answer(batches[0][1:2], exclude=[gallery.ids[2:]])
+        session.gallery = gallery.remove(["c0", "c1"])
+        session.answer(batches[0][2:4])
+        assert session.state.adapted.updates == 3  # two came, one had gathered, one has nothing
+
     def test_of_the_same_dimension_only(self, session):
         before = session.gallery
         with pytest.raises(GalleryMismatch, match="3 dimensions, this session's vectors have 8"):

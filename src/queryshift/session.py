@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any, Self
 
 import torch
-from torch import Tensor
 
 from .adaptation import Adaptation, Outcome, State, checked
 from .background import Worker
 from .describe import origins, table
 from .encoder import Encoder, Params
 from .errors import BadInput, GalleryMismatch
-from .galleries import Id, Searchable
+from .exclusions import Group, LeftOut, left_out_pairs, listed_for_each, still_left_out
+from .galleries import Searchable
 from .guard import Guard
 from .matcher import Matching
 from .methods.base import Method
@@ -28,9 +28,6 @@ from .retrieval import Batch, Retrieval
 from .settings import Mode, ScoreFrom, Settings
 from .shift import Shift
 from .states import read_state, write_state
-
-LeftOut = Sequence[Id] | Id | None
-Group = Sequence[tuple[Any, LeftOut]]  # queries with what to leave out for each
 
 
 class Session:
@@ -112,7 +109,7 @@ class Session:
         with self._lock, torch.inference_mode(False), torch.enable_grad():
             self._worker.check()
             check_several(queries)
-            queries, exclude = list(queries), _listed_for_each(exclude)
+            queries, exclude = list(queries), listed_for_each(exclude)
             batch = self._batch(queries, exclude, self._gallery)
             if self.settings.gather is not None and adapt and self.method.adapting:
                 answer = self._answer_at_once(batch)
@@ -246,6 +243,7 @@ class Session:
             self._gallery, self._state = gallery, self._moved(self._state, gallery)
             if self._before is not None:
                 self._before = self._moved(self._before, gallery)
+            self._gathered = still_left_out(self._gathered, gallery)
 
     def _moved(self, state: State, gallery: Searchable) -> State:
         """The state with what the method remembers of another gallery's candidates gone."""
@@ -337,42 +335,3 @@ def _after(outcome: Outcome, batches: int) -> Outcome:
     """The outcome counted behind batches that were only answered while it was in the making."""
     state = replace(outcome.state, batches=batches + 1)
     return replace(outcome, state=state, shift=replace(outcome.shift, batch=batches + 1))
-
-
-def left_out_pairs(
-    exclude: Sequence[LeftOut] | None, queries: int, gallery: Searchable
-) -> Tensor | None:
-    """(query, position) pairs that must not meet; None if there are none."""
-    exclude = _listed_for_each(exclude)
-    if exclude is None:
-        return None
-    if len(exclude) != queries:
-        raise BadInput(f"got exclusions for {len(exclude)} of {queries} queries: give one each.")
-    places = [set(gallery.positions(_listed(one))) for one in exclude]
-    for row, found in enumerate(places):
-        if len(found) == len(gallery):
-            raise BadInput(
-                f"all {len(gallery)} candidates are excluded for query {row}: leave some."
-            )
-    pairs = sorted((row, place) for row, found in enumerate(places) for place in found)
-    return torch.tensor(pairs, dtype=torch.long) if pairs else None
-
-
-def _listed_for_each(exclude: Any) -> list[LeftOut] | None:
-    """What to leave out for each query, as a list."""
-    if exclude is None:
-        return None
-    if isinstance(exclude, str) or not hasattr(exclude, "__iter__"):
-        raise BadInput(
-            f"got {exclude!r} as exclude, expected a list that says for each query what to leave "
-            f"out: [{exclude!r}] for one query, [{exclude!r}, None] for two."
-        )
-    return list(exclude)
-
-
-def _listed(ids: Any) -> list[Id]:
-    """The ids of one query's exclusion, which may be NumPy's or torch's."""
-    ids = ids.tolist() if hasattr(ids, "tolist") else ids
-    if isinstance(ids, str) or not (ids is None or hasattr(ids, "__iter__")):
-        return [ids]
-    return list(ids or ())

@@ -13,10 +13,11 @@ from torch import Tensor
 from .adaptation import State, checked
 from .encoder import Encoder, Params
 from .errors import BadInput, CannotAdapt
+from .exclusions import LeftOut, left_out_pairs
 from .optimise import Layout
 from .prepared import check_several, count, take
 from .retrieval import Retrieval
-from .session import LeftOut, Session, left_out_pairs
+from .session import Session
 
 AGREEMENT = 1e-2  # between unit vectors; the weights they are tried with move them much further
 _tried: WeakKeyDictionary[Encoder, int] = WeakKeyDictionary()
