@@ -2,6 +2,7 @@
 
 import json
 import string
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -115,6 +116,15 @@ class TestPreparing:
     def test_a_clip_of_other_length_is_refused(self, models):
         with pytest.raises(BadInput, match="7 frames, expected 10"):
             models["tangram-clips"]["video"].encode([np.zeros((7, 64, 64, 3), np.uint8)])
+
+    @pytest.mark.parametrize("item", ["film.mp4", Path("film.mp4"), None, 3])
+    def test_what_is_no_clip_is_refused(self, models, item):
+        with pytest.raises(BadInput, match=f"item 0 is of type {type(item).__name__}, .* 10 pict"):
+            models["tangram-clips"]["video"].encode([item])
+
+    def test_one_clip_in_the_place_of_a_batch_is_refused(self, models, things):
+        with pytest.raises(BadInput, match=r"item 0 is one picture, .* give \[clip\]"):
+            models["tangram-clips"]["video"].encode(things["video"][0])
 
     def test_short_sounds_are_filled_and_long_ones_cut(self, models):
         encoder, wave = models["tangram-clips"]["audio"], tangram.clips("test", 1)[0].waveform()

@@ -1,6 +1,8 @@
 """Edits: one change, told, beside distractors that differ in one thing."""
 
+import re
 from collections import Counter
+from itertools import product
 
 from queryshift import tangram
 from queryshift.tangram.edits import KINDS, SENTENCES
@@ -24,6 +26,20 @@ def difference(one, other):
         for name in VALUES
         if getattr(before, name) != getattr(after, name)
     ]
+
+
+def readings(sentence, scene):
+    """Every object of a scene that a sentence may mean, with what it may become."""
+    found = set()
+    for item, kind in product(scene.items, {*VALUES, "remove"}):
+        said = [f"({'|'.join(WORDS[value])})" for value in (item.colour, item.shape, item.place)]
+        thing = "{} {}( at the {})?".format(*said)
+        new = {word: value for value in VALUES.get(kind, ()) for word in WORDS[value]}
+        for pattern in SENTENCES[kind]:
+            pattern = pattern.format(thing=thing, value=f"(an? )?(?P<new>{'|'.join(new)})")
+            if read := re.fullmatch(pattern, sentence):
+                found.add((item, new.get(read.groupdict().get("new"))))
+    return found
 
 
 def test_an_edit_changes_exactly_one_thing():
@@ -52,6 +68,17 @@ def test_the_sentence_says_the_new_value():
             assert any(word in edit.text for word in WORDS[getattr(changed, kind)]), edit.text
         elif kind == "paper":
             assert any(word in edit.text for word in WORDS[edit.target.background]), edit.text
+
+
+def test_a_sentence_can_be_read_in_one_way_only():
+    for edit in EDITS:
+        kind = difference(edit.reference, edit.target)[0]
+        if kind in ("paper", "add"):  # they name no object of the reference
+            continue
+        gone = [item for item in edit.reference.items if item not in edit.target.items]
+        come = [item for item in edit.target.items if item not in edit.reference.items]
+        read = readings(edit.text, edit.reference)
+        assert read == {(gone[0], getattr(come[0], kind) if come else None)}, edit.text
 
 
 def test_the_gallery_holds_every_target_first_and_every_reference():

@@ -84,12 +84,8 @@ class VideoEncoder(TangramEncoder):
 
     def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
         """The clips as one tensor."""
-        for clip in items:
-            if len(clip) != FRAMES:
-                raise BadInput(
-                    f"got a clip of {len(clip)} frames, expected {FRAMES}: "
-                    "take ten that are evenly spaced."
-                )
+        for place, clip in enumerate(items):
+            _check_clip(place, clip)
         return {"frames": torch.stack([pictures(clip) for clip in items])}
 
 
@@ -149,6 +145,20 @@ def fill(towers: Mapping[str, nn.Module], name: str) -> None:
     stored = load_file(WEIGHTS / f"{name}.safetensors")
     full = {key: value.float() for key, value in stored.items()}
     nn.ModuleDict(towers).load_state_dict(full)
+
+
+def _check_clip(place: int, clip: Any) -> None:
+    if isinstance(clip, str | Path) or not hasattr(clip, "__len__"):
+        raise BadInput(
+            f"item {place} is of type {type(clip).__name__}, expected a clip: a sequence of "
+            f"{FRAMES} pictures, read from its file."
+        )
+    if isinstance(clip, np.ndarray | Tensor) and clip.ndim == 3 and clip.shape[2] == 3:
+        raise BadInput(f"item {place} is one picture, expected a clip: for one clip give [clip].")
+    if len(clip) != FRAMES:
+        raise BadInput(
+            f"got a clip of {len(clip)} frames, expected {FRAMES}: take ten that are evenly spaced."
+        )
 
 
 def pictures(items: Sequence[Any]) -> Tensor:
