@@ -41,7 +41,7 @@ def test_unusable_pairs_are_named(tmp_path):
     pairs = json.loads(path.read_text())
     pairs[0]["target_hard"] = "dev-gone"
     pairs[1]["caption"] = " "
-    small.write_json(path, pairs)
+    small.write_json(path, [*pairs, {**pairs[1], "caption": "with snow"}])
     assert CIRR(root).left_out == [
         'pair 12060 has the target_hard "dev-gone", which is not in the split.',
         "pair 12130 has no words.",

@@ -93,7 +93,7 @@ def test_bad_files_are_named(tmp_path):
     with pytest.raises(BadFile, match="NoneType"):
         DATASETS["coco"](tmp_path)
     small.write_json(tmp_path / "dataset_coco.json", {"images": []})
-    with pytest.raises(BadFile, match='no picture of the split "test"'):
+    with pytest.raises(BadFile, match='no query of coco, part "test"'):
         DATASETS["coco"](tmp_path)
 
 

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ..errors import BadFile
 from .base import Dataset
 from .items import Clip, LazyItems, Sound
-from .reader import Reader, find_file, read_json, records
+from .reader import TEXT, Reader, find_file, read_json, records
 
 SOUNDS = "audio"  # the folder for sounds whose listed place is on the authors' machine
 
@@ -28,10 +27,10 @@ class Listed:
         listed = records(
             path,
             found.get("data") if isinstance(found, dict) else found,
-            *("video_id", "wav", "video_path"),
+            video_id=TEXT,
+            wav=TEXT,
+            video_path=TEXT,
         )
-        if not listed:
-            raise BadFile(f'"{path}" lists no clips: take it from the publisher again.')
         seen = LazyItems([Clip(_frames(root, each), each["video_id"]) for each in listed])
         heard = LazyItems([Sound(_sound(root, each)) for each in listed])
         names = [each["video_id"] for each in listed]

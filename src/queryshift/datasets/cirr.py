@@ -10,12 +10,33 @@ from typing import Any
 from ..errors import BadFile, BadInput, unknown
 from .base import Dataset
 from .items import Composed, LazyItems, Picture
-from .reader import Reader, find_file, find_folder, parted, read_json, records
+from .reader import (
+    NUMBER_OR_TEXT,
+    TEXT,
+    TEXTS,
+    Kind,
+    Reader,
+    find_file,
+    find_folder,
+    parted,
+    read_json,
+    records,
+)
 
 VERSION = "rc2"
 SOFT = "val-soft"
 METRICS = {"recall": 50, "recall_subset": 3}
 """Metric of the server to the number of candidates it takes for each query."""
+
+FIELDS = {
+    "pairid": NUMBER_OR_TEXT,
+    "reference": TEXT,
+    "caption": TEXT,
+    "img_set": Kind(
+        'a set with its "members"',
+        lambda value: isinstance(value, dict) and TEXTS.fits(value.get("members")),
+    ),
+}
 
 Record = dict[str, Any]
 
@@ -30,7 +51,7 @@ def read(root: Path, part: str, query: str) -> Dataset:
     split = "val" if part == SOFT else part
     pictures = _pictures(root, split)
     path = find_file(root, f"captions/cap.{VERSION}.{split}.json")
-    listed = records(path, read_json(path), "pairid", "reference", "caption", "img_set")
+    listed = records(path, read_json(path), **FIELDS)
     places = {name: place for place, name in enumerate(pictures)}
     asked, flawed = parted(listed, lambda record: _flaw(record, places))
     right = _soft_targets if part == SOFT else _hard_target
@@ -104,8 +125,8 @@ def _allowed(dataset: Dataset, row: int, metric: str) -> set[int]:
 def _pictures(root: Path, split: str) -> dict[str, Picture]:
     path = find_file(root, f"image_splits/split.{VERSION}.{split}.json")
     found = read_json(path)
-    if not isinstance(found, dict):
-        raise BadFile(f'"{path}" holds a {type(found).__name__}, expected names and files.')
+    if not isinstance(found, dict) or not TEXTS.fits(list(found.values())):
+        raise BadFile(f'"{path}" holds no names with a file each: is it another file?')
     folder = find_folder(root, "img_raw", "")
     return {name: Picture(folder / place) for name, place in found.items()}
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..errors import BadFile
 from .base import Dataset
 from .items import Composed, LazyItems, Picture
-from .reader import Reader, find_file, find_folder, parted, read_json, records
+from .reader import TEXT, TEXTS, Reader, find_file, find_folder, parted, read_json, records
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 TRIMMED = ".?, "
@@ -18,7 +19,7 @@ def read(root: Path, part: str, query: str) -> Dataset:
     """The validation queries of one category, against all its validation pictures."""
     names = _names(find_file(root, f"image_splits/split.{part}.val.json"))
     path = find_file(root, f"captions/cap.{part}.val.json")
-    listed = records(path, read_json(path), "candidate", "captions")
+    listed = records(path, read_json(path), candidate=TEXT, captions=TEXTS)
     places = {name: place for place, name in enumerate(names)}
     folder = find_folder(root, "images", "")
     numbered = [{**record, "number": number} for number, record in enumerate(listed)]
@@ -64,7 +65,10 @@ def _flaw(record: dict[str, Any], places: dict[str, int]) -> str | None:
 
 
 def _names(path: Path) -> list[str]:
-    return [str(name) for name in read_json(path)]
+    found = read_json(path)
+    if not TEXTS.fits(found):
+        raise BadFile(f'"{path}" holds no list of names: is it another file?')
+    return list(found)
 
 
 def _picture(folder: Path, name: str) -> Picture:

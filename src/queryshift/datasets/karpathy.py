@@ -7,14 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ..errors import BadFile
 from .base import Dataset
 from .captioned import Captioned, captioned
 from .items import Picture
-from .reader import find_file, find_folder, read_json, records
+from .reader import TEXT, TEXTS, Kind, find_file, find_folder, read_json, records
 
 CAPTIONS = 5  # a picture; COCO has some with six or seven, of which all published recalls use five
 TRAINING = ("train", "restval")  # COCO's 30,504 left-over validation pictures are trained on
+SENTENCES = Kind(
+    'a list of sentences with a "raw" text each',
+    lambda value: (
+        isinstance(value, list)
+        and all(isinstance(one, dict) and TEXT.fits(one.get("raw")) for one in value)
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -35,8 +41,6 @@ class Karpathy:
             shown = _all_splits(path, found.get("images"), part, pictures)
         else:
             shown = _one_split(path, found, root)
-        if not shown:
-            raise BadFile(f'"{path}" has no picture of the split "{part}": is it another file?')
         return captioned(self.name, shown, query, most=CAPTIONS)
 
 
@@ -48,7 +52,7 @@ def _all_splits(path: Path, found: Any, part: str, pictures: Path) -> Sequence[C
             Picture(pictures / record.get("filepath", "") / record["filename"]),
             [sentence["raw"] for sentence in record["sentences"]],
         )
-        for record in records(path, found, "filename", "split", "sentences")
+        for record in records(path, found, filename=TEXT, split=TEXT, sentences=SENTENCES)
         if record["split"] in wanted
     ]
 
@@ -60,5 +64,5 @@ def _one_split(path: Path, found: Any, root: Path) -> Sequence[Captioned]:
             Picture(root / record["image"]),
             record["caption"],
         )
-        for record in records(path, found, "image", "caption")
+        for record in records(path, found, image=TEXT, caption=TEXTS)
     ]

@@ -11,7 +11,7 @@ from ..errors import BadFile
 from .base import Dataset
 from .captioned import Captioned, captioned
 from .items import Picture
-from .reader import Reader, find_file, find_folder, read_json, records
+from .reader import NUMBER_OR_TEXT, TEXT, Reader, find_file, find_folder, read_json, records
 
 ANNOTATIONS = ("nocaps_val_4500_captions.json", "annotations/nocaps_val_4500_captions.json")
 FOLDERS = ("val", "validation", "images", "")
@@ -24,7 +24,7 @@ def read(root: Path, part: str, query: str) -> Dataset:
     found = read_json(path)
     if not isinstance(found, dict) or not {"images", "annotations"} <= set(found):
         raise BadFile(f'"{path}" lacks "images" or "annotations": expected COCO\'s format.')
-    images = records(path, found["images"], "id", "file_name", "domain")
+    images = records(path, found["images"], id=NUMBER_OR_TEXT, file_name=TEXT, domain=TEXT)
     captions, homeless = _captions(path, found["annotations"], {each["id"] for each in images})
     folder = find_folder(root, *FOLDERS)
     shown = [
@@ -46,7 +46,7 @@ def _captions(
     """The captions of each picture, and a sentence on each that has none."""
     captions: dict[Any, list[str]] = defaultdict(list)
     homeless = []
-    for each in records(path, found, "id", "image_id", "caption"):
+    for each in records(path, found, id=NUMBER_OR_TEXT, image_id=NUMBER_OR_TEXT, caption=TEXT):
         if each["image_id"] in known:
             captions[each["image_id"]].append(each["caption"])
         else:

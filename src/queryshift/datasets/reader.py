@@ -6,12 +6,26 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import BadFile, unknown
 from .base import Dataset
 
 Counts = Mapping[str, int | None]  # "images", "captions", "pairs", ... to a number, None: not known
+
+
+class Kind(NamedTuple):
+    """What a field of an annotation holds: in words, and whether a value is that."""
+
+    words: str
+    fits: Callable[[Any], bool]
+
+
+TEXT = Kind("a text", lambda value: isinstance(value, str))
+NUMBER_OR_TEXT = Kind("a number or a text", lambda value: isinstance(value, int | str))
+TEXTS = Kind(
+    "a list of texts", lambda value: isinstance(value, list) and all(map(TEXT.fits, value))
+)
 
 
 @dataclass(frozen=True)
@@ -41,7 +55,11 @@ class Reader:
         home = Path(root).expanduser()
         if not home.is_dir():
             raise BadFile(f'there is no folder "{home}": expected the one that holds {self.name}.')
-        return self.read(home, part, query)
+        found = self.read(home, part, query)
+        if not len(found):
+            told = " ".join([f'part "{part}": are these other files?', *found.left_out[:1]])
+            raise BadFile(f'"{home}" has no query of {self.name}, {told}')
+        return found
 
 
 def find_file(root: Path, *names: str) -> Path:
@@ -68,14 +86,19 @@ def read_json(path: Path) -> Any:
         ) from error
 
 
-def records(path: Path, found: Any, *fields: str) -> Sequence[dict[str, Any]]:
-    """`found`, if it is a list of records that all have these fields."""
+def records(path: Path, found: Any, **fields: Kind) -> Sequence[dict[str, Any]]:
+    """`found`, if it is a list of records that all have these fields, of these kinds."""
     if not isinstance(found, list):
         raise BadFile(f'"{path}" holds a {type(found).__name__}, expected a list of records.')
     for number, record in enumerate(found):
-        lacking = [name for name in fields if not isinstance(record, dict) or name not in record]
-        if lacking:
-            raise BadFile(f'"{path}": record {number} has no "{lacking[0]}": is it another file?')
+        for name, kind in fields.items():
+            if not isinstance(record, dict) or name not in record:
+                raise BadFile(f'"{path}": record {number} has no "{name}": is it another file?')
+            if not kind.fits(record[name]):
+                raise BadFile(
+                    f'"{path}": the "{name}" of record {number} is {str(record[name])[:60]!r}, '
+                    f"expected {kind.words}: take it from the publisher again."
+                )
     return found
 
 
