@@ -1,5 +1,7 @@
 """What every loaded model promises, over every class that can be loaded."""
 
+import copy
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -39,6 +41,10 @@ def seen_through(encoder, params, batch):
     return encoder.through(params, encoder.ready(batch))
 
 
+def pickled(encoder):
+    return pickle.loads(pickle.dumps(encoder))
+
+
 def gradients(encoder, batch):
     params = {name: value.requires_grad_() for name, value in encoder.norm_params().items()}
     vectors = seen_through(encoder, params, batch)
@@ -76,6 +82,18 @@ class TestEverySide:
         assert torch.equal(
             seen_through(encoder, encoder.norm_params(), batch), encoder.encode(batch)
         )
+
+    @pytest.mark.parametrize("how", [copy.deepcopy, pickled])
+    def test_a_copy_is_another_encoder_that_does_the_same(self, how, encoder, batch):
+        twin = how(encoder)
+        moved = {name: 1.1 * value for name, value in encoder.norm_params().items()}
+        expected = seen_through(encoder, moved, batch)
+        assert torch.equal(seen_through(twin, moved, batch), expected)
+        assert twin.fingerprint() == encoder.fingerprint()
+        with torch.no_grad():
+            for parameter in twin.parameters():
+                parameter.zero_()
+        assert torch.equal(seen_through(encoder, moved, batch), expected)
 
     def test_gradient_reaches_every_adapted_parameter(self, encoder, batch):
         for name, gradient in zip(encoder.norm_params(), gradients(encoder, batch), strict=True):

@@ -53,6 +53,25 @@ class Idle(Plain):
         self.spare = nn.LayerNorm(3)
 
 
+class Detached(Plain):
+    """As many a model's own `encode` function: without a graph."""
+
+    @torch.no_grad()
+    def forward(self, prepared):
+        return super().forward(prepared)
+
+
+class Beside(Plain):
+    """Holds its model in a list, where no module sees it."""
+
+    def __init__(self):
+        super().__init__()
+        self.held = [Plain()]
+
+    def forward(self, prepared):
+        return self.held[0].forward(prepared)
+
+
 class Split(Plain):
     def finish(self, shared):
         return -self.forward(shared)
@@ -72,12 +91,21 @@ class Bare(Plain):
         (Restless, "gave other vectors the second time"),
         (Blind, "two different items gave the same vector"),
         (Idle, "2 adapted parameters never reach the vectors, such as spare.weight"),
+        (Detached, "vectors of Detached do not depend on the norm layers that may adapt"),
+        (Beside, "vectors of Beside do not depend on the norm layers that may adapt"),
         (Split, "seen through its own parameters it gives other vectors"),
         (Bare, "no norm layer that can adapt"),
     ],
 )
 def test_every_trap_has_its_warning(kind, trap):
     assert any(trap in warning for warning in examine({"text": kind()}, "mine").warnings)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_a_good_model_has_none_where_gradients_are_switched_off(mode):
+    model = {"text": Plain()}
+    with mode():
+        assert examine(model, "mine").warnings == ()
 
 
 def test_a_good_model_has_none():

@@ -1,5 +1,7 @@
 """What every model promises, over the authors' own formats, loaded by their path alone."""
 
+import copy
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -69,6 +71,17 @@ class TestEveryQuerySide:
     @pytest.fixture
     def batch(self, queries, modality):
         return queries[modality]
+
+    @pytest.mark.parametrize("how", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+    def test_a_copy_is_another_encoder_that_does_the_same(self, how, encoder, batch):
+        twin, shared = how(encoder), encoder.ready(batch)
+        moved = {name: 1.1 * value for name, value in encoder.norm_params().items()}
+        expected = encoder.through(moved, shared)
+        assert torch.equal(twin.through(moved, twin.ready(batch)), expected)
+        with torch.no_grad():
+            for parameter in twin.parameters():
+                parameter.zero_()
+        assert torch.equal(encoder.through(moved, shared), expected)
 
     def test_gives_unit_vectors_whatever_else_is_in_the_batch(self, encoder, batch):
         together = encoder.encode(batch)

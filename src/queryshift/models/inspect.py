@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..encoder import Encoder, is_norm
+from ..encoder import Encoder, is_norm, unreached
 from ..errors import BadInput, CannotAdapt
 from . import load
 from .adapting import Wish
@@ -54,6 +54,8 @@ def check(name: str, adapt: Wish = "all", preprocessing: str = "library") -> Ins
     return examine(load(name, adapt=adapt, preprocessing=preprocessing), name)
 
 
+@torch.inference_mode(False)
+@torch.enable_grad()
 def examine(model: Mapping[str, Encoder], name: str) -> Inspection:
     """Look at a model that is loaded already, such as one's own."""
     sides, warnings = [], []
@@ -104,12 +106,18 @@ def _adaptation_traps(encoder: Encoder, items: list[Any], vectors: Tensor) -> It
     if not params:
         yield "it has no norm layer that can adapt: only the method Frozen works with it."
         return
-    seen = encoder.through(params, encoder.ready(items))
+    try:
+        seen = encoder.through(params, encoder.ready(items))
+    except CannotAdapt as error:
+        yield str(error)
+        return
     if (seen - vectors).abs().max() > 5 * CLOSE:
         yield "seen through its own parameters it gives other vectors: finish(shared(x)) differs."
     pulls = torch.autograd.grad((seen * _uneven(seen)).sum(), [*params.values()], allow_unused=True)
     dead = [name for name, pull in zip(params, pulls, strict=True) if pull is None]
-    if dead:
+    if len(dead) == len(params):
+        yield str(unreached(encoder))
+    elif dead:
         yield (
             f"{len(dead)} adapted parameters never reach the vectors, such as {dead[0]}: "
             "leave them out of norm_names."

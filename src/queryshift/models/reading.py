@@ -25,6 +25,22 @@ def clean_caption(text: str) -> str:
     return " ".join(spaced.strip().split(" ")[:PUBLISHED_WORDS])
 
 
+class Turns:
+    """A lock; where its owner is copied or pickled, the copy has another one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[type[Turns], tuple[()]]:
+        return (Turns, ())
+
+
 @dataclass
 class Words:
     """Texts to tokens, at most `limit` of them, padded to the longest text or to the limit."""
@@ -35,7 +51,7 @@ class Words:
     masked: bool = True
     cleaned: bool = False
     _warned: bool = False
-    _lock: Any = field(default_factory=threading.Lock)  # a tokenizer borrows itself while it works
+    _lock: Turns = field(default_factory=Turns)  # a tokenizer borrows itself while it works
 
     def __call__(self, items: Sequence[str]) -> dict[str, Tensor]:
         """Token ids, and where they are not padding."""
