@@ -41,7 +41,9 @@ def test_a_missing_file_is_named_and_the_exit_code_tells(tmp_path, published):
     assert run("coco", "--root", root).exit_code == 0
     gone = root / "val2014" / "COCO_val2014_000000000002.jpg"
     gone.unlink()
-    assert list(check("coco", root).missing) == [str(gone)]
+    found = check("coco", root)
+    assert list(found.missing) == [str(gone)]
+    assert [each.found for each in found.counts] == [1, 12, 10]  # what is listed is not yet there
     told = run("coco", "--root", root)
     assert told.exit_code == 1
     assert f"missing: {gone}" in told.output
@@ -83,7 +85,17 @@ def test_many_missing_files_are_counted_and_json_names_them_all(tmp_path):
     assert "missing: 12 in all; --json names them." in run("fashion-iq", "--root", root).output
     found = json.loads(run("fashion-iq", "--root", root, "--json").stdout)
     assert len(found["missing"]) == 12
+    assert {each["found"] for each in found["counts"] if each["what"] == "images"} == {0}
     assert found["complete"] is False
+
+
+def test_clips_and_sounds_are_counted_each_for_themselves(tmp_path):
+    root = small.clips(tmp_path, "vgg_test_5_per_class_for_retrieval_cleaned.json")
+    for path in (root / "audio").iterdir():
+        path.unlink()
+    (root / "frame_3" / "--clip0.jpg").unlink()  # nine frames are still a clip
+    found = {each.what: each.found for each in check("vggsound", root).counts}
+    assert found == {"videos": 3, "sounds": 0, "pairs": 3}
 
 
 def test_a_part_of_choice(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,8 +12,11 @@ from ..errors import BadFile
 from ..progress import track
 from . import DATASETS
 from .base import Dataset
-from .items import LazyItems
+from .items import Clip, LazyItems, Picture, Sound, Source
 from .reader import Reader
+
+COUNTED: Mapping[type, str] = {Picture: "images", Clip: "videos", Sound: "sounds"}
+"""What an item with files of its own is counted as; a composed query's picture is a candidate."""
 
 
 @dataclass(frozen=True)
@@ -55,26 +59,40 @@ def check(name: str, root: str | Path, part: str | None = None) -> Check:
     """Count one part of a dataset, or those that the paper and the benchmarks use."""
     reader = DATASETS[name]
     parts = [part] if part else list(dict.fromkeys([next(iter(reader.parts)), *reader.paper_parts]))
-    found: dict[str, Dataset] = {}
+    counted: dict[str, Mapping[str, int]] = {}
     missing: dict[str, None] = {}
+    flaws: dict[str, None] = {}
     for each in parts:
         try:
-            found[each] = reader(root, part=each)
+            dataset = reader(root, part=each)
         except BadFile as error:
             missing[str(error)] = None
         else:
-            missing.update(dict.fromkeys(_missing(found[each])))
-    flaws = dict.fromkeys(flaw for dataset in found.values() for flaw in dataset.left_out)
-    counted = {each: dataset.counts for each, dataset in found.items()}
+            absent = _missing(dataset)
+            counted[each] = _present(dataset, absent)
+            missing.update(dict.fromkeys(map(str, absent)))
+            flaws.update(dict.fromkeys(dataset.left_out))
     counts = [*_by_part(reader, parts, counted), *_together(reader, counted)]
     return Check(name, str(root), counts, list(missing), list(flaws))
 
 
-def _missing(dataset: Dataset) -> list[str]:
-    sides = [side for side in (dataset.queries, dataset.candidates) if isinstance(side, LazyItems)]
-    files = dict.fromkeys(path for side in sides for each in side.sources for path in each.files)
+def _missing(dataset: Dataset) -> list[Path]:
+    files = dict.fromkeys(path for each in _sources(dataset) for path in each.files)
     found = track(files, f"looking for the files of {dataset.name}")
-    return [str(path) for path in found if not path.is_file()]
+    return [path for path in found if not path.is_file()]
+
+
+def _present(dataset: Dataset, absent: Sequence[Path]) -> dict[str, int]:
+    """The counts of the annotations; of pictures, clips and sounds, less those without a file."""
+    gone = set(absent)
+    lost = Counter(COUNTED.get(type(one)) for one in _sources(dataset) if gone & set(one.files))
+    return {what: count - lost[what] for what, count in dataset.counts.items()}
+
+
+def _sources(dataset: Dataset) -> dict[Source, None]:
+    """Where the items of both sides come from, each once."""
+    sides = [side for side in (dataset.queries, dataset.candidates) if isinstance(side, LazyItems)]
+    return dict.fromkeys(source for side in sides for source in side.sources)
 
 
 def _by_part(
