@@ -1,6 +1,7 @@
 """Every setting in force, with where it comes from."""
 
 from dataclasses import fields
+from typing import get_args
 
 import pytest
 
@@ -8,9 +9,10 @@ from miniature import Toy
 from queryshift import METHODS, REST, Decoupled, Session, Tent
 from queryshift.describe import table
 from queryshift.methods import WRAPPERS
+from queryshift.methods.base import Origin
 from queryshift.settings import Settings
 
-ORIGINS = ("paper", "TCR's code", "official code", "ours", "the user", "the encoder")
+ORIGINS = (*get_args(Origin), "the user", "the encoder")
 
 
 def rows(session) -> dict[str, tuple[str, str]]:

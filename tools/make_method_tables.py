@@ -22,10 +22,10 @@ def table(method: type[Method]) -> str:
     for one in fields(method):
         if one.name == "method":
             continue
-        default = one.default
+        default, about = one.default, one.metadata.get("about", "")
         if one.name in method.fallback and default is None:
             default = f"None: {method.fallback[one.name]:g} unless the encoder recommends another"
-        about = one.metadata.get("about", "").split(";")[0]
+            about = about.split(";")[0]
         origin = one.metadata.get("origin", "ours")
         lines.append(f"| `{one.name}` | {default} | {origin} | {about} |")
     return "\n".join(lines)
@@ -42,7 +42,11 @@ def main(check: bool) -> int:
     stale = []
     for name, method in {**METHODS, **WRAPPERS}.items():
         path = PAGES / f"{name}.md"
-        if (new := page(path, method)) != path.read_text(encoding="utf8"):
+        if not path.is_file():
+            stale.append(
+                f"{path.name} is missing: write it, with the lines {START} and {END} in it"
+            )
+        elif (new := page(path, method)) != path.read_text(encoding="utf8"):
             stale.append(path.name)
             if not check:
                 path.write_text(new, encoding="utf8")

@@ -16,7 +16,7 @@ from ..optimise import Optimiser
 from ..retrieval import Look, Retrieval
 from .values import check_values
 
-Origin = Literal["paper", "TCR's code", "official code", "ours"]
+Origin = Literal["paper", "TCR's code", "official code", "T3A's code", "a port", "ours"]
 UNCHANGED: Any = object()
 
 

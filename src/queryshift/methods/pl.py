@@ -15,7 +15,7 @@ from .base import Method, setting
 class PL(Method):
     """Cross-entropy to the nearest candidate, over confident queries."""
 
-    confidence: float = setting(0.9, "official code", "least probability of the first place")
+    confidence: float = setting(0.9, "T3A's code", "least probability of the first place")
 
     def loss(self, seen: Retrieval, memory: Any) -> Tensor | None:
         """Mean of -log p of the first place where p is above `confidence`; None if nowhere."""

@@ -23,9 +23,9 @@ QUERY, GALLERY, ROUTER = "tsa.query", "tsa.gallery", "tsa.router"
 class TSA(Method):
     """A residual map for queries and one for candidates; a router draws which one is trained."""
 
-    confidence: float = setting(0.9, "official code", "least probability of a pseudo-label")
-    label_weight: float = setting(0.5, "official code", "weight of the pseudo-label term")
-    router_temperature: float = setting(1e-3, "official code", "of the Gumbel-softmax draw")
+    confidence: float = setting(0.9, "a port", "least probability of a pseudo-label")
+    label_weight: float = setting(0.5, "a port", "weight of the pseudo-label term")
+    router_temperature: float = setting(1e-3, "a port", "of the Gumbel-softmax draw")
 
     def adapts(self, encoder: Encoder, gallery: Searchable) -> Params:
         """Two maps and a router, all zero: at the start nothing is changed."""
