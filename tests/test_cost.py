@@ -1,5 +1,7 @@
 """What a batch costs, in forwards and vector-Jacobian products, and what a session holds."""
 
+import weakref
+
 import pytest
 import torch
 from torch import nn
@@ -7,6 +9,7 @@ from torch.nn.functional import normalize
 
 from miniature import Remote, SharedToy, Toy, items, memory_of, stream, tensors_in
 from queryshift import METHODS, REST, SAR, TCR, Decoupled, Encoder, Gallery, Guard, Session, Tent
+from queryshift.retrieval import Batch
 
 FIRST_ORDER = ("tent", "pl", "shot", "eata", "read", "come", "tcr", "rest")
 
@@ -93,6 +96,21 @@ def test_an_answer_from_after_the_update_is_one_more_forward(cost):
 def test_chunks_redo_the_forward_for_the_product(cost):
     # twelve queries in chunks of five are three parts: seen once, then again with a graph
     assert cost(Tent(), steps=2, chunk=5) == [(2 * (3 + 3), 2 * 3)] * 3
+
+
+def test_one_chunk_is_gone_before_the_next_is_seen(encoder, gallery, batches, monkeypatch):
+    seen, alive = [], []
+
+    def outputs(self, params, part):
+        alive.append([one for one in seen if one() is not None])
+        found = through(self, params, part)
+        seen.append(weakref.ref(found[0]))
+        return found
+
+    through = Batch._outputs
+    monkeypatch.setattr(Batch, "_outputs", outputs)
+    Session(encoder, gallery, REST(), lr=0.01, chunk=5).answer(batches[0])
+    assert alive == [[]] * 9
 
 
 def test_the_shared_part_is_run_once_a_batch(gallery, batches, count):

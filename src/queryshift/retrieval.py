@@ -135,7 +135,8 @@ class Batch:
         mine = {name: value for name, value in leaves.items() if name in theirs}
         own = {name: leaves[name] for name in self._direct_names(params)}
         whole = graph and self.chunk is None and bool(mine)
-        vectors, readings = self._forward(mine, whole)
+        seen = mine if whole else {name: value.detach() for name, value in mine.items()}
+        vectors, readings = self._forward(seen, whole)
         backwards: Pull | None = None
         if graph and mine:
             outputs = (vectors, *_floating(readings))
@@ -182,14 +183,21 @@ class Batch:
             totals: list[Params] = [{} for _ in cotangents]
             start = 0
             for part in self._parts():
-                with torch.enable_grad():
-                    outputs = self._outputs(params, part)
-                rows = slice(start, start := start + len(outputs[0]))
-                pieces = _whole(outputs, params)([tuple(c[rows] for c in cs) for cs in cotangents])
-                totals = [_summed(*both) for both in zip(totals, pieces, strict=True)]
+                rows = slice(start, start := start + count(part))
+                mine = [tuple(one[rows] for one in slopes) for slopes in cotangents]
+                found = self._of_chunk(params, part, mine)
+                totals = [_summed(*both) for both in zip(totals, found, strict=True)]
             return tuple(totals)
 
         return pull
+
+    def _of_chunk(
+        self, params: Params, part: Any, cotangents: Sequence[Cotangents]
+    ) -> tuple[Params, ...]:
+        """One piece's products; its graph is gone before the next one's is made."""
+        with torch.enable_grad():
+            outputs = self._outputs(params, part)
+        return _whole(outputs, params)(cotangents)
 
 
 def _whole(outputs: tuple[Tensor, ...], params: Params) -> Pull:
