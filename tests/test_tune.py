@@ -1,6 +1,7 @@
 """Tuning: what is measured, what is chosen, and from what files."""
 
 import json
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -9,10 +10,15 @@ from torch.nn.functional import normalize
 import queryshift as qs
 from miniature import Toy, items, shifted
 from queryshift.errors import BadInput
-from queryshift.tune import FEWEST, Trial, chosen, contrast, tune
+from queryshift.tune import FEWEST, Trial, _made, chosen, contrast, tune
 
 GRID = {"rates": (1e-4, 1e-2), "temperatures": (0.02, 0.1)}
 MATCHES = [[place] for place in range(60)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mine(qs.Tent):
+    """A method of one's own."""
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +136,28 @@ class TestTheRecommendation:
         assert tuned.best is not None
         assert (made.lr, made.temperature) == (tuned.best.lr, tuned.best.temperature)
 
+    @pytest.mark.parametrize(
+        ("method", "expected"),
+        [
+            (qs.REST(decouple=True, gap=False), "qs.REST(gap=False, decouple=True, "),
+            (qs.Decoupled(qs.Tent()), "qs.Decoupled(qs.Tent(), "),
+            (qs.Decoupled(qs.Refined(qs.SAR(share=0.5)), over="tensor"), None),
+            (qs.SAR(reset_below=None), "qs.SAR(reset_below=None, "),
+            (qs.Refined(qs.Tent(lr=9.0)), "qs.Refined(qs.Tent(), "),
+            (qs.EATA(fisher={"a": torch.ones(2)}), "qs.EATA(fisher=fisher, "),
+            (Mine(), "Mine("),
+        ],
+        ids=lambda value: None,
+    )
+    def test_keeps_what_the_method_was_made_with(self, method, expected, tuned):
+        known = {"qs": qs, "Mine": Mine, "fisher": getattr(method, "fisher", None)}
+        line = replace(tuned, made=_made(method)).line
+        assert expected is None or line.startswith(f"{expected}lr=")
+        again = replace(eval(line, known), lr=method.lr, temperature=method.temperature)
+        inner = getattr(method, "method", None)
+        assert again == (method if inner is None else replace(method, method=again.method))
+        assert inner is None or type(again.method) is type(inner)
+
     def test_without_a_gain_is_not_to_adapt(self, tuned):
         none = type(tuned)(**{**vars(tuned), "best": None})
         assert (none.line, none.at_edge) == ("qs.Frozen()", None)
@@ -143,6 +171,13 @@ class TestTheRecommendation:
         found = json.loads(json.dumps(tuned.as_dict()))
         assert found["line"] == tuned.line
         assert found["trials"][2]["lr"] == 1e-2
+
+
+class TestMatchesThatAreNoPositions:
+    @pytest.mark.parametrize("wrong", ["c3", 60, -1, 2.5])
+    def test_are_refused(self, wrong, encoder, gallery, asked):
+        with pytest.raises(BadInput, match=rf"got {wrong!r} as a match.*0 to 59: gallery\.pos"):
+            tune(encoder, gallery, asked, matches=[[0, wrong]] + [[]] * 59)
 
 
 def test_too_few_queries_are_refused(encoder, gallery):

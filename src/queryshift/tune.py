@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import product
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from .describe import OPEN
 from .encoder import Encoder
 from .errors import BadInput
 from .galleries import Searchable
@@ -50,13 +51,15 @@ class Tuned:
     source: Trial
     trials: tuple[Trial, ...]
     best: Trial | None
+    made: str
+    """How the method is made, up to its learning rate: "qs.REST(decouple=True, "."""
 
     @property
     def line(self) -> str:
         """Python that makes the recommended method."""
         if self.best is None:
             return "qs.Frozen()"
-        return f"qs.{self.method}(lr={self.best.lr:g}, temperature={self.best.temperature:g})"
+        return f"{self.made}lr={self.best.lr:g}, temperature={self.best.temperature:g})"
 
     @property
     def at_edge(self) -> str | None:
@@ -88,7 +91,7 @@ def tune(
     `matches` are the positions of each query's right candidates, none for one without a label.
     With labels recall at 1 decides, without them the contrast (`docs/tune.md`).
     """
-    _check(queries, matches, sample)
+    _check(queries, matches, sample, len(gallery))
     order = torch.randperm(len(queries), generator=torch.Generator().manual_seed(seed))
     rows = order[:sample].tolist()
     asked = [queries[row] for row in rows]
@@ -106,6 +109,7 @@ def tune(
         source=source,
         trials=tuple(trials),
         best=chosen(source, trials),
+        made=_made(method),
     )
 
 
@@ -158,11 +162,26 @@ def _trial(session: Session, asked: Sequence[Any], right: Sequence[set[int]]) ->
     )
 
 
+def _made(method: Method) -> str:
+    """Python that makes a method, up to its learning rate; what is the user's has his name."""
+    kind, told = type(method), []
+    for one in fields(method):
+        value = getattr(method, one.name)
+        if isinstance(value, Method):
+            told.append(f"{_made(value).removesuffix(', ')})")
+        elif one.name not in OPEN and value is not one.default and value != one.default:
+            told.append(f"{one.name}={value!r}" if one.repr else f"{one.name}={one.name}")
+    home = "qs." if kind.__module__.startswith("queryshift.") else ""
+    return f"{home}{kind.__name__}({''.join(f'{one}, ' for one in told)}"
+
+
 def _joined(seen: Sequence[Retrieval], name: str) -> Tensor:
     return torch.cat([getattr(one, name).detach() for one in seen])
 
 
-def _check(queries: Sequence[Any], matches: Sequence[Sequence[int]] | None, sample: int) -> None:
+def _check(
+    queries: Sequence[Any], matches: Sequence[Sequence[int]] | None, sample: int, candidates: int
+) -> None:
     if min(len(queries), sample) < FEWEST:
         raise BadInput(
             f"got a sample of {min(len(queries), sample)} queries, expected at least {FEWEST}: "
@@ -173,3 +192,9 @@ def _check(queries: Sequence[Any], matches: Sequence[Sequence[int]] | None, samp
             f"got matches for {len(matches)} of {len(queries)} queries: give one list each, an "
             "empty one where there is no label."
         )
+    for place in (place for right in matches or () for place in right):
+        if place not in range(candidates):
+            raise BadInput(
+                f"got {place!r} as a match, expected positions in the gallery, 0 to "
+                f"{candidates - 1}: gallery.positions(ids) tells those of ids."
+            )
