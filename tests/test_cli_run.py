@@ -66,7 +66,9 @@ def test_an_interrupt_is_a_sentence(arguments, monkeypatch):
     [
         (["coco-0"], 'no benchmark "coco-0"; did you mean "coco-o"?'),
         (["coco-o", "--model", "tangram"], "needs the files of coco: give --root"),
-        (["general2coco"], "needs a model: give --model, BLIP ViT-B/16, pre-trained"),
+        (["general2coco"], "needs the files of coco: give --root; and a model: give --model, BLIP"),
+        (["coco-o"], "needs the files of coco: give --root"),  # said before a model is looked for
+        (["coco-o", "--root", "/nowhere"], "expected the one that holds coco"),
         (["tangram-o-image", "-m", "rset"], 'no method "rset"; did you mean "rest"?'),
         (["tangram-o-image", "-m", "rest:gap=no"], 'gap is "no", expected true or false'),
         (["tangram-o-image", "--shift", "mist"], 'no shift of tangram-o-image "mist"'),

@@ -135,6 +135,18 @@ def test_other_settings_are_refused_with_what_differs(plan, copied):
     assert len(read_lines(copied / NAME).cells) == 4
 
 
+def test_a_translator_may_come_later(plan, tmp_path):
+    """A note asks for one; what was run without it, and needs none, is kept."""
+    text = replace(plan, row=BENCHMARKS["coco-o-text"], shifts=("ocr",), methods=("frozen",))
+    run_all([text], tmp_path)
+    translated = replace(text, choices=replace(plan.choices, translator=("there", "back")))
+    assert run_all([translated], tmp_path, never).kept == 2
+    drawn = replace(text, row=BENCHMARKS["coco-d-text"], shifts=())
+    run_all([drawn], tmp_path)
+    with pytest.raises(BadInput, match=r"translator was \[\], is \['there', 'back'\]"):
+        run_all([replace(drawn, choices=translated.choices)], tmp_path, never)
+
+
 def test_other_captions_are_refused(plan, root, copied, tmp_path):
     other = tmp_path / "coco"
     other.mkdir()
@@ -222,13 +234,26 @@ class TestUnreadable:
     def test_it_is_named_skipped_and_counted(self, plan, damaged, tmp_path):
         ran = run_all([replace(plan, choices=damaged, methods=("frozen",))], tmp_path)
         assert [cell.queries for cell in ran.cells] == [3, 3]
-        assert "1 left out" in ran.notes[0] and "000000000002.png" in ran.notes[0]
+        (note,) = ran.notes
+        assert note.startswith("1 left out, unreadable:\n  ") and "000000000002.png" in note
         assert "000000000002.png" in ran.cells[0].settings["skipped"][0]
 
     def test_or_it_is_an_error(self, plan, damaged, tmp_path):
         strict = replace(plan, choices=replace(damaged, strict=True))
-        with pytest.raises(BadFile, match=r"000000000002\.png"):
+        with pytest.raises(BadFile, match=r"000000000002\.png.* go on without it \(not strict\)"):
             run_all([strict], tmp_path, never)
+
+    def test_of_many_a_note_names_ten(self, plan, choices, tmp_path):
+        root = coco_of_scenes.write(tmp_path / "coco", 4)
+        for number in (1, 2, 3):
+            (root / "val2014" / f"COCO_val2014_{number:012}.png").unlink()
+        text = replace(plan, row=BENCHMARKS["coco-o-text"], shifts=("ocr",), methods=("frozen",))
+        ran = run_all([replace(text, choices=replace(choices, root=root))], tmp_path / "out")
+        (note,) = ran.notes  # three pictures, and the five captions of each
+        first, *named, rest = note.splitlines()
+        assert (first, rest) == ("18 left out, unreadable:", "  and 8 more, which the cells name.")
+        assert len(named) == 10 and "--strict" not in note
+        assert len(ran.cells[0].settings["skipped"]) == 18
 
 
 def test_from_a_folder_as_on_the_fly(plan, finished, root, tmp_path):

@@ -117,6 +117,12 @@ def needs_translator(row: Benchmark, shift: str) -> bool:
     return shift == TRANSLATED or (shift.endswith("+sentence") and row.sentence == TRANSLATED)
 
 
+def translates(row: Benchmark, shift: str) -> bool:
+    """Whether translation models, where there are any, have a part in a shift's queries."""
+    drawn = row.diverse and row.corrupted and "text" in row.query
+    return drawn or needs_translator(row, shift)
+
+
 class Shifted(Sequence[Any]):
     """The queries of a dataset, each corrupted on first use with a generator of its own."""
 

@@ -119,8 +119,5 @@ class LazyItems(Sequence[Any]):
 def present(path: Path) -> Path:
     """`path`, if there is such a file."""
     if not path.is_file():
-        raise BadFile(
-            f'there is no file "{path}": check the folder with `queryshift data check`, or leave '
-            "out --strict to go on without it."
-        )
+        raise BadFile(f'there is no file "{path}": `queryshift data check` names all that lack.')
     return path

@@ -45,7 +45,7 @@ def _faults(dataset: Dataset, strict: bool) -> dict[Source, str]:
             source.open()
         except BadFile as error:
             if strict:
-                raise
+                raise BadFile(f"{error} Mend it, or go on without it (not strict).") from error
             faults[source] = str(error)
     return faults
 

@@ -113,7 +113,11 @@ def _cell(
         peak_memory_mb=peak_mb,
         device=device_name(ground.encoder().device),
         versions=versions(),
-        settings={**ground.settings, "method": method, "skipped": list(ground.skipped)},
+        settings={
+            **ground.settings_under(task.shift),
+            "method": method,
+            "skipped": list(ground.skipped),
+        },
         finished=datetime.now(UTC).isoformat(timespec="milliseconds"),
     )
 

@@ -21,6 +21,7 @@ from ..galleries import Gallery
 from ..matcher import Matcher
 from ..models import PUBLISHED_RERANK, load, matcher
 from ..progress import track
+from ..streams import translates
 
 GALLERY_BATCH = 256
 WITH_MATCHING = "with matching"  # in the paper's words, after a model's name
@@ -69,6 +70,11 @@ class Ground:
         name = self.choices.model or self.row.model
         return f"{name} {WITH_MATCHING}" if self.choices.matcher else name
 
+    def settings_under(self, shift: str) -> dict[str, Any]:
+        """The settings that a shift depends on: translators count where something is translated."""
+        used = translates(self.row, shift)
+        return {**self.settings, "translator": self.settings["translator"] if used else []}
+
     @property
     def queries(self) -> int:
         """How many queries a cell asks."""
@@ -85,21 +91,21 @@ class Ground:
 
 def prepare(row: Benchmark, choices: Choices, kept: Path) -> Ground:
     """Load the model, read the datasets and embed the candidates, or find them in `kept`."""
+    _refuse_what_lacks(row, choices)
+    asked = {name: _asked(row, choices, name) for name in row.categories or ("",)}
     model = encoders(row, choices)
-    read = [(name, *_read(row, choices, name)) for name in row.categories or ("",)]
+    read = {name: _readable(row, choices, dataset) for name, dataset in asked.items()}
     parts = tuple(
         Part(name, dataset, *embedded(model[row.gallery], dataset.candidates, kept))
-        for name, dataset, _ in read
+        for name, (dataset, _) in read.items()
     )
-    skipped = tuple(sentence for _, _, problems in read for sentence in problems)
+    skipped = tuple(sentence for _, problems in read.values() for sentence in problems)
     return Ground(row, choices, parts, skipped, _settings(row, choices, model, parts))
 
 
 def encoders(row: Benchmark, choices: Choices) -> dict[str, Encoder]:
     """The model's encoders, or an error that says which model is wanted."""
     name = choices.model or row.model
-    if not name:
-        raise BadInput(f"{row.name} needs a model: give --model, {row.source}.")
     model = _loaded(name, choices.device, _preprocessing(row, choices))
     lacking = [side for side in (row.query, row.gallery) if side not in model]
     if lacking:
@@ -125,16 +131,30 @@ def _preprocessing(row: Benchmark, choices: Choices) -> str:
     return choices.preprocessing or ("published" if row.on_disk else "library")
 
 
-def _read(row: Benchmark, choices: Choices, category: str) -> tuple[Dataset, list[str]]:
-    """The queries and candidates that can be read, and a sentence on each that cannot."""
+def _refuse_what_lacks(row: Benchmark, choices: Choices) -> None:
+    """Say all that a user has yet to bring, before anything long begins."""
+    lacking = []
+    if row.on_disk and choices.root is None:
+        lacking.append(f"the files of {row.dataset}: give --root")
+    if not (choices.model or row.model):
+        lacking.append(f"a model: give --model, {row.source}")
+    if lacking:
+        raise BadInput(f"{row.name} needs {'; and '.join(lacking)}.")
+
+
+def _asked(row: Benchmark, choices: Choices, category: str) -> Dataset:
+    """The queries and candidates as they are listed."""
+    if choices.root is None or not row.on_disk:
+        whole = tangram(row.name.rsplit("-", 1)[1], look=row.part or "plain")
+    else:
+        whole = DATASETS[row.dataset](choices.root, row.query, category or row.part or None)
+    return _first(whole, choices.queries)
+
+
+def _readable(row: Benchmark, choices: Choices, asked: Dataset) -> tuple[Dataset, list[str]]:
+    """What of it can be read, and a sentence on each thing that cannot."""
     if not row.on_disk:
-        task = row.name.rsplit("-", 1)[1]
-        whole = tangram(task, look=row.part or "plain")
-        return _first(whole, choices.queries), []
-    if choices.root is None:
-        raise BadInput(f"{row.name} needs the files of {row.dataset}: give --root.")
-    whole = DATASETS[row.dataset](choices.root, row.query, category or row.part or None)
-    asked = _first(whole, choices.queries)
+        return asked, []
     found, problems = usable(asked, choices.strict)
     if not len(found):
         raise BadFile(f"{row.name}: none of {len(asked)} queries can be read. {problems[0]}")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import product
 
-from ..benchmarks import Benchmark, find
+from ..benchmarks import AS_IT_IS, Benchmark, find
 from ..corruptions import check_severity
 from ..errors import BadInput, unknown
 from ..specs import canonical, method_of
-from ..streams import TRANSLATED, needs_translator
+from ..streams import TRANSLATED, needs_translator, translates
 from .cells import Task
 from .ground import Choices
 
@@ -69,7 +69,6 @@ class Plan:
         if self.untranslated:
             names = ", ".join(self.untranslated)
             return [f"left out for want of a translator (--translator THERE BACK): {names}."]
-        drawn = self.row.diverse and self.row.corrupted and "text" in self.row.query
-        if drawn and not self.choices.translator:
+        if translates(self.row, AS_IT_IS) and not self.choices.translator:
             return [f"no query draws {TRANSLATED}: there is no translator."]
         return []

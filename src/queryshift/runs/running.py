@@ -25,6 +25,7 @@ from .cells import Task, work
 from .ground import Ground, prepare
 from .plans import Plan
 
+NAMED = 10  # things left out that a note names; the cells name all
 Watch = Callable[[int], None]  # told how many more queries were answered
 Tell = Callable[[Cell], None]
 Execute = Callable[[Ground, Sequence[Task], Watch], Iterator[Cell]]
@@ -169,7 +170,7 @@ def _refuse_other_settings(
     encoder = ground.encoder()
     wanted = {name: asdict(method_of(name, ground.row).resolved(encoder)) for name in methods}
     for cell in earlier:
-        ours: dict[str, Any] = dict(ground.settings)
+        ours = ground.settings_under(cell.shift)
         if cell.method in wanted:
             ours["method"] = wanted[cell.method]
         other = "; ".join(_differences(cell.settings, json.loads(json.dumps(ours))))
@@ -193,4 +194,6 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[
 def _skipped(ground: Ground) -> list[str]:
     if not ground.skipped:
         return []
-    return [f"{len(ground.skipped)} left out, unreadable: {' '.join(ground.skipped)}"]
+    more = len(ground.skipped) - NAMED
+    told = [f"{len(ground.skipped)} left out, unreadable:", *ground.skipped[:NAMED]]
+    return ["\n  ".join([*told, f"and {more:,} more, which the cells name."] if more > 0 else told)]
