@@ -23,6 +23,7 @@ from queryshift import (
     Tent,
 )
 from queryshift.errors import BadInput, CannotAdapt, GalleryMismatch, NeedsVectors
+from queryshift.methods.eata import fisher_of
 from queryshift.methods.source_like import LIMIT_MARGIN
 
 WHOLE_GALLERY = ("tent", "pl", "shot", "eata", "sar", "read", "come", "tsa")
@@ -287,6 +288,15 @@ class TestMethods:
             learnt.append(session.state.adapted.values)
         assert not torch.equal(learnt[0], start.adapted.values)
         assert torch.equal(learnt[0], learnt[1])
+
+    def test_importances_of_nothing_or_of_another_encoder(self, encoder, gallery, clean, batches):
+        with pytest.raises(BadInput, match="got no clean queries"):
+            fisher_of(encoder, gallery, [])
+        with torch.inference_mode():
+            found = fisher_of(encoder, gallery, iter(clean))
+        found.pop("last.0.weight")
+        session = Session(encoder, gallery, EATA(fisher=found, redundancy=0.9))
+        refuses(session, batches[0], BadInput, r"no importance of last\.0\.weight.*fisher_of")
 
     def test_a_batch_where_no_pseudo_label_is_sure(self, encoder, gallery, batches):
         session = Session(encoder, gallery, METHODS["pl"](confidence=1.0), lr=0.01)

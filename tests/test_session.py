@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from miniature import Toy, items, memory_of, same
-from queryshift import EATA, METHODS, REST, TSA, Decoupled, Frozen, Gallery, Session, Tent
+from queryshift import EATA, METHODS, REST, SAR, TSA, Decoupled, Frozen, Gallery, Session, Tent
 from queryshift.errors import BadInput, GalleryMismatch, UnknownName
 
 
@@ -317,6 +317,17 @@ class TestAnotherGallery:
 def test_settings_that_cannot_work_are_refused(encoder, gallery, settings, error, text):
     with pytest.raises(error, match=text):
         Session(encoder, gallery, Tent(), **settings)
+
+
+@pytest.mark.parametrize("keep_average", [False, True])
+def test_a_restart_keeps_what_the_method_asks_for(keep_average, encoder, gallery, batches):
+    """SAR's official quirk: the small moving loss survives, so that it restarts again."""
+    method = SAR(reset_below=1e9, keep_average=keep_average)
+    session = Session(encoder, gallery, method, lr=0.01, steps=1)
+    session.answer(batches[0])
+    assert session.state.resets == 1
+    assert (session.state.memory is not None) == keep_average
+    assert same(session.params, session.adaptation.source)
 
 
 def test_gathering_fewer_than_a_method_learns_from_is_refused(encoder, gallery):

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from ..encoder import Encoder, Params
+from ..errors import BadInput
 from ..galleries import Searchable
 from ..gradients import scale
 from ..losses import entropy
@@ -87,6 +88,11 @@ class EATA(Method):
         plain = super().gradient(look, memory)
         if self.fisher is None or plain.gradient is None:
             return plain
+        if strange := plain.gradient.keys() - self.fisher.keys():
+            raise BadInput(
+                f"eata: fisher has no importance of {min(strange)}, which adapts: compute it with "
+                "fisher_of(encoder, gallery, clean_queries) for this very encoder."
+            )
         pulled = {
             name: grad
             + 2
@@ -104,11 +110,15 @@ class EATA(Method):
         return entropies <= entropies.kthvalue(sure).values
 
 
+@torch.inference_mode(False)
+@torch.enable_grad()
 def fisher_of(
     encoder: Encoder, gallery: Searchable, clean: Sequence[Any], temperature: float = 0.01
 ) -> Params:
     """Importance of each adapted parameter: mean squared gradient on batches of clean queries."""
-    params = encoder.norm_params()
+    params, clean = encoder.norm_params(), list(clean)
+    if not clean:
+        raise BadInput("got no clean queries, expected some hundred: importance is a mean.")
     total: Params = {}
     batches = [clean[i : i + 64] for i in range(0, len(clean), 64)]
     for items in batches:
