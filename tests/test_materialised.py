@@ -35,7 +35,9 @@ def test_captions_stand_in_order(tmp_path):
     )
     assert len(found) == 3 and list(found) != clean
     fewer = dataset("text", clean[:2])
-    with pytest.raises(BadFile, match="has 3 captions, expected one for each of the 2"):
+    with pytest.raises(
+        BadFile, match="names no pictures, expected one for each of the 2"
+    ):
         materialised(BENCHMARKS["coco-o-text"], fewer, "character_swap", 5, made)
 
 
@@ -45,9 +47,30 @@ def test_the_published_test_file_counts_beside_the_others(tmp_path):
     for split in ("train", "val", "test"):
         records = [{"image": "a.jpg", "caption": [f"{split} one", f"{split} two"]}]
         (folder / f"coco_karpathy_{split}.json").write_text(json.dumps(records))
-    asked = dataset("text", ["one", "two"])
+    asked = dataset("text", ["one", "two"], ["a#0", "a#1"])
     found = materialised(BENCHMARKS["coco-o-text"], asked, "synonym_replacement", 5, tmp_path)
     assert list(found) == ["test one", "test two"]
+
+
+def test_captions_are_found_by_their_picture(tmp_path):
+    """COCO's sixth caption is no query, some pictures cannot be read, a trial asks only a few."""
+    folder = tmp_path / "annotation_rs" / "7"
+    folder.mkdir(parents=True)
+    records = [
+        {"image": "val2014/a.jpg", "caption": [f"a {at}" for at in range(7)]},
+        {"image": "val2014/b.jpg", "caption": [f"b {at}" for at in range(5)]},
+        {"image": "val2014/c.jpg", "caption": "c 0"},
+        {"image": "val2014/c.jpg", "caption": "c 1"},
+    ]
+    (folder / "coco_karpathy_test.json").write_text(json.dumps(records))
+
+    def found(*ids):
+        asked = dataset("text", ["clean"] * len(ids), list(ids))
+        return materialised(BENCHMARKS["coco-o-text"], asked, "word_swap", 5, tmp_path)
+
+    assert found("b#0", "a#4", "c#1") == ["b 0", "a 4", "c 1"]
+    with pytest.raises(BadFile, match='nothing for 1 of 2 queries, the first is "b#5"'):
+        found("b#0", "b#5")
 
 
 def test_clips_and_sounds_are_found_by_name(tmp_path):
@@ -64,7 +87,7 @@ def test_clips_and_sounds_are_found_by_name(tmp_path):
     audio = row("audioset-o-audio", "rain")
     (sound,) = materialised(audio, dataset("audio", ["clean"], ["a"]), "rain", 5, tmp_path)
     assert len(sound) == 100
-    with pytest.raises(BadFile, match='no file for 1 of 2 queries, the first is "c"'):
+    with pytest.raises(BadFile, match='nothing for 1 of 2 queries, the first is "c"'):
         materialised(audio, dataset("audio", ["x", "y"], ["a", "c"]), "rain", 5, tmp_path)
 
 

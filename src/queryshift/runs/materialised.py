@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -42,8 +43,8 @@ def materialised(
 ) -> Sequence[Any]:
     """The queries of a dataset as a folder holds them under this shift.
 
-    A picture, clip or sound is found by the name of its clean file, or by the query's id; captions
-    are those of the one file there, in order.
+    A picture, clip or sound is found by the name of its clean file, or by the query's id; a caption
+    by its picture and place, or, in a file that names no pictures, by its line.
     """
     if shift == AS_IT_IS or "+" in shift:
         raise BadInput(
@@ -52,16 +53,21 @@ def materialised(
         )
     place = _place(folder, row.query, shift, severity)
     if row.query == "text":
-        return _captions(place, len(dataset))
+        return _captions(place, dataset.query_ids)
     items = {PurePosixPath(one.id).stem: one.sources for one in find_items(row.query, place)}
-    names = _names(dataset)
+    found = _wanted(items, _names(dataset), place)
+    return LazyItems([Made(row.query, tuple(files)) for files in found])
+
+
+def _wanted(items: Mapping[str, Any], names: Sequence[str], place: Path) -> list[Any]:
+    """What each query is there, by name."""
     lost = [name for name in names if name not in items]
     if lost:
         raise BadFile(
-            f'"{place}" has no file for {len(lost)} of {len(names)} queries, the first is '
-            f'"{lost[0]}": make them with `queryshift corrupt {row.query} {shift}`.'
+            f'"{place}" holds nothing for {len(lost)} of {len(names)} queries, the first is '
+            f'"{lost[0]}": make it with `queryshift corrupt` from all clean ones.'
         )
-    return LazyItems([Made(row.query, tuple(items[name])) for name in names])
+    return [items[name] for name in names]
 
 
 def _names(dataset: Dataset) -> list[str]:
@@ -84,15 +90,26 @@ def _place(folder: Path, modality: str, shift: str, severity: int) -> Path:
     )
 
 
-def _captions(place: Path, expected: int) -> Sequence[str]:
+def _captions(place: Path, names: Sequence[str]) -> Sequence[str]:
     files = [item.sources[0] for item in find_items("text", place)]
     tested = [file for file in files if "test" in file.stem] or files  # beside copies of others
     if len(tested) != 1:
         raise BadFile(f'"{place}" holds {len(tested)} files of captions, expected one.')
-    texts = read_captions(tested[0]).texts
-    if len(texts) != expected:
+    found = read_captions(tested[0])
+    if found.records is not None and all("image" in record for record in found.records):
+        return _wanted(_by_picture(found.records), names, tested[0])
+    if len(found.texts) != len(names):
         raise BadFile(
-            f'"{tested[0]}" has {len(texts)} captions, expected one for each of the {expected} '
-            "queries, in their order."
+            f'"{tested[0]}" has {len(found.texts)} captions and names no pictures, expected one '
+            f"for each of the {len(names)} queries, in their order."
         )
-    return texts
+    return found.texts
+
+
+def _by_picture(records: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Captions by the ids that datasets give them: the picture, and which of its captions."""
+    own: dict[str, list[str]] = defaultdict(list)
+    for record in records:
+        told = record["caption"]
+        own[PurePosixPath(str(record["image"])).stem] += [told] if isinstance(told, str) else told
+    return {f"{name}#{at}": text for name, texts in own.items() for at, text in enumerate(texts)}
