@@ -176,3 +176,13 @@ def test_a_healthy_stream_is_left_alone(clean):
     for batch in stream(clean, 12, size=16):
         session.answer(batch)  # a warning would be an error here
     assert session.state.resets == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"collapse": "0.2"}, {"drift": None}, {"drift": float("nan")}, {"smallest_batch": 2.5}],
+)
+def test_limits_that_are_no_numbers_are_refused(wrong):
+    ((name, value),) = wrong.items()
+    with pytest.raises(BadInput, match=f"guard: {name} is {value!r}, expected a"):
+        Guard(**wrong)

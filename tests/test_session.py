@@ -330,6 +330,23 @@ def test_a_restart_keeps_what_the_method_asks_for(keep_average, encoder, gallery
     assert same(session.params, session.adaptation.source)
 
 
+def test_the_history_has_an_end(monkeypatch, session, batches):
+    monkeypatch.setattr("queryshift.session.REMEMBERED", 3)
+    for batch in batches[:5]:
+        session.answer(batch, adapt=False)
+    assert [one.batch for one in session.history] == [3, 4, 5]
+    session.undo()
+    assert [one.batch for one in session.history] == [3, 4]
+
+
+def test_an_encoder_that_was_moved_says_so(gallery, batches):
+    toy = Toy()
+    session = Session(toy, gallery, REST())
+    toy.to("meta")
+    with pytest.raises(BadInput, match=r"on meta, but was on cpu.*Session\.load"):
+        session.answer(batches[0])
+
+
 def test_gathering_fewer_than_a_method_learns_from_is_refused(encoder, gallery):
     with pytest.raises(BadInput, match="gather is 1, but rest learns from at least 2 queries"):
         Session(encoder, gallery, REST(), gather=1)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from .errors import BadInput
 from .methods.decoupled import drift
+from .methods.values import check_values
 from .refine import refined
 from .retrieval import Retrieval
 
@@ -32,6 +33,7 @@ class Guard:
     """Collapse is not looked for in smaller batches: few queries share an answer by chance."""
 
     def __post_init__(self) -> None:
+        check_values(self, "guard")
         if not 0 < self.collapse <= 1 or self.drift <= 0:
             raise BadInput(
                 f"got Guard(collapse={self.collapse}, drift={self.drift}), expected a share "

@@ -29,6 +29,8 @@ from .settings import Mode, ScoreFrom, Settings
 from .shift import Shift
 from .states import read_state, write_state
 
+REMEMBERED = 2**16  # batches in the history, some 25 MB: a session may answer for months
+
 
 class Session:
     """Answers queries and adapts to them, online and without labels.
@@ -160,7 +162,7 @@ class Session:
         )
 
     def shift(self) -> Shift:
-        """The session's view of its latest batch; `history` has all of them."""
+        """The session's view of its latest batch; `history` has those of the last 65,536."""
         if not self.history:
             raise BadInput("nothing to report yet: answer a batch first.")
         return self.history[-1]
@@ -296,13 +298,24 @@ class Session:
         queries, exclude = map(list, zip(*group, strict=True))
         return self.adaptation.outcome(state, self._batch(queries, exclude, gallery), True)
 
+    def _check_device(self) -> None:
+        """Refuse an encoder that went elsewhere: what was learnt did not go with it."""
+        here, there = self.encoder.device, [v.device for v in self.adaptation.source.values()]
+        if there and there[0] != here:
+            raise BadInput(
+                f"the encoder is on {here}, but was on {there[0]} when the session was made: save "
+                "the session, then Session.load it for the encoder as it is."
+            )
+
     def _commit(self, outcome: Outcome) -> None:
         self._before, self._state = self._state, outcome.state
         self.history.append(outcome.shift)
+        del self.history[:-REMEMBERED]
 
     def _batch(
         self, queries: list[Any], exclude: Sequence[LeftOut] | None, gallery: Searchable
     ) -> Batch:
+        self._check_device()
         shared = self.encoder.ready(queries)
         pairs = left_out_pairs(exclude, len(queries), gallery)
         matching, chunk = self.adaptation.matching, self.settings.chunk
