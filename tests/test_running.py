@@ -338,6 +338,16 @@ def test_a_wrong_base_stops_the_run(plan, tmp_path):
 def test_a_base_with_nothing_to_compare_says_so(plan, copied):
     ran = run_all([plan], copied, never, check=True)
     assert "nothing to check" in ran.notes[0]
+    clean = replace(
+        plan,
+        row=BENCHMARKS["tangram-clean-text"],
+        shifts=(),
+        seeds=(0,),
+        choices=Choices(queries=16),
+    )
+    ran = run_all([clean], copied, check=True)
+    assert "the paper has none of these rows" in ran.notes[0]  # clean, but not the paper's
+    assert (ran.kept, len(ran.cells)) == (0, 2)  # the check's own cell was run just now
 
 
 def test_a_model_without_the_modality_is_refused(plan, tmp_path):

@@ -26,6 +26,7 @@ def test_a_wrong_base_stops_with_the_usual_causes():
         check_base([wrong])
     assert "384 pixels" in str(error.value)
     assert "checkpoint" in str(error.value)
+    assert "CIRR's answers are public for val alone" in str(error.value)
     assert check_base([wrong], tolerance=0.5)
 
 

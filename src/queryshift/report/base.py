@@ -21,7 +21,9 @@ CAUSES = (
     "captions read otherwise: all in lower case, at most 35 tokens, the first five per COCO image",
     "another split: Karpathy's test (COCO 5,000 images, Flickr 1,000), Nocaps by domain",
     "a matching head that re-ranks: these rows are cosine alone",
-    "reduced precision or queries that could not be read and were skipped",
+    "other queries than the paper's: CIRR's answers are public for val alone, the paper's are "
+    "test1's; its RSICD, RSITMD and VGGSound are not the published lists",
+    "reduced precision, fewer queries (--queries), or some that could not be read",
 )
 
 

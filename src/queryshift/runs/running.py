@@ -53,23 +53,31 @@ def run_all(
     with the paper's first, and a difference is an error.
     """
     execute = execute or in_turn
+    fresh = set()
+
+    def told(cell: Cell) -> None:
+        fresh.add(cell.key)
+        tell(cell)
+
     with locked(out):
-        notes = _check(plans, out, execute, tell) if check else []
-        ran = [_run(one, out, execute, tell) for one in plans]
-    cells = tuple(cell for one in ran for cell in one.cells)
-    notes += [note for one in ran for note in one.notes]
-    return Ran(cells, sum(one.kept for one in ran), tuple(dict.fromkeys(notes)))
+        notes = _check(plans, out, execute, told) if check else []
+        ran = [_run(one, out, execute, told) for one in plans]
+    cells = tuple(cell for some, _ in ran for cell in some)
+    notes += [note for _, own in ran for note in own]
+    kept = sum(cell.key not in fresh for cell in cells)
+    return Ran(cells, kept, tuple(dict.fromkeys(notes)))
 
 
 def _check(plans: Sequence[Plan], out: Path, execute: Execute, tell: Tell) -> list[str]:
     """Run the frozen model where the paper's queries can be had, and compare."""
     natural = [replace(one, methods=("frozen",)) for one in plans if not one.row.corrupted]
-    cells = [cell for one in natural for cell in _run(one, out, execute, tell).cells]
+    cells = [cell for one in natural for cell in _run(one, out, execute, tell)[0]]
     notes = [f"checked: {one}" for one in check_base(cells)]
-    return notes or ["nothing to check: the paper's corruptions were unseeded."]
+    return notes or ["nothing to check: the paper has none of these rows without corruptions."]
 
 
-def _run(plan: Plan, out: Path, execute: Execute, tell: Tell) -> Ran:
+def _run(plan: Plan, out: Path, execute: Execute, tell: Tell) -> tuple[list[Cell], list[str]]:
+    """All cells of a plan, with sentences on what was left out or is not as it should be."""
     path = out / f"{plan.row.name}.jsonl"
     earlier, problems = read_lines(path) if path.exists() else Lines([], [])
     ground = prepare(plan.row, plan.choices, out / "galleries")
@@ -82,8 +90,7 @@ def _run(plan: Plan, out: Path, execute: Execute, tell: Tell) -> Ran:
             write_line(path, cell)
             ours[_place(cell)] = cell
             tell(cell)
-    notes = (*problems, *plan.notes(), *_skipped(ground))
-    return Ran(tuple(ours[task] for task in tasks), len(tasks) - len(left), notes)
+    return [ours[task] for task in tasks], [*problems, *plan.notes(), *_skipped(ground)]
 
 
 def in_turn(ground: Ground, tasks: Sequence[Task], watch: Watch) -> Iterator[Cell]:
