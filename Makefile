@@ -28,6 +28,7 @@ bench: $(READY) .bench/.ready
 
 weights: $(READY)
 	for task in scenes clips edits; do $(BIN)/python -m training.train $$task || exit 1; done
+	$(BIN)/python -m training.adopt
 	$(BIN)/python -m training.measure
 
 # The corruptions' peer brings numba, SciPy and scikit-image: an environment of its own.

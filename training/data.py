@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -86,7 +87,7 @@ def _filled(arrays: Arrays, draw: Callable[[Arrays, int, int], None], count: int
     processes = os.cpu_count() or 1
     fork = multiprocessing.get_context("fork")
     workers = [
-        fork.Process(target=partial(_share, arrays, draw, count, worker, processes))
+        fork.Process(target=partial(_share, arrays, draw, count, worker, processes), daemon=True)
         for worker in range(processes)
     ]
     for worker in workers:
@@ -99,5 +100,6 @@ def _filled(arrays: Arrays, draw: Callable[[Arrays, int, int], None], count: int
 
 
 def _share(arrays: Arrays, draw: Callable, count: int, worker: int, processes: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its own
     for start in range(worker * SHARD, count, processes * SHARD):
         draw(arrays, start, min(start + SHARD, count))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable
@@ -13,8 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
+from training.journal import Journal
+from training.kept import Kept
+
 WARM_UP = 0.05
-LOG_EVERY = 100
+KEEP_EVERY = 60  # seconds
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,10 @@ class Plan:
     decay: float = 0.05
     seconds: float = math.inf
     seed: int = 0
+
+    def done(self, steps: int, seconds: float) -> float:
+        """How much of the schedule is behind after so many steps and seconds: 1 is all."""
+        return max(steps / self.steps, seconds / self.seconds)
 
 
 class Temperature(nn.Module):
@@ -52,22 +58,30 @@ def contrast(scale: Temperature, queries: Tensor, candidates: Tensor) -> Tensor:
 def train(
     modules: nn.Module, loss: Callable[[torch.Generator], Tensor], plan: Plan, log: Path
 ) -> None:
-    """Take steps down `loss`, which draws its own batch from the generator it is given."""
+    """Take steps down `loss`, which draws its own batch from the generator it is given.
+
+    On a CPU, where it takes hours, a run that was stopped goes on where it last was kept.
+    """
     device = next(modules.parameters()).device
     chance = torch.Generator(device).manual_seed(plan.seed)
     lr = torch.tensor(plan.lr * _rate(0), device=device)
     modules.train()
-    step = _step(modules, loss, chance, _optimiser(modules, lr, plan.decay))
+    optimiser = _optimiser(modules, lr, plan.decay)
+    step = _step(modules, loss, chance, optimiser)
     step = _captured(step, chance) if device.type == "cuda" else step
-    begun, steps, done = time.perf_counter(), 0, 0.0
-    with log.open("w") as lines:
-        while done < 1:
-            lr.fill_(plan.lr * _rate(done))
-            value = step()
-            steps += 1
-            if steps % LOG_EVERY == 0 or steps == plan.steps:
-                _note(lines, steps, value.item(), begun)
-            done = max(steps / plan.steps, (time.perf_counter() - begun) / plan.seconds)
+    kept = Kept(log.with_suffix(".part"), vars(plan), modules, optimiser, chance)
+    steps, seconds = kept.take_up() if device.type == "cpu" else (0, 0.0)
+    journal = Journal(log, steps)
+    begun, written, done = time.perf_counter() - seconds, seconds, plan.done(steps, seconds)
+    while done < 1:
+        lr.fill_(plan.lr * _rate(done))
+        value = step()
+        steps, seconds = steps + 1, time.perf_counter() - begun
+        done = plan.done(steps, seconds)
+        journal.note(steps, value, seconds, done)
+        if device.type == "cpu" and (seconds - written >= KEEP_EVERY or done >= 1):
+            kept.write(steps, seconds)
+            written = seconds
     modules.eval()
 
 
@@ -128,9 +142,3 @@ def _rate(done: float) -> float:
     if done < WARM_UP:
         return max(done, 1e-3) / WARM_UP
     return 0.5 * (1 + math.cos(math.pi * (done - WARM_UP) / (1 - WARM_UP)))
-
-
-def _note(lines, step: int, loss: float, begun: float) -> None:
-    row = {"step": step, "loss": round(loss, 4), "seconds": round(time.perf_counter() - begun, 1)}
-    lines.write(json.dumps(row) + "\n")
-    lines.flush()

@@ -1,4 +1,4 @@
-"""Pictures of shapes from signed distances: vectorised, anti-aliased, the same on every machine."""
+"""Pictures of shapes from signed distances: vectorised, anti-aliased, drawn without chance."""
 
 from __future__ import annotations
 
