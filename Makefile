@@ -38,6 +38,6 @@ weights: $(READY)
 	touch $@
 
 $(READY): pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch==2.13.0 -e ".[dev]"
 	touch $@
