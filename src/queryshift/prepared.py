@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from .errors import BadInput
+from .modes import usual
 
 Prepared: TypeAlias = Tensor | Mapping[str, Tensor] | tuple[Tensor, ...]
 
@@ -32,14 +33,6 @@ def each(prepared: Prepared, function: Callable[[Tensor], Tensor]) -> Prepared:
 def move(prepared: Prepared, device: torch.device) -> Prepared:
     """The batch on another device, as tensors that a graph may be built on."""
     return each(prepared, lambda tensor: usual(tensor).to(device, non_blocking=True))
-
-
-def usual(tensor: Tensor) -> Tensor:
-    """The tensor itself; a copy of one made under inference mode, which takes part in no graph."""
-    if not tensor.is_inference():
-        return tensor
-    with torch.inference_mode(False):
-        return tensor.clone()
 
 
 def take(prepared: Prepared, items: slice) -> Prepared:

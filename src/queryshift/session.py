@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-import torch
-
 from .adaptation import Adaptation, Outcome, State, checked
 from .background import Worker
 from .describe import origins, table
@@ -22,6 +20,7 @@ from .galleries import Searchable
 from .guard import Guard
 from .matcher import Matching
 from .methods.base import Method
+from .modes import as_usual
 from .prepared import check_several
 from .rerank import reranked
 from .retrieval import Batch, Retrieval
@@ -43,7 +42,7 @@ class Session:
     dropped: int
     """Updates that never took effect: one was running still, or the session was moved under it."""
 
-    @torch.inference_mode(False)  # a service may be under inference mode as a whole
+    @as_usual()
     def __init__(
         self,
         encoder: Encoder,
@@ -107,8 +106,7 @@ class Session:
         `exclude` names, for each query, candidates to leave out of search and adaptation; all
         queries get equally many hits, no more than the one with the most exclusions has left.
         """
-        # a caller may have switched off around us what an update needs
-        with self._lock, torch.inference_mode(False), torch.enable_grad():
+        with self._lock, as_usual():
             self._worker.check()
             check_several(queries)
             queries, exclude = list(queries), listed_for_each(exclude)
@@ -126,7 +124,7 @@ class Session:
         self._worker.wait()  # without the lock, which an update needs to take effect
         self._worker.check()
 
-    @torch.inference_mode(False)
+    @as_usual()
     def reset(self) -> None:
         """Forget everything: back to the source parameters, memory and optimiser empty."""
         with self._lock:
@@ -177,7 +175,7 @@ class Session:
             write_state(path, self)
 
     @classmethod
-    @torch.inference_mode(False)
+    @as_usual()
     def load(
         cls,
         path: str | Path,
@@ -232,7 +230,7 @@ class Session:
         return self._gallery
 
     @gallery.setter
-    @torch.inference_mode(False)
+    @as_usual()
     def gallery(self, gallery: Searchable) -> None:
         with self._lock:
             if gallery.dimension != self._gallery.dimension:

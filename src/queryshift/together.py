@@ -14,6 +14,7 @@ from .adaptation import State, checked
 from .encoder import Encoder, Params
 from .errors import BadInput, CannotAdapt
 from .exclusions import LeftOut, left_out_pairs
+from .modes import as_usual
 from .optimise import Layout
 from .prepared import check_several, count, take
 from .retrieval import Retrieval
@@ -23,6 +24,7 @@ AGREEMENT = 1e-2  # between unit vectors; the weights they are tried with move t
 _tried: WeakKeyDictionary[Encoder, int] = WeakKeyDictionary()
 
 
+@as_usual()
 @torch.no_grad()
 def answer_many(
     sessions: Sequence[Session],
@@ -35,7 +37,9 @@ def answer_many(
     session learns or counts the batch. To adapt, call `session.answer(batch)` session by session.
     """
     encoder = _one_encoder(sessions, batches)
-    left_out = exclude or [None] * len(sessions)
+    left_out = [None] * len(sessions) if exclude is None else exclude
+    if len(left_out) != len(sessions):
+        raise BadInput(f"got exclusions for {len(left_out)} of {len(sessions)} sessions, one each.")
     asked = [
         _Asked(session, session.state, list(batch), ids)
         for session, batch, ids in zip(sessions, batches, left_out, strict=True)
@@ -58,6 +62,8 @@ class _Asked:
 
 
 def _one_encoder(sessions: Sequence[Session], batches: Sequence[Sequence[Any]]) -> Encoder:
+    if isinstance(sessions, Session) or not all(isinstance(one, Session) for one in sessions):
+        raise BadInput(f"got {sessions!r}, expected a list of sessions, and a batch for each.")
     if not sessions or len(sessions) != len(batches):
         raise BadInput(f"got {len(sessions)} sessions and {len(batches)} batches: give one each.")
     for batch in batches:

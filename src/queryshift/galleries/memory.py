@@ -13,7 +13,8 @@ from torch import Tensor
 from ..encoder import Encoder
 from ..errors import BadFile, BadInput, GalleryMismatch
 from ..files import read, write
-from ..prepared import check_several, usual
+from ..modes import as_usual, full_precision, usual
+from ..prepared import check_several
 from ..progress import track
 from .checks import as_tensor, checked_ids, checked_vectors
 from .clusters import spherical_kmeans
@@ -38,6 +39,7 @@ class Gallery:
         self._centroids: dict[int, Tensor] = {}
 
     @classmethod
+    @as_usual()
     def build(
         cls,
         encoder: Encoder,
@@ -135,6 +137,7 @@ class Gallery:
         return self._centroids[count]
 
     @torch.no_grad()
+    @full_precision()
     def search(self, queries: Tensor, count: int, exclude: Tensor | None = None) -> Hits:
         """The exact best `count` candidates of each query, in float32 or wider.
 

@@ -16,6 +16,7 @@ from ..errors import BadInput
 from ..galleries import Searchable
 from ..gradients import scale
 from ..losses import entropy
+from ..modes import as_usual
 from ..retrieval import Batch, Look, Retrieval
 from .base import Method, Update, setting
 
@@ -110,8 +111,7 @@ class EATA(Method):
         return entropies <= entropies.kthvalue(sure).values
 
 
-@torch.inference_mode(False)
-@torch.enable_grad()
+@as_usual()
 def fisher_of(
     encoder: Encoder, gallery: Searchable, clean: Sequence[Any], temperature: float = 0.01
 ) -> Params:

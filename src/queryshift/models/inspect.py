@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..encoder import Encoder, is_norm, unreached
 from ..errors import BadInput, CannotAdapt
+from ..modes import as_usual
 from . import load
 from .adapting import Wish
 
@@ -54,8 +55,7 @@ def check(name: str, adapt: Wish = "all", preprocessing: str = "library") -> Ins
     return examine(load(name, adapt=adapt, preprocessing=preprocessing), name)
 
 
-@torch.inference_mode(False)
-@torch.enable_grad()
+@as_usual()
 def examine(model: Mapping[str, Encoder], name: str) -> Inspection:
     """Look at a model that is loaded already, such as one's own."""
     sides, warnings = [], []

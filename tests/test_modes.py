@@ -1,13 +1,17 @@
-"""A service may run under no_grad or inference mode as a whole: sessions adapt there too."""
+"""A service may run under no_grad, inference mode or autocast as a whole: nothing changes."""
 
 import pytest
 import torch
 
 from miniature import Toy, memory_of, same
-from queryshift import METHODS, REST, Frozen, Gallery, Session, Tent
+from queryshift import METHODS, REST, Frozen, Gallery, Session, Tent, answer_many
 from queryshift.errors import CannotAdapt
 
-MODES = {"no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
+MODES = {
+    "no_grad": torch.no_grad,
+    "inference_mode": torch.inference_mode,
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+}
 every_mode = pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 
 
@@ -47,6 +51,38 @@ def test_whatever_is_made_under_a_mode_can_be_used_outside(
     for one in (session, again, new):
         one.answer(batches[1])
         assert one.state.adapted.updates in (3, 6)
+
+
+@every_mode
+def test_many_sessions_are_answered_alike(mode, encoder, gallery, batches):
+    sessions = [Session(encoder, gallery, method, lr=0.01) for method in (REST(), Tent())]
+    for session in sessions:
+        session.answer(batches[0])
+    usual = [one.top(5) for one in answer_many(sessions, batches[:2])]
+    with mode():
+        assert same([one.top(5) for one in answer_many(sessions, batches[:2])], usual)
+
+
+@every_mode
+def test_a_gallery_is_built_and_searched_alike(mode, encoder, clean):
+    gallery = Gallery.build(encoder, clean)
+    queries = encoder.encode(clean)
+    with mode():
+        assert same(Gallery.build(encoder, clean).vectors, gallery.vectors)
+        found = gallery.search(queries, 5)
+    assert same(found.scores, gallery.search(queries, 5).scores)
+
+
+def test_an_encoder_that_asks_for_half_precision_itself_gets_it(gallery, batches):
+    class Cast(Toy):
+        def forward(self, prepared):
+            with torch.autocast("cpu", torch.bfloat16):
+                return super().forward(prepared)
+
+    vectors = [
+        Session(kind(), gallery, Frozen()).answer(batches[0]).vectors for kind in (Cast, Toy)
+    ]
+    assert 1e-4 < (vectors[0] - vectors[1]).abs().max() < 0.1
 
 
 def test_queries_made_under_inference_mode(gallery, batches):

@@ -1,0 +1,36 @@
+"""Torch's modes: what a caller has switched around us must not change what is found or learnt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import torch
+from torch import Tensor
+
+CAST = ("cpu", "cuda")  # devices with a mode of half precision
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Autocast off: an encoder sees to its own precision, search and losses keep theirs."""
+    with ExitStack() as off:
+        for device in CAST:
+            if torch.is_autocast_enabled(device):
+                off.enter_context(torch.autocast(device, enabled=False))
+        yield
+
+
+@contextmanager
+def as_usual() -> Iterator[None]:
+    """Gradients on, inference mode and autocast off: a service may be under these as a whole."""
+    with torch.inference_mode(False), torch.enable_grad(), full_precision():
+        yield
+
+
+def usual(tensor: Tensor) -> Tensor:
+    """The tensor itself; a copy of one made under inference mode, which takes part in no graph."""
+    if not tensor.is_inference():
+        return tensor
+    with torch.inference_mode(False):
+        return tensor.clone()
