@@ -73,7 +73,7 @@ def test_another_depth_is_refused(plan, judged):
 def test_the_papers_single_stream_stands_beside_it(judged):
     column = Column("coco-o-image", SHIFT, "recall@1")
     single = paper.find(column.benchmark, SHIFT, "frozen", "BLIP ViT-B/16 with matching")
-    assert theirs(judged[1][0], column) == single.value
+    assert theirs(judged[1][0], column) == single
 
 
 def test_a_model_without_a_head_is_refused(tmp_path):

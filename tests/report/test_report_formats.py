@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 import pytest
 from made_cells import cell, table_of
 
+from queryshift.benchmarks import BENCHMARKS
 from queryshift.errors import UnknownName
 from queryshift.report import FORMATS, Options, render, report, report_folder
 from queryshift.results import write_line
@@ -145,6 +146,35 @@ def test_the_paper_beside_ours():
 def test_the_papers_larger_model():
     made = report(CELLS, Options(resamples=0, paper=True, paper_model="BLIP ViT-L/16"))
     assert made.tables[0].rows["rest"][0].paper == 40.5
+
+
+@pytest.mark.parametrize(
+    ("model", "number", "like"),
+    [
+        ("blip-base-coco", 37.7, "BLIP ViT-B/16"),
+        ("blip-large-coco", 40.5, "BLIP ViT-L/16"),
+        ("large-files/model_base_retrieval_coco.pth", 37.7, "BLIP ViT-B/16"),
+    ],
+)
+def test_the_papers_model_most_like_ours_is_taken_and_named(model, number, like):
+    (table,) = report([cell("rest", "zoom_blur", model=model)], BESIDE).tables
+    assert table.rows["rest"][0].paper == number
+    assert table.notes == (f"The paper's numbers are of {like}.",)
+
+
+def test_the_papers_ablations_are_beside_ours():
+    specs = ("rest:decouple=false", "tent+decoupled")
+    cells = [cell(spec, "", benchmark="coco-d-text", setting="diverse") for spec in specs]
+    (table,) = report(cells, BESIDE).tables
+    assert [table.rows[spec][0].paper for spec in specs] == [40.6, 40.4]
+
+
+def test_the_papers_average_is_as_printed_where_its_whole_row_is_there():
+    shifts = BENCHMARKS["flickr-o-text"].shifts
+    cells = [cell("pl", shift, benchmark="flickr-o-text") for shift in shifts]
+    whole, fewer = (report(some, BESIDE).tables[0].rows["pl"] for some in (cells, cells[1:]))
+    assert whole[-1].paper == 62.7  # the mean of the printed numbers is 62.63
+    assert fewer[-1].paper == pytest.approx((15 * 62.63 - 56.6) / 14, abs=0.01)
 
 
 @pytest.mark.parametrize(

@@ -38,12 +38,12 @@ class Row:
     values: tuple[float, ...]
     average: float | None = None
     model: str = ""
-    variant: str = ""
+    spec: str = ""  # how `queryshift run -m` is asked for it, where that is not the plain method
 
     @property
     def label(self) -> str:
-        """The method, and what was changed about it."""
-        return f"{self.method}+{self.variant}" if self.variant else self.method
+        """The method in words, with what was changed about it."""
+        return self.spec or self.method
 
 
 @dataclass(frozen=True)

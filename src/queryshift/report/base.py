@@ -75,4 +75,4 @@ def _comparisons(cells: Sequence[Cell], model: str) -> Iterator[Comparison]:
         value = theirs(own[0], column, model)
         if value is not None:
             ours = mean(cell.measure(column.metric) for cell in own)
-            yield Comparison(benchmark, column.metric, ours, value)
+            yield Comparison(benchmark, column.metric, ours, value.value)

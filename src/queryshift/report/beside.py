@@ -2,44 +2,72 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import PurePath
+from statistics import mean
 
 from .. import paper
 from ..results import Cell
 from .tables import Column, Entry, Table
 
-SINGLE_STREAM = "BLIP ViT-B/16 with matching"  # beside cells of a matcher, unless told otherwise
+SINGLE_STREAM = "BLIP ViT-B/16 with matching"  # beside cells of a matcher
+LARGE = "BLIP ViT-L/16"  # beside cells of a model that is called large
+
+Found = Sequence[paper.Value | None]  # in the order of a table's columns
 
 
 def beside_paper(table: Table, model: str = "") -> Table:
-    """The table with the paper's numbers of one of its models, by default the first it names."""
+    """The table with the numbers of one of the paper's models, by default the most like ours."""
     methods = {cell.label: cell for cell in table.cells}
-    rows = {label: _row(row, table, methods[label], model) for label, row in table.rows.items()}
-    found = any(entry and entry.paper is not None for row in rows.values() for entry in row)
-    note = () if found else ("The paper has no number for these rows.",)
-    return replace(table, rows=rows, notes=(*table.notes, *note))
+    found = {
+        label: [theirs(methods[label], column, model) for column in table.columns]
+        for label in table.rows
+    }
+    rows = {label: _row(row, found[label]) for label, row in table.rows.items()}
+    return replace(table, rows=rows, notes=(*table.notes, _note(list(found.values()))))
 
 
-def theirs(cell: Cell, column: Column, model: str = "") -> float | None:
+def theirs(cell: Cell, column: Column, model: str = "") -> paper.Value | None:
     """The paper's number for a cell: same metric, and its severity where queries are corrupted."""
     if cell.severity not in (0, paper.SEVERITY):
         return None
-    if cell.settings.get("rerank"):
-        model = model or SINGLE_STREAM
+    model = model or _most_like(cell)
     for label in (cell.label, cell.method):
         value = paper.find(column.benchmark, column.shift, label, model)
         if value is not None and value.column.metric == column.metric:
-            return value.value
+            return value
     return None
 
 
-def _row(
-    row: tuple[Entry | None, ...], table: Table, cell: Cell, model: str
-) -> tuple[Entry | None, ...]:
-    found = [theirs(cell, column, model) for column in table.columns]
-    known = [value for value in found if value is not None]
-    average = sum(known) / len(known) if known and len(known) == len(found) else None
+def _most_like(cell: Cell) -> str:
+    """The paper's model to compare with; empty: the first it reports."""
+    if cell.settings.get("rerank"):
+        return SINGLE_STREAM
+    return LARGE if "large" in PurePath(cell.model).name.lower() else ""
+
+
+def _row(row: tuple[Entry | None, ...], found: Found) -> tuple[Entry | None, ...]:
+    values = [None if one is None else one.value for one in found]
     return tuple(
         replace(entry, paper=value) if entry is not None else None
-        for entry, value in zip(row, (*found, average), strict=True)
+        for entry, value in zip(row, (*values, _average(found)), strict=True)
     )
+
+
+def _average(found: Found) -> float | None:
+    """As printed, where a whole row of the paper stands here; else the mean of its numbers."""
+    known = [one for one in found if one is not None]
+    if len(known) < len(found):
+        return None
+    rows = {one.row for one in known}
+    whole = len(rows) == 1 and len(known[0].row.values) == len(known)
+    printed = known[0].row.average if whole else None
+    return mean(one.value for one in known) if printed is None else printed
+
+
+def _note(rows: Sequence[Found]) -> str:
+    models = dict.fromkeys(one.model for row in rows for one in row if one is not None)
+    if not models:
+        return "The paper has no number for these rows."
+    return f"The paper's numbers are of {', '.join(models)}."

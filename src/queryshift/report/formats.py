@@ -108,7 +108,7 @@ def _csv_rows(table: Table) -> list[list[object]]:
         [
             *(table.title, *place, label, _rounded(entry.mean), _rounded(entry.deviation)),
             *(entry.seeds, entry.place or None, "; ".join(LEGEND[mark] for mark in entry.marks)),
-            *(entry.paper, _rounded(None if entry.paper is None else entry.mean - entry.paper)),
+            *(_rounded(entry.paper), _rounded(entry.difference)),
         ]
         for label, row in table.rows.items()
         for place, entry in zip(places, row, strict=True)

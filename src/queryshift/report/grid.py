@@ -70,6 +70,6 @@ def _theirs(entry: Entry | None) -> Text:
 
 
 def _difference(entry: Entry | None) -> Text:
-    if entry is None or entry.paper is None:
+    if entry is None or entry.difference is None:
         return Text(MISSING, quiet=True)
-    return Text(f"{round(entry.mean - entry.paper, 1) + 0.0:+.1f}", quiet=True)  # never "-0.0"
+    return Text(f"{round(entry.difference, 1) + 0.0:+.1f}", quiet=True)  # never "-0.0"

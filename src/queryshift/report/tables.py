@@ -44,6 +44,11 @@ class Entry:
     marks: tuple[str, ...] = ()
     paper: float | None = None
 
+    @property
+    def difference(self) -> float | None:
+        """Ours less the paper's."""
+        return None if self.paper is None else self.mean - self.paper
+
 
 @dataclass(frozen=True)
 class Table:
