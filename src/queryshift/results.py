@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -171,7 +172,8 @@ def _text(path: Path) -> str:
 def read_folder(path: str | Path) -> Lines:
     """The cells of a file, or of all below a folder; of a repeated cell, the last.
 
-    Files end in `.jsonl`, or `.jsonl.gz` where somebody compressed them.
+    Files end in `.jsonl`, or `.jsonl.gz` where somebody compressed them. A cell over other numbers
+    of queries or candidates is another one; one that was run again with other settings is told.
     """
     path = Path(path)
     files = [path]
@@ -182,13 +184,41 @@ def read_folder(path: str | Path) -> Lines:
     if not any(part.cells for part in parts):
         found = "\n".join(problems) or f"{len(files)} files that end in .jsonl, no cell in them"
         raise BadFile(f'no finished cell in "{path}": {found}. `queryshift run` writes them.')
-    return Lines(latest(cell for part in parts for cell in part.cells), problems)
+    cells = [cell for part in parts for cell in part.cells]
+    kept = {_sized(cell): cell for cell in _by_time(cells)}
+    return Lines(list(kept.values()), [*problems, *_overruled(cells, kept)])
 
 
 def latest(cells: Iterable[Cell]) -> list[Cell]:
     """Each cell once: of those with the same key, the one that was finished last."""
-    ordered = sorted(cells, key=lambda cell: cell.finished)
-    return list({cell.key: cell for cell in ordered}.values())
+    return list({cell.key: cell for cell in _by_time(cells)}.values())
+
+
+def _by_time(cells: Iterable[Cell]) -> list[Cell]:
+    return sorted(cells, key=lambda cell: cell.finished)
+
+
+def _sized(cell: Cell) -> tuple[Any, ...]:
+    return (*cell.key, cell.queries, cell.candidates)
+
+
+def _overruled(cells: Iterable[Cell], kept: Mapping[tuple[Any, ...], Cell]) -> list[str]:
+    """A sentence on the cells in whose place stand later ones with other settings."""
+    found = Counter(
+        (cell.benchmark, names)
+        for cell in cells
+        if (names := _other_settings(cell.settings, kept[_sized(cell)].settings))
+    )
+    return [
+        f"{count} cells of {benchmark} were run again with other settings ({', '.join(names)}): "
+        "the later ones count."
+        for (benchmark, names), count in found.items()
+    ]
+
+
+def _other_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
+    told = sorted((before.keys() & now.keys()) - {"ray_node", "skipped"})
+    return tuple(name for name in told if before[name] != now[name])
 
 
 def _end_at_a_line(file: BinaryIO) -> None:

@@ -111,6 +111,23 @@ def test_a_folder_gives_each_cell_once_and_the_latest(tmp_path):
     assert problems == []
 
 
+def test_cells_over_other_queries_do_not_overrule(tmp_path):
+    write_line(tmp_path / "whole" / "a.jsonl", cell(queries=200, finished="2026-01-01"))
+    write_line(tmp_path / "trial" / "a.jsonl", cell(queries=20, finished="2026-01-02"))
+    assert sorted(one.queries for one in read_folder(tmp_path).cells) == [20, 200]
+
+
+def test_a_cell_run_again_with_other_settings_is_told(tmp_path):
+    for day, rerank in enumerate((16, 32)):
+        again = cell(settings={"rerank": rerank, "ray_node": day}, finished=f"2026-01-0{day + 1}")
+        write_line(tmp_path / str(day) / "a.jsonl", again)
+    (kept,), problems = read_folder(tmp_path)
+    assert kept.settings["rerank"] == 32
+    assert problems == [
+        "1 cells of coco-o-image were run again with other settings (rerank): the later ones count."
+    ]
+
+
 def test_ranks_of_the_first_format_are_read():
     told = json.loads(encode(cell(queries=3)))
     plain = np.array([7, 70_000, 1], "<u4")
