@@ -31,7 +31,7 @@ def left_out_pairs(
                 f"all {len(gallery)} candidates are excluded for query {row}: leave some."
             )
     pairs = sorted((row, place) for row, found in enumerate(places) for place in found)
-    return torch.tensor(pairs, dtype=torch.long) if pairs else None
+    return torch.tensor(pairs, dtype=torch.long, device="cpu") if pairs else None
 
 
 def listed_for_each(exclude: Any) -> list[list[Id]] | None:

@@ -13,7 +13,7 @@ from .encoder import Params
 def flat(params: Params, names: Iterable[str]) -> Tensor:
     """The named tensors as one new vector: a handful of kernels, not one for each."""
     parts = [params[name].reshape(-1) for name in names]
-    return torch.cat(parts) if parts else torch.empty(0)
+    return torch.cat(parts) if parts else torch.empty(0, device="cpu")
 
 
 def dot(left: Params, right: Params) -> Tensor:

@@ -96,7 +96,9 @@ def read_state(
         watched = SourceLike.empty(gallery.centroids(1))
         state = State(
             layout=Layout({name: tuple(shape) for name, shape in about["shapes"].items()}),
-            adapted=_unpacked(about["adapted"], Adapted.fresh(torch.empty(0)), tensors),
+            adapted=_unpacked(
+                about["adapted"], Adapted.fresh(torch.empty(0, device="cpu")), tensors
+            ),
             memory=_unpacked(about["memory"], method.start(gallery, encoder.device), tensors),
             watched=_unpacked(about["watched"], watched, tensors),
             batches=about["batches"],

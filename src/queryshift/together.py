@@ -119,7 +119,8 @@ def _try_out(encoder: Encoder, layout: Layout, source: Tensor, shared: Any) -> N
     if _tried.get(encoder) == encoder._generation or count(shared) < 2:
         return
     pair = take(shared, slice(0, 2))
-    weights = torch.stack([source, source * torch.linspace(0.5, 1.5, len(source)).to(source)])
+    factors = torch.linspace(0.5, 1.5, len(source), dtype=source.dtype, device=source.device)
+    weights = torch.stack([source, source * factors])
     mixed = encoder.through(layout.split(weights), pair)
     alone = [encoder.through(layout.split(one), pair)[row] for row, one in enumerate(weights)]
     if not torch.allclose(mixed, torch.stack(alone), atol=AGREEMENT):

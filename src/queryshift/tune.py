@@ -92,7 +92,8 @@ def tune(
     With labels recall at 1 decides, without them the contrast (`docs/tune.md`).
     """
     _check(queries, matches, sample, len(gallery))
-    order = torch.randperm(len(queries), generator=torch.Generator().manual_seed(seed))
+    draw = torch.Generator().manual_seed(seed)
+    order = torch.randperm(len(queries), generator=draw, device="cpu")
     rows = order[:sample].tolist()
     asked = [queries[row] for row in rows]
     right = [set(matches[row]) if matches else set() for row in rows]

@@ -38,6 +38,8 @@ def checked_ids(ids: Any, expected: int) -> list[Id]:
 
 def as_tensor(vectors: Any) -> Tensor:
     """Vectors as one tensor, whether they come as one, as an array or as a list of either."""
+    if isinstance(vectors, Tensor):
+        return vectors
     try:
         first = vectors[0] if isinstance(vectors, Sequence) and len(vectors) else None
         if isinstance(first, Tensor):

@@ -17,7 +17,8 @@ def spherical_kmeans(candidates: Tensor, count: int, seed: int = 0) -> Tensor:
     """
     generator = torch.Generator().manual_seed(seed)
     if len(candidates) > SAMPLE:
-        chosen = torch.randperm(len(candidates), generator=generator)[:SAMPLE].sort().values
+        drawn = torch.randperm(len(candidates), generator=generator, device="cpu")[:SAMPLE]
+        chosen = drawn.sort().values
         candidates = candidates[chosen.to(candidates.device)]
     wide = torch.promote_types(candidates.dtype, torch.float32)
     vectors = normalize(candidates.to(wide).mean(dim=1), dim=1)
@@ -39,7 +40,7 @@ def spherical_kmeans(candidates: Tensor, count: int, seed: int = 0) -> Tensor:
 
 def _spread(vectors: Tensor, count: int, generator: torch.Generator) -> Tensor:
     """First centres by k-means++: each far from the ones before, by chance."""
-    chosen = [int(torch.randint(len(vectors), (1,), generator=generator))]
+    chosen = [int(torch.randint(len(vectors), (1,), generator=generator, device="cpu"))]
     distance = 1 - vectors @ vectors[chosen[0]]
     for _ in range(count - 1):
         weights = distance.clamp(min=0).double().cpu() + 1e-12

@@ -69,7 +69,8 @@ class TSA(Method):
     def _route(self, seen: Retrieval, seed: int) -> Tensor:
         """(B, 1): near 1 where the query side is trained, near 0 where the gallery side is."""
         generator = torch.Generator().manual_seed(seed)
-        uniform = torch.rand(len(seen), 2, generator=generator, dtype=torch.float64)
+        shape, wide = (len(seen), 2), torch.float64
+        uniform = torch.rand(shape, generator=generator, dtype=wide, device="cpu")
         noise = -torch.log(-torch.log(uniform.clamp(1e-12, 1 - 1e-12))).to(seen.vectors)
         drawn = (seen.own[ROUTER] + noise) / self.router_temperature
         return drawn.softmax(dim=1)[:, :1]
