@@ -137,8 +137,12 @@ class TestHardest:
         positive, hardest = refined(Retrieval(twice, GALLERY), K, TAU).hardest()
         assert positive[0].item() == pytest.approx(hardest[0].item())
 
-    def test_pairs_are_the_places_of_the_two(self):
-        found = refined(Retrieval(QUERIES, GALLERY), K, TAU)
+    @pytest.mark.parametrize("own_copies", [True, False])
+    @pytest.mark.parametrize("duplicates", ["keep", "merge"])
+    def test_pairs_are_the_places_of_the_two(self, duplicates, own_copies):
+        found = refined(Retrieval(QUERIES, GALLERY), K, TAU, duplicates, own_copies)
+        positive, hardest = found.pairs().T
+        assert (positive == hardest).any() == (duplicates == "keep" and own_copies)
         scores = QUERIES @ GALLERY.vectors[:, 0].T
         torch.testing.assert_close(
             scores.gather(1, found.pairs()), torch.stack(found.hardest(), dim=1)

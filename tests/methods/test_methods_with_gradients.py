@@ -143,6 +143,13 @@ class TestDecoupled:
         assert float(update.rate) == pytest.approx(math.exp(-moved.item()))
         assert all(torch.equal(update.gradient[n], g) for n, g in general.items())
 
+    def test_weight_on_the_rate_comes_on_top_of_the_methods_own(self, world):
+        look = world.look(world.moved())
+        moved, general = general_of(look)
+        moving = drift(look.source, refined(look.now, 10, 0.02))
+        update = decoupled(look, Update(general, rate=0.5), moving, weight_on="lr")
+        assert float(update.rate) == pytest.approx(0.5 * math.exp(-moved.item()))
+
     def test_a_drift_that_is_rounding_decouples_nothing(self, world):
         """Exactly at the minimum the general direction is noise, which must not be followed."""
         look = world.look(world.moved(by=1e-9))
