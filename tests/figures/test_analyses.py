@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from queryshift.errors import UnknownName
+from queryshift.errors import BadInput, UnknownName
 from queryshift.evaluate import Outcome
 from queryshift.figures import angles, consistency, cost, offset, scaling, severity, stream
 from queryshift.figures.stage import Request, Stage
@@ -128,6 +128,30 @@ def test_severity_takes_one_shift_of_every_category(stage, benchmark, shifts):
     from queryshift.benchmarks import BENCHMARKS
 
     assert set(severity.shifts_of(replace(stage, row=BENCHMARKS[benchmark]))) == shifts
+
+
+def test_severity_asks_under_every_severity(opened, monkeypatch):
+    def falling(self, method):
+        return 100.0 - 10 * self.request.severity
+
+    monkeypatch.setattr(Stage, "recall", falling)
+    chart = severity.compute(opened.request)
+    assert [line.y for line in chart.lines] == [[90, 80, 70, 60, 50]] * 4
+    assert "a shift drawn for each query at severities 1 to 5" in chart.about
+
+
+def test_what_corrupts_nothing_has_no_severities(tmp_path):
+    with pytest.raises(BadInput, match="tangram-clean-text corrupts nothing"):
+        severity.compute(Request(benchmark="tangram-clean-text", kept=tmp_path))
+
+
+def test_of_several_categories_the_caption_names_the_one_that_is_drawn(stage):
+    from dataclasses import replace
+
+    from queryshift.benchmarks import BENCHMARKS
+
+    fiq = replace(stage, row=BENCHMARKS["fiq-o"])
+    assert fiq.about.startswith("fiq-o, dress, noise+character at severity 3, 24 queries")
 
 
 def test_names_that_do_not_exist_are_refused_at_once(tmp_path):

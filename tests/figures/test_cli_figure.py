@@ -47,6 +47,24 @@ def test_an_unknown_benchmark_is_one_sentence(tmp_path):
     assert 'no benchmark "cocoo"' in ran.output
 
 
+def test_choices_reach_the_stage(opened, tmp_path, monkeypatch):
+    seen = []
+
+    def compute(request):
+        seen.append(request)
+        return chart
+
+    chart = scaling.compute(opened.request)
+    monkeypatch.setattr(scaling, "compute", compute)
+    wanted = ("--preprocessing", "library", "--translator", "a", "b", "--queries", 7, "--seed", 3)
+    ran = called("scaling", "--out", tmp_path / "one.json", "--device", "cpu", *wanted)
+    assert ran.exit_code == 0, ran.output
+    (request,) = seen
+    choices = request.choices
+    assert (choices.preprocessing, choices.translator) == ("library", ("a", "b"))
+    assert (choices.queries, choices.device, request.seed) == (7, "cpu", 3)
+
+
 def test_a_benchmark_on_disk_says_what_it_needs(tmp_path):
     ran = called("scaling", "--benchmark", "audioset-o-video", "--out", tmp_path / "one.json")
     assert ran.exit_code == 1

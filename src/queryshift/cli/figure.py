@@ -26,6 +26,12 @@ _COUNT = click.IntRange(min=2)
 @click.option("--seed", type=int, default=0, show_default=True, help="Of order and corruption.")
 @click.option("--model", default="", help="A name, a directory or a file; by default the paper's.")
 @click.option("--root", type=_FOLDER, help="The dataset's files.")
+@click.option("--translator", nargs=2, metavar="THERE BACK", help="Models of back-translation.")
+@click.option(
+    "--preprocessing",
+    type=click.Choice(["published", "library"]),
+    help="Read items as the paper did (default on its benchmarks), or as the model's library.",
+)
 @click.option("--device", help="cpu, cuda, ...; by default the GPU where there is one.")
 @click.option(
     "--galleries",
@@ -53,11 +59,20 @@ def command(name: str, out: Path | None, numbers: bool, given: Path | None, **wa
 
 
 def _request(
-    queries: int, model: str, root: Path | None, device: str | None, **own: Any
+    benchmark: str | None, shift: str | None, severity: int, seed: int, kept: Path, **given: Any
 ) -> Request:
     from ..figures.stage import Request
     from ..runs.ground import Choices
     from ..runs.machine import best_device
 
-    device = device or best_device()
-    return Request(choices=Choices(queries=queries, model=model, root=root, device=device), **own)
+    given["device"] = given["device"] or best_device()
+    given["translator"] = given["translator"] or ()
+    given["preprocessing"] = given["preprocessing"] or ""
+    return Request(
+        benchmark=benchmark,
+        shift=shift,
+        severity=severity,
+        seed=seed,
+        kept=kept,
+        choices=Choices(**given),
+    )

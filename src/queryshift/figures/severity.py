@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..benchmarks import BENCHMARKS
 from ..corruptions import REPRESENTATIVE, SEVERITIES
+from ..errors import BadInput
 from ..progress import track
 from ..streams import needs_translator
 from .charts import Curves, Line
-from .stage import COMPARED, Request, Stage
+from .stage import COMPARED, Request, Stage, told
 
 
 def compute(request: Request) -> Curves:
     """Mean recall at 1 over shifts, at every severity, for every method."""
+    if request.benchmark in BENCHMARKS and not BENCHMARKS[request.benchmark].corrupted:
+        raise BadInput(
+            f"{request.benchmark} corrupts nothing, so it has no severities: choose one that does."
+        )
     stage = Stage.open(request)
     shifts = shifts_of(stage)
     cells = [(shift, level) for level in SEVERITIES for shift in shifts]
@@ -35,7 +41,8 @@ def shifts_of(stage: Stage) -> tuple[str, ...]:
     row = stage.row
     typical = set(row.shifts).intersection(REPRESENTATIVE.get(row.query, {}).values())
     named = (name for name in row.shifts if not typical or name in typical)
-    return tuple(name for name in named if not needs_translator(row, name))
+    translated = stage.request.choices.translator
+    return tuple(name for name in named if translated or not needs_translator(row, name))
 
 
 def _chart(stage: Stage, shifts: Sequence[str], lines: list[Line]) -> Curves:
@@ -47,7 +54,7 @@ def _chart(stage: Stage, shifts: Sequence[str], lines: list[Line]) -> Curves:
     at_most = ", ".join(f"{line.name} {line.y[-1]:.1f}" for line in lines)
     return Curves(
         title="How does recall fall as the corruption becomes more severe?",
-        about=stage.described(f"{' and '.join(shifts)} at severities 1 to 5"),
+        about=stage.described(f"{' and '.join(map(told, shifts))} at severities 1 to 5"),
         claim="REST is best at every severity and falls more slowly.",
         holds=better and loss["REST"] == min(loss.values()),
         finding=f"recall at 1 at severity 5: {at_most} %; points lost from severity 1: {falls}.",

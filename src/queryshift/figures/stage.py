@@ -78,13 +78,13 @@ class Stage:
         """In words, for the caption."""
         if not self.row.corrupted:
             return self.described("queries as they are")
-        shift = self.shift or "a shift drawn for each query"
-        return self.described(f"{shift} at severity {self.request.severity}")
+        return self.described(f"{told(self.shift)} at severity {self.request.severity}")
 
     def described(self, *shifts: str) -> str:
         """The caption, with other words for the shifts."""
         counts = f"{len(self.dataset):,} queries, {len(self.gallery):,} candidates"
-        return ", ".join((self.row.name, *shifts, counts, f"seed {self.request.seed}"))
+        name = (self.row.name, *self.row.categories[:1])
+        return ", ".join((*name, *shifts, counts, f"seed {self.request.seed}"))
 
     @cached_property
     def queries(self) -> list[Any]:
@@ -134,3 +134,8 @@ class Stage:
     def seen_by_source(self, queries: Sequence[Any]) -> Tensor:
         """Vectors (Q, D) of queries through the source model."""
         return self.seen_by(self.session(Frozen()), queries)
+
+
+def told(shift: str) -> str:
+    """A shift in words."""
+    return shift or "a shift drawn for each query"
