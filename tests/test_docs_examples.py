@@ -115,8 +115,9 @@ def test_datasets(here):
         WRITERS[name](here / "data" / name)
     names = run(whole, {"root": here / "data" / "nocaps"})
     assert len(names["dataset"]) and len(names["skipped"]) == 1  # a caption without a picture
-    names |= {"root": here / "data" / "cirr", "rankings": [list(range(7))] * 2}
-    run(submissions, names)
+    names |= {"root": here / "data" / "cirr"}
+    names = run(submissions.replace("sprc_cirr.pt", "tangram-edits"), names)
+    assert [len(set(ranking)) for ranking in names["rankings"]] == [6, 6]  # of seven, one asks
     assert len(list((here / "submission").iterdir())) == 2
     for command in re.findall(r"^\$ queryshift (data check .*)$", page("datasets.md"), re.M):
         ran = CliRunner().invoke(main, shlex.split(command.replace("~", str(here))))
