@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.functional import normalize
 
 from miniature import ITEM, NoNorms, SharedToy, Toy, items
-from queryshift import REST, SAR, Encoder, Frozen, Session, Tent
+from queryshift import REST, SAR, Encoder, Frozen, Gallery, Session, Tent
 from queryshift.errors import BadInput, CannotAdapt
 
 REACHED = {"first.1.weight", "first.1.bias", "second.1.weight", "second.1.bias", "last.0.weight"}
@@ -170,6 +170,34 @@ class TestVectorsThatNothingCanChange:
         assert len(Session(_Detached(), gallery, Frozen()).answer(batches[0]).top(2)) == 12
 
 
+class TestVectorsThatAreNotOneForEachItem:
+    @pytest.mark.parametrize(
+        "change", [lambda v: v[:2], lambda v: torch.cat((v, v)), lambda v: v[0], lambda v: v.sum()]
+    )
+    @pytest.mark.parametrize("adapt", [True, False])
+    def test_are_refused(self, change, adapt, gallery, batches):
+        """Answers for some of the queries would be taken for those of others."""
+
+        class Odd(Toy):
+            def forward(self, prepared):
+                return change(super().forward(prepared))
+
+        session = Session(Odd(), gallery, Tent())
+        with pytest.raises(BadInput, match=r"Odd gave vectors of shape .* for 12 items, expected"):
+            session.answer(batches[0], adapt=adapt)
+        with pytest.raises(BadInput, match=r"Odd gave vectors of shape .* for 3 items, expected"):
+            Gallery.build(Odd(), items(3))
+        assert session.history == []
+
+    def test_are_refused_for_one_item_too(self, gallery):
+        class Squeezed(Toy):
+            def forward(self, prepared):
+                return super().forward(prepared).squeeze()
+
+        with pytest.raises(BadInput, match=r"shape \(8,\) for 1 items, expected a row for each"):
+            Session(Squeezed(), gallery, Tent()).answer(items(1))
+
+
 def test_vectors_that_are_no_tensor(gallery, batches):
     class AsNumpy(Toy):
         def forward(self, prepared):
@@ -234,6 +262,25 @@ class TestItems:
 
         with pytest.raises(BadInput, match="a tensor of 6 rows for 3 items"):
             Flat().encode(items(3))
+
+    @pytest.mark.parametrize(
+        ("make", "text"),
+        [
+            (lambda rows: rows.numpy(), "a ndarray, expected a tensor, or a mapping or tuple"),
+            (lambda rows: None, "a NoneType, expected a tensor"),
+            (lambda rows: {"rows": rows, "name": "these"}, "a str, expected a tensor"),
+            (lambda rows: {"rows": {"deep": rows}}, "a dict, expected a tensor"),
+            (lambda rows: (rows, None), "a NoneType, expected a tensor"),
+            (lambda rows: {"rows": rows, "scale": torch.tensor(1.0)}, "of no rows for 3 items"),
+        ],
+    )
+    def test_what_is_no_batch_of_tensors_is_refused(self, make, text):
+        class Odd(Toy):
+            def prepare(self, found):
+                return make(super().prepare(found))
+
+        with pytest.raises(BadInput, match=rf"prepare\(\) gave .*{text}"):
+            Odd().encode(items(3))
 
     def test_no_items_and_items_that_are_not_finite_are_refused(self, encoder):
         with pytest.raises(BadInput, match="empty batch"):

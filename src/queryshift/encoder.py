@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .errors import BadInput, CannotAdapt
-from .prepared import Prepared, check, check_several, move
+from .prepared import Prepared, check, check_several, count, move
 from .unchanging import Params as Params
 from .unchanging import Unchanging
 from .unchanging import is_norm as is_norm
@@ -53,12 +53,13 @@ class Encoder(Unchanging):
 
     def through(self, params: Params, shared: Any) -> Tensor:
         """Unit vectors seen through `params`."""
-        return self._seen(params, self.seen_through(params, "finish", shared))
+        found = self._checked(self.seen_through(params, "finish", shared), shared)
+        return self._reached(found, params)
 
     def through_for_matcher(self, params: Params, shared: Any) -> tuple[Tensor, Prepared]:
         """Unit vectors and what a matcher reads, seen through `params`."""
         vectors, readings = self.seen_through(params, "finish_for_matcher", shared)
-        return self._seen(params, vectors), readings
+        return self._reached(self._checked(vectors, shared), params), readings
 
     @torch.no_grad()
     def ready(self, items: Sequence[Any]) -> Any:
@@ -74,16 +75,25 @@ class Encoder(Unchanging):
     @torch.no_grad()
     def encode(self, items: Sequence[Any]) -> Tensor:
         """Unit vectors of items with the source parameters, in the encoder's own precision."""
-        vectors: Tensor = self.shell()("finish", self.ready(items))
-        return vectors
+        shared = self.ready(items)
+        return self._checked(self.shell()("finish", shared), shared)
 
-    def _seen(self, params: Params, vectors: Any) -> Tensor:
-        """The vectors in float32 at least, refused where a graph is wanted and cannot be had."""
+    def _checked(self, vectors: Any, shared: Any) -> Tensor:
+        """The vectors, refused where they are not one or several for each item."""
         if not isinstance(vectors, Tensor):
             raise BadInput(
                 f"forward() of {type(self).__name__} gave a {type(vectors).__name__}, expected a "
                 "torch tensor of unit vectors (items, dimensions)."
             )
+        if vectors.ndim < 2 or len(vectors) != count(shared):
+            raise BadInput(
+                f"forward() of {type(self).__name__} gave vectors of shape {tuple(vectors.shape)} "
+                f"for {count(shared)} items, expected a row for each: (items, dimensions)."
+            )
+        return vectors
+
+    def _reached(self, vectors: Tensor, params: Params) -> Tensor:
+        """The vectors in float32 at least, refused where a graph is wanted and cannot be had."""
         wanted = torch.is_grad_enabled() and any(one.requires_grad for one in params.values())
         if wanted and not vectors.requires_grad:
             raise unreached(self)

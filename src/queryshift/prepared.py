@@ -32,6 +32,7 @@ def each(prepared: Prepared, function: Callable[[Tensor], Tensor]) -> Prepared:
 
 def move(prepared: Prepared, device: torch.device) -> Prepared:
     """The batch on another device, as tensors that a graph may be built on."""
+    _check_kind(prepared)
     return each(prepared, lambda tensor: usual(tensor).to(device, non_blocking=True))
 
 
@@ -60,13 +61,26 @@ def check(prepared: Prepared, expected: int) -> None:
     if not found or expected == 0:
         raise BadInput("got an empty batch, expected at least one query: leave empty batches out.")
     for tensor in found:
-        if len(tensor) != expected:
+        rows = len(tensor) if tensor.ndim else "no"
+        if rows != expected:
             raise BadInput(
-                f"prepare() gave a tensor of {len(tensor)} rows for {expected} items: "
+                f"prepare() gave a tensor of {rows} rows for {expected} items: "
                 "the first axis of every tensor must be the items."
             )
         if tensor.is_floating_point() and not tensor.is_meta:
             check_finite(tensor, "item")
+
+
+def _check_kind(prepared: Any) -> None:
+    """Refuse what is no tensor, and no mapping or tuple of them."""
+    held = prepared.values() if isinstance(prepared, Mapping) else prepared
+    parts = list(held) if isinstance(prepared, Mapping | tuple | list) else [prepared]
+    for part in parts:
+        if not isinstance(part, Tensor):
+            raise BadInput(
+                f"prepare() gave a {type(part).__name__}, expected a tensor, or a mapping or tuple "
+                "of tensors, each with the items on its first axis."
+            )
 
 
 def check_finite(rows: Tensor, kind: str) -> None:
