@@ -69,11 +69,10 @@ class TestSar:
 
     def test_limit_may_follow_the_size_of_the_gallery(self, world):
         plain = SAR(temperature=0.1, reset_below=None).gradient(world.look(), None)
-        limit = plain.memory * 1.1  # below it as it stands, above it when scaled down
-        assert SAR(temperature=0.1, reset_below=limit).gradient(world.look(), None).restart
-        assert math.log(CANDIDATES) / math.log(1000) < 1 / 1.1
-        scaled = SAR(temperature=0.1, reset_below=limit, normalised_reset=True)
-        assert not scaled.gradient(world.look(), None).restart
+        exact = plain.memory * math.log(1000) / math.log(CANDIDATES)
+        for limit, restarts in ((exact * 1.001, True), (exact * 0.999, False)):
+            scaled = SAR(temperature=0.1, reset_below=limit, normalised_reset=True)
+            assert scaled.gradient(world.look(), None).restart == restarts
 
 
 class TestTsa:
