@@ -1,6 +1,7 @@
 """Metrics against cases worked out by hand."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -170,13 +171,19 @@ def test_metrics_agree_with_ir_measures():
         assert metrics.recall(ours[:, 0], k) == pytest.approx(100 * theirs[Success @ k])
 
 
-def test_ranks_in_a_given_order_are_those_of_the_vectors_that_gave_it():
+def test_ranks_of_scored_hits_are_those_of_the_vectors_that_gave_them():
     gallery = gallery_on_circle(0, 20, 40, 60)
     right = [[1, 2, 3], [3, 2]]
-    order = gallery.search(query(1, 1), 4).positions
-    found = metrics.ordered_ranks(order, 4, right)
+    found = metrics.ordered_ranks(gallery.search(query(1, 1), 4), 4, right)
     assert found.tolist() == metrics.relevant_ranks(query(1, 1), gallery, right).tolist()
 
 
-def test_an_answer_that_a_given_order_lacks_is_last():
-    assert metrics.ordered_ranks(torch.tensor([[2, 0]]), 4, [[3]]).tolist() == [[4]]
+def test_an_answer_that_the_hits_lack_is_last():
+    hits = gallery_on_circle(0, 20, 40, 60).search(query(1), 2)
+    assert metrics.ordered_ranks(hits, 4, [[3]]).tolist() == [[4]]
+
+
+def test_a_matcher_that_scores_all_alike_ranks_last():
+    hits = gallery_on_circle(0, 20, 40, 60).search(query(1, 1), 4)
+    alike = replace(hits, scores=torch.zeros_like(hits.scores))
+    assert metrics.ordered_ranks(alike, 4, [[0], [0, 1]]).tolist() == [[4, 0], [3, 4]]

@@ -95,7 +95,7 @@ def _ranks(answer: Retrieval, right: Lists) -> Tensor:
     if answer.matching is None:
         return relevant_ranks(answer.vectors, answer.gallery, right, answer.exclude)
     candidates = len(answer.gallery)
-    return ordered_ranks(answer.hits(candidates).positions, candidates, right)
+    return ordered_ranks(answer.hits(candidates), candidates, right)
 
 
 def _answer(

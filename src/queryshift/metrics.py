@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .errors import BadInput
-from .galleries import Searchable
+from .galleries import Hits, Searchable
 from .retrieval import similarity
 from .scores import Ranks, metric
 
@@ -84,17 +84,16 @@ def subset_ranks(
     return ranks(queries, gallery, relevant, others.nonzero())
 
 
-def ordered_ranks(order: Tensor, candidates: int, relevant: Sequence[Sequence[int]]) -> Tensor:
-    """Ranks (B, R) as `relevant_ranks` gives them, of candidates already in order (B, K).
+def ordered_ranks(hits: Hits, candidates: int, relevant: Sequence[Sequence[int]]) -> Tensor:
+    """Ranks (B, R) as `relevant_ranks` gives them, of hits (B, K) that were already scored.
 
     A matcher ranks the first hits anew, so that vectors alone do not tell; who is missing is last.
     """
-    _check(relevant, len(order), candidates)
+    _check(relevant, len(hits.positions), candidates)
     places, present = _padded(relevant)
-    rank = torch.full((len(order), candidates), candidates)
-    rank.scatter_(1, order.cpu(), torch.arange(1, order.shape[1] + 1).expand_as(order))
-    found = rank.gather(1, places).masked_fill(~present, candidates + 1).sort(dim=1).values
-    return found.masked_fill(~present, 0)
+    scores = torch.full((len(places), candidates), -torch.inf)
+    scores.scatter_(1, hits.positions.cpu(), hits.scores.float().cpu())
+    return _ranks_of(scores, places, present)
 
 
 def recall(ranks: Tensor, k: int) -> float:
