@@ -331,6 +331,7 @@ class TestParts:
 
 def test_an_item_that_an_encoder_cannot_take_leaves_the_session_alone(session):
     before = session.state
-    with pytest.raises(RuntimeError, match="shape"):
+    with pytest.raises(RuntimeError, match="shape") as raised:
         session.answer([torch.ones(ITEM + 1)])
+    assert raised.value.__context__ is None  # told once
     assert same(session.state, before)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .encoder import Encoder, Params, unreached
-from .errors import BadInput, GalleryMismatch
+from .errors import BadInput, Error, GalleryMismatch
 from .galleries import Searchable
 from .gradients import angle
 from .guard import GuardWarning
@@ -101,7 +101,7 @@ class Adaptation:
         try:
             return self._outcome(state, batch, adapt)
         except (BadInput, RuntimeError):  # a method may choke on NaN before anybody looks for it
-            if self._sees_finite(state, batch):
+            if not self._sees_nonsense(state, batch):
                 raise
         checked(self.seen_by_source(batch))
         reason = "not finite: what was learnt gives vectors that hold NaN or infinity"
@@ -111,9 +111,13 @@ class Adaptation:
         outcome = self._outcome(self._restarted(state, batch.gallery), batch, adapt)
         return replace(outcome, shift=replace(outcome.shift, restart=reason))
 
-    def _sees_finite(self, state: State, batch: Batch) -> bool:
-        """Whether the state gives finite vectors for these queries."""
-        return bool(torch.isfinite(batch.see(self.params(state), graph=False).vectors).all())
+    def _sees_nonsense(self, state: State, batch: Batch) -> bool:
+        """Whether the state gives vectors for these queries that are not finite."""
+        try:
+            vectors = batch.see(self.params(state), graph=False).vectors
+        except (Error, RuntimeError):  # it gives none: what was raised before says why
+            return False
+        return not bool(torch.isfinite(vectors).all())
 
     def _outcome(self, state: State, batch: Batch, adapt: bool) -> Outcome:
         if not (adapt and self.method.adapting and len(batch) >= self.method.smallest_batch):
