@@ -78,8 +78,7 @@ class TestLabels:
         plain = gallery.search(encoder.encode([asked[row] for row in order]), 1).positions[:, 0]
         right = (plain == torch.tensor(order)).double().mean()
         assert found.source.recall == pytest.approx(100 * float(right))
-        if found.best is not None:
-            assert found.best.recall == max(one.recall for one in every)
+        assert found.best.recall == max(one.recall for one in every)
 
     def test_may_be_few(self, encoder, gallery, asked):
         few = [right if place < 5 else [] for place, right in enumerate(MATCHES)]

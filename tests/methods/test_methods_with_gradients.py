@@ -8,7 +8,7 @@ from torch import Tensor
 
 from queryshift.encoder import Params
 from queryshift.gradients import angle, decouple, dot
-from queryshift.methods import REST, SAR, TSA, Decoupled, Tent
+from queryshift.methods import REST, SAR, TSA, Decoupled, Refined, Tent
 from queryshift.methods.base import Update
 from queryshift.methods.decoupled import decoupled, drift
 from queryshift.refine import refined
@@ -169,3 +169,19 @@ class TestDecoupled:
         wrapped = Decoupled(REST()).gradient(look, memory)
         for name, value in own.gradient.items():
             torch.testing.assert_close(value, wrapped.gradient[name])
+
+
+class Around(Tent):
+    """Looks at other parameters too, as SAR does."""
+
+    def gradient(self, look: Look, memory: list[tuple[Tensor, Tensor]]) -> Update:
+        memory.append((look.now.scores, look.at(look.params).scores))
+        return Update(None)
+
+
+def test_refined_candidates_are_those_of_every_look(world):
+    seen: list[tuple[Tensor, Tensor]] = []
+    Refined(Around(), neighbours=3).gradient(world.look(), seen)
+    ((here, there),) = seen
+    assert here.shape == (SIZE, 1 + 3 * SIZE + 3)
+    assert torch.equal(here, there)
