@@ -213,9 +213,10 @@ class TestMedia:
         assert np.array_equal(np.asarray(Image.open(self.decoded(picture))), pixels)
         assert words == ("words", "make it red")
 
-    def test_a_clip_is_a_strip_of_its_frames(self):
+    def test_a_clip_is_a_strip_of_its_frames_with_room_between_them(self):
         (strip,) = parts("video", np.zeros((10, 8, 8, 3), np.uint8))
-        assert Image.open(self.decoded(strip)).size == (80, 8)
+        row = np.asarray(Image.open(self.decoded(strip)))[4, :, 0]
+        assert row.tolist() == ([0] * 8 + [255] * 2) * 9 + [0] * 8
 
     def test_sounds_come_back(self):
         wave = np.linspace(-0.9, 0.9, 1600).astype(np.float32)

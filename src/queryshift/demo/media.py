@@ -8,9 +8,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import soundfile
+from numpy.typing import NDArray
 from PIL import Image
 
 RATE = 16_000
+GAP = 2  # white pixels between the frames of a strip
 Kind = Literal["picture", "strip", "sound", "words"]
 
 
@@ -31,8 +33,13 @@ def parts(modality: str, item: Any) -> list[Part]:
     if modality == "audio":
         return [Part("sound", _sound(item))]
     if modality == "video":
-        return [Part("strip", _picture(np.concatenate(item, axis=1)))]
+        return [Part("strip", _picture(_side_by_side(item)))]
     return [Part("picture", _picture(item))]
+
+
+def _side_by_side(frames: Any) -> NDArray[np.uint8]:
+    spaced = np.pad(np.asarray(frames), ((0, 0), (0, 0), (0, GAP), (0, 0)), constant_values=255)
+    return np.concatenate(spaced, axis=1)[:, :-GAP]
 
 
 def _picture(pixels: Any) -> str:
