@@ -19,6 +19,11 @@ def moved(params, by=0.3):
     return {n: p + by * torch.randn(p.shape, generator=draw).to(p) for n, p in params.items()}
 
 
+def _with_weight(module):
+    nn.Module.__init__(module)
+    module.weight = nn.Parameter(torch.ones(3))
+
+
 class TestNormParameters:
     def test_are_those_of_every_norm_layer(self, encoder):
         assert set(encoder.norm_params()) == REACHED | {"spare.weight", "spare.bias"}
@@ -54,6 +59,13 @@ class TestNormParameters:
                 self.bare = nn.LayerNorm(4, elementwise_affine=False)
 
         assert {name.split(".")[0] for name in Kinds().norm_params()} == {"group", "batch"}
+
+    @pytest.mark.parametrize("name", ["T5LayerNorm", "LlamaRMSNorm", "RmsNorm", "Layernorm"])
+    def test_so_does_one_that_is_only_called_so(self, name):
+        made = type(name, (nn.Module,), {"__init__": _with_weight})
+        toy = NoNorms()
+        toy.own = made()
+        assert list(toy.norm_params()) == ["own.weight"]
 
 
 class TestThrough:

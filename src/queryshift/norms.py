@@ -16,7 +16,7 @@ _NORMS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, _BatchNorm)
 
 def is_norm(module: nn.Module) -> bool:
     """Whether a module is a norm layer with weights of its own."""
-    named_so = type(module).__name__.endswith(("LayerNorm", "RMSNorm"))
+    named_so = type(module).__name__.lower().endswith(("layernorm", "rmsnorm"))
     return (isinstance(module, _NORMS) or named_so) and module._parameters.get("weight") is not None
 
 

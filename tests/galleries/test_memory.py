@@ -68,8 +68,9 @@ class TestBuilding:
         array.flags.writeable = False
         Gallery.from_vectors("abcd", array)  # torch would warn, and a warning fails the test
 
-    def test_items_may_come_one_by_one(self, encoder, clean):
-        built = Gallery.build(encoder, iter(clean))
+    def test_items_and_ids_may_come_one_by_one(self, encoder, clean):
+        built = Gallery.build(encoder, iter(clean), ids=(f"c{row}" for row in range(60)))
+        assert built.ids[59] == "c59"
         assert torch.equal(built.vectors, Gallery.build(encoder, clean).vectors)
 
     @pytest.mark.parametrize("vectors", [[[1.0, 2.0], [1.0]], "ab", [unit(3), unit(2)], [None] * 2])

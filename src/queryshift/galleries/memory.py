@@ -55,8 +55,7 @@ class Gallery:
             raise BadInput("got a gallery with no candidates, expected at least one item.")
         if batch_size < 1:
             raise BadInput(f"batch_size is {batch_size}, expected a whole number of at least 1.")
-        ids = list(range(len(items))) if ids is None else ids
-        checked_ids(ids, len(items))
+        ids = checked_ids(range(len(items)) if ids is None else ids, len(items))
         starts = range(0, len(items), batch_size)
         parts = [
             encoder.encode(items[start : start + batch_size])
