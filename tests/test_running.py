@@ -63,7 +63,7 @@ def copied(finished, tmp_path):
     for path in finished[0].rglob("*"):
         if path.is_file():
             target = tmp_path / path.relative_to(finished[0])
-            target.parent.mkdir(exist_ok=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(path.read_bytes())
     return tmp_path
 
@@ -207,8 +207,13 @@ class TestGalleries:
         ground = prepare(plan.row, plan.choices, finished[0] / "galleries")
         assert len(ground.parts[0].gallery) == 5 * SCENES
 
+    def test_another_preprocessing_is_another_gallery(self, plan, copied):
+        published = replace(plan.choices, preprocessing="published")
+        prepare(plan.row, published, copied / "galleries")
+        assert len(list((copied / "galleries").glob("*/*.safetensors"))) == 2
+
     def test_a_damaged_file_is_made_again(self, plan, copied):
-        (path,) = (copied / "galleries").iterdir()
+        (path,) = (copied / "galleries").glob("*/*.safetensors")
         whole = path.read_bytes()
         path.write_bytes(whole[:100])
         prepare(plan.row, plan.choices, copied / "galleries")

@@ -96,8 +96,9 @@ def prepare(row: Benchmark, choices: Choices, kept: Path) -> Ground:
     asked = {name: _asked(row, choices, name) for name in row.categories or ("",)}
     model = encoders(row, choices)
     read = {name: _readable(row, choices, dataset) for name, dataset in asked.items()}
+    home = kept / _preprocessing(row, choices)  # the same weights see other vectors in each
     parts = tuple(
-        Part(name, dataset, *embedded(model[row.gallery], dataset.candidates, kept))
+        Part(name, dataset, *embedded(model[row.gallery], dataset.candidates, home))
         for name, (dataset, _) in read.items()
     )
     skipped = tuple(sentence for _, problems in read.values() for sentence in problems)
