@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn.functional import normalize
 
-from miniature import ITEM, NoNorms, SharedToy, Toy, items
+from miniature import ITEM, NoNorms, SharedToy, Toy, items, same
 from queryshift import REST, SAR, Encoder, Frozen, Gallery, Session, Tent
 from queryshift.errors import BadInput, CannotAdapt
 
@@ -217,6 +217,33 @@ def test_vectors_that_are_no_tensor(gallery, batches):
 
     with pytest.raises(BadInput, match="AsNumpy gave a ndarray, expected a torch tensor"):
         Session(AsNumpy(), gallery, REST()).answer(batches[0])
+
+
+class _Locked(nn.LayerNorm):
+    def __init__(self):
+        super().__init__(16)
+        self.turns = threading.Lock()
+
+
+class TestWhatCannotBeCopied:
+    """Each thread has a copy of the modules; a lock, a file or a connection is shared by all."""
+
+    @pytest.mark.parametrize("name", ["lock", "_lock"])
+    def test_may_be_held_by_an_encoder(self, name, gallery, batches):
+        toy = Toy()
+        setattr(toy, name, threading.Lock())
+        session = Session(toy, gallery, REST())
+        session.answer(batches[0])
+        assert session.state.adapted.updates == 3
+        assert getattr(toy.shell().module, name) is getattr(toy, name)
+
+    def test_may_be_held_by_its_modules(self, gallery, batches):
+        toy, plain = Toy(), Toy()
+        toy.spare = _Locked()
+        answers = [Session(one, gallery, REST()).answer(batches[0]).top(5) for one in (toy, plain)]
+        assert same(*answers)
+        assert toy.shell().module.spare is not toy.spare
+        assert toy.shell().module.spare.turns is toy.spare.turns
 
 
 def test_many_threads_see_through_parameters_of_their_own(clean):

@@ -128,8 +128,24 @@ def _twin(module: Unchanging) -> Unchanging:
         memo[id(parameter)] = nn.Parameter(parameter.detach(), requires_grad=False)
     for buffer in module.buffers():
         memo[id(buffer)] = buffer
-    twin = copy.deepcopy(module, memo).eval()
+    try:
+        twin = copy.deepcopy(module, dict(memo)).eval()
+    except TypeError:  # a lock, a file, a connection in some module
+        twin = copy.deepcopy(module, _with_uncopyable(module, memo)).eval()
     for part in twin.modules():
         if is_norm(part):
             let_stand_in(part)
     return twin
+
+
+def _with_uncopyable(module: nn.Module, memo: dict[int, Any]) -> dict[int, Any]:
+    """The memo with all attributes of modules that cannot be copied: they are shared."""
+    own = vars(nn.Module()).keys()  # where a module keeps its parts
+    values = [v for part in module.modules() for n, v in vars(part).items() if n not in own]
+    shared = dict(memo)
+    for value in values:
+        try:
+            copy.deepcopy(value, dict(memo))
+        except TypeError:
+            shared[id(value)] = value
+    return shared
