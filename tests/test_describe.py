@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from miniature import Toy
-from queryshift import METHODS, REST, Decoupled, Session, Tent
+from queryshift import METHODS, REST, Decoupled, Refined, Session, Tent
 from queryshift.describe import table
 from queryshift.methods import WRAPPERS
 from queryshift.methods.base import Origin
@@ -86,3 +86,31 @@ def test_sizes(encoder, gallery):
     assert found["gallery"][0] == "60 candidates"
     assert found["encoder"][0] == "Toy"
     assert found["adapts"][0].endswith("in 7 tensors")
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "rate", "temperature"),
+    [
+        (Decoupled(Tent(), lr=0.5, temperature=0.7), None, 0.5, 0.7),
+        (Decoupled(Tent(lr=0.4, temperature=0.6)), None, 0.4, 0.6),
+        (Decoupled(Tent(lr=0.4, temperature=0.6), lr=0.5, temperature=0.7), None, 0.5, 0.7),
+        (Decoupled(Refined(Tent(lr=0.4)), lr=0.5), None, 0.5, 0.03),
+        (Decoupled(Refined(Tent(), lr=0.5, temperature=0.7)), None, 0.5, 0.7),
+        (Decoupled(Tent(lr=0.4), lr=0.5), 0.6, 0.6, 0.03),
+        (Decoupled(Tent()), None, 0.3, 0.03),
+        (Refined(Tent()), None, 0.2, 0.02),
+    ],
+    ids=str,
+)
+def test_the_outermost_word_counts(method, given, rate, temperature, gallery):
+    """The session's rate, the wrapper's, the method's, then what the encoder recommends."""
+    toy = Toy()
+    toy.recommended = {
+        "tent": {"lr": 0.2, "temperature": 0.02},
+        "tent+decoupled": {"lr": 0.3, "temperature": 0.03},
+        "tent+refined+decoupled": {"lr": 0.3, "temperature": 0.03},
+    }
+    found = Session(toy, gallery, method, lr=given).method
+    while found is not None:
+        assert (found.rate, found.tau) == (rate, temperature)
+        found = getattr(found, "method", None)
