@@ -153,8 +153,13 @@ def test_other_captions_are_refused(plan, root, copied, tmp_path):
     (other / "val2014").symlink_to(root / "val2014")
     told = (root / "dataset_coco.json").read_text().replace("red", "dark red")
     (other / "dataset_coco.json").write_text(told)
+    elsewhere = replace(plan.choices, root=other)
     with pytest.raises(BadInput, match="content was"):
-        run_all([replace(plan, choices=replace(plan.choices, root=other))], copied, never)
+        run_all([replace(plan, choices=elsewhere)], copied, never)
+    asked = replace(plan, row=BENCHMARKS["coco-o-text"], shifts=("ocr",), methods=("frozen",))
+    run_all([asked], copied)
+    with pytest.raises(BadInput, match="asked was"):
+        run_all([replace(asked, choices=elsewhere)], copied, never)
 
 
 def test_two_runs_do_not_share_a_folder(plan, tmp_path):

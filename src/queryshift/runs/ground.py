@@ -177,6 +177,7 @@ def _settings(
         "queries": sum(len(part.dataset) for part in parts),
         "candidates": sum(len(part.gallery) for part in parts),
         "content": [part.content for part in parts],
+        "asked": [content(part.dataset.queries) for part in parts],
         "model_fingerprint": model[row.query].fingerprint(),
         "gallery_fingerprint": model[row.gallery].fingerprint(),
         "preprocessing": _preprocessing(row, choices),
@@ -205,7 +206,7 @@ def embedded(encoder: Encoder, items: Sequence[Any], kept: Path) -> tuple[Galler
 def content(items: Sequence[Any]) -> str:
     """A short hash of what the items hold; of files of their own, of the bytes on disk."""
     digest = blake2b(digest_size=8)
-    for piece in track(_pieces(items), "looking at the candidates"):
+    for piece in track(_pieces(items), "looking at the items"):
         digest.update(len(piece).to_bytes(8, "big"))
         digest.update(piece)
     return digest.hexdigest()

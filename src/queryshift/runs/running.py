@@ -189,9 +189,9 @@ def _refuse_other_settings(
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """What is not as before, in words."""
+    """What is not as before, in words; what was not written down before is not compared."""
     for name, value in now.items():
-        old = before.get(name)
+        old = before.get(name, value)
         if isinstance(value, dict) and isinstance(old, dict):
             yield from _differences(old, value)
         elif old != value:
