@@ -15,7 +15,6 @@ from queryshift import (
     SAR,
     Decoupled,
     Error,
-    Frozen,
     Gallery,
     Guard,
     Refined,
@@ -183,6 +182,14 @@ class TestGalleries:
             Gallery.build(Faulty(), items(3))
 
 
+def _needs_norms(method, gallery) -> bool:
+    try:
+        method.adapts(NoNorms(), gallery)
+    except CannotAdapt:
+        return True
+    return False
+
+
 class TestMethods:
     @pytest.mark.parametrize("name", WHOLE_GALLERY)
     def test_over_the_whole_gallery_say_when_it_cannot_be_had(
@@ -201,9 +208,13 @@ class TestMethods:
 
     def test_an_encoder_without_norm_layers(self):
         gallery = Gallery.build(NoNorms(), items(5))
-        with pytest.raises(CannotAdapt, match="use the method Frozen"):
+        with pytest.raises(CannotAdapt, match="use the method Frozen, or TSA or TCRUntrained"):
             Session(NoNorms(), gallery, Tent())
-        assert len(Session(NoNorms(), gallery, Frozen()).answer(items(2)).top(3)) == 2
+        without = {name for name in METHODS if not _needs_norms(METHODS[name](), gallery)}
+        assert without == {"frozen", "tsa", "tcr_untrained"}
+        for name in without:
+            session = Session(NoNorms(), gallery, METHODS[name](), lr=0.1)
+            assert len(session.answer(items(2)).top(3)) == 2
 
     @pytest.mark.parametrize("method", ["rest", REST, None])
     def test_what_is_no_method(self, method, encoder, gallery):

@@ -60,8 +60,8 @@ class Unchanging(nn.Module):
         if not found:
             raise CannotAdapt(
                 f"{type(self).__name__} has no LayerNorm, RMSNorm, GroupNorm or BatchNorm with "
-                "weights among the modules that may adapt: use the method Frozen, or name the "
-                "layers in `norm_names`."
+                "weights among the modules that may adapt: use the method Frozen, or TSA or "
+                "TCRUntrained, which need none, or name the layers in `norm_names`."
             )
         return found
 

@@ -104,7 +104,7 @@ def _traps(encoder: Encoder, items: list[Any], vectors: Tensor) -> Iterator[str]
 def _adaptation_traps(encoder: Encoder, items: list[Any], vectors: Tensor) -> Iterator[str]:
     params = {name: value.requires_grad_() for name, value in _adapted(encoder).items()}
     if not params:
-        yield "it has no norm layer that can adapt: only the method Frozen works with it."
+        yield "no norm layer that can adapt: only Frozen, TSA and TCRUntrained work with it."
         return
     try:
         seen = encoder.through(params, encoder.ready(items))
