@@ -298,11 +298,11 @@ class Session:
 
     def _check_device(self) -> None:
         """Refuse an encoder that went elsewhere: what was learnt did not go with it."""
-        here, there = self.encoder.device, [v.device for v in self.adaptation.source.values()]
-        if there and there[0] != here:
+        first = next(iter(self.adaptation.source.values()), None)
+        if first is not None and first.device != self.encoder.device:
             raise BadInput(
-                f"the encoder is on {here}, but was on {there[0]} when the session was made: save "
-                "the session, then Session.load it for the encoder as it is."
+                f"the encoder is on {self.encoder.device}, but was on {first.device} when the "
+                "session was made: save it, then Session.load it for the encoder as it is."
             )
 
     def _commit(self, outcome: Outcome) -> None:
