@@ -14,10 +14,13 @@ CAST = ("cpu", "cuda")  # devices with a mode of half precision
 @contextmanager
 def full_precision() -> Iterator[None]:
     """Autocast off: an encoder sees to its own precision, search and losses keep theirs."""
+    cast = [device for device in CAST if torch.is_autocast_enabled(device)]
+    if not cast:  # as almost always, and then at no cost
+        yield
+        return
     with ExitStack() as off:
-        for device in CAST:
-            if torch.is_autocast_enabled(device):
-                off.enter_context(torch.autocast(device, enabled=False))
+        for device in cast:
+            off.enter_context(torch.autocast(device, enabled=False))
         yield
 
 
