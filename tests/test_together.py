@@ -169,9 +169,26 @@ def test_candidates_to_leave_out(clean):
     assert_as_alone(sessions, ragged(clean, (3, 2)), exclude=left_out)
 
 
-def test_a_shadow_answers_with_the_source(clean):
-    sessions = sessions_of(Toy(), clean, [REST(), TSA()], mode="shadow")
+@pytest.mark.parametrize("kind", [Toy, SharedToy])
+@pytest.mark.parametrize("method", [Tent(), TSA()], ids=["tent", "tsa"])
+def test_a_shadow_answers_with_the_source(clean, kind, method):
+    sessions = sessions_of(kind(), clean, [REST(), method], mode="shadow")
     assert_as_alone(sessions, ragged(clean, (3, 2)))
+
+
+@pytest.mark.parametrize(
+    ("exclude", "text"), [([None], "exclusions for 1 of 2 sessions"), ("ab", "got 'a' as exclude")]
+)
+def test_exclusions_that_do_not_fit(clean, exclude, text):
+    with pytest.raises(BadInput, match=text):
+        answer_many(sessions_of(Toy(), clean, [REST()] * 2), [clean[:2]] * 2, exclude=exclude)
+
+
+def test_what_are_no_sessions(clean):
+    (session,) = sessions_of(Toy(), clean, [REST()])
+    for wrong in (session, [session, 1]):
+        with pytest.raises(BadInput, match="expected a list of sessions, and a batch for each"):
+            answer_many(wrong, [clean[:2]] * 2)
 
 
 def test_it_is_one_forward_and_changes_nothing(clean, count):
