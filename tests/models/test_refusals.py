@@ -99,6 +99,18 @@ def test_a_name_that_is_not_cached_while_offline():
     assert "give a directory" in str(refusal.value)
 
 
+@pytest.mark.parametrize("name", [None, torch.nn.Linear(2, 2), {"image": 1}])
+def test_what_is_no_name(name):
+    with pytest.raises(BadInput, match=rf"got a {type(name).__name__}, expected a name.*wrap"):
+        qs.load(name)
+
+
+@pytest.mark.parametrize("device", ["cudaa", "mtia"])
+def test_a_device_that_is_not_here(device):
+    with pytest.raises(BadInput, match=f'the device "{device}" cannot be used here'):
+        qs.load("tangram", device=device)
+
+
 def test_a_short_name_that_is_none():
     with pytest.raises(UnknownName, match='no model "clip-bas"; did you mean "clip-base"'):
         qs.load("clip-bas")

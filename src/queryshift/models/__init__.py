@@ -83,11 +83,16 @@ def load(
     ):
         if value not in known:
             raise unknown(kind, value, known)
+    if not isinstance(name, str | Path):
+        raise BadInput(
+            f"got a {type(name).__name__}, expected a name, a directory or a file. A model that is "
+            "loaded already: models.open_clip.wrap for open_clip's, else docs/your-own-model.md."
+        )
     model = _found(str(name), preprocessing == "published")
     if adapt != "all":
         _module("adapting").adapt(model, adapt)
     for encoder in model.values():
-        encoder.eval().to(device or encoder.device)
+        _move(encoder.eval(), device or encoder.device)
         _speed_up(encoder, precision, compile)
     return model
 
@@ -158,6 +163,14 @@ def _loader(checkpoint: Checkpoint) -> str:
     if "auto_map" in checkpoint.config:
         instead = f"It asks for code of its own, which is never run. {instead}"
     raise BadFile(f'"{checkpoint.name}" was saved from the class {architecture}. {instead}')
+
+
+def _move(encoder: Encoder, device: str | torch.device) -> None:
+    try:
+        encoder.to(device)
+    except (RuntimeError, AssertionError) as error:  # a torch without CUDA asserts
+        reason = str(error).strip().splitlines()[0]
+        raise BadInput(f'the device "{device}" cannot be used here ({reason}).') from error
 
 
 def _module(name: str) -> Any:
