@@ -26,6 +26,7 @@ def _fashion_gen(root: Path) -> Path:
     with h5py.File(root / "fashiongen_256_256_validation.h5", "w") as file:
         shades = np.array([40, 120, 200], np.uint8)[:, None, None, None]
         file["input_image"] = np.broadcast_to(shades, (3, 256, 256, 3))
+        file["input_productID"] = np.array([86605, 86606, 86607])[:, None]
         file["input_description"] = np.array(texts)[:, None]
         file["input_category"] = np.array([b"JACKETS & COATS", b"TOPS", b"TOPS"])[:, None]
     return root

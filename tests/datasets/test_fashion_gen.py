@@ -14,25 +14,35 @@ FILE = "fashiongen_256_256_validation.h5"
 
 @pytest.fixture
 def root(tmp_path):
-    """Three products, two of a category; one description is blank, one is not in ASCII."""
+    """Three products, one seen from two sides; a description is blank, one is not in ASCII."""
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / FILE, "w") as file:
-        shades = np.arange(3, dtype=np.uint8)[:, None, None, None]
-        file["input_image"] = np.broadcast_to(shades, (3, 8, 8, 3))
-        texts = [[b"A coat.", b"  ", "Décolleté top.".encode("latin-1")]]
+        shades = np.arange(4, dtype=np.uint8)[:, None, None, None]
+        file["input_image"] = np.broadcast_to(shades, (4, 8, 8, 3))
+        file["input_productID"] = np.array([[7, 8, 9, 7]]).T
+        texts = [[b"A coat.", b"  ", "Décolleté top.".encode("latin-1"), b"A coat."]]
         file["input_description"] = np.array(texts).T
-        file["input_category"] = np.array([[b"JACKETS & COATS", b"TOPS", b"TOPS"]]).T
+        categories = [[b"JACKETS & COATS", b"TOPS", b"TOPS", b"JACKETS & COATS"]]
+        file["input_category"] = np.array(categories).T
     return tmp_path
 
 
 def test_rows_are_pictures_descriptions_and_categories(root):
     dataset = DATASETS["fashion-gen"](root, query="text")
-    assert dataset.queries == ["A coat.", "Décolleté top."]
-    assert dataset.labels == ["JACKETS & COATS", "TOPS"]
-    assert [list(right) for right in dataset.matches] == [[0], [2]]
+    assert dataset.queries == ["A coat.", "Décolleté top.", "A coat."]
+    assert dataset.labels == ["JACKETS & COATS", "TOPS", "JACKETS & COATS"]
     assert dataset.candidates[2].getpixel((0, 0)) == (2, 2, 2)
     assert dataset.left_out == ['caption 0 of "1" is blank.']
-    assert dataset.counts == {"images": 3, "captions": 3, "pairs": 2, "categories": 2}
+    assert dataset.counts == {"images": 4, "captions": 4, "pairs": 3, "categories": 2}
+
+
+def test_whatever_is_of_the_product_is_right(root):
+    """Of equal descriptions none can be told from the others: one alone would always tie."""
+    asked = DATASETS["fashion-gen"](root)
+    assert asked.candidates == ["A coat.", "Décolleté top.", "A coat."]
+    assert asked.query_ids == ["0", "2", "3"]
+    assert asked.matches == [[0, 2], [1], [0, 2]]
+    assert DATASETS["fashion-gen"](root, query="text").matches == [[0, 3], [2], [0, 3]]
 
 
 def test_lazy_rows_go_to_other_processes(root):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from .base import Dataset
 from .captioned import Captioned, captioned
 from .reader import Reader, find_file
 
-FIELDS = ("input_image", "input_description", "input_category")
+FIELDS = ("input_image", "input_productID", "input_description", "input_category")
 
 
 @dataclass(frozen=True)
@@ -40,19 +42,37 @@ class Row:
 
 
 def read(root: Path, part: str, query: str) -> Dataset:
-    """Each row's picture with its description; the label is its category."""
+    """Each row's picture with its description; the label is its category.
+
+    Rows of one product share their description, so that whatever is of the product is right, as in
+    the published evaluation of TCR: by the row alone, nobody could tell right from wrong.
+    """
     path = find_file(root, f"fashiongen_256_256_{part}.h5")
     with _opened(path) as file:
         lacking = [name for name in FIELDS if name not in file]
         if lacking:
             raise BadFile(f'"{path}" has no "{lacking[0]}": expected the publisher\'s file.')
-        descriptions, categories = (_texts(file[name]) for name in FIELDS[1:])
+        products = file["input_productID"][:].reshape(-1).tolist()
+        descriptions, categories = (_texts(file[name]) for name in FIELDS[2:])
     shown = [
         Captioned(str(row), Row(path, row), [description], category)
         for row, (description, category) in enumerate(zip(descriptions, categories, strict=True))
     ]
     whole = captioned(f"fashion-gen-{part}", shown, query)
-    return replace(whole, counts={**whole.counts, "categories": len(set(categories))})
+    counts = {**whole.counts, "categories": len(set(categories))}
+    return replace(whole, matches=_by_product(whole, products), counts=counts)
+
+
+def _by_product(dataset: Dataset, products: Sequence[Any]) -> list[list[int]]:
+    """The candidates of each query's product; ids start with the row."""
+    own: dict[Any, list[int]] = defaultdict(list)
+    for place, name in enumerate(dataset.candidate_ids):
+        own[products[_row(name)]].append(place)
+    return [own[products[_row(name)]] for name in dataset.query_ids]
+
+
+def _row(name: str) -> int:
+    return int(name.partition("#")[0])
 
 
 def _texts(column: Any) -> list[str]:
