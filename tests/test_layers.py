@@ -21,7 +21,7 @@ LAYERS = (
     *("models", "corruptions", "tangram", "datasets", "metrics", "benchmarks", "specs"),
     *("streams", "evaluate", "significance", "paper", "report", "runs", "figures", "demo"),
     *("tune", "tune_files"),
-    "cli",
+    *("cli", "__main__"),
 )
 FILES = sorted(HOME.rglob("*.py"))
 
@@ -137,3 +137,10 @@ def test_the_folders_of_tests_can_be_run_in_any_combination():
         tree = ast.walk(ast.parse(path.read_text()))
         froms = {node.module for node in tree if isinstance(node, ast.ImportFrom)}
         assert "conftest" not in froms, path
+
+
+def test_the_package_runs_as_the_command():
+    run = [sys.executable, "-m", "queryshift", "list", "--help"]
+    ran = subprocess.run(run, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.startswith("Usage: queryshift list")
