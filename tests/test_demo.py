@@ -100,6 +100,15 @@ class TestStreams:
             assert left.outcome.history == right.outcome.history
             assert not left.found.equal(demo.shifted[0].found[:8])
 
+    @pytest.mark.parametrize(("task", "batch"), [("composed", 32), ("image", 64)])
+    def test_batches_are_those_of_the_benchmark(self, task, batch, monkeypatch):
+        monkeypatch.setattr(running, "tangram", small)
+        monkeypatch.setattr(running, "SHOWN", ("frozen",))
+        asked = demonstrate(Plan(task=task, queries=70))
+        sizes = [seen.queries for seen in asked.shifted[0].outcome.history]
+        assert sizes == [batch] * (70 // batch) + [70 % batch]
+        assert f"in the latest {min(4 * batch, 70)} queries" in html(asked)
+
     def test_what_was_asked_in_words(self, demo):
         assert demo.question == "Which of 400 captions belongs to the picture?"
         assert demo.asked(demo.rows[0]) == "80 pictures, gaussian noise (severity 3/5)"

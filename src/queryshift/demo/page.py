@@ -10,7 +10,6 @@ from tempfile import TemporaryFile
 from typing import NamedTuple
 
 from ..errors import BadInput
-from ..evaluate import BATCH
 from ..pages import template
 from ..shift import Shift
 from .charts import BOTTOM, HEIGHT, LEFT, RIGHT, WIDTH, Chart
@@ -107,7 +106,7 @@ def html(demo: Demo) -> str:
         demo=demo,
         frame=FRAME,
         right=right_along(demo.shifted),
-        smoothed=min(SMOOTHED * BATCH, demo.plan.queries),
+        smoothed=min(SMOOTHED * demo.plan.batch, demo.plan.queries),
         examples=examples(demo),
         measures=list(measures_along(demo)),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..benchmarks import AS_IT_IS, BENCHMARKS, all_shifts
+from ..benchmarks import AS_IT_IS, BENCHMARKS, Benchmark, all_shifts
 from ..corruptions import NAMES, SEVERITIES, Corruption, check_severity, combination
 from ..datasets.tangram import TASKS
 from ..errors import BadInput, unknown
@@ -65,9 +65,18 @@ class Plan:
         name = "a different shift each" if self.named == DIVERSE else self.named.replace("_", " ")
         return f"{name} (severity {self.severity}/{SEVERITIES[-1]})"
 
+    @property
+    def batch(self) -> int:
+        """How many queries come at once: as many as when the task's benchmark is run."""
+        return self._benchmark.batch
+
+    @property
+    def _benchmark(self) -> Benchmark:
+        return BENCHMARKS[f"tangram-{'d' if self.named == DIVERSE else 'o'}-{self.task}"]
+
     def corruption(self) -> Corruption:
         """What happens to each query."""
-        row = BENCHMARKS[f"tangram-{'d' if self.named == DIVERSE else 'o'}-{self.task}"]
+        row = self._benchmark
         if self.named != DIVERSE and self.named not in row.shifts:
             return combination(row.query, self.named)  # of a clip's parts, as the paper has them
         made = corruption_of(row, AS_IT_IS if row.diverse else self.named)

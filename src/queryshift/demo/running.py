@@ -94,7 +94,7 @@ def demonstrate(plan: Plan) -> Demo:
     encoders = load(model)
     gallery = Gallery.build(encoders[other], dataset.candidates, batch_size=256)
     queries = shifted(dataset, corruption, plan.severity, plan.seed)
-    crowd = _Crowd(encoders[query], gallery, dataset.matches, plan.seed)
+    crowd = _Crowd(encoders[query], gallery, dataset.matches, plan)
     return Demo(
         plan=plan,
         dataset=dataset,
@@ -111,7 +111,7 @@ class _Crowd:
     encoder: Encoder
     gallery: Gallery
     matches: Sequence[Sequence[int]]
-    seed: int
+    plan: Plan
 
     def asked(self, queries: Sequence[Any], label: str) -> Iterator[Stream]:
         """The same queries in the same order, by each method from its source on."""
@@ -119,7 +119,7 @@ class _Crowd:
         for method in SHOWN:
             session = _Remembering(self.encoder, self.gallery, METHODS[method]())
             with counting(f"{label}: {method}", len(queries)) as watch:
-                outcome = run(session, queries, right, self.seed, watch=watch)
+                outcome = run(session, queries, right, self.plan.seed, self.plan.batch, watch)
             yield Stream(method, outcome, torch.cat(session.found)[outcome.order.argsort()])
 
 
