@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import torch
@@ -43,6 +44,11 @@ class State:
     watched: SourceLike  # source-like pairs, for the report of methods that keep none
     batches: int = 0
     resets: int = 0
+
+    @cached_property
+    def learnt(self) -> Params:
+        """The adapted parameters by name, views of one vector: made once, for all answers."""
+        return self.layout.split(self.adapted.values)
 
     @property
     def pairs(self) -> SourceLike:
@@ -155,7 +161,7 @@ class Adaptation:
         """The parameters in force: the source's own at first, and always for those out of reach."""
         if state.adapted.updates == 0:
             return self.source
-        return {**self.source, **state.layout.split(state.adapted.values)}
+        return {**self.source, **state.learnt}
 
     def _stepped(
         self, state: State, batch: Batch
@@ -288,19 +294,19 @@ def fitting(seen: Retrieval) -> Retrieval:
 def checked(seen: Retrieval) -> Retrieval:
     """Refuse query vectors that cannot be searched with."""
     vectors = fitting(seen).vectors.detach()
-    check_finite(vectors, "the vector of query")
     length = torch.linalg.vector_norm(vectors, dim=1)
-    if bool(((length - 1).abs() > UNIT_TOLERANCE).any()):
-        raise BadInput(
-            f"query vectors have length {float(length.min()):.3g} to {float(length.max()):.3g}, "
-            "expected unit length: normalise them in the encoder's forward()."
-        )
-    return seen
+    if bool(((length - 1).abs() <= UNIT_TOLERANCE).all()):  # NaN is not: one wait says it all
+        return seen
+    check_finite(vectors, "the vector of query")
+    raise BadInput(
+        f"query vectors have length {float(length.min()):.3g} to {float(length.max()):.3g}, "
+        "expected unit length: normalise them in the encoder's forward()."
+    )
 
 
 def _narrowed(state: State, reached: Params) -> State:
     """The state without parameters that the forward never reaches."""
-    values = state.layout.split(state.adapted.values)
+    values = state.learnt
     layout = Layout.of({name: values[name] for name in state.layout.shapes if name in reached})
     return replace(state, layout=layout, adapted=Adapted.fresh(layout.flat(values)))
 

@@ -222,7 +222,7 @@ class Session:
     @property
     def params(self) -> Params:
         """The adapted parameters as they are now."""
-        return self._state.layout.split(self._state.adapted.values)
+        return dict(self._state.learnt)
 
     @property
     def gallery(self) -> Searchable:

@@ -102,7 +102,7 @@ def _params(one: _Asked, source: Params) -> Params:
     """The session's parameters inside the encoder."""
     if one.session.settings.mode == "shadow":
         return source
-    learnt = one.state.layout.split(one.state.adapted.values)
+    learnt = one.state.learnt
     return {name: learnt.get(name, value) for name, value in source.items()}
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import hashlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Self, TypeAlias
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from .errors import CannotAdapt
 from .norms import is_norm as is_norm
@@ -77,8 +77,9 @@ class Unchanging(nn.Module):
 
     def seen_through(self, params: Params, method: str, *inputs: Any) -> Any:
         """A method's result with `params` in the place of our own: the one place this happens."""
-        stand_ins = {f"module.{name}": value for name, value in params.items()}
-        return functional_call(self.shell(), stand_ins, (method, *inputs))
+        shell = self.shell()
+        with shell.seeing(params):
+            return shell(method, *inputs)
 
     def shell(self) -> Shell:
         """This thread's own copy of the modules, sharing all storage: swapping needs no lock."""
@@ -96,16 +97,38 @@ class Unchanging(nn.Module):
         return self
 
 
-class Shell(nn.Module):
-    """Calls any method where `functional_call` can only call `forward`."""
+class Shell:
+    """A copy of a module whose parameters others stand in for while one of its methods runs.
+
+    Where each parameter lies is found out once: torch's own `functional_call` looks for it in
+    every call, which takes longer than a small batch's work.
+    """
 
     def __init__(self, module: Unchanging) -> None:
-        super().__init__()
         self.module = module
+        places: dict[int, list[tuple[dict[str, Any], str]]] = {}  # a shared parameter has several
+        for part in module.modules():
+            for name, value in part._parameters.items():
+                places.setdefault(id(value), []).append((part._parameters, name))
+        named = module.named_parameters(remove_duplicate=False)
+        self._places = {name: places[id(value)] for name, value in named}
 
-    def forward(self, method: str, *inputs: Any) -> Any:
+    def __call__(self, method: str, *inputs: Any) -> Any:
         """The method's result."""
         return getattr(self.module, method)(*inputs)
+
+    @contextmanager
+    def seeing(self, params: Params) -> Iterator[None]:
+        """Let `params` stand in for our own."""
+        there = [(*at, value) for key, value in params.items() for at in self._places[key]]
+        before = [(place, name, place[name]) for place, name, _ in there]
+        try:
+            for place, name, value in there:
+                place[name] = value
+            yield
+        finally:
+            for place, name, own in before:
+                place[name] = own
 
 
 def _full(value: Tensor) -> Tensor:
