@@ -18,6 +18,7 @@ from .prepared import Prepared, count, each, joined, take, tensors
 
 Cotangents = tuple[Tensor, ...]  # one per output of the encoder
 Pull = Callable[[Sequence[Cotangents]], tuple[Params, ...]]
+Seen = tuple[Tensor, Prepared | None]  # vectors, and what a matcher reads
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,23 +131,23 @@ class Batch:
 
     def see(self, params: Params, graph: bool) -> Retrieval:
         """One forward of the batch through `params`."""
-        leaves = {name: value.detach().requires_grad_(graph) for name, value in params.items()}
+        leaves = params
+        if graph:
+            leaves = {name: value.detach().requires_grad_() for name, value in params.items()}
         theirs = self.encoder.parameter_names
         mine = {name: value for name, value in leaves.items() if name in theirs}
         own = {name: leaves[name] for name in self._direct_names(params)}
-        whole = graph and self.chunk is None and bool(mine)
-        seen = mine if whole else {name: value.detach() for name, value in mine.items()}
-        vectors, readings = self._forward(seen, whole)
-        backwards: Pull | None = None
-        if graph and mine:
-            outputs = (vectors, *_floating(readings))
-            backwards = _whole(outputs, mine) if whole else self._in_chunks(mine)
+        *others, last = self._parts()
+        with torch.set_grad_enabled(graph and bool(mine)):
+            seen = [_cut(self._run(mine, part)) for part in others]
+            seen.append(self._run(mine, last))
+        vectors, readings = _joined([_cut(one) for one in seen])
         return Retrieval(
             vectors=_leaf(vectors, graph),
             gallery=self.gallery,
             exclude=self.exclude,
             own=own,
-            backwards=backwards,
+            backwards=self._backwards(mine, seen[-1]) if graph and mine else None,
             matching=self.matching,
             readings=None if readings is None else each(readings, lambda one: _leaf(one, graph)),
         )
@@ -157,56 +158,48 @@ class Batch:
         theirs = self.encoder.parameter_names
         return [name for name in params if name not in theirs or name in twins]
 
-    def _forward(self, params: Params, graph: bool) -> tuple[Tensor, Prepared | None]:
-        with torch.set_grad_enabled(graph):
-            if self.matching is None:
-                parts = [self.encoder.through(params, part) for part in self._parts()]
-                return torch.cat(parts), None
-            seen = [self.encoder.through_for_matcher(params, part) for part in self._parts()]
-            vectors, readings = zip(*seen, strict=True)
-            return torch.cat(vectors), joined(readings)
-
     def _parts(self) -> list[Any]:
         size = self.chunk or len(self)
         return [take(self.shared, slice(i, i + size)) for i in range(0, len(self), size)]
 
-    def _outputs(self, params: Params, part: Any) -> tuple[Tensor, ...]:
+    def _run(self, params: Params, part: Any) -> Seen:
         if self.matching is None:
-            return (self.encoder.through(params, part),)
-        vectors, readings = self.encoder.through_for_matcher(params, part)
-        return (vectors, *_floating(readings))
+            return self.encoder.through(params, part), None
+        return self.encoder.through_for_matcher(params, part)
 
-    def _in_chunks(self, params: Params) -> Pull:
-        """Redo the forward in pieces, so that only one piece's graph exists at a time."""
+    def _backwards(self, params: Params, last: Seen) -> Pull:
+        """Products over the forward, piece by piece, so that only one piece's graph exists.
+
+        The last piece's is at hand in the first pull; the others' are made again. A whole batch is
+        one piece, whose graph stays.
+        """
+        parts, alive = self._parts(), [last]
+        sizes = [count(part) for part in parts]
+
+        def outputs(number: int) -> tuple[Tensor, ...]:
+            if alive and number == len(parts) - 1:
+                return _outputs(alive[0] if number == 0 else alive.pop())
+            with torch.enable_grad():
+                return _outputs(self._run(params, parts[number]))
 
         def pull(cotangents: Sequence[Cotangents]) -> tuple[Params, ...]:
-            totals: list[Params] = [{} for _ in cotangents]
-            start = 0
-            for part in self._parts():
-                rows = slice(start, start := start + count(part))
-                mine = [tuple(one[rows] for one in slopes) for slopes in cotangents]
-                found = self._of_chunk(params, part, mine)
-                totals = [_summed(*both) for both in zip(totals, found, strict=True)]
-            return tuple(totals)
+            totals: tuple[Params, ...] = tuple({} for _ in cotangents)
+            for number in reversed(range(len(parts))):
+                rows = [
+                    tuple(torch.split(c, sizes)[number] for c in slopes) for slopes in cotangents
+                ]
+                found = _products(outputs(number), rows, params)
+                totals = tuple(_summed(*both) for both in zip(totals, found, strict=True))
+            return totals
 
         return pull
 
-    def _of_chunk(
-        self, params: Params, part: Any, cotangents: Sequence[Cotangents]
-    ) -> tuple[Params, ...]:
-        """One piece's products; its graph is gone before the next one's is made."""
-        with torch.enable_grad():
-            outputs = self._outputs(params, part)
-        return _whole(outputs, params)(cotangents)
 
-
-def _whole(outputs: tuple[Tensor, ...], params: Params) -> Pull:
-    """Products over the graph of one forward, which lives as long as its retrieval."""
-
-    def pull(cotangents: Sequence[Cotangents]) -> tuple[Params, ...]:
-        return tuple(_product(outputs, slopes, params) for slopes in cotangents)
-
-    return pull
+def _products(
+    outputs: tuple[Tensor, ...], cotangents: Sequence[Cotangents], params: Params
+) -> tuple[Params, ...]:
+    """Products over the graph of one forward; it goes when we return, unless somebody keeps it."""
+    return tuple(_product(outputs, slopes, params) for slopes in cotangents)
 
 
 def _product(outputs: tuple[Tensor, ...], slopes: Cotangents, params: Params) -> Params:
@@ -219,6 +212,22 @@ def _product(outputs: tuple[Tensor, ...], slopes: Cotangents, params: Params) ->
     grads = torch.autograd.grad(along, tuple(params.values()), retain_graph=True, allow_unused=True)
     named = zip(params, grads, strict=True)
     return {name: grad for name, grad in named if grad is not None}
+
+
+def _outputs(seen: Seen) -> tuple[Tensor, ...]:
+    vectors, readings = seen
+    return vectors, *_floating(readings)
+
+
+def _cut(seen: Seen) -> Seen:
+    """The same without a graph."""
+    vectors, readings = seen
+    return vectors.detach(), None if readings is None else each(readings, Tensor.detach)
+
+
+def _joined(seen: Sequence[Seen]) -> Seen:
+    vectors, readings = zip(*seen, strict=True)
+    return torch.cat(vectors), None if readings[0] is None else joined(readings)
 
 
 def _leaf(value: Tensor, graph: bool) -> Tensor:
