@@ -1,11 +1,13 @@
 """What adaptation costs, as ratios to plain forwards of the same code in the same run.
 
     python bench/adapt.py [--device cpu|cuda] [--tower tangram|vit|blip|blip-text] [--batch 64]
-                          [--side 224] [--precision auto|float32|bfloat16] [--compile] [--chunk 8]
+                          [--side 224] [--precision auto|float32|bfloat16] [--compile] [--graphs]
+                          [--chunk 8]
 
 "forward" is a plain forward of the batch, measured in turns with the row. "rest of it" is the share
 of a batch that is neither a forward nor a product: search, refinement, losses, update and report.
-"MiB" is the height of memory beyond weights and gallery. "against plain" is how much longer the
+"MiB" is the height of memory beyond weights and gallery; with --graphs, all that recordings of this
+row and those before it hold and the allocator keeps. "against plain" is how much longer the
 same method takes as a plain loop in the same precision (`plain.py`), which is never compiled nor
 chunked. With --chunk every forward runs twice, which the floor does not count.
 """
@@ -20,7 +22,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from measuring import Call, clock, peak, timed, warm
+from measuring import Call, clock, held, peak, taken, timed, warm
 from plain import LOOPS, loop
 from rows import Rows, parser
 from towers import add_options, batch_for, encoder_for, gallery_for, half, twin_for
@@ -69,8 +71,7 @@ COLUMNS = {
 }
 
 RUNNING: tuple[tuple[Any, str], ...] = (
-    (retrieval.Batch, "_forward"),
-    (retrieval.Batch, "_outputs"),  # a chunk's forward, once more
+    (retrieval.Batch, "_run"),
     (retrieval, "_product"),
 )
 
@@ -109,7 +110,7 @@ def in_turns(first: Call, second: Call, rounds: int, device: str) -> tuple[float
 
 
 def measured(forward: Call, batch: Call, floor: int, asked: argparse.Namespace) -> dict[str, Any]:
-    """A row of the table, but for its name."""
+    """A row of the table, but for its name and, where forwards are recorded, its memory."""
     warm(batch, asked.device)
     plain, took = in_turns(forward, batch, asked.rounds, asked.device)
     return {
@@ -155,11 +156,14 @@ def main() -> None:
             found = measured(forward, batch, METHODS[name][1], asked)
             plain[name] = found["ms"]
             rows.add({"method": f"{name}, plain loop", **found})
+    before = held() if asked.graphs else 0
     for name in asked.methods:
         method, floor = METHODS[name]
         session = Session(encoder, gallery, method, chunk=asked.chunk)
         batch = partial(lambda session: session.answer(items).top(10), session)
         found = measured(forward, batch, floor, asked)
+        if asked.graphs:
+            found["MiB"] = taken(batch, before)
         against = plain[name] / found["ms"] if name in plain else None
         rows.add({"method": name, **found, "against plain": against})
 

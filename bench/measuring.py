@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 Call = Callable[[], object]
-WARM = 3  # calls before the clock counts: compilation, the shells of threads, away from the source
+WARM = 4  # calls before the clock counts: compilation, recordings, shells, away from the source
 
 
 def seconds(call: Call, rounds: int, device: str = "cpu") -> float:
@@ -55,6 +55,22 @@ def peak(call: Call, device: str = "cpu") -> float:
     before = _status("VmRSS")
     call()
     return (_status("VmHWM") - before) / 1024
+
+
+def held() -> int:
+    """Bytes that the process has taken of the GPU, recordings included, without what lies free."""
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    return torch.cuda.memory_reserved()
+
+
+def taken(call: Call, before: int) -> float:
+    """MiB that the process has taken of the GPU beyond `before`, at a call's height."""
+    held()
+    torch.cuda.reset_peak_memory_stats()
+    call()
+    torch.cuda.synchronize()
+    return (torch.cuda.max_memory_reserved() - before) / 2**20
 
 
 def _status(name: str) -> int:

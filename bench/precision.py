@@ -181,7 +181,9 @@ def full_size(asked: argparse.Namespace, tower: str) -> dict[str, Any]:
     size = {"device": asked.device, "side": asked.side, "depth": asked.depth}
     found = []
     for precision in PRECISIONS:
-        one = argparse.Namespace(tower=tower, precision=precision, compile=False, **size)
+        one = argparse.Namespace(
+            tower=tower, precision=precision, compile=False, graphs=False, **size
+        )
         found.append(encoder_for(one).encode(batch_for(one, BATCH)))
     alike = cosines(*found)
     least, middle = float(alike.min()), float(alike.mean())

@@ -42,6 +42,7 @@ def add_options(
         parser.add_argument("--tower", default=tower, choices=TOWERS)
     parser.add_argument("--precision", default="auto", choices=PRECISIONS, help="auto: as `load`")
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--graphs", action="store_true", help="CUDA graphs of repeated forwards")
 
 
 def add_size(parser: argparse.ArgumentParser, side: int) -> None:
@@ -56,6 +57,7 @@ def encoder_for(asked: argparse.Namespace) -> Encoder:
     encoder = _encoder(asked.tower, Size(asked.side, asked.depth)).eval().to(asked.device)
     assert isinstance(encoder, BlockEncoder)
     encoder.autocast, encoder.compiled = half(asked), asked.compile
+    encoder.cuda_graphs = asked.graphs
     return encoder
 
 

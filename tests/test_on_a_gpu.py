@@ -1,14 +1,17 @@
-"""What only a GPU can show: compiled towers, half precision, updates on their own stream."""
+"""What only a GPU can show: compiled and recorded towers, half precision, updates on a stream."""
 
 import pytest
 import torch
 
-from queryshift import REST, Gallery, Session, load
+from queryshift import REST, SAR, Gallery, Session, load
 from queryshift.corruptions import find
 from queryshift.datasets.tangram import tangram
 from queryshift.evaluate import run, shifted
 
-pytestmark = pytest.mark.gpu
+pytestmark = [
+    pytest.mark.gpu,  # compiling imports parts of torch that torch itself calls old
+    pytest.mark.filterwarnings("ignore:.torch.jit.script_method:DeprecationWarning"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +35,36 @@ def test_half_precision_and_compilation_change_recall_by_little(world):
     assert abs(whole - half) < 2 and abs(whole - compiled) < 2
 
 
-def test_an_update_beside_the_answers_learns_what_it_learns_in_turn(world):
-    model = load("tangram", device="cuda", precision="float32")
+@pytest.mark.parametrize("settings", [{}, {"chunk": 16}], ids=["whole", "chunks"])
+@pytest.mark.parametrize("method", [REST(), REST(decouple=True), SAR()], ids=lambda m: m.name)
+def test_recorded_forwards_learn_what_plain_ones_learn(world, method, settings):
+    plain, recorded = (
+        load("tangram", device="cuda", precision="float32", cuda_graphs=graphs)
+        for graphs in (False, True)
+    )
+    gallery = Gallery.build(plain["text"], world.candidates)
+    queries = shifted(world, find("image", "gaussian_noise"), 3)
+    both = [
+        Session(model["image"], gallery, method, lr=1e-3, **settings) for model in (plain, recorded)
+    ]
+    for start in range(0, 256, 64):
+        vectors = [session.answer(queries[start : start + 64]).vectors for session in both]
+        assert torch.allclose(*vectors, atol=1e-4)
+    learnt = [session.state.adapted.values for session in both]
+    moved = (learnt[0] - Session(plain["image"], gallery, method).state.adapted.values).norm()
+    assert (learnt[0] - learnt[1]).norm() < 0.05 * moved
+
+
+def test_half_compiled_and_recorded_at_once(world):
+    queries = shifted(world, find("image", "gaussian_noise"), 3)
+    whole, _ = recall(world, queries, precision="float32")
+    fast, _ = recall(world, queries, compile=True, cuda_graphs=True)
+    assert abs(whole - fast) < 2
+
+
+@pytest.mark.parametrize("graphs", [False, True], ids=["plain", "recorded"])
+def test_an_update_beside_the_answers_learns_what_it_learns_in_turn(world, graphs):
+    model = load("tangram", device="cuda", precision="float32", cuda_graphs=graphs)
     gallery = Gallery.build(model["text"], world.candidates)
     settings = {"gather": 16, "lr": 1e-3}
     beside, in_turn = (
@@ -50,7 +81,7 @@ def test_an_update_beside_the_answers_learns_what_it_learns_in_turn(world):
 
 def test_answers_during_updates_come_from_a_state_that_was_in_force(world):
     """Nothing half-written is ever read: every answer is finite and of unit length."""
-    model = load("tangram", device="cuda")
+    model = load("tangram", device="cuda", cuda_graphs=True)
     gallery = Gallery.build(model["text"], world.candidates)
     session = Session(model["image"], gallery, REST(), gather=8, worker=True, lr=1e-3)
     for query in world.queries:

@@ -70,12 +70,14 @@ def load(
     compile: bool = False,
     device: str | torch.device | None = None,
     preprocessing: str = "library",
+    cuda_graphs: bool = False,
 ) -> dict[str, Encoder]:
     """The encoders of a model by modality, such as `{"image": ..., "text": ...}`.
 
     `adapt` chooses norm layers ("all", "last:3", name patterns, or one of these by modality);
     `precision="auto"` is bfloat16 on CUDA and float32 elsewhere; `preprocessing="published"` reads
-    items as the paper's code did, where that differs from the library.
+    items as the paper's code did, where that differs from the library; `cuda_graphs` records
+    forwards of shapes that come again, which a GPU then starts at once, and holds their memory.
     """
     for kind, value, known in (
         ("precision", precision, PRECISIONS),
@@ -93,7 +95,7 @@ def load(
         _module("adapting").adapt(model, adapt)
     for encoder in model.values():
         _move(encoder.eval(), device or encoder.device)
-        _speed_up(encoder, precision, compile)
+        _speed_up(encoder, precision, compile, cuda_graphs)
     return model
 
 
@@ -177,8 +179,8 @@ def _module(name: str) -> Any:
     return import_module(f"{__name__}.{name}")
 
 
-def _speed_up(encoder: Encoder, precision: str, compile: bool) -> None:
-    """Set half precision and compilation where they were asked for."""
+def _speed_up(encoder: Encoder, precision: str, compile: bool, cuda_graphs: bool) -> None:
+    """Set half precision, compilation and recording where they were asked for."""
     import torch
 
     from .blocks import BlockEncoder
@@ -186,9 +188,14 @@ def _speed_up(encoder: Encoder, precision: str, compile: bool) -> None:
     half = "bfloat16" if precision == "auto" and encoder.device.type == "cuda" else precision
     wanted = None if half in ("auto", "float32") else getattr(torch, half)
     if isinstance(encoder, BlockEncoder):
-        encoder.autocast, encoder.compiled = wanted, compile
-    elif precision not in ("auto", "float32") or compile:
+        encoder.autocast, encoder.compiled, encoder.cuda_graphs = wanted, compile, cuda_graphs
+    elif precision not in ("auto", "float32") or compile or cuda_graphs:
         raise BadInput(
-            f"{type(encoder).__name__} computes in float32 and is not compiled: leave `precision` "
-            "and `compile` as they are."
+            f"{type(encoder).__name__} computes in float32 and is neither compiled nor recorded: "
+            "leave `precision`, `compile` and `cuda_graphs` as they are."
+        )
+    if cuda_graphs and encoder.device.type != "cuda":
+        raise BadInput(
+            f"cuda_graphs needs a GPU, this model is on {encoder.device}: load it with "
+            'device="cuda", or without cuda_graphs.'
         )

@@ -12,8 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from ..encoder import Encoder
+from ..encoder import Encoder, Params
 from ..errors import BadInput
+from ..prepared import Prepared
+from .graphs import replayed
 
 Module = TypeVar("Module", bound=nn.Module)
 BELOW = "below"  # key of the hidden states that enter the first adapted block
@@ -35,6 +37,9 @@ class BlockEncoder(Encoder):
     compiled: bool = False
     """Whether each block goes through `torch.compile`."""
 
+    cuda_graphs: bool = False
+    """Whether, on a GPU, forwards of shapes that come again are recorded and played."""
+
     _cut: Cut | None = None
 
     @abstractmethod
@@ -49,6 +54,18 @@ class BlockEncoder(Encoder):
             vectors = self.embed(self._cast(prepared))
         full = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
         return normalize(full, dim=-1).to(self.dtype)
+
+    def seen_through(self, params: Params, method: str, *inputs: Any) -> Any:
+        """A method's result with `params` in the place of our own, from a recording if wanted."""
+        plainly = super().seen_through
+        if not self.cuda_graphs or method != "finish":
+            return plainly(params, method, *inputs)
+
+        def run(params: Params, shared: Prepared) -> Tensor:
+            vectors: Tensor = plainly(params, method, shared)
+            return vectors
+
+        return replayed(self.shell(), run, params, *inputs)
 
     def shared(self, prepared: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """The batch, with the hidden states below the first adapted block."""

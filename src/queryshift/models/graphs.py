@@ -1,0 +1,197 @@
+"""Recorded forwards: the launches of a batch, and those of its way back, as one CUDA graph each.
+
+A recording reads its inputs from tensors of its own and leaves its results in others. What it keeps
+for the way back is overwritten by its next forward, so whoever goes back later runs it once more.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from ..errors import BadInput
+from ..prepared import Prepared, each, tensors
+from ..unchanging import Params, Shell
+
+Run = Callable[[Params, Prepared], Tensor]
+RECORDED_AT = 3  # the time a shape is seen: before, blocks are compiled and odd shapes pass by
+KEPT = 4  # shapes of one encoder and thread: each holds the memory of its batch
+WARM_UP = 2
+
+_one_at_a_time = threading.Lock()
+_known: WeakKeyDictionary[Shell, Recordings] = WeakKeyDictionary()
+
+
+def replayed(shell: Shell, run: Run, params: Params, shared: Prepared) -> Tensor:
+    """What `run` gives, from a recording where the shapes have been seen often enough."""
+    graph = torch.is_grad_enabled() and any(value.requires_grad for value in params.values())
+    inputs = tuple(params.values()), tuple(tensors(shared))
+    with torch.cuda.device_of(inputs[1][0]):  # type: ignore[no-untyped-call]
+        recording = _recordings(shell).of(run, params, shared, graph)
+        if recording is None:
+            return run(params, shared)
+        if not graph:
+            recording.forward(*inputs)
+            return recording.vectors.clone()
+        vectors: Tensor = _Replay.apply(recording, inputs[1], *inputs[0])  # type: ignore[no-untyped-call]
+        return vectors
+
+
+class Recordings:
+    """Those of one encoder in one thread, by what goes in; the longest unused make way."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[Hashable, int] = OrderedDict()
+        self._kept: OrderedDict[Hashable, Recording] = OrderedDict()
+
+    def of(self, run: Run, params: Params, shared: Prepared, graph: bool) -> Recording | None:
+        """The recording for these shapes, made when they are seen often enough."""
+        key = (graph, tuple(params), *map(_kind, params.values()), *map(_kind, tensors(shared)))
+        if key not in self._kept:
+            if self._times(key) < RECORDED_AT:
+                return None
+            while len(self._kept) >= KEPT:
+                self._kept.popitem(last=False)  # before: its memory is for the next one
+            self._kept[key] = Recording(run, params, shared, graph)
+        self._kept.move_to_end(key)
+        return self._kept[key]
+
+    def _times(self, key: Hashable) -> int:
+        self._seen[key] = self._seen.pop(key, 0) + 1
+        while len(self._seen) > 16 * KEPT:
+            self._seen.popitem(last=False)
+        return self._seen[key]
+
+
+class Recording:
+    """One forward, and one product back through it if there is a graph."""
+
+    @torch.inference_mode(False)
+    def __init__(self, run: Run, params: Params, shared: Prepared, graph: bool) -> None:
+        self.turn = 0
+        self._params = {
+            name: value.detach().clone().requires_grad_(graph) for name, value in params.items()
+        }
+        self._shared = each(shared, lambda tensor: tensor.detach().clone())
+        with _one_at_a_time, torch.set_grad_enabled(graph):
+            try:
+                self._record(run, graph)
+            except RuntimeError as error:
+                raise BadInput(
+                    "this encoder's forward cannot be recorded as a CUDA graph: load it without "
+                    f"`cuda_graphs`. Torch says: {error}"
+                ) from error
+
+    def forward(self, params: tuple[Tensor, ...], shared: tuple[Tensor, ...]) -> int:
+        """Run it with these; `vectors` is the result. Says which turn this was."""
+        with torch.no_grad():
+            if params:
+                torch._foreach_copy_(list(self._params.values()), list(params))
+            for mine, given in zip(tensors(self._shared), shared, strict=True):
+                mine.copy_(given)
+        self._play_forward()
+        self.turn += 1
+        return self.turn
+
+    def backward(self, slopes: Tensor) -> list[Tensor | None]:
+        """The product of these slopes and the latest forward, for each parameter it reaches."""
+        self._slopes.copy_(slopes)
+        self._play_backward()
+        parts = iter(torch.split(self._gradient.clone(), self._sizes))
+        both = zip(self._params.values(), self._reached, strict=True)
+        return [next(parts).view_as(value) if reached else None for value, reached in both]
+
+    def _record(self, run: Run, graph: bool) -> None:
+        seen: list[Tensor] = []  # the latest vectors, with their graph
+
+        def see() -> Tensor:
+            seen[:] = [run(self._params, self._shared)]
+            return seen[0]
+
+        def product() -> tuple[Tensor | None, ...]:
+            # the graph stays: a recorded product must not write where the next one reads
+            leaves, slopes = tuple(self._params.values()), self._slopes
+            return torch.autograd.grad(seen, leaves, slopes, retain_graph=True, allow_unused=True)
+
+        def warm_up() -> None:
+            for _ in range(WARM_UP):
+                self._slopes = torch.zeros_like(see())
+                found = product() if graph else ()
+            self._reached = [one is not None for one in found]
+            self._sizes = [one.numel() for one in found if one is not None]
+
+        aside(warm_up)
+        seen.clear()  # a leaf remembers the stream of the graph that it is part of
+        # without a graph it is an answer, for which somebody waits
+        vectors, self._play_forward, pool = record(see, first=not graph)
+        if graph:
+            self._gradient, self._play_backward, _ = record(lambda: _flat(product()), pool)
+        self.vectors = vectors.detach()
+
+
+class _Replay(torch.autograd.Function):
+    """A recording as a step of torch's own graph."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, recording: Recording, shared: tuple[Tensor, ...], *params: Tensor
+    ) -> Tensor:
+        ctx.recording, ctx.inputs = recording, (params, shared)
+        ctx.turn = recording.forward(params, shared)
+        return recording.vectors.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slopes: Tensor) -> tuple[Any, ...]:
+        recording: Recording = ctx.recording
+        if recording.turn != ctx.turn:
+            ctx.turn = recording.forward(*ctx.inputs)
+        return None, None, *recording.backward(slopes)
+
+
+def aside(work: Callable[[], None]) -> None:
+    """Whatever is done for the first time, done on another stream than the recording's."""
+    here = torch.cuda.current_stream()
+    beside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    beside.wait_stream(here)
+    with torch.cuda.stream(beside):
+        work()
+    here.wait_stream(beside)
+
+
+def record(
+    work: Callable[[], Tensor], pool: Any = None, first: bool = False
+) -> tuple[Tensor, Callable[[], None], Any]:
+    """What a CUDA graph of `work` writes to, how to play it, and its memory.
+
+    Its kernels go `first` where others wait for the device too: a graph keeps the priority of the
+    stream that it was recorded on.
+    """
+    graph = torch.cuda.CUDAGraph()
+    stream = torch.cuda.Stream(priority=-1) if first else None  # type: ignore[no-untyped-call]
+    mode = "thread_local"  # other threads go on meanwhile
+    with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode=mode):
+        found = work()
+    return found, graph.replay, graph.pool()
+
+
+def _flat(gradient: tuple[Tensor | None, ...]) -> Tensor:
+    return torch.cat([one.reshape(-1) for one in gradient if one is not None])
+
+
+def _recordings(shell: Shell) -> Recordings:
+    found = _known.get(shell)
+    if found is None:  # a shell is one thread's own
+        found = _known[shell] = Recordings()
+    return found
+
+
+def _kind(tensor: Tensor) -> Hashable:
+    return tensor.dtype, tensor.shape
