@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from base64 import b64decode
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -264,6 +265,17 @@ class TestCommand:
         options = ("--task=audio", "--shift=rain", "--severity=5", "--seed=7", "--queries=99")
         self.run(*options, "--out", str(tmp_path / "page.html"))
         assert plans == [Plan("audio", "rain", 5, 7, 99)]
+
+    @pytest.mark.parametrize("options", [(), ("--json",)])
+    def test_what_will_take_a_while_is_said_before_it_does(self, options, tmp_path, monkeypatch):
+        monkeypatch.setattr("queryshift.demo.demonstrate", lambda plan: sys.exit(3))
+        out = str(tmp_path / "page.html")
+        ran = CliRunner().invoke(main, ["demo", "--out", out, *options])
+        assert ran.exit_code == 3 and ran.stdout == ""
+        assert ran.stderr.startswith(
+            "Asking frozen, tent, tcr and rest 1,024 pictures under gaussian noise (severity 3/5), "
+            "then 512 clean ones."
+        )
 
     def test_a_wrong_name_is_one_sentence(self):
         ran = CliRunner().invoke(main, ["demo", "--shift", "fogg"])

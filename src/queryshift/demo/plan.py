@@ -12,6 +12,7 @@ from ..errors import BadInput, unknown
 from ..streams import TRANSLATED, corruption_of
 
 DIVERSE = "diverse"
+SHOWN = ("frozen", "tent", "tcr", "rest")
 
 
 class Words(NamedTuple):
@@ -64,6 +65,15 @@ class Plan:
         """The shift, told to a stranger."""
         name = "a different shift each" if self.named == DIVERSE else self.named.replace("_", " ")
         return f"{name} (severity {self.severity}/{SEVERITIES[-1]})"
+
+    @property
+    def in_words(self) -> str:
+        """What will be asked, in a sentence."""
+        methods, asked = f"{', '.join(SHOWN[:-1])} and {SHOWN[-1]}", f"{self.queries:,}"
+        return (
+            f"Asking {methods} {asked} {self.words.queries} under {self.shift_in_words}, "
+            f"then {self.queries // 2:,} clean ones."
+        )
 
     @property
     def batch(self) -> int:

@@ -19,9 +19,7 @@ from ..models import load
 from ..progress import counting
 from ..retrieval import Retrieval
 from ..session import Session
-from .plan import Plan
-
-SHOWN = ("frozen", "tent", "tcr", "rest")
+from .plan import SHOWN, Plan
 
 
 @dataclass(frozen=True)
