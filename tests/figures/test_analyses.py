@@ -7,6 +7,7 @@ from torch.nn.functional import normalize
 from queryshift.errors import BadInput, UnknownName
 from queryshift.evaluate import Outcome
 from queryshift.figures import angles, consistency, cost, offset, scaling, severity, stream
+from queryshift.figures.charts import Line
 from queryshift.figures.stage import Request, Stage
 from queryshift.metrics import gap, uniformity
 
@@ -128,6 +129,16 @@ def test_severity_takes_one_shift_of_every_category(stage, benchmark, shifts):
     from queryshift.benchmarks import BENCHMARKS
 
     assert set(severity.shifts_of(replace(stage, row=BENCHMARKS[benchmark]))) == shifts
+
+
+@pytest.mark.parametrize(
+    ("drawn_a_little", "untouched", "holds"), [(0, 0, True), (5, 5, True), (9, 5, False)]
+)
+def test_drawing_together_must_not_help_at_any_factor(stage, drawn_a_little, untouched, holds):
+    known = {0.1: 0.0, 0.85: float(drawn_a_little), 1.0: float(untouched)}
+    recalls = [known.get(factor, 0.0 if factor < 1 else 20.0) for factor in scaling.FACTORS]
+    chart = scaling._chart(stage, [Line("shifted queries", scaling.FACTORS, recalls)])
+    assert chart.holds is holds
 
 
 def test_severity_asks_under_every_severity(opened, monkeypatch):
