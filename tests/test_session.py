@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 import torch
+from torch.nn.functional import normalize
 
 from miniature import Toy, items, memory_of, same
 from queryshift import EATA, METHODS, REST, SAR, TSA, Decoupled, Frozen, Gallery, Session, Tent
@@ -328,6 +329,30 @@ def test_a_restart_keeps_what_the_method_asks_for(keep_average, encoder, gallery
     assert session.state.resets == 1
     assert (session.state.memory is not None) == keep_average
     assert same(session.params, session.adaptation.source)
+
+
+class Sometimes(Toy):
+    """A batch with a first item below zero does not go through the second part."""
+
+    def finish_from(self, hidden):
+        if bool(hidden[0, 0] < 0.5):
+            return normalize(self.last(hidden), dim=1)
+        return super().finish_from(hidden)
+
+
+def test_layers_that_some_batches_do_not_reach_stay_learnt(clean, batches):
+    toy = Sometimes()
+    first = [bool(toy.first(torch.stack(batch))[0, 0] < 0.5) for batch in batches]
+    reaching, passing = batches[first.index(False)], batches[first.index(True)]
+    session = Session(toy, Gallery.build(toy, clean), Tent(), lr=0.01, steps=1)
+    session.answer(reaching)
+    learnt, before = session.params, session.state.adapted
+    session.answer(passing)
+    assert session.params.keys() == learnt.keys() > {"last.0.weight"}
+    assert session.state.adapted.updates == 2  # and the optimiser's moments went on
+    unreached = session.state.layout.split(session.state.adapted.first)["second.1.weight"]
+    earlier = session.state.layout.split(before.first)["second.1.weight"]
+    assert torch.allclose(unreached, 0.9 * earlier)
 
 
 def test_the_history_has_an_end(monkeypatch, session, batches):

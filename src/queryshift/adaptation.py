@@ -195,11 +195,15 @@ class Adaptation:
             return replace(self._restarted(state, gallery), memory=memory)
         if update.gradient is None or self.method.rate == 0:
             return replace(state, memory=memory)
-        if not state.layout.shapes.keys() <= update.gradient.keys():  # some are out of reach
-            if not update.gradient:
+        slopes = update.gradient
+        if not state.layout.shapes.keys() <= slopes.keys():  # some are out of reach
+            if not slopes:
                 raise unreached(self.encoder)
-            state = _narrowed(state, update.gradient)
-        gradient = state.layout.flat(update.gradient)
+            if state.adapted.updates == 0:
+                state = _narrowed(state, slopes)
+            else:  # of these queries: others may reach them again
+                slopes = {n: slopes.get(n, torch.zeros_like(v)) for n, v in state.learnt.items()}
+        gradient = state.layout.flat(slopes)
         take_step = getattr(state.adapted, self.method.optimiser)
         adapted = take_step(gradient, self.method.rate * update.rate, self.method.weight_decay)
         return replace(state, adapted=adapted, memory=memory)
