@@ -64,7 +64,7 @@ def device_name(device: torch.device) -> str:
 @lru_cache(maxsize=1)
 def versions() -> dict[str, str]:
     """Of what decides a number."""
-    named = ("queryshift", "torch", "numpy", "opencv-python-headless")
+    named = ("queryshift", "torch", "transformers", "numpy", "pillow", "opencv-python-headless")
     return {"python": platform.python_version(), **{name: _version(name) for name in named}}
 
 
