@@ -110,6 +110,18 @@ class TestStreams:
         assert sizes == [batch] * (70 // batch) + [70 % batch]
         assert f"in the latest {min(4 * batch, 70)} queries" in html(asked)
 
+    def test_queries_that_a_shift_leaves_as_they_are_are_counted(self, demo):
+        assert demo.unchanged == 0
+        queries = [*demo.queries[:70], *demo.dataset.queries[70:]]
+        assert replace(demo, queries=queries).unchanged == 10
+
+    def test_composed_queries_are_changed_if_one_half_is(self, demo):
+        picture, other = demo.dataset.queries[:2]
+        clean = [(picture, "make it red")] * 3
+        asked = [(picture, "make it red"), (picture, "meka it red"), (other, "make it red")]
+        data = replace(demo.dataset, queries=clean, query_ids=[*"abc"], matches=[(0,)] * 3)
+        assert replace(demo, dataset=data, queries=asked).unchanged == 1
+
     def test_what_was_asked_in_words(self, demo):
         assert demo.question == "Which of 400 captions belongs to the picture?"
         assert demo.asked(demo.rows[0]) == "80 pictures, gaussian noise (severity 3/5)"
@@ -248,6 +260,7 @@ class TestCommand:
         table, numbers = self.run("--out", out), json.loads(self.run("--out", out, "--json"))
         assert numbers["page"] == out and "Which of 400 captions" in table
         assert numbers["shift"] == "gaussian_noise" and numbers["candidates"] == 400
+        assert numbers["unchanged"] == 0 and "nothing to change" not in table
         shown = re.findall(r"│   (\w+) +│ +([\d.]+) % │ +(?:([\d.]+) %)? +│ +([\d.]+) ms", table)
         assert shown == [
             (
@@ -258,6 +271,14 @@ class TestCommand:
             )
             for row in numbers["rows"]
         ]
+
+    def test_a_shift_that_changes_nothing_is_no_secret(self, demo, tmp_path, monkeypatch):
+        idle = replace(demo, queries=demo.dataset.queries)
+        monkeypatch.setattr("queryshift.demo.demonstrate", lambda plan: idle)
+        out = tmp_path / "page.html"
+        said = "The shift found nothing to change in 80 of the "
+        assert said in self.run("--out", str(out)) and said in out.read_text(encoding="utf-8")
+        assert json.loads(self.run("--out", str(out), "--json"))["unchanged"] == 80
 
     def test_the_options_reach_the_plan(self, demo, tmp_path, monkeypatch):
         plans = []

@@ -59,6 +59,7 @@ def _numbers(demo: Demo, page: Path) -> dict[str, object]:
         **asdict(demo.plan),
         "shift": demo.plan.named,
         "candidates": len(demo.dataset.candidates),
+        "unchanged": demo.unchanged,
         "rows": [asdict(row) for row in demo.rows],
         "page": str(page),
     }
@@ -73,6 +74,8 @@ def _show(demo: Demo, page: Path) -> None:
         "Before: the model as it is (frozen). After: the same model while it adapts to the queries "
         "it gets, told no right answer. Clean: nothing is wrong with the queries."
     )
+    if demo.unchanged:
+        console.print(f"The shift found nothing to change in {demo.unchanged:,} of the queries.")
     console.print(f"Queries, answers and curves: {page}", soft_wrap=True)
 
 

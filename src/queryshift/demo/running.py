@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -78,10 +79,22 @@ class Demo:
         """What every query asks."""
         return self.plan.words.question.format(f"{len(self.dataset.candidates):,}")
 
+    @property
+    def unchanged(self) -> int:
+        """How many queries the shift left as they were: not all have a verb to turn."""
+        return sum(map(_same, self.queries, self.dataset.queries))
+
     def asked(self, row: Row) -> str:
         """What the queries of a row were."""
         how = "clean" if row.stream == "clean" else self.plan.shift_in_words
         return f"{row.queries:,} {self.plan.words.queries}, {how}"
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two queries are equal; composed ones are pairs."""
+    if isinstance(one, tuple):
+        return all(map(_same, one, other))
+    return bool(np.array_equal(one, other))
 
 
 def demonstrate(plan: Plan) -> Demo:
