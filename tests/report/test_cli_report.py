@@ -1,5 +1,7 @@
 """`queryshift report` from the command line."""
 
+from errno import ENOSPC
+
 import pytest
 from click.testing import CliRunner
 from made_cells import cell, table_of
@@ -60,6 +62,21 @@ def test_what_cannot_be_is_said_in_a_sentence(runs, arguments, told):
     done = call(runs, *arguments)
     assert done.exit_code != 0
     assert told in done.output
+
+
+def test_a_place_that_cannot_be_written_is_said_in_a_sentence(runs, tmp_path):
+    done = call(runs, "--format", "html", "--out", tmp_path / "nowhere" / "report.html")
+    assert done.exit_code == 1
+    assert "report.html" in done.output and "No such file or directory." in done.output
+
+
+def test_a_disk_that_is_full_is_said_in_a_sentence(runs, monkeypatch):
+    def full(*given):
+        raise OSError(ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("queryshift.report.render", full)
+    done = call(runs)
+    assert (done.exit_code, done.output) == (1, "Error: No space left on device.\n")
 
 
 def test_an_empty_folder(tmp_path):

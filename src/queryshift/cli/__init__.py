@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from errno import EPIPE
 from importlib import import_module
 from typing import Any
 
@@ -24,7 +25,7 @@ COMMANDS = {
 
 
 class _Commands(click.Group):
-    """Commands found in `COMMANDS`; the library's errors become one sentence and exit code 1."""
+    """Commands found in `COMMANDS`; errors of ours and of the system become a sentence."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -44,6 +45,11 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except Error as error:
             raise click.ClickException(str(error)) from error
+        except OSError as error:  # no such folder, no right to write, no room on the disk
+            if error.errno in (None, EPIPE):  # click ends quietly when nobody reads on
+                raise
+            place = f'"{error.filename}": ' if error.filename else ""
+            raise click.ClickException(f"{place}{error.strerror}.") from error
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

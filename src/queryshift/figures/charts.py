@@ -110,11 +110,11 @@ def from_json(text: str) -> Chart:
 def read(path: Path) -> Chart:
     """The chart in a file."""
     try:
-        return from_json(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadFile(
-            f'"{path}" cannot be read ({error.strerror}): make it with --json.'
-        ) from error
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", "it is no text")
+        raise BadFile(f'"{path}" cannot be read ({reason}): make it with --json.') from error
+    return from_json(text)
 
 
 def _rounded(value: Any) -> Any:
