@@ -1,5 +1,6 @@
 """The demo: its plan, its streams, its page, its command."""
 
+import errno
 import json
 import re
 import sys
@@ -8,6 +9,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from io import BytesIO
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -248,6 +250,10 @@ class TestMedia:
         assert np.abs(heard - wave).max() < 1e-4
 
 
+def no_space(*_, **__):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
 class TestCommand:
     def run(self, *options):
         ran = CliRunner().invoke(main, ["demo", *options])
@@ -325,6 +331,14 @@ class TestCommand:
         ran = CliRunner().invoke(main, ["demo", "--out", out])
         assert ran.exit_code == 1 and isinstance(ran.exception, SystemExit)
         assert ran.output.startswith("Error: no page can be written to") and "--out" in ran.output
+
+    @pytest.mark.parametrize("options", [(), ("--json",)])
+    def test_a_full_disk_does_not_cost_the_numbers(self, options, demo, tmp_path, monkeypatch):
+        monkeypatch.setattr("queryshift.demo.demonstrate", lambda plan: demo)
+        monkeypatch.setattr(Path, "write_text", no_space)
+        ran = CliRunner().invoke(main, ["demo", "--out", str(tmp_path / "page.html"), *options])
+        assert ran.exit_code == 1 and all(row.method in ran.stdout for row in demo.rows)
+        assert "No space left on device" in ran.stderr and "Traceback" not in ran.stderr
 
     def test_asking_for_a_place_leaves_nothing_behind(self, tmp_path):
         there = tmp_path / "page.html"

@@ -47,11 +47,13 @@ def command(as_json: bool, out: Path, **wish: object) -> None:
     plan, page = Plan(**wish), place_for(out)  # type: ignore[arg-type]
     click.echo(f"{plan.in_words} This takes a minute or more.", err=True)
     demo = demonstrate(plan)
-    write(demo, page)
     if as_json:
         click.echo(json.dumps(_numbers(demo, page)))
-        return
-    _show(demo, page)
+    else:
+        _show(demo)
+    write(demo, page)
+    if not as_json:
+        click.echo(f"Queries, answers and curves: {page}")
 
 
 def _numbers(demo: Demo, page: Path) -> dict[str, object]:
@@ -65,7 +67,7 @@ def _numbers(demo: Demo, page: Path) -> dict[str, object]:
     }
 
 
-def _show(demo: Demo, page: Path) -> None:
+def _show(demo: Demo) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
@@ -76,7 +78,6 @@ def _show(demo: Demo, page: Path) -> None:
     )
     if demo.unchanged:
         console.print(f"The shift found nothing to change in {demo.unchanged:,} of the queries.")
-    console.print(f"Queries, answers and curves: {page}", soft_wrap=True)
 
 
 def _table(demo: Demo) -> Table:

@@ -86,18 +86,25 @@ def place_for(path: Path) -> Path:
         if path.exists():
             path.open("a").close()
     except OSError as problem:
-        raise BadInput(
-            f'no page can be written to "{path}" ({problem.strerror}): '
-            "name a file in a folder of yours, with --out on the command line."
-        ) from problem
+        raise _unwritable(path, problem) from problem
     return path
 
 
 def write(demo: Demo, path: Path) -> Path:
     """Write the page and say where it is."""
     path = place_for(path)
-    path.write_text(html(demo), encoding="utf-8")
+    try:
+        path.write_text(html(demo), encoding="utf-8")
+    except OSError as problem:
+        raise _unwritable(path, problem) from problem
     return path
+
+
+def _unwritable(path: Path, problem: OSError) -> BadInput:
+    return BadInput(
+        f'no page can be written to "{path}" ({problem.strerror}): '
+        "name a file in a folder of yours, with --out on the command line."
+    )
 
 
 def html(demo: Demo) -> str:
