@@ -34,21 +34,17 @@ TERMS = {  # which of L_U, L_C and L_G are there
     (0, 1, 1): "rest:uniformity=false",
     (1, 1, 1): "rest",
 }
-EARLIER = "tangram-earlier"
-FIRST_ONLY = "rank 1"  # begins the note of cells that only know whether the first answer was right
 TEMPLATE = Path(__file__).with_name("page.md")
 
 
 def page(folder: Path) -> str:
-    kept = [folder / name for name in ("tangram", EARLIER) if (folder / name).exists()]
-    cells = [cell for one in kept for cell in read_folder(one).cells]
+    cells = read_folder(folder / "tangram").cells
     mixed = lines.read(folder / "tangram-mixtures.jsonl.gz")
     online, diverse = of_series(cells, "tangram-o"), of_series(cells, "tangram-d")
     lost, not_lost = verdicts([*online, *diverse])
     named = lines.groups(mixed, lambda line: line["name"])
     return TEMPLATE.read_text().format(
         streams=len(cells) + len(mixed),
-        seeds=seeds(cells),
         specs=" ".join(f"-m {spec}" for spec in TERMS.values()),
         lost="\n".join(lost) or "None.",
         kept="\n".join(not_lost) or "None.",
@@ -87,13 +83,10 @@ def place(cell: Cell) -> tuple[str, int]:
 
 
 def told(cells: list[Cell]) -> str:
-    """ "image to text, severity 3", and whether some of these cells are of the earlier run."""
+    """Such as "image to text, severity 3"."""
     benchmark, severity = place(cells[0])
-    row = BENCHMARKS[benchmark]
-    named = filter(None, (row.part, TASK_NAMES[benchmark.rsplit("-", 1)[1]]))
-    old = any(str(c.settings.get("stored", "")).startswith(FIRST_ONLY) for c in cells)
-    words = [*named, *([f"severity {severity}"] if severity else []), *(["earlier"] if old else [])]
-    return ", ".join(words)
+    named = (BENCHMARKS[benchmark].part, TASK_NAMES[benchmark.rsplit("-", 1)[1]])
+    return ", ".join(filter(None, (*named, f"severity {severity}" if severity else "")))
 
 
 def averages(cells: list[Cell]) -> str:
@@ -130,17 +123,6 @@ def terms(cells: list[Cell]) -> str:
         for chosen, spec in TERMS.items()
     )
     return lines.table(rows, ["L_U", "L_C", "L_G", *(TASK_NAMES[task] for task in found)])
-
-
-def seeds(cells: list[Cell]) -> str:
-    """How many there are for each benchmark, or for its severities where they differ."""
-    known = {where: len({c.seed for c in some}) for where, some in grouped(cells, place).items()}
-    counts: dict[int, list[str]] = defaultdict(list)
-    for (benchmark, severity), count in known.items():
-        alike = len({n for (name, _), n in known.items() if name == benchmark}) == 1
-        named = benchmark if alike else f"{benchmark} at severity {severity}"
-        counts[count] += [] if named in counts[count] else [named]
-    return "; ".join(f"{n} for {', '.join(counts[n])}" for n in sorted(counts, reverse=True))
 
 
 def verdicts(cells: list[Cell]) -> tuple[list[str], list[str]]:
