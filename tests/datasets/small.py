@@ -78,7 +78,10 @@ def nocaps(root: Path) -> Path:
 
 
 def clips(root: Path, list_name: str) -> Path:
-    """Three clips, listed at places on another machine; the last has lost two of its frames."""
+    """Three clips, listed at places on another machine and as FLAC, which `data frames` makes not.
+
+    The last has lost two of its frames.
+    """
     listed = []
     for number in range(3):
         name = f"--clip{number}"
@@ -90,8 +93,8 @@ def clips(root: Path, list_name: str) -> Path:
         listed.append(
             {
                 "video_id": name,
-                "wav": f"/data/sls/audioset/{name}.wav",
-                "video_path": "/data/sls/audioset/",
+                "wav": f"/data/sls/audioset/dave_version/audio/{name}.flac",
+                "video_path": "/data/sls/audioset/dave_version/image_mulframe/",
                 "labels": "/m/09x0r,/m/05zppz",
             }
         )

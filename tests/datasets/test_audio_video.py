@@ -49,5 +49,5 @@ def test_a_lost_clip_costs_its_own_query_only(tmp_path):
     assert list(kept.candidate_ids) == ["--clip0", "--clip2"]
     assert kept.matches == [[1]]
     assert "frame_0/--clip0.jpg" in skipped[0]
-    assert "audio/--clip1.wav" in skipped[1]
+    assert "audio/--clip1.flac" in skipped[1]  # as it is listed
     assert skipped[2] == 'query "--clip1" has no right answer left.'

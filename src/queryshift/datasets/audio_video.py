@@ -56,9 +56,13 @@ def _frames(root: Path, record: dict[str, Any]) -> Path:
 
 
 def _sound(root: Path, record: dict[str, Any]) -> Path:
-    """The listed file, relative to `root`, if it is there; else one of that name in `audio`."""
-    listed = root / record["wav"]
-    return listed if listed.is_file() else root / SOUNDS / PurePosixPath(record["wav"]).name
+    """The listed file, relative to `root`, if it is there; else one of that name in `audio`.
+
+    AudioSet's list names FLAC files; where they are not, the WAV files of `films` will do.
+    """
+    named = root / SOUNDS / PurePosixPath(record["wav"]).name
+    places = (root / record["wav"], named, named.with_suffix(".wav"))
+    return next((place for place in places if place.is_file()), named)
 
 
 # CAV-MAE, section 4.3: five clips a class. The paper has 3,000 of each: which, it does not say.
