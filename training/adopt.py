@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 from pathlib import Path
 
-from queryshift.models.tangram import WEIGHTS
 from training import measure
-from training.train import MADE_BY, NEW, STORED
+from training.stored import BUNDLED, MADE_BY, NEW, READERS, STORED, TOKENIZER, put, use
 
 LOGS = Path(__file__).parent / "logs"
 # Recall at 1 of 2,000 queries of the development world.
@@ -29,15 +27,18 @@ def main() -> None:
     made = [task for task, names in MADE_BY.items() if _whole(options.folder, names)]
     if not made:
         raise SystemExit(f"no finished weights in {options.folder}: run training.train first.")
-    measure.use(options.folder)
+    use(options.folder)
     poor = [task for task in made if not _good(task, options.count)]
+    if _other_words(options.folder, options.into) and not {*made} - {*poor} >= {*READERS}:
+        print(f"the tokenizer is new: {' and '.join(READERS)} are adopted together or not at all")
+        poor += [task for task in made if task in READERS and task not in poor]
     for task in made:
         if task not in poor:
             adopt(task, options.folder, options.into, options.logs)
             print(f"{task}: now in {options.into}", flush=True)
     if poor:
         raise SystemExit(
-            f"{', '.join(poor)}: not good enough, so {options.into} keeps what it has; "
+            f"{', '.join(poor)}: not adopted: {options.into} keeps what it has; "
             f"the new weights stay in {options.folder}."
         )
 
@@ -54,20 +55,24 @@ def _good(task: str, count: int) -> bool:
     return all(found[name] >= least for name, least in LEAST[task].items())
 
 
+def _other_words(folder: Path, into: Path) -> bool:
+    return (folder / TOKENIZER).read_bytes() != (into / TOKENIZER).read_bytes()
+
+
 def adopt(task: str, folder: Path, into: Path, logs: Path) -> None:
     """Replace a task's weights, each file whole or not at all, and its logs."""
+    words = (TOKENIZER,) if task in READERS else ()
+    for file in (*(STORED[name] for name in MADE_BY[task]), *words):
+        put(folder / file, into / file)
     for name in MADE_BY[task]:
-        beside = into / f"{STORED[name]}.new"
-        shutil.copyfile(folder / STORED[name], beside)
-        beside.replace(into / STORED[name])
         for ending in ("json", "jsonl"):
-            shutil.copyfile(folder / "logs" / f"{name}.{ending}", logs / f"{name}.{ending}")
+            put(folder / "logs" / f"{name}.{ending}", logs / f"{name}.{ending}")
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?", default=NEW, help="of the new weights")
-    parser.add_argument("--into", type=Path, default=WEIGHTS)
+    parser.add_argument("--into", type=Path, default=BUNDLED)
     parser.add_argument("--logs", type=Path, default=LOGS)
     parser.add_argument("--count", type=int, default=2000, help="queries to measure with")
     return parser.parse_args()

@@ -13,18 +13,13 @@ from torch import Tensor
 
 from queryshift import Encoder, Frozen, Gallery, Session, load, tangram
 from queryshift.models import matcher
-from queryshift.models import tangram as bundled
 from queryshift.tangram.captions import COUNT
+from training.stored import use
 
 BATCH, RERANKED = 250, 512
 LOOKS = {"crayon": tangram.crayon_scenes, "products": tangram.product_scenes}
 
 Found = dict[str, float]
-
-
-def use(folder: Path) -> None:
-    """Let `load` take its weights from another folder in this process."""
-    bundled.WEIGHTS = folder
 
 
 def encode(encoder: Encoder, items: Sequence[Any]) -> Tensor:

@@ -8,7 +8,7 @@ from string import ascii_lowercase, digits, punctuation
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
 from queryshift import tangram
-from queryshift.models.tangram import WEIGHTS
+from training.stored import NEW, TOKENIZER
 
 # Fewer pieces than the grammar has words: its rare words fall into pieces, so the pieces are
 # trained, and a misspelt word falls into pieces that mean something.
@@ -41,4 +41,6 @@ def make() -> Tokenizer:
 
 
 if __name__ == "__main__":
-    make().save(str(WEIGHTS / "tokenizer.json"))
+    NEW.mkdir(parents=True, exist_ok=True)
+    make().save(str(NEW / TOKENIZER))
+    print(f"{NEW / TOKENIZER}: training.train will read with it; its pieces differ every time")

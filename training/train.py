@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import shutil
 import time
 from pathlib import Path
 
@@ -13,21 +12,12 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from queryshift.models.tangram import WEIGHTS
 from training import tasks
 from training.loop import Plan
+from training.stored import MADE_BY, NEW, STORED, use
 
 MATCHING = 0.55  # of the seconds that the towers get, for the head
 FEWEST = 64  # things to learn from, however small a share of them is wished
-NEW = Path("runs") / "weights"  # where training leaves what it made
-STORED = {
-    "scenes": "tangram.safetensors",
-    "matching": "tangram-matching.safetensors",
-    "clips": "tangram-clips.safetensors",
-    "edits": "tangram-edits.safetensors",
-}
-MADE_BY = {"scenes": ("scenes", "matching"), "clips": ("clips",), "edits": ("edits",)}
-NOT_TRAINED = ("tokenizer.json", "recommended.json")
 # Scenes to draw, and the schedule; the matching head learns on the scenes of its towers.
 FULL = {
     "scenes": (320_000, Plan(steps=10_600, batch=1024)),
@@ -43,7 +33,7 @@ def main() -> None:
     torch.set_float32_matmul_precision("high")
     options.logs = options.logs or options.weights / "logs"
     options.logs.mkdir(parents=True, exist_ok=True)
-    options.weights.mkdir(parents=True, exist_ok=True)
+    use(options.weights)
     begun = time.perf_counter()
     count = max(int(FULL[options.task][0] * options.share), FEWEST)
     print(f"{options.task}: drawing {count:,} of them", flush=True)
@@ -74,9 +64,6 @@ def _store(model: nn.Module, task: str, folder: Path) -> None:
     """Half precision: 2 bytes a parameter, and recall is measured with what is stored."""
     halves = {key: value.half().contiguous().cpu() for key, value in model.state_dict().items()}
     save_file(halves, folder / STORED[task])
-    for name in NOT_TRAINED:
-        if not (folder / name).exists():
-            shutil.copyfile(WEIGHTS / name, folder / name)
 
 
 def _options() -> argparse.Namespace:

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import nn
 from training.loop import Plan
 
 import queryshift as qs
 from queryshift import tangram
 from queryshift.models import tangram as bundled
-from training import adopt, data, journal, loop, measure, train
+from training import adopt, data, journal, loop, measure, stored, train
 
 ROOT = Path(__file__).parents[2]
 BUNDLED = bundled.WEIGHTS
@@ -36,7 +37,9 @@ def one_process(monkeypatch):
 
     monkeypatch.setattr(data, "_filled", filled)
     monkeypatch.setattr(torch, "set_float32_matmul_precision", lambda precision: None)
-    monkeypatch.setattr(bundled, "WEIGHTS", BUNDLED)  # put back what `measure.use` changes
+    yield
+    bundled.tokenizer.cache_clear()
+    monkeypatch.setattr(bundled, "WEIGHTS", BUNDLED)  # put back what `stored.use` changes
 
 
 class Stop(Exception):
@@ -113,11 +116,21 @@ def test_a_tiny_training_gives_a_folder_that_load_can_use(task, tmp_path, monkey
         )
         assert json.loads((tmp_path / "logs" / f"{name}.json").read_text())["steps"] == 2
     assert not list(tmp_path.rglob("*.part"))
-    measure.use(tmp_path)
     found = measure.TABLE[task](20, "dev")
     least = adopt.LEAST[task]
     assert set(least) <= set(found)
     assert any(found[name] < least[name] for name in least)
+
+
+def test_training_reads_with_the_tokenizer_of_its_folder(tmp_path, monkeypatch, one_process):
+    told = json.loads((BUNDLED / stored.TOKENIZER).read_text())
+    told["model"]["vocab"]["zzz"] = len(told["model"]["vocab"])
+    (tmp_path / stored.TOKENIZER).write_text(json.dumps(told))
+    shares = ("--share", "1e-9", "--batch", "4", "--device", "cpu")
+    called(monkeypatch, train.main, "edits", *shares, "--weights", tmp_path)
+    table = load_file(tmp_path / train.STORED["edits"])["image+text.words.table.weight"]
+    assert len(table) == len(told["model"]["vocab"])
+    assert json.loads((tmp_path / stored.TOKENIZER).read_text()) == told
 
 
 def test_training_writes_into_no_folder_of_the_package_unless_told_to(monkeypatch):
@@ -129,9 +142,10 @@ def test_training_writes_into_no_folder_of_the_package_unless_told_to(monkeypatc
 class TestAdopting:
     @pytest.fixture()
     def new(self, tmp_path):
-        """Weights as training leaves them, all but the matching head."""
+        """Weights as training leaves them, but those of scenes."""
         folder = tmp_path / "new"
         (folder / "logs").mkdir(parents=True)
+        (folder / stored.TOKENIZER).write_text("words")
         for task in ("clips", "edits"):
             (folder / train.STORED[task]).write_text(f"new {task}")
             for ending in ("json", "jsonl"):
@@ -142,6 +156,7 @@ class TestAdopting:
     def old(self, tmp_path):
         folder = tmp_path / "old"
         folder.mkdir()
+        (folder / stored.TOKENIZER).write_text("words")
         for name in train.STORED.values():
             (folder / name).write_text("old")
         return folder
@@ -150,9 +165,10 @@ class TestAdopting:
         table = {
             "clips": lambda count, split: {"video->audio": clips, "audio->video": 99.0},
             "edits": lambda count, split: {"image+text->image": edits},
+            "scenes": lambda count, split: dict.fromkeys(adopt.LEAST["scenes"], 95.0),
         }
         monkeypatch.setattr(measure, "TABLE", table)
-        monkeypatch.setattr(measure, "use", lambda folder: None)
+        monkeypatch.setattr(adopt, "use", lambda folder: None)
         called(monkeypatch, adopt.main, new, "--into", old, "--logs", old)
 
     def test_good_weights_and_their_logs_take_the_place(self, monkeypatch, new, old, capsys):
@@ -160,14 +176,38 @@ class TestAdopting:
         assert (old / "tangram-clips.safetensors").read_text() == "new clips"
         assert (old / "tangram-edits.safetensors").read_text() == "new edits"
         assert (old / "edits.jsonl").read_text() == "new edits jsonl"
-        assert not list(old.glob("*.new"))
+        assert {file.name for file in old.iterdir()} == {
+            *(stored.TOKENIZER, *train.STORED.values()),
+            *("clips.json", "clips.jsonl", "edits.json", "edits.jsonl"),
+        }
         assert "edits: image+text->image 80.0 %, at least 80.0 wished" in capsys.readouterr().out
 
     def test_poor_ones_do_not_and_are_named(self, monkeypatch, new, old):
-        with pytest.raises(SystemExit, match=r"^edits: not good enough, so .* keeps what it has"):
+        with pytest.raises(SystemExit, match=r"^edits: not adopted: .* keeps what it has"):
             self.adopted(monkeypatch, new, old, clips=90.0, edits=79.9)
         assert (old / "tangram-edits.safetensors").read_text() == "old"
         assert (old / "tangram-clips.safetensors").read_text() == "new clips"
+
+    def test_what_reads_with_another_tokenizer_is_not_adopted_alone(
+        self, monkeypatch, new, old, capsys
+    ):
+        (new / stored.TOKENIZER).write_text("other words")
+        with pytest.raises(SystemExit, match=r"^edits: not adopted"):
+            self.adopted(monkeypatch, new, old, clips=90.0, edits=90.0)
+        assert (old / stored.TOKENIZER).read_text() == "words"
+        assert (old / "tangram-edits.safetensors").read_text() == "old"
+        assert (old / "tangram-clips.safetensors").read_text() == "new clips"
+        assert "scenes and edits are adopted together or not at all" in capsys.readouterr().out
+
+    def test_another_tokenizer_comes_with_all_that_read(self, monkeypatch, new, old):
+        (new / stored.TOKENIZER).write_text("other words")
+        for name in ("scenes", "matching"):
+            (new / train.STORED[name]).write_text(f"new {name}")
+            for ending in ("json", "jsonl"):
+                (new / "logs" / f"{name}.{ending}").write_text("")
+        self.adopted(monkeypatch, new, old, clips=90.0, edits=90.0)
+        assert (old / stored.TOKENIZER).read_text() == "other words"
+        assert (old / "tangram-matching.safetensors").read_text() == "new matching"
 
     def test_what_was_not_trained_stays(self, monkeypatch, new, old):
         self.adopted(monkeypatch, new, old, clips=90.0, edits=90.0)
