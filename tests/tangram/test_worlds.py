@@ -5,6 +5,7 @@ import subprocess
 import sys
 from hashlib import blake2b
 
+import numpy as np
 import pytest
 
 from queryshift import tangram
@@ -85,3 +86,47 @@ class TestCounts:
     def test_what_is_no_count_is_refused(self, draw, count):
         with pytest.raises(BadInput, match=f"count is {count}; expected a whole number"):
             draw("test", count)
+
+
+def levels(arrays):
+    """Mean and spread: what a machine that rounds otherwise changes by far less than is told."""
+    whole = np.stack(arrays).astype(np.float64)
+    return round(whole.mean(), 4), round(whole.std(), 4)
+
+
+LEVELS = {
+    "plain": (212.287, 37.1476),
+    "crayon": (196.2966, 38.6835),
+    "cushions": (170.5818, 28.4376),
+    "mugs": (167.1301, 34.8919),
+    "scarves": (169.311, 29.5975),
+    "tiles": (166.8551, 36.9077),
+    "wallpapers": (173.2782, 26.9312),
+    "aprons": (186.134, 34.588),
+    "badges": (144.2761, 32.5724),
+    "stamps": (184.4941, 32.1667),
+    "kites": (188.5456, 33.6302),
+    "rugs": (165.1899, 27.6965),
+    "socks": (169.1956, 25.7675),
+    "lampshades": (192.8071, 40.4946),
+}
+FRAMES = (212.1657, 37.8744)
+HEARD = 0.214
+
+
+@pytest.mark.parametrize("look", LEVELS)
+def test_every_look_is_drawn_as_when_numbers_were_measured(look):
+    style, shown = tangram.STYLES[look], tangram.scenes("test", 40)
+    assert levels([scene.styled(style).image() for scene in shown]) == pytest.approx(
+        LEVELS[look], abs=2e-3
+    )
+
+
+def test_there_is_no_other_look():
+    assert set(LEVELS) == set(tangram.STYLES)
+
+
+def test_clips_are_shown_and_heard_as_when_numbers_were_measured():
+    shown = tangram.clips("test", 40)
+    assert levels([clip.frames() for clip in shown]) == pytest.approx(FRAMES, abs=2e-3)
+    assert levels([clip.waveform() for clip in shown])[1] == pytest.approx(HEARD, abs=2e-4)
