@@ -36,7 +36,7 @@ def test_what_is_shared_is_not_its_own():
 
 def test_what_the_encoder_learnt_stands_in_for_what_is_shared():
     matcher = Pairs()
-    matching = matcher.over(list(CANDIDATES), batch_size=3)
+    matching = matcher.over(iter(CANDIDATES), batch_size=3)
     params = {"last.weight": torch.full((3,), 2.0), f"{PREFIX}own.weight": torch.full((3,), 0.5)}
     plain = matching.logits({}, READINGS, PLACES)
     assert plain.shape == (2, 2, 2)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .errors import BadInput
-from .prepared import Prepared, check_several, count, each, joined, move
+from .prepared import Prepared, count, each, joined, move, several
 from .progress import track
 from .unchanging import Params, Unchanging
 
@@ -46,7 +46,7 @@ class Matcher(Unchanging):
 
     def over(self, items: Sequence[Any], batch_size: int = 64) -> Matching:
         """This matcher over a gallery's candidates, in the gallery's order."""
-        check_several(items)
+        items = several(items)
         if len(items) == 0:
             raise BadInput("got no candidates to match with, expected those of the gallery.")
         starts = range(0, len(items), batch_size)

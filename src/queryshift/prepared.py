@@ -55,6 +55,14 @@ def check_several(items: Any) -> None:
         )
 
 
+def several(items: Any) -> Sequence[Any]:
+    """Items that can be counted and cut into batches; those that come one by one are listed."""
+    check_several(items)
+    known = hasattr(items, "__len__") and hasattr(items, "__getitem__")
+    found: Sequence[Any] = items if known else list(items)
+    return found
+
+
 def check(prepared: Prepared, expected: int) -> None:
     """Refuse a batch that is empty, ragged or not finite, naming the item."""
     found = tensors(prepared)

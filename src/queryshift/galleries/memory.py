@@ -14,7 +14,7 @@ from ..encoder import Encoder
 from ..errors import BadFile, BadInput, GalleryMismatch
 from ..files import read, write
 from ..modes import as_usual, full_precision, usual
-from ..prepared import check_several
+from ..prepared import several
 from ..progress import track
 from .checks import as_tensor, checked_ids, checked_vectors
 from .clusters import spherical_kmeans
@@ -48,9 +48,7 @@ class Gallery:
         batch_size: int = 64,
     ) -> Self:
         """Encode candidates with the source parameters."""
-        check_several(items)
-        if not (hasattr(items, "__len__") and hasattr(items, "__getitem__")):
-            items = list(items)
+        items = several(items)
         if len(items) == 0:
             raise BadInput("got a gallery with no candidates, expected at least one item.")
         if batch_size < 1:
