@@ -1,7 +1,7 @@
 """What half precision changes: embeddings and recall in bfloat16 beside float32, tangram's streams.
 
     python bench/precision.py [--device cpu|cuda] [--processes 15] [--queries 2000] [--rounds 1]
-                              [--streams all|few] [--severities 3 5]
+                              [--streams all|few] [--severities 3 5] [--tasks audio composed]
 
 A round is one more seed. Every stream (a task, a shift, a severity, a seed) is asked in both
 precisions, galleries included, of the frozen model and of REST; "points" are recall at 1 in
@@ -32,7 +32,7 @@ from towers import add_size, batch_for, encoder_for
 from queryshift import Encoder, Gallery, Session, load
 from queryshift.benchmarks import BENCHMARKS, Benchmark
 from queryshift.datasets import Dataset
-from queryshift.datasets.tangram import tangram
+from queryshift.datasets.tangram import TASKS, tangram
 from queryshift.evaluate import run
 from queryshift.runs.cells import Task
 from queryshift.runs.plans import Plan
@@ -95,7 +95,8 @@ def streams(asked: argparse.Namespace) -> Iterator[Stream]:
     pictures = find_spec("cv2") is not None
     for name, row in BENCHMARKS.items():
         drawn = any(part in row.query for part in ("image", "video"))
-        if row.dataset != "tangram" or (row.corrupted and drawn and not pictures):
+        wanted = row.dataset == "tangram" and name.rsplit("-", 1)[1] in asked.tasks
+        if not wanted or (row.corrupted and drawn and not pictures):
             continue
         severities = tuple(asked.severities) if row.corrupted else ()
         seeds = tuple(range(asked.rounds))
@@ -196,6 +197,7 @@ def options() -> argparse.Namespace:
     asking.add_argument("--processes", type=int, default=1)
     asking.add_argument("--queries", type=int, default=2000)
     asking.add_argument("--streams", default="few", choices=("few", "all"))
+    asking.add_argument("--tasks", nargs="*", default=list(TASKS), choices=TASKS)
     asking.add_argument("--severities", type=int, nargs="*", default=[3, 5])
     return asking.parse_args()
 
