@@ -14,7 +14,7 @@ import pytest
 import coco_of_scenes
 from queryshift import Gallery, Session
 from queryshift.benchmarks import BENCHMARKS
-from queryshift.datasets.items import LazyItems
+from queryshift.datasets.items import Composed, LazyItems, Picture
 from queryshift.errors import BadFile, BadInput, MissingExtra, UnknownName
 from queryshift.evaluate import run, shifted
 from queryshift.results import read_lines
@@ -225,11 +225,18 @@ class TestGalleries:
         prepare(plan.row, plan.choices, copied / "galleries")
         assert path.read_bytes() == whole
 
-    def test_other_content_is_another_gallery(self, encoder, clean, tmp_path):
+    def test_other_content_is_another_gallery(self, encoder, clean, tmp_path, monkeypatch):
         assert content(["ab", "c"]) != content(["a", "bc"])
         assert content([np.zeros((2, 3))]) != content([np.zeros((3, 2))])
         rows = LazyItems([Page(tmp_path / "book", 0), Page(tmp_path / "book", 1)])
         assert content(rows) == content(["page 0", "page 1"])  # not the book, twice
+        picture = Picture(small.coco(tmp_path / "coco") / "val2014/COCO_val2014_000000000001.jpg")
+        asked = [LazyItems([Composed(picture, text)] * 2) for text in ("longer", "shorter")]
+        assert content(asked[0]) != content(asked[1])
+        with monkeypatch.context() as patch:
+            patch.setattr(Picture, "open", never)
+            content(asked[0])  # one picture of several queries is not decoded for each
+        tmp_path = tmp_path / "kept"
         embedded(encoder, clean, tmp_path)
         embedded(encoder, clean[:-1], tmp_path)
         assert len(list(tmp_path.iterdir())) == 2

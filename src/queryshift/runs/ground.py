@@ -13,7 +13,7 @@ import numpy as np
 
 from ..benchmarks import Benchmark
 from ..datasets import DATASETS, Dataset, usable
-from ..datasets.items import LazyItems
+from ..datasets.items import Composed, LazyItems
 from ..datasets.tangram import tangram
 from ..encoder import Encoder
 from ..errors import BadFile, BadInput
@@ -213,9 +213,11 @@ def content(items: Sequence[Any]) -> str:
 
 
 def _pieces(items: Any) -> Iterator[bytes]:
-    if isinstance(items, LazyItems) and _own_files(items):
+    if isinstance(items, LazyItems) and _told_by_files(items):
         for source in items.sources:
             yield from (file.read_bytes() for file in source.files)
+            if isinstance(source, Composed):
+                yield source.text.encode()
     elif isinstance(items, str):
         yield items.encode()
     elif isinstance(items, list | tuple | LazyItems):
@@ -227,6 +229,7 @@ def _pieces(items: Any) -> Iterator[bytes]:
         yield values.tobytes()
 
 
-def _own_files(items: LazyItems) -> bool:
-    """Whether no two items are in one file, as Fashion-Gen's all are."""
-    return len({source.files for source in items.sources}) == len(items)
+def _told_by_files(items: LazyItems) -> bool:
+    """Whether files and words tell what an item holds: not so in Fashion-Gen's one file."""
+    wordless = [source.files for source in items.sources if not isinstance(source, Composed)]
+    return len(set(wordless)) == len(wordless)
