@@ -22,7 +22,6 @@ from ..matcher import Matcher
 from ..models import PUBLISHED_RERANK, load, matcher
 from ..progress import track
 from ..streams import translates
-from .machine import working
 
 GALLERY_BATCH = 256
 WITH_MATCHING = "with matching"  # in the paper's words, after a model's name
@@ -120,7 +119,7 @@ def encoders(row: Benchmark, choices: Choices) -> dict[str, Encoder]:
 
 @lru_cache(maxsize=2)
 def _loaded(name: str, device: str, preprocessing: str) -> dict[str, Encoder]:
-    return load(name, device=working(device), precision="float32", preprocessing=preprocessing)
+    return load(name, device=device, precision="float32", preprocessing=preprocessing)
 
 
 @lru_cache(maxsize=1)

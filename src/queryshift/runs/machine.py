@@ -10,8 +10,6 @@ from pathlib import Path
 
 import torch
 
-from ..errors import BadInput
-
 _CLEAR, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 
 
@@ -39,19 +37,6 @@ class Memory:
 def best_device() -> str:
     """The GPU where there is one."""
     return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def working(device: str) -> str:
-    """`device`, if something can be put on it here."""
-    try:
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:  # a torch without CUDA asserts
-        reason = str(error).splitlines()[0]
-        raise BadInput(
-            f'the device "{device}" cannot be used here ({reason}): leave it out to have '
-            f'"{best_device()}".'
-        ) from error
-    return device
 
 
 def device_name(device: torch.device) -> str:
