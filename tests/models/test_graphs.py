@@ -96,6 +96,14 @@ def test_shapes_are_recorded_when_they_come_the_third_time(recorder, encoder, wo
     assert recorder.made == 1
 
 
+def test_large_batches_are_never_recorded(recorder, encoder, world, monkeypatch):
+    monkeypatch.setattr(graphs, "LARGEST", 4)
+    for size in (4, 5):
+        for _ in range(graphs.RECORDED_AT):
+            encoder.encode(world.queries[:size])
+    assert recorder.made == 1
+
+
 def test_the_longest_unused_shape_makes_way(recorder, encoder, world):
     for size in range(1, graphs.KEPT + 2):
         for _ in range(graphs.RECORDED_AT):

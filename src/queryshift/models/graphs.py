@@ -17,12 +17,13 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ..errors import BadInput
-from ..prepared import Prepared, each, tensors
+from ..prepared import Prepared, count, each, tensors
 from ..unchanging import Params, Shell
 
 Run = Callable[[Params, Prepared], Tensor]
 RECORDED_AT = 3  # the time a shape is seen: before, blocks are compiled and odd shapes pass by
 KEPT = 4  # shapes of one encoder and thread: each holds the memory of its batch
+LARGEST = 128  # items: more of them keep a device busy by themselves, as when a gallery is built
 WARM_UP = 2
 
 _one_at_a_time = threading.Lock()
@@ -55,7 +56,7 @@ class Recordings:
         """The recording for these shapes, made when they are seen often enough."""
         key = (graph, tuple(params), *map(_kind, params.values()), *map(_kind, tensors(shared)))
         if key not in self._kept:
-            if self._times(key) < RECORDED_AT:
+            if count(shared) > LARGEST or self._times(key) < RECORDED_AT:
                 return None
             while len(self._kept) >= KEPT:
                 self._kept.popitem(last=False)  # before: its memory is for the next one
