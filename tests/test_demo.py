@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+import torch
 from click.testing import CliRunner
 from PIL import Image
 
@@ -86,6 +87,15 @@ class TestStreams:
             assert row.right_before == frozen.right
             assert row.ms_per_query > 0
         assert demo.rows[0].right_after == demo.rows[0].right_before
+
+    def test_every_method_goes_its_own_way(self, demo):
+        for streams in (demo.shifted, demo.clean):
+            spreads = {one.outcome.history[-1].uniformity for one in streams}
+            assert len(spreads) == len(streams)
+
+    def test_the_cost_of_a_query_is_its_part_of_the_streams_seconds(self, demo):
+        for row, stream in zip(demo.rows, (*demo.shifted, *demo.clean), strict=True):
+            assert row.ms_per_query * row.queries == pytest.approx(1000 * stream.outcome.seconds)
 
     def test_clean_queries_are_found_and_shifted_ones_lost(self, demo):
         shifted, clean = demo.rows[0], demo.rows[4]
@@ -177,6 +187,14 @@ class TestPage:
         assert chart.asked == [64, 80]
         for stream in demo.shifted:  # two batches: the window still holds all
             assert chart.lines[stream.method][-1] == pytest.approx(stream.right)
+
+    def test_the_curve_is_of_the_latest_four_batches(self, demo):
+        first = demo.shifted[0]
+        ranks = torch.tensor([1] * 10 + [2] * 50)[:, None]
+        history = [replace(first.outcome.history[0], queries=10) for _ in range(6)]
+        outcome = replace(first.outcome, all_ranks=ranks, order=torch.arange(60), history=history)
+        chart = right_along((replace(first, outcome=outcome),))
+        assert chart.lines["frozen"] == pytest.approx([100, 50, 100 / 3, 25, 0, 0])
 
     def test_measures_of_all_methods_and_of_clean_queries(self, demo):
         found = {measure.title: chart for measure, chart in measures_along(demo)}
