@@ -5,6 +5,7 @@ import os
 import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tiny tensors; two test processes share two cores
+os.environ.pop("QUERYSHIFT_DATA", None)  # the user's own datasets take no part
 
 
 @pytest.fixture(scope="session")

@@ -36,6 +36,15 @@ def test_a_run_prints_a_table_and_what_it_did(arguments):
     assert "0 cells run, 4 kept from before." in again.stderr
 
 
+def test_datasets_are_found_where_they_all_lie(tmp_path, monkeypatch):
+    coco_of_scenes.write(tmp_path / "coco", 6)
+    monkeypatch.setenv("QUERYSHIFT_DATA", str(tmp_path))
+    chosen = ("--model", "tangram", "--shift", "fog", "-m", "frozen", "--out", tmp_path / "runs")
+    told = ask("run", "coco-o", *chosen)
+    assert told.exit_code == 0, told.output
+    assert "1 cells run, 0 kept from before." in told.stderr
+
+
 def test_settings_of_a_method_make_a_column_of_the_report(arguments):
     told = ask(*arguments, "-m", "rest", "-m", "rest:gap=False,decouple=true")
     assert told.exit_code == 0, told.output
@@ -66,7 +75,7 @@ def test_an_interrupt_is_a_sentence(arguments, monkeypatch):
     [
         (["coco-0"], 'no benchmark "coco-0"; did you mean "coco-o"?'),
         (["coco-o", "--model", "tangram"], "needs the files of coco: give --root"),
-        (["general2coco"], "needs the files of coco: give --root; and a model: give --model, BLIP"),
+        (["general2coco"], "QUERYSHIFT_DATA to the folder that holds coco/; and a model: give --m"),
         (["coco-o"], "needs the files of coco: give --root"),  # said before a model is looked for
         (["coco-o", "--root", "/nowhere"], "expected the one that holds coco"),
         (["tangram-o-image", "-m", "rset"], 'no method "rset"; did you mean "rest"?'),

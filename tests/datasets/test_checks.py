@@ -50,6 +50,16 @@ def test_a_missing_file_is_named_and_the_exit_code_tells(tmp_path, published):
     assert "Not complete." in told.output
 
 
+def test_a_dataset_is_looked_for_where_all_of_them_lie(tmp_path, published, monkeypatch):
+    monkeypatch.delenv("QUERYSHIFT_DATA", raising=False)
+    told = run("coco")
+    assert told.exit_code == 2
+    assert "give --root, or set QUERYSHIFT_DATA to the folder that holds coco/" in told.output
+    small.coco(tmp_path / "coco")
+    monkeypatch.setenv("QUERYSHIFT_DATA", str(tmp_path))
+    assert run("coco").exit_code == 0
+
+
 def test_counts_that_fall_short_are_not_complete(tmp_path):
     found = check("coco", small.coco(tmp_path))
     assert not found.complete

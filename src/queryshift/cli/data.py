@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..datasets import DATASETS
+from ..datasets import DATASETS, HOME, found_at
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -25,11 +25,11 @@ def command() -> None:
 
 @command.command()
 @click.argument("name", type=click.Choice(list(DATASETS)))
-@click.option("--root", required=True, type=click.Path(), help="Folder that holds the dataset.")
+@click.option("--root", type=click.Path(), help=f"The dataset's folder [default: ${HOME}/NAME].")
 @click.option("--part", help="One split, domain or category; all the paper uses if left out.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, for other programs.")
 @click.pass_context
-def check(ctx: click.Context, name: str, root: str, part: str | None, as_json: bool) -> None:
+def check(ctx: click.Context, name: str, root: str | None, part: str | None, as_json: bool) -> None:
     """Count what is there of NAME, beside the published numbers; exit code 1 if something lacks.
 
     \b
@@ -38,7 +38,10 @@ def check(ctx: click.Context, name: str, root: str, part: str | None, as_json: b
     """
     from ..datasets import checks
 
-    found = checks.check(name, root, part)
+    place = found_at(name, root)
+    if place is None:
+        raise click.UsageError(f"give --root, or set {HOME} to the folder that holds {name}/.")
+    found = checks.check(name, place, part)
     if as_json:
         click.echo(json.dumps(found.as_dict()))
     else:

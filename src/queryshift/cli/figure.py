@@ -25,7 +25,7 @@ _COUNT = click.IntRange(min=2)
 @click.option("--queries", type=_COUNT, default=512, show_default=True, help="The first so many.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of order and corruption.")
 @click.option("--model", default="", help="A name, a directory or a file; by default the paper's.")
-@click.option("--root", type=_FOLDER, help="The dataset's files.")
+@click.option("--root", type=_FOLDER, help="The dataset's files [default: $QUERYSHIFT_DATA/NAME].")
 @click.option("--translator", nargs=2, metavar="THERE BACK", help="Models of back-translation.")
 @click.option(
     "--preprocessing",

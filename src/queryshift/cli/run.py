@@ -35,7 +35,7 @@ _PAPERS = tuple(name for name in METHODS if name != "tcr_untrained")
     "rest:gap=false,mining=false or tent:lr=0.001+refined; or all: the paper's eleven.",
 )
 @click.option("--model", default="", help="A name, a directory or a file; by default the paper's.")
-@click.option("--root", type=_FOLDER, help="The dataset's files.")
+@click.option("--root", type=_FOLDER, help="The dataset's files [default: $QUERYSHIFT_DATA/NAME].")
 @click.option("--shift", "shifts", multiple=True, help="Only this one; may be given several times.")
 @click.option("--severity", "severities", multiple=True, type=int, help="1 to 5.  [default: 5]")
 @click.option("--seeds", type=_COUNT, default=1, show_default=True, help="How many: 0, 1, ...")

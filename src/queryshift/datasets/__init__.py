@@ -3,12 +3,18 @@
 To add one: write its file with a `Reader`, and add a line to `DATASETS`.
 """
 
+import os
+from pathlib import Path
+
 from ..tables import Table
 from .base import Dataset
 from .readable import usable
 from .reader import Reader
 
-__all__ = ["DATASETS", "Dataset", "Reader", "usable"]
+__all__ = ["DATASETS", "HOME", "Dataset", "Reader", "found_at", "usable"]
+
+HOME = "QUERYSHIFT_DATA"
+"""The environment variable that names the folder of all datasets, one folder each."""
 
 DATASETS: Table[Reader] = Table(
     "dataset",
@@ -27,3 +33,14 @@ DATASETS: Table[Reader] = Table(
     },
 )
 """Name to the `Reader` of a dataset on disk: `DATASETS["coco"](root, query="text")`."""
+
+
+def found_at(name: str, root: str | Path | None = None) -> Path | None:
+    """Where a dataset lies: where it is said to, or in the folder of all datasets if there is one.
+
+    Folders there have the datasets' names: `coco`, `flickr30k`, ...
+    """
+    if root is not None:
+        return Path(root)
+    home = os.environ.get(HOME)
+    return Path(home).expanduser() / name if home else None

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..benchmarks import Benchmark
-from ..datasets import DATASETS, Dataset, usable
+from ..datasets import DATASETS, HOME, Dataset, found_at, usable
 from ..datasets.items import Composed, LazyItems
 from ..datasets.tangram import tangram
 from ..encoder import Encoder
@@ -32,7 +32,7 @@ class Choices:
     """What a user may choose about a benchmark, beside shifts, methods and seeds."""
 
     model: str = ""  # empty: the row's own
-    root: Path | None = None  # of the dataset's files
+    root: Path | None = None  # of the dataset's files; None: where datasets lie
     queries: int | None = None  # so many, the first of each dataset; None: all of them
     folder: Path | None = None  # of queries corrupted beforehand
     translator: tuple[str, ...] = ()  # two models, for back-translation
@@ -135,8 +135,9 @@ def _preprocessing(row: Benchmark, choices: Choices) -> str:
 def _refuse_what_lacks(row: Benchmark, choices: Choices) -> None:
     """Say all that a user has yet to bring, before anything long begins."""
     lacking = []
-    if row.on_disk and choices.root is None:
-        lacking.append(f"the files of {row.dataset}: give --root")
+    if row.on_disk and found_at(row.dataset, choices.root) is None:
+        place = f"set {HOME} to the folder that holds {row.dataset}/"
+        lacking.append(f"the files of {row.dataset}: give --root, or {place}")
     if not (choices.model or row.model):
         lacking.append(f"a model: give --model, {row.source}")
     if lacking:
@@ -145,10 +146,11 @@ def _refuse_what_lacks(row: Benchmark, choices: Choices) -> None:
 
 def _asked(row: Benchmark, choices: Choices, category: str) -> Dataset:
     """The queries and candidates as they are listed."""
-    if choices.root is None or not row.on_disk:
+    root = found_at(row.dataset, choices.root) if row.on_disk else None
+    if root is None:
         whole = tangram(row.name.rsplit("-", 1)[1], look=row.part or "plain")
     else:
-        whole = DATASETS[row.dataset](choices.root, row.query, category or row.part or None)
+        whole = DATASETS[row.dataset](root, row.query, category or row.part or None)
     return _first(whole, choices.queries)
 
 
