@@ -327,6 +327,12 @@ class TestCommand:
         assert ran.exit_code == 1
         assert 'did you mean "fog"?' in ran.output and "Traceback" not in ran.output
 
+    @pytest.mark.parametrize("task", TASKS)
+    def test_every_name_of_a_shift_is_shown_as_help_says(self, task):
+        assert 'such as "help": all names' in " ".join(self.run("--help").split())
+        ran = CliRunner().invoke(main, ["demo", "--task", task, "--shift", "help"])
+        assert ran.exit_code == 1 and f"Known: {', '.join(shifts(task))}." in ran.output
+
     def test_it_knows_every_task(self):
         from queryshift.cli.demo import TASKS as OFFERED
 

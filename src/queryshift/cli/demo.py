@@ -18,8 +18,14 @@ TASKS = ("image", "text", "video", "audio", "composed")
 
 
 @click.command()
-@click.option("--task", type=click.Choice(TASKS), default="image", show_default=True)
-@click.option("--shift", help='What happens to the queries; "diverse": something else to each.')
+@click.option(
+    "--task", type=click.Choice(TASKS), default="image", show_default=True, help="What is asked."
+)
+@click.option(
+    "--shift",
+    help='What happens to the queries, such as fog; "diverse": something else to each; '
+    'any other word, such as "help": all names for the task.',
+)
 @click.option("--severity", type=int, default=3, show_default=True, help="1 to 5.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of all random draws.")
 @click.option("--queries", type=int, default=1024, show_default=True, help="Shifted ones.")
