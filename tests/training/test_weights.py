@@ -38,8 +38,8 @@ def one_process(monkeypatch):
     monkeypatch.setattr(data, "_filled", filled)
     monkeypatch.setattr(torch, "set_float32_matmul_precision", lambda precision: None)
     yield
+    bundled.WEIGHTS = BUNDLED  # what `stored.use` changed
     bundled.tokenizer.cache_clear()
-    monkeypatch.setattr(bundled, "WEIGHTS", BUNDLED)  # put back what `stored.use` changes
 
 
 class Stop(Exception):
