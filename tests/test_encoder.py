@@ -349,3 +349,21 @@ def test_batch_norm_works_in_half_precision():
     rows = list(torch.randn(4, 8))
     seen = encoder.through(encoder.norm_params(), encoder.ready(rows))
     assert torch.equal(seen, encoder.encode(rows).float())
+
+
+class _Tied(Toy):
+    """Two norm layers that share one gain."""
+
+    def __init__(self):
+        super().__init__()
+        self.second[1].weight = self.first[1].weight
+
+
+def test_a_value_stands_in_wherever_its_parameter_is_shared(clean):
+    tied, apart = _Tied(), Toy()
+    doubled = 2 * tied.first[1].weight.detach()
+    shared = tied.ready(clean[:4])
+    expected = apart.through({"first.1.weight": doubled, "second.1.weight": doubled}, shared)
+    for name in ("first.1.weight", "second.1.weight"):
+        assert torch.equal(tied.through({name: doubled}, shared), expected)
+    assert torch.equal(tied.through({}, shared), apart.through({}, shared))  # and goes again

@@ -51,7 +51,7 @@ def command(as_json: bool, out: Path, **wish: object) -> None:
     from ..demo import Plan, demonstrate, place_for, write
 
     plan, page = Plan(**wish), place_for(out)  # type: ignore[arg-type]
-    click.echo(f"{plan.in_words} This takes a minute or more.", err=True)
+    click.echo(f"{plan.in_words} This takes about a minute.", err=True)
     demo = demonstrate(plan)
     if as_json:
         click.echo(json.dumps(_numbers(demo, page)))
