@@ -104,6 +104,18 @@ def test_a_clip_may_be_shorter_than_ten_frames(model, clips):
         model["video"].prepare([clips[0][:0]])
 
 
+@pytest.mark.parametrize("film", ["film.mp4", Path("film.mp4"), None])
+def test_the_name_of_a_film_is_no_clip(model, clips, film):
+    kind = type(film).__name__
+    with pytest.raises(BadInput, match=rf"item 1 is of type {kind}, expected a clip.*read_frames"):
+        model["video"].encode([clips[0], film])
+
+
+def test_one_clip_in_the_place_of_a_batch_is_refused(model, clips):
+    with pytest.raises(BadInput, match=r"item 0 is one picture, .* give \[clip\]"):
+        model["video"].encode(clips[0])
+
+
 def test_adapts_the_norm_layers_on_the_query_s_path_alone(model, sounds, clips):
     for modality, items in {"audio": sounds, "video": clips}.items():
         encoder = model[modality]

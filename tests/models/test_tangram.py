@@ -119,7 +119,7 @@ class TestPreparing:
 
     @pytest.mark.parametrize("item", ["film.mp4", Path("film.mp4"), None, 3])
     def test_what_is_no_clip_is_refused(self, models, item):
-        with pytest.raises(BadInput, match=f"item 0 is of type {type(item).__name__}, .* 10 pict"):
+        with pytest.raises(BadInput, match=f"item 0 is of type {type(item).__name__}, .* clip"):
             models["tangram-clips"]["video"].encode([item])
 
     def test_one_clip_in_the_place_of_a_batch_is_refused(self, models, things):

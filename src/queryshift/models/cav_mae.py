@@ -17,7 +17,7 @@ from queryshift.errors import BadInput
 from queryshift.models.blocks import BlockEncoder
 from queryshift.models.checkpoints import Checkpoint, Format
 from queryshift.models.filterbank import BINS, RATE, log_mel
-from queryshift.models.items import rgb, sound
+from queryshift.models.items import check_clips, rgb, sound
 from queryshift.models.pictures import IMAGENET, cropped, stacked
 
 Frames = Literal["mean"] | int
@@ -83,6 +83,7 @@ class VideoEncoder(BlockEncoder):
 
     def prepare(self, items: Sequence[Any]) -> Mapping[str, Tensor]:
         """The frames that are looked at, (B, frames, 3, 224, 224)."""
+        check_clips(items)
         side = _PATCH * round(self.tower.pos_embed.shape[1] ** 0.5)
         clips = [[cropped(rgb(frame), side) for frame in self._look(item)] for item in items]
         return {"frames": torch.stack([stacked(clip, IMAGENET) for clip in clips])}

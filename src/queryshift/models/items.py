@@ -100,6 +100,21 @@ def pairs(items: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     return [picture for picture, _ in items], [text for _, text in items]
 
 
+def check_clips(items: Sequence[Any]) -> None:
+    """Refuse what is no sequence of pictures: a film's name, or the frames of one clip."""
+    for place, item in enumerate(items):
+        if isinstance(item, str | Path) or not hasattr(item, "__len__"):
+            raise BadInput(
+                f"item {place} is of type {type(item).__name__}, expected a clip: a sequence of "
+                "pictures. read_frames(path) of queryshift.corruptions.files.films gives ten of a "
+                "film."
+            )
+        if getattr(item, "ndim", 4) == 3 and item.shape[2] == 3:
+            raise BadInput(
+                f"item {place} is one picture, expected a clip: for one clip give [clip]."
+            )
+
+
 def sound(item: Any, rate: int) -> NDArray[np.float32]:
     """Mono samples at `rate`: from an array at 16 kHz, or an object with `samples` and `rate`."""
     samples = np.asarray(getattr(item, "samples", item))

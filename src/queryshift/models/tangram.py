@@ -21,7 +21,7 @@ from ..errors import BadInput
 from ..prepared import Prepared
 from . import spectrogram
 from .blocks import BlockEncoder
-from .items import pairs, rgb, sound, texts
+from .items import check_clips, pairs, rgb, sound, texts
 from .tangram_towers import (
     FRAMES,
     SIDE,
@@ -84,8 +84,9 @@ class VideoEncoder(TangramEncoder):
 
     def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
         """The clips as one tensor."""
-        for place, clip in enumerate(items):
-            _check_clip(place, clip)
+        check_clips(items)
+        for clip in items:
+            _check_length(clip)
         return {"frames": torch.stack([pictures(clip) for clip in items])}
 
 
@@ -147,14 +148,7 @@ def fill(towers: Mapping[str, nn.Module], name: str) -> None:
     nn.ModuleDict(towers).load_state_dict(full)
 
 
-def _check_clip(place: int, clip: Any) -> None:
-    if isinstance(clip, str | Path) or not hasattr(clip, "__len__"):
-        raise BadInput(
-            f"item {place} is of type {type(clip).__name__}, expected a clip: a sequence of "
-            f"{FRAMES} pictures, read from its file."
-        )
-    if isinstance(clip, np.ndarray | Tensor) and clip.ndim == 3 and clip.shape[2] == 3:
-        raise BadInput(f"item {place} is one picture, expected a clip: for one clip give [clip].")
+def _check_length(clip: Any) -> None:
     if len(clip) != FRAMES:
         raise BadInput(
             f"got a clip of {len(clip)} frames, expected {FRAMES}: take ten that are evenly spaced."
