@@ -163,6 +163,12 @@ class TestSounds:
         with pytest.raises(qs.Error, match="one channel"):
             sound(item, 48_000)
 
+    @pytest.mark.parametrize("item", [(np.zeros(9), 48_000), "sound.wav", None])
+    def test_pairs_with_the_rate_and_names_of_files_are_refused(self, item):
+        kind = type(item).__name__
+        with pytest.raises(qs.Error, match=rf"got a {kind} as a sound, .* Waveform\(samples, rate"):
+            sound(item, 48_000)
+
     def test_too_long_are_cut_at_their_end_with_one_warning(self, checkpoint, items):
         audio = qs.load(checkpoint("ClapModel"))["audio"]
         wave = np.random.default_rng(3).uniform(-0.5, 0.5, 48_000)

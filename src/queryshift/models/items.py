@@ -117,7 +117,7 @@ def check_clips(items: Sequence[Any]) -> None:
 
 def sound(item: Any, rate: int) -> NDArray[np.float32]:
     """Mono samples at `rate`: from an array at 16 kHz, or an object with `samples` and `rate`."""
-    samples = np.asarray(getattr(item, "samples", item))
+    samples = _numbers(getattr(item, "samples", item))
     came_at = int(getattr(item, "rate", USUAL_RATE))
     if samples.dtype.kind == "i":
         samples = samples / (np.iinfo(samples.dtype).max + 1.0)
@@ -128,6 +128,20 @@ def sound(item: Any, rate: int) -> NDArray[np.float32]:
             "channels down first."
         )
     return _resample(samples, came_at, rate).astype(np.float32)
+
+
+def _numbers(samples: Any) -> NDArray[Any]:
+    """Samples as an array, refused where they are none: a pair with the rate, a file's name."""
+    try:
+        found = np.asarray(samples)
+    except (TypeError, ValueError):  # of several shapes, or on a GPU
+        found = np.asarray(None)
+    if found.dtype.kind in "OUS":
+        raise BadInput(
+            f"got a {type(samples).__name__} as a sound, expected one channel of samples at 16 kHz;"
+            " at another rate give Waveform(samples, rate) of queryshift.corruptions.audio."
+        )
+    return found
 
 
 def _resample(samples: NDArray[Any], old: int, new: int) -> NDArray[Any]:
