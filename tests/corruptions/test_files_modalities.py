@@ -44,7 +44,7 @@ class TestSound:
     def test_of_absurd_length_is_refused_before_it_is_decoded(self, tmp_path, monkeypatch):
         monkeypatch.setattr(formats, "LONGEST_SOUND", 150)
         soundfile.write(tmp_path / "a.wav", np.zeros((100, 2)), 16_000)
-        with pytest.raises(BadFile, match=r'"a\.wav" has 100 samples in 2 channels'):
+        with pytest.raises(BadFile, match=r'/a\.wav" has 100 samples in 2 channels'):
             formats.read_sound(tmp_path / "a.wav")
 
     def test_recordings_are_named_in_the_manifest(self, tmp_path):
@@ -167,7 +167,7 @@ class TestClips:
     def test_of_frames_of_two_sizes_are_refused(self, clips, tmp_path):
         picture(size=(20, 20)).save(clips / "cat/2.png")
         (problem,) = corrupt_files(Recipe("video", "jpeg", 1), clips, tmp_path / "out").problems
-        assert problem.startswith("cat: ") and "20 x 20 and 40 x 30" in problem
+        assert problem.startswith("cat: ") and f'"{clips}/cat/2.png" has 20 x 20' in problem
 
     def test_in_video_files_need_an_extra(self, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "av", None)

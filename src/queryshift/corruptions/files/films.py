@@ -41,7 +41,7 @@ def read_frames(film: Path, sampling: Sampling = THROUGHOUT) -> list[Any]:
         most = None if sampling.seconds is None else int(rate * sampling.seconds)
         count = sum(1 for _ in islice(container.decode(stream), most))
     if not count:
-        raise BadFile(f'"{film.name}" has no frames that can be decoded.')
+        raise BadFile(f'"{film}" has no frames that can be decoded.')
     wanted = sampling.chosen(count)
     with opened(film, "video") as (container, stream):
         numbered = enumerate(islice(container.decode(stream), wanted[-1] + 1))
@@ -59,5 +59,5 @@ def opened(film: Path, kind: Literal["video", "audio"]) -> Iterator[tuple[Any, A
     with named(film, "a film"), av.open(str(film)) as container:
         streams = getattr(container.streams, kind)
         if not streams:
-            raise BadFile(f'"{film.name}" cannot be read as a film: it has no {kind}.')
+            raise BadFile(f'"{film}" cannot be read as a film: it has no {kind}.')
         yield container, streams[0]

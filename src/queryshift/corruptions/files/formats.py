@@ -36,10 +36,13 @@ def read_clip(paths: Sequence[Path]) -> list[Any]:
     if paths[0].suffix.lower() in FILMS:
         return read_frames(paths[0])
     frames = [read_picture(path) for path in paths]
-    sizes = sorted({frame.size for frame in frames})
-    if len(sizes) > 1:
-        shown = " and ".join(f"{width} x {height}" for width, height in sizes[:2])
-        raise BadFile(f"the frames of a clip must be of one size; these are {shown}.")
+    for path, frame in zip(paths, frames, strict=True):
+        if frame.size != frames[0].size:
+            sizes = [f"{one.width} x {one.height}" for one in (frames[0], frame)]
+            raise BadFile(
+                f'the frames of a clip must be of one size; "{paths[0]}" has {sizes[0]} pixels, '
+                f'"{path}" has {sizes[1]}.'
+            )
     return frames
 
 
@@ -62,7 +65,7 @@ def read_sound(path: Path) -> Any:
     with named(path, "a sound file"), soundfile.SoundFile(path) as file:
         if file.frames * file.channels > LONGEST_SOUND:
             raise BadFile(
-                f'"{path.name}" has {file.frames:,} samples in {file.channels} channels; more than '
+                f'"{path}" has {file.frames:,} samples in {file.channels} channels; more than '
                 f"{LONGEST_SOUND:,} are not decoded: cut it first."
             )
         channels, rate = file.read(dtype="float32", always_2d=True), file.samplerate

@@ -15,7 +15,7 @@ def check_size(path: Path, width: int, height: int) -> None:
     """Refuse a picture that is too large to decode."""
     if width * height > LARGEST_PICTURE:
         raise BadFile(
-            f'"{path.name}" has {width} x {height} pixels; more than {LARGEST_PICTURE:,} are not '
+            f'"{path}" has {width} x {height} pixels; more than {LARGEST_PICTURE:,} are not '
             "decoded: shrink it first."
         )
 
@@ -29,4 +29,4 @@ def named(path: Path, kind: str) -> Iterator[None]:
         raise
     except Exception as error:
         reason = str(error).replace(str(path), path.name) or type(error).__name__
-        raise BadFile(f'"{path.name}" cannot be read as {kind}: {reason}') from error
+        raise BadFile(f'"{path}" cannot be read as {kind}: {reason}') from error
