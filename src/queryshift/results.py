@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from .errors import BadFile, BadInput
-from .scores import SUBSET, Ranks, metric
+from .scores import SECONDS, SUBSET, Ranks, metric
 
 FORMAT = 2  # 1 had the bytes of each rank together
 DEPTHS = (1, 5, 10, 50)
@@ -76,7 +76,9 @@ class Cell:
         return len(self.ranks)
 
     def measure(self, name: str) -> float:
-        """A metric ("recall@1", "subset_recall@1", "mean_rank", ...) computed from the ranks."""
+        """A metric of the ranks ("recall@1", "subset_recall@1", "mean_rank", ...), or "seconds"."""
+        if name == SECONDS:
+            return self._took()
         return metric(name).of(self.ranks_for(name), self.groups)
 
     def ranks_for(self, name: str) -> Ranks:
@@ -86,6 +88,11 @@ class Cell:
         if self.subset_ranks is None:
             raise BadInput(f'"{name}" needs ranks within a subset; {self.benchmark} has none.')
         return self.subset_ranks
+
+    def _took(self) -> float:
+        if self.seconds is None:
+            raise BadInput(f"a cell of {self.benchmark}, {self.label}, does not say its seconds.")
+        return self.seconds
 
 
 class Lines(NamedTuple):

@@ -15,6 +15,7 @@ Ranks = NDArray[np.uint32]  # (Q, R): of all right answers, best first, 0 where 
 Scores = NDArray[np.float64]  # (Q,)
 
 SUBSET = "subset_"  # before a metric: among the few candidates that CIRR groups with a query
+SECONDS = "seconds"  # of a whole stream: a measure of cells, which no rank has a share in
 METRICS = ("recall@1", "recall@5", "recall@10", "recall@50", "mean_rank", "median_rank", "map")
 
 

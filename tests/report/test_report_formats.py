@@ -9,7 +9,7 @@ import pytest
 from made_cells import cell, table_of
 
 from queryshift.benchmarks import BENCHMARKS
-from queryshift.errors import UnknownName
+from queryshift.errors import BadInput, UnknownName
 from queryshift.report import FORMATS, Options, render, report, report_folder
 from queryshift.results import write_line
 
@@ -188,6 +188,31 @@ def test_what_the_paper_has_not_is_said(cells):
 def test_other_metrics_are_not_put_beside_the_papers():
     made = report(CELLS, Options(resamples=0, paper=True, metric="recall@5"))
     assert made.tables[0].rows["rest"][0].paper is None
+
+
+def test_seconds_stand_beside_the_papers_where_cells_say_them():
+    natural = {"shift": "", "severity": 0, "benchmark": "general2coco-image"}
+    took = {"tent": 10.0, "rest": 11.0, "frozen": 1.0, "eata": None}  # the paper has no frozen row
+    cells = [cell(method, seconds=seconds, **natural) for method, seconds in took.items()]
+    recalls, seconds = report(cells, BESIDE).tables
+    assert set(recalls.rows) == set(took) and recalls.columns[0].metric == "recall@1"
+    found = {
+        label: (row[0].mean, row[0].paper, row[0].place) for label, row in seconds.rows.items()
+    }
+    assert found == {"tent": (10, 102, 1), "rest": (11, 101, 2)}
+    assert "Machines differ" in seconds.notes[0]
+    for form in FORMATS:
+        assert "101" in render(report(cells, BESIDE), form)
+    assert len(report(cells, TESTED).tables) == 1
+    assert len(report(cells, Options(resamples=0, paper=True, metric="recall@5")).tables) == 1
+
+
+def test_seconds_can_be_asked_for_of_any_benchmark():
+    cells = [cell("tent", seconds=2.5), cell("rest", seconds=2.0)]
+    (table,) = report(cells, Options(resamples=50, metric="seconds")).tables
+    assert [row[0].place for row in table.rows.values()] == [2, 1]
+    with pytest.raises(BadInput, match="coco-o-image, frozen, does not say its seconds"):
+        report([*cells, cell()], Options(metric="seconds"))
 
 
 def test_a_labelled_variant_is_put_beside_its_method():

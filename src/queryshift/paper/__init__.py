@@ -99,25 +99,26 @@ def models() -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.model for one in values()))
 
 
-def find(benchmark: str, shift: str, label: str, model: str = "") -> Value | None:
+def find(benchmark: str, shift: str, label: str, model: str = "", metric: str = "") -> Value | None:
     """What the paper has for a method's stream, of this model or of the first one it names.
 
     Where the paper has one stream per benchmark (real-world and diverse shifts), any shift will do.
+    Without a metric it is the recall that the benchmark is judged by.
     """
     if model and model not in models():
         raise unknown("model of the paper", model, models())
-    for one in _retrievals().get((benchmark, label), ()):
-        if one.column.shift in ("", shift) and model in ("", one.model):
+    for one in _by_stream().get((benchmark, label), ()):
+        fits = one.column.metric == metric if metric else one.column.metric.startswith("recall@")
+        if fits and one.column.shift in ("", shift) and model in ("", one.model):
             return one
     return None
 
 
 @cache
-def _retrievals() -> dict[tuple[str, str], tuple[Value, ...]]:
-    """The numbers that measure retrieval, by benchmark and method."""
+def _by_stream() -> dict[tuple[str, str], tuple[Value, ...]]:
+    """All numbers by benchmark and method."""
     grouped: dict[tuple[str, str], tuple[Value, ...]] = {}
     for one in values():
-        if one.column.metric.startswith("recall@"):
-            key = (one.column.benchmark, one.row.label)
-            grouped[key] = (*grouped.get(key, ()), one)
+        key = (one.column.benchmark, one.row.label)
+        grouped[key] = (*grouped.get(key, ()), one)
     return grouped

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from ..errors import unknown
 from ..results import Cell, read_folder
+from ..scores import SECONDS
 from ..significance import RESAMPLES
 from .base import check_base as check_base
-from .beside import beside_paper
+from .beside import beside_paper, clocked
 from .formats import comma_separated, latex, markdown
 from .marks import LEGEND, LEVEL, places, significance
 from .page import html
@@ -48,7 +49,10 @@ def report_folder(path: str | Path, options: Options = Options()) -> Report:  # 
 
 def report(cells: Sequence[Cell], options: Options = Options()) -> Report:  # noqa: B008
     """The report of these cells."""
-    tables = [places(table) for table in tabulate(cells, options.metric)]
+    tables = tabulate(cells, options.metric)
+    if options.paper and options.metric is None:
+        tables += tabulate(clocked(cells, options.paper_model), SECONDS)
+    tables = [places(table) for table in tables]
     tables = [significance(table, options.resamples, options.seed) for table in tables]
     if options.paper:
         tables = [beside_paper(table, options.paper_model) for table in tables]

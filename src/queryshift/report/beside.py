@@ -9,6 +9,7 @@ from statistics import mean
 
 from .. import paper
 from ..results import Cell
+from ..scores import SECONDS
 from .tables import Column, Entry, Table
 
 SINGLE_STREAM = "BLIP ViT-B/16 with matching"  # beside cells of a matcher
@@ -25,7 +26,20 @@ def beside_paper(table: Table, model: str = "") -> Table:
         for label in table.rows
     }
     rows = {label: _row(row, found[label]) for label, row in table.rows.items()}
-    return replace(table, rows=rows, notes=(*table.notes, _note(list(found.values()))))
+    told = _note(list(found.values()))
+    if table.columns[0].metric == SECONDS:
+        told += " Machines differ: compare the methods of each with one another."
+    return replace(table, rows=rows, notes=(*table.notes, told))
+
+
+def clocked(cells: Sequence[Cell], model: str = "") -> list[Cell]:
+    """The cells that say how long they took, as the paper does of the same."""
+    return [
+        cell
+        for cell in cells
+        if cell.seconds is not None
+        and theirs(cell, Column(cell.benchmark, cell.shift, SECONDS), model) is not None
+    ]
 
 
 def theirs(cell: Cell, column: Column, model: str = "") -> paper.Value | None:
@@ -34,8 +48,8 @@ def theirs(cell: Cell, column: Column, model: str = "") -> paper.Value | None:
         return None
     model = model or _most_like(cell)
     for label in (cell.label, cell.method):
-        value = paper.find(column.benchmark, column.shift, label, model)
-        if value is not None and value.column.metric == column.metric:
+        value = paper.find(column.benchmark, column.shift, label, model, column.metric)
+        if value is not None:
             return value
     return None
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..results import Cell
-from ..scores import metric
+from ..scores import SECONDS, metric
 from ..significance import Floats, draw_seeds, holm, p_values, resampled_means
 from .tables import Column, Entry, Table
 
@@ -45,7 +45,7 @@ def places(table: Table, decimals: int = 1) -> Table:
 def significance(table: Table, resamples: int, seed: int = 0) -> Table:
     """The table with differences marked that a paired bootstrap and Holm's rule uphold."""
     labels, seeds = _complete(table)
-    if resamples < 1 or len(labels) < 2:
+    if resamples < 1 or len(labels) < 2 or table.columns[0].metric == SECONDS:
         return table
     if not seeds:
         return _noted(table, "No test of differences: the methods have no seed in common.")

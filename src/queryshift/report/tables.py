@@ -14,7 +14,7 @@ from ..benchmarks import AS_IT_IS, BENCHMARKS
 from ..corruptions.names import COMBINATIONS, NAMES
 from ..methods import METHODS
 from ..results import Cell
-from ..scores import metric
+from ..scores import SECONDS, metric
 
 AVERAGE = "average"
 DEFAULT_METRIC = "recall@1"
@@ -68,7 +68,8 @@ class Table:
     @property
     def higher_is_better(self) -> bool:
         """Whether the best number is the largest."""
-        return metric(self.columns[0].metric).higher_is_better
+        judged_by = self.columns[0].metric
+        return judged_by != SECONDS and metric(judged_by).higher_is_better
 
 
 def metric_of(benchmark: str) -> str:
