@@ -351,6 +351,22 @@ def test_batch_norm_works_in_half_precision():
     assert torch.equal(seen, encoder.encode(rows).float())
 
 
+class _Together(Toy):
+    """A batch norm that takes the statistics of whatever batch it sees."""
+
+    def __init__(self):
+        super().__init__()
+        self.first[1] = torch.nn.BatchNorm1d(16, track_running_stats=False)
+
+
+def test_batch_norm_without_statistics_sees_whole_batches_only(clean, gallery):
+    encoder = _Together()
+    for chunk in (None, 8):
+        Session(encoder, gallery, Tent(), chunk=chunk).answer(clean[:8])
+    with pytest.raises(CannotAdapt, match=r"first\.1 of _Together is a BatchNorm.* chunk out"):
+        Session(encoder, gallery, Tent(), chunk=5).answer(clean[:8])
+
+
 class _Tied(Toy):
     """Two norm layers that share one gain."""
 

@@ -119,6 +119,10 @@ def test_every_kind_of_norm_layer(clean, encoder):
     ("encoder", "text"),
     [
         (Stacked(nn.BatchNorm1d(8), nn.GELU()), "BatchNorm1d cannot take weights for each item"),
+        (
+            Stacked(nn.LayerNorm(8), nn.BatchNorm1d(8, affine=False, track_running_stats=False)),
+            "is a BatchNorm without running statistics, .* ask each session by itself",
+        ),
         (SequenceFirst(nn.LayerNorm(8)), "does not keep its items on the first axis"),
     ],
 )

@@ -78,6 +78,14 @@ class Encoder(Unchanging):
         shared = self.ready(items)
         return self._checked(self.seen_through({}, "finish", shared), shared)
 
+    def check_apart(self, instead: str) -> None:
+        """Refuse to see queries in other batches than their own where that would change them."""
+        if self.batch_layer is not None:
+            raise CannotAdapt(
+                f"{self.batch_layer} of {type(self).__name__} is a BatchNorm without running "
+                f"statistics, so that vectors depend on what else is in the batch: {instead}."
+            )
+
     def _checked(self, vectors: Any, shared: Any) -> Tensor:
         """The vectors, refused where they are not one or several for each item."""
         if not isinstance(vectors, Tensor):

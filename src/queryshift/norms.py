@@ -20,6 +20,11 @@ def is_norm(module: nn.Module) -> bool:
     return (isinstance(module, _NORMS) or named_so) and module._parameters.get("weight") is not None
 
 
+def sees_the_batch(module: nn.Module) -> bool:
+    """Whether a module normalises by what else is in the batch: BatchNorm without statistics."""
+    return isinstance(module, _BatchNorm) and module.running_mean is None
+
+
 def let_stand_in(norm: nn.Module) -> None:
     """Let a norm layer work with the weights that stand in for its own, in their precision."""
     own = cast(Tensor, norm.weight)

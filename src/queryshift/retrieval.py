@@ -125,6 +125,8 @@ class Batch:
         self.encoder, self.gallery, self.shared = encoder, gallery, shared
         self.exclude, self.chunk, self.matching = exclude, chunk, matching
         self.source: Retrieval | None = None  # seen once, then kept
+        if chunk is not None and chunk < len(self):
+            encoder.check_apart("leave chunk out, or give the layer running statistics")
 
     def __len__(self) -> int:
         return count(self.shared)

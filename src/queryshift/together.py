@@ -73,6 +73,8 @@ def _one_encoder(sessions: Sequence[Session], batches: Sequence[Sequence[Any]]) 
     encoder = sessions[0].encoder
     if any(session.encoder is not encoder for session in sessions):
         raise BadInput("the sessions have different encoders: one forward needs one encoder.")
+    if len(sessions) > 1:
+        encoder.check_apart("ask each session by itself")
     if any(session.adaptation.matching is not None for session in sessions):
         raise BadInput("a session has a matcher, which reads more than vectors: ask it by itself.")
     return encoder

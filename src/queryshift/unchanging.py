@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from .errors import CannotAdapt
 from .norms import is_norm as is_norm
-from .norms import let_stand_in
+from .norms import let_stand_in, sees_the_batch
 
 Params: TypeAlias = dict[str, Tensor]
 
@@ -43,6 +43,11 @@ class Unchanging(nn.Module):
     def parameter_names(self) -> frozenset[str]:
         """Names of all parameters: not asked of the modules anew for every batch."""
         return frozenset(name for name, _ in self.named_parameters())
+
+    @cached_property
+    def batch_layer(self) -> str | None:
+        """Name of a layer that lets a result depend on what else is in the batch, if any."""
+        return next((name for name, part in self.named_modules() if sees_the_batch(part)), None)
 
     def norm_params(self) -> Params:
         """The source values of the parameters that adapt, in float32 (or float64)."""
