@@ -266,6 +266,41 @@ def test_many_threads_see_through_parameters_of_their_own(clean):
     assert wrong == []
 
 
+@pytest.mark.parametrize("part", ["", "first", "mean"])
+def test_weights_that_are_replaced_after_the_first_use_are_seen(clean, part):
+    toy, other = (_Centred(seed) for seed in (0, 1))
+    toy.encode(clean)
+    if part == "mean":
+        toy.mean = other.mean
+    else:
+        whole = other.get_submodule(part).state_dict()
+        toy.get_submodule(part).load_state_dict(whole, assign=True)
+    fresh = _Centred(0)
+    fresh.load_state_dict(toy.state_dict())
+    assert torch.equal(toy.encode(clean), fresh.encode(clean))
+    assert not torch.equal(toy.encode(clean), _Centred(0).encode(clean))
+
+
+def test_a_shell_is_kept_while_nothing_is_replaced(clean):
+    toy = Toy()
+    toy.encode(clean)
+    shell = toy.shell()
+    toy.load_state_dict(Toy(seed=1).state_dict())  # in place
+    assert torch.equal(toy.encode(clean), Toy(seed=1).encode(clean))
+    assert toy.shell() is shell
+
+
+class _Centred(Toy):
+    """A mean is taken off the items; it is a buffer."""
+
+    def __init__(self, seed):
+        super().__init__(seed=seed)
+        self.register_buffer("mean", torch.full((ITEM,), 0.1 * seed))
+
+    def forward(self, prepared):
+        return super().forward(prepared - self.mean)
+
+
 class TestFingerprint:
     def test_is_of_the_weights(self):
         assert Toy().fingerprint() == Toy().fingerprint()

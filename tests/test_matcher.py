@@ -50,6 +50,15 @@ def test_what_the_encoder_learnt_stands_in_for_what_is_shared():
     assert torch.equal(matching.logits({}, READINGS, PLACES), plain)  # nothing stays
 
 
+def test_weights_that_are_replaced_after_the_first_use_are_seen():
+    matcher, other = Pairs(), Pairs()
+    matching = matcher.over(CANDIDATES)
+    before = matching.logits({}, READINGS, PLACES)
+    nn.init.constant_(other.own.weight, 2.0)
+    matcher.load_state_dict(other.state_dict(), assign=True)
+    assert torch.allclose(matching.logits({}, READINGS, PLACES), 2 * before)
+
+
 def test_no_candidates_and_one_in_the_place_of_many():
     with pytest.raises(BadInput, match="got no candidates to match with"):
         Pairs().over([])

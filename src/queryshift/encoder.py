@@ -70,6 +70,7 @@ class Encoder(Unchanging):
             raise BadInput("got an empty batch, expected at least one item.")
         prepared = move(self.prepare(items), self.device)
         check(prepared, len(items))  # there: a GPU looks at a batch of pictures in no time
+        self.renew()
         return self.shell()("shared", prepared)
 
     @torch.no_grad()

@@ -78,5 +78,6 @@ class Matching:
         known |= {n.removeprefix(PREFIX): v for n, v in params.items() if n.startswith(PREFIX)}
         chosen = each(self.candidates, lambda kept: kept[positions.flatten().to(kept.device)])
         chosen = move(chosen, self.matcher.device)
+        self.matcher.renew()
         found: Tensor = self.matcher.seen_through(known, "forward", readings, chosen)
         return found.view(*positions.shape, 2).to(torch.promote_types(found.dtype, torch.float32))

@@ -19,6 +19,9 @@ from .norms import is_norm as is_norm
 from .norms import let_stand_in, sees_the_batch
 
 Params: TypeAlias = dict[str, Tensor]
+Held: TypeAlias = tuple[
+    dict[str, Any], str, Tensor | None
+]  # a module's tensors, one of their names
 
 _shells = threading.local()
 
@@ -92,9 +95,15 @@ class Unchanging(nn.Module):
         mine = _shells.__dict__.setdefault("of", WeakKeyDictionary())
         generation, shell = mine.get(self, (-1, None))
         if shell is None or generation != self._generation:
-            shell = Shell(_twin(self))
+            held = _held(self)  # before they are copied: what is replaced meanwhile is noticed
+            shell = Shell(_twin(self), held)
             mine[self] = (self._generation, shell)
         return shell
+
+    def renew(self) -> None:
+        """Notice tensors that were replaced, as `load_state_dict(assign=True)` does."""
+        if any(place.get(name) is not value for place, name, value in self.shell().copied):
+            self._generation += 1
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         self._generation += 1  # moved or cast: shells made before are stale
@@ -109,8 +118,8 @@ class Shell:
     every call, which takes longer than a small batch's work.
     """
 
-    def __init__(self, module: Unchanging) -> None:
-        self.module = module
+    def __init__(self, module: Unchanging, copied: Sequence[Held]) -> None:
+        self.module, self.copied = module, copied
         places: dict[int, list[tuple[dict[str, Any], str]]] = {}  # a shared parameter has several
         for part in module.modules():
             for name, value in part._parameters.items():
@@ -134,6 +143,12 @@ class Shell:
         finally:
             for place, name, own in before:
                 place[name] = own
+
+
+def _held(module: nn.Module) -> list[Held]:
+    """Every parameter and buffer where its module holds it."""
+    places = [place for part in module.modules() for place in (part._parameters, part._buffers)]
+    return [(place, name, value) for place in places for name, value in place.items()]
 
 
 def _full(value: Tensor) -> Tensor:
