@@ -55,7 +55,7 @@ def matching(model: nn.ModuleDict, data: Data, plan: Plan, log: Path) -> nn.Modu
         rank = (near ** torch.rand(plan.batch, generator=chance, device=rows.device)).long() - 1
         with torch.no_grad():
             shown = torch.cat([rows, rows, images[rows, rank]])
-            tokens = model["image"].tokens(pictures[shown])
+            tokens = model["image"].tokens(model["image"].look(pictures[shown]))
         read = torch.cat([rows, texts[rows, rank], rows])
         read = captions[read, _draw(told, len(read), chance)].long()
         fits = torch.arange(len(read), device=read.device) < plan.batch

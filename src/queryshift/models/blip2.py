@@ -13,6 +13,7 @@ from .adapting import norm_layers
 from .blocks import BlockEncoder, own
 from .hf import Checkpoint, blocks_of
 from .reading import Pictures, Words
+from .stems import read_in_full
 
 SEEN = "seen"  # key of the image encoder's hidden states
 
@@ -31,18 +32,20 @@ class Blip2Image(BlockEncoder):
         self.block_list = blocks_of(self.qformer, "qformer")
         self.norm_names = norm_layers(self, "vision_model.*", "*[0-9].output.LayerNorm")
         self.requires_grad_(False)
+        read_in_full(self.vision_model)
 
     def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
         """Pixels."""
         return self.pictures(items)
 
-    def shared(self, prepared: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """What the image encoder saw, and the Q-Former below its first adapted block."""
-        return super().shared({SEEN: self._see(prepared)})
+    def begin(self, prepared: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """What the image encoder saw."""
+        with self.precision():
+            return {SEEN: self.vision_model(**self._cast(prepared)).last_hidden_state}
 
     def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
         """Projected query tokens."""
-        seen = prepared[SEEN] if SEEN in prepared else self._see(prepared)
+        seen = prepared[SEEN]
         tokens = self.query_tokens.expand(len(seen), -1, -1)
         everywhere = torch.ones(seen.shape[:2], dtype=torch.long, device=seen.device)
         output = self.qformer(
@@ -50,11 +53,6 @@ class Blip2Image(BlockEncoder):
         )
         vectors: Tensor = self.head(output.last_hidden_state)
         return vectors
-
-    def _see(self, prepared: Mapping[str, Tensor]) -> Tensor:
-        with self.precision():
-            seen: Tensor = self.vision_model(**self._cast(prepared)).last_hidden_state
-        return seen
 
 
 class Blip2Text(BlockEncoder):

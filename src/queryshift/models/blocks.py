@@ -24,7 +24,10 @@ HALVES = (torch.bfloat16, torch.float16)
 
 
 class BlockEncoder(Encoder):
-    """Write `prepare` (a mapping) and `embed`; unit length, precision and the cut come with it."""
+    """Write `prepare` (a mapping) and `embed`; unit length, precision and the cut come with it.
+
+    Where something comes before all that adapts, such as embedding patches, write `begin` too.
+    """
 
     recommended: Mapping[str, Mapping[str, float]] = {"*": {"lr": 3e-4}}
 
@@ -44,16 +47,15 @@ class BlockEncoder(Encoder):
 
     @abstractmethod
     def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
-        """Vectors (B, D) or (B, V, D) of any length."""
+        """Vectors (B, D) or (B, V, D) of any length, of what `begin` gave."""
+
+    def begin(self, prepared: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """A batch after all that comes before what adapts; once, however often it is embedded."""
+        return prepared
 
     def forward(self, prepared: Mapping[str, Tensor]) -> Tensor:
-        """Unit vectors, normalised in full precision."""
-        if self.compiled:
-            self._compile_blocks()
-        with self.precision():
-            vectors = self.embed(self._cast(prepared))
-        full = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
-        return normalize(full, dim=-1).to(self.dtype)
+        """Unit vectors of a batch."""
+        return self._vectors(self.begin(prepared))
 
     def seen_through(self, params: Params, method: str, *inputs: Any) -> Any:
         """A method's result with `params` in the place of our own, from a recording if wanted."""
@@ -68,17 +70,18 @@ class BlockEncoder(Encoder):
         return replayed(self.shell(), run, params, *inputs)
 
     def shared(self, prepared: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """The batch, with the hidden states below the first adapted block."""
+        """The batch as it was begun, with the hidden states below the first adapted block."""
+        begun = self.begin(prepared)
         if self._cut is None:
-            return prepared
-        return {**prepared, BELOW: self._cut.below(lambda: self.forward(prepared))}
+            return begun
+        return {**begun, BELOW: self._cut.below(lambda: self._vectors(begun))}
 
     def finish(self, shared: Mapping[str, Tensor]) -> Tensor:
         """Unit vectors, from those hidden states on."""
         if self._cut is None:
-            return self.forward(shared)
-        batch = {name: tensor for name, tensor in shared.items() if name != BELOW}
-        return self._cut.above(lambda: self.forward(batch), shared[BELOW])
+            return self._vectors(shared)
+        begun = {name: tensor for name, tensor in shared.items() if name != BELOW}
+        return self._cut.above(lambda: self._vectors(begun), shared[BELOW])
 
     @property
     def dtype(self) -> torch.dtype:
@@ -102,6 +105,15 @@ class BlockEncoder(Encoder):
         """The precision that matrix products are computed in."""
         half = self.autocast or (self.dtype if self.dtype in HALVES else None)
         return torch.autocast(self.device.type, half) if half else nullcontext()
+
+    def _vectors(self, begun: Mapping[str, Tensor]) -> Tensor:
+        """Unit vectors, normalised in full precision."""
+        if self.compiled:
+            self._compile_blocks()
+        with self.precision():
+            vectors = self.embed(self._cast(begun))
+        full = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
+        return normalize(full, dim=-1).to(self.dtype)
 
     def _cast(self, prepared: Mapping[str, Tensor]) -> dict[str, Tensor]:
         return {

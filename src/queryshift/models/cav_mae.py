@@ -19,6 +19,7 @@ from queryshift.models.checkpoints import Checkpoint, Format
 from queryshift.models.filterbank import BINS, RATE, log_mel
 from queryshift.models.items import check_clips, rgb, sound
 from queryshift.models.pictures import IMAGENET, cropped, stacked
+from queryshift.models.stems import in_full
 
 Frames = Literal["mean"] | int
 _CLIP_FRAMES = 10
@@ -41,8 +42,8 @@ FORMAT = Format(
 )
 
 
-class AudioEncoder(BlockEncoder):
-    """Mono waveforms: arrays at 16 kHz, or objects with `samples` and `rate`."""
+class _TowerEncoder(BlockEncoder):
+    """What both modalities share: patches are embedded once per batch."""
 
     block_list = "tower.blocks"
 
@@ -50,35 +51,40 @@ class AudioEncoder(BlockEncoder):
         super().__init__()
         self.tower = tower
 
+    def begin(self, prepared: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """The patches."""
+        (values,) = prepared.values()
+        return {"rows": self.tower.look(values)}
+
+    def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
+        """Vectors (B, D), or one for each frame (B, frames, D)."""
+        return self.tower.read(prepared["rows"])
+
+
+class AudioEncoder(_TowerEncoder):
+    """Mono waveforms: arrays at 16 kHz, or objects with `samples` and `rate`."""
+
     def prepare(self, items: Sequence[Any]) -> Mapping[str, Tensor]:
         """Normalised filter banks (B, 1, 128, 1024)."""
         length = self.tower.pos_embed.shape[1] * _PATCH**2 // BINS
         banks = np.stack([filter_bank(item, length).T for item in items])
         return {"bank": torch.from_numpy(banks)[:, None]}
 
-    def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
-        """Vectors (B, D)."""
-        vectors: Tensor = self.tower(prepared["bank"])
-        return vectors
 
-
-class VideoEncoder(BlockEncoder):
+class VideoEncoder(_TowerEncoder):
     """Clips: arrays (frames, height, width, 3) or lists of pictures, of which ten are taken.
 
     `frames` says how they become one vector: "mean" of the ten vectors, or the number of the one
     that is looked at (5 in the published script).
     """
 
-    block_list = "tower.blocks"
-
     def __init__(self, tower: Tower, frames: Frames = "mean") -> None:
-        super().__init__()
+        super().__init__(tower)
         if frames != "mean" and not (isinstance(frames, int) and 0 <= frames < _CLIP_FRAMES):
             raise BadInput(
                 f'frames is {frames!r}: expected "mean", or the number of one frame from 0 to '
                 f"{_CLIP_FRAMES - 1}."
             )
-        self.tower = tower
         self.taken = range(_CLIP_FRAMES) if frames == "mean" else (frames,)
 
     def prepare(self, items: Sequence[Any]) -> Mapping[str, Tensor]:
@@ -90,8 +96,7 @@ class VideoEncoder(BlockEncoder):
 
     def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
         """Vectors (B, D)."""
-        vectors: Tensor = self.tower(prepared["frames"])  # (B, frames, D)
-        return normalize(vectors, dim=-1).mean(1)
+        return normalize(super().embed(prepared), dim=-1).mean(1)
 
     def _look(self, clip: Any) -> list[Any]:
         """The frames to look at, of ten that lie evenly over the clip, as the authors take them."""
@@ -166,9 +171,13 @@ class Tower(nn.Module):
         self.blocks = nn.ModuleList(_Block(width) for _ in range(depth))
         self.norm = nn.LayerNorm(width)
 
-    def forward(self, values: Tensor) -> Tensor:
-        """Vectors (..., D) of pictures (..., channels, height, width)."""
-        rows = self.patch_embed(values) + (self.pos_embed + self.modality)
+    def look(self, values: Tensor) -> Tensor:
+        """Patches (..., T, D) of pictures (..., channels, height, width), embedded."""
+        rows: Tensor = self.patch_embed(values)
+        return rows + (self.pos_embed + self.modality)
+
+    def read(self, rows: Tensor) -> Tensor:
+        """Vectors (..., D) of patches."""
         for block in self.blocks:
             rows = block(rows)
         vectors: Tensor = self.norm(rows).mean(-2)
@@ -180,7 +189,7 @@ class _Patches(nn.Module):
 
     def __init__(self, channels: int, width: int) -> None:
         super().__init__()
-        self.proj = nn.Conv2d(channels, width, kernel_size=_PATCH, stride=_PATCH)
+        self.proj = in_full(nn.Conv2d(channels, width, kernel_size=_PATCH, stride=_PATCH))
 
     def forward(self, values: Tensor) -> Tensor:
         squares: Tensor = self.proj(values.reshape(-1, *values.shape[-3:]))

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from ..errors import BadFile, BadInput, missing
 from .blocks import BlockEncoder
 from .reading import Pictures, Words
+from .stems import read_in_full
 
 NAMED = 5  # of many keys, how many an error names
 COUNT_FROM_PADDING = ("altclip_text_model", "clap_text_model")  # positions, as RoBERTa does
@@ -149,6 +150,7 @@ class Tower(BlockEncoder):
         self.read, self.pool = read, pool
         self.block_list = blocks_of(tower, "tower")
         self.requires_grad_(False)
+        read_in_full(tower)
 
     def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
         """The mapping of tensors that the tower takes."""

@@ -14,6 +14,7 @@ from .adapting import Wish, norm_layers
 from .adapting import adapt as let_adapt
 from .blocks import BlockEncoder
 from .items import rgb, texts
+from .stems import read_in_full
 
 SHAPE = ("encode_image", "encode_text", "visual")
 VISUAL = "model.visual."
@@ -28,6 +29,7 @@ class OpenClipImage(BlockEncoder):
         self.block_list = _blocks(self, visual=True)
         self.norm_names = [name for name in norm_layers(self) if name.startswith(VISUAL)]
         self.requires_grad_(False)
+        read_in_full(model)
 
     def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
         """Pixels."""

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ..encoder import Encoder
 from .hf import Checkpoint, Tower, pooled
+from .slim import PatchTower
 
 
 class NaFlexImage(Tower):
@@ -25,7 +26,7 @@ def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
     checkpoint.refuse_published()
     model = checkpoint.model
     words = checkpoint.words(to_the_limit=True, masked=False)
-    image = NaFlexImage if checkpoint.architecture == "Siglip2Model" else Tower
+    image = NaFlexImage if checkpoint.architecture == "Siglip2Model" else PatchTower
     return {
         "image": image(model.vision_model, nn.Identity(), checkpoint.pictures(), pooled),
         "text": Tower(model.text_model, nn.Identity(), words, pooled),

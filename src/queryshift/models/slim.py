@@ -22,20 +22,26 @@ _PARTS = ("layer_norm1", "self_attn", "layer_norm2", "mlp")
 _QUICK = 1.702
 
 
-class ClassTokenTower(Tower):
-    """Pictures through a vision transformer that is read at its class token."""
+class PatchTower(Tower):
+    """Pictures through a vision transformer whose patches are embedded once per batch."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        stem = self.tower.get_submodule("embeddings")
+        stem.forward = Stem(stem)
+
+    def begin(self, prepared: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """The batch with its patches embedded."""
+        embedded = self.tower.get_submodule("embeddings")(prepared[PIXELS])
+        return {**prepared, PIXELS: embedded}
+
+
+class ClassTokenTower(PatchTower):
+    """One that is read at its class token."""
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
         slim(self.blocks)
-        stem = self.tower.get_submodule("embeddings")
-        stem.forward = Stem(stem)
-
-    def shared(self, prepared: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """The batch with its patches embedded."""
-        with self.precision():
-            embedded = self.tower.get_submodule("embeddings")(self._cast(prepared)[PIXELS])
-        return super().shared({**prepared, PIXELS: embedded})
 
 
 class Stem:

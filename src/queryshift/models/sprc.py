@@ -23,6 +23,7 @@ from queryshift.models.checkpoints import Checkpoint, Format, renamed
 from queryshift.models.items import pairs
 from queryshift.models.pictures import CLIP, Processor, cropped, padded
 from queryshift.models.reading import Pictures, Words
+from queryshift.models.stems import read_in_full
 
 _TOKENS = 32  # of a caption
 _RATIO = 1.25  # a longer picture gets black bars
@@ -64,26 +65,19 @@ class ComposedEncoder(BlockEncoder):
         self.pictures, self.words = pictures, words
         self.norm_names = norm_layers(self, "vision_model.*")
         self.requires_grad_(False)
+        read_in_full(self.vision_model)
 
     def prepare(self, items: Sequence[tuple[Any, str]]) -> dict[str, Tensor]:
         """Pixels, and tokens with their mask."""
         pictures, texts = pairs(items)
         return self.pictures(pictures) | self.words(texts)
 
-    def forward(self, prepared: Mapping[str, Tensor]) -> Tensor:
-        """Unit vectors (B, D)."""
-        return self.finish(self.shared(prepared))
-
-    def shared(self, prepared: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def begin(self, prepared: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """What the image encoder saw, and the tokens."""
         rest = dict(prepared)
         pixels = self._cast({"pixel_values": rest.pop("pixel_values")})
         with self.precision():
             return {SEEN: self.vision_model(**pixels).last_hidden_state, **rest}
-
-    def finish(self, shared: Mapping[str, Tensor]) -> Tensor:
-        """Unit vectors (B, D)."""
-        return super().forward(shared)
 
     def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
         """Projected class tokens of the second reading."""

@@ -28,11 +28,13 @@ from .tangram_towers import (
     AudioTower,
     ComposedTower,
     ImageTower,
+    PatchTower,
     TextTower,
     VideoTower,
 )
 from .towers import LONGEST_TEXT, PADDING
 
+PATCHES = "patches"  # key of those that are embedded
 WEIGHTS = Path(__file__).parent / "weights"
 
 
@@ -51,7 +53,22 @@ class TangramEncoder(BlockEncoder):
         return vectors
 
 
-class ImageEncoder(TangramEncoder):
+class PatchEncoder(TangramEncoder):
+    """An encoder whose tower looks at patches, which are embedded once per batch."""
+
+    tower: PatchTower
+
+    def begin(self, prepared: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The patches, and what comes with them."""
+        (_, seen), *others = prepared.items()
+        return {PATCHES: self.tower.look(seen), **dict(others)}
+
+    def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
+        """Vectors (B, 128) of any length."""
+        return self.tower.read(*prepared.values())
+
+
+class ImageEncoder(PatchEncoder):
     """Pictures; those of another size are brought to 64 x 64."""
 
     tower: ImageTower
@@ -63,8 +80,8 @@ class ImageEncoder(TangramEncoder):
     def finish_for_matcher(self, shared: Mapping[str, Tensor]) -> tuple[Tensor, Prepared]:
         """Unit vectors, and the tokens they were read from."""
         with self.precision():
-            tokens = self.tower.tokens(shared["pictures"])
-            return normalize(self.tower.read(tokens).float(), dim=-1), {"tokens": tokens}
+            tokens = self.tower.tokens(shared[PATCHES])
+            return normalize(self.tower.summary(tokens).float(), dim=-1), {"tokens": tokens}
 
 
 class TextEncoder(TangramEncoder):
@@ -79,7 +96,7 @@ class TextEncoder(TangramEncoder):
         return self.finish(shared), {"ids": shared["ids"]}
 
 
-class VideoEncoder(TangramEncoder):
+class VideoEncoder(PatchEncoder):
     """Clips of ten pictures."""
 
     def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
@@ -90,7 +107,7 @@ class VideoEncoder(TangramEncoder):
         return {"frames": torch.stack([pictures(clip) for clip in items])}
 
 
-class AudioEncoder(TangramEncoder):
+class AudioEncoder(PatchEncoder):
     """Sounds of 1.28 s; longer ones are cut, shorter ones filled with silence."""
 
     def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
@@ -102,7 +119,7 @@ class AudioEncoder(TangramEncoder):
         return {"spectrograms": spectrogram.log_mel(waves)}
 
 
-class ComposedEncoder(TangramEncoder):
+class ComposedEncoder(PatchEncoder):
     """Pairs of a picture and a sentence that changes it."""
 
     def prepare(self, items: Sequence[tuple[Any, str]]) -> dict[str, Tensor]:

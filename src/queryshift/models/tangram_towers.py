@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -29,7 +31,24 @@ def _with_class(token: Tensor, rows: Tensor) -> Tensor:
     return torch.cat([token.expand(len(rows), 1, -1).to(rows.dtype), rows], dim=1)
 
 
-class ImageTower(nn.Module):
+class PatchTower(nn.Module):
+    """Looks at patches, which no norm layer changes, and reads on from there."""
+
+    patches: Patches
+    read: Callable[..., Tensor]
+    """Vectors, from the patches and what comes with them."""
+
+    def look(self, pictures: Tensor) -> Tensor:
+        """The patches of pictures of 8-bit values, embedded."""
+        found: Tensor = self.patches(pixels(pictures))
+        return found
+
+    def forward(self, seen: Tensor, *others: Tensor) -> Tensor:
+        """Vectors of what is looked at and what comes with it."""
+        return self.read(self.look(seen), *others)
+
+
+class ImageTower(PatchTower):
     """A ViT over patches of 8 pixels, read at its class token."""
 
     def __init__(self, depth: int = 4) -> None:
@@ -40,20 +59,19 @@ class ImageTower(nn.Module):
         self.trunk = Trunk(depth)
         self.projection = _projection()
 
-    def tokens(self, pictures: Tensor) -> Tensor:
+    def tokens(self, patches: Tensor) -> Tensor:
         """The class token and the patches before the last block, which serves the class alone."""
-        rows = _with_class(self.token, self.patches(pixels(pictures)) + self.places)
-        found: Tensor = self.trunk.early(rows)
+        found: Tensor = self.trunk.early(_with_class(self.token, patches + self.places))
         return found
 
-    def read(self, tokens: Tensor) -> Tensor:
+    def summary(self, tokens: Tensor) -> Tensor:
         """Vectors of pictures from their tokens."""
         vectors: Tensor = self.projection(self.trunk.late(tokens, only=1)[:, 0])
         return vectors
 
-    def forward(self, pictures: Tensor) -> Tensor:
-        """Vectors of pictures (B, 64, 64, 3) of 8-bit values."""
-        return self.read(self.tokens(pictures))
+    def read(self, patches: Tensor) -> Tensor:
+        """Vectors of pictures (B, 64, 64, 3)."""
+        return self.summary(self.tokens(patches))
 
 
 class Words(nn.Module):
@@ -86,7 +104,7 @@ class TextTower(nn.Module):
         return vectors
 
 
-class VideoTower(nn.Module):
+class VideoTower(PatchTower):
     """Patches of all frames at once; the mean over them, as CAV-MAE reads it."""
 
     def __init__(self, depth: int = 4) -> None:
@@ -97,14 +115,14 @@ class VideoTower(nn.Module):
         self.trunk = Trunk(depth)
         self.projection = _projection()
 
-    def forward(self, frames: Tensor) -> Tensor:
-        """Vectors of clips (B, 10, 64, 64, 3) of 8-bit values."""
-        rows = self.patches(pixels(frames)) + self.places + self.times
+    def read(self, patches: Tensor) -> Tensor:
+        """Vectors of clips (B, 10, 64, 64, 3)."""
+        rows = patches + self.places + self.times
         vectors: Tensor = self.projection(self.trunk(rows.flatten(1, 2)).mean(1))
         return vectors
 
 
-class AudioTower(nn.Module):
+class AudioTower(PatchTower):
     """Patches of a log-mel spectrogram; the mean over them, as CAV-MAE reads it."""
 
     def __init__(self, depth: int = 4) -> None:
@@ -114,14 +132,18 @@ class AudioTower(nn.Module):
         self.trunk = Trunk(depth)
         self.projection = _projection()
 
-    def forward(self, spectrograms: Tensor) -> Tensor:
-        """Vectors of spectrograms (B, 80, 64)."""
-        rows = self.patches(spectrograms[..., None]) + self.places
-        vectors: Tensor = self.projection(self.trunk(rows).mean(1))
+    def look(self, spectrograms: Tensor) -> Tensor:
+        """The patches of spectrograms (B, 80, 64), embedded."""
+        found: Tensor = self.patches(spectrograms[..., None])
+        return found
+
+    def read(self, patches: Tensor) -> Tensor:
+        """Vectors of sounds."""
+        vectors: Tensor = self.projection(self.trunk(patches + self.places).mean(1))
         return vectors
 
 
-class ComposedTower(nn.Module):
+class ComposedTower(PatchTower):
     """A picture's patches and a sentence's pieces in one sequence, read at a class token."""
 
     def __init__(self, vocabulary: int, depth: int = 5) -> None:
@@ -133,9 +155,9 @@ class ComposedTower(nn.Module):
         self.trunk = Trunk(depth)
         self.projection = _projection()
 
-    def forward(self, pictures: Tensor, ids: Tensor) -> Tensor:
+    def read(self, patches: Tensor, ids: Tensor) -> Tensor:
         """One vector for each picture with its sentence."""
-        seen = self.patches(pixels(pictures)) + self.places
+        seen = patches + self.places
         read, mask = self.words(ids)
         rows = _with_class(self.token, torch.cat([seen, read.to(seen.dtype)], dim=1))
         everywhere = mask.new_ones(*mask.shape[:3], 1 + seen.shape[1])

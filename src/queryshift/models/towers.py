@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from queryshift.models.stems import in_full
+
 WIDTH = 128
 HEADS = 4
 DIMENSIONS = 128
@@ -112,7 +114,7 @@ class Patches(nn.Module):
     def __init__(self, side: int, channels: int = 3) -> None:
         super().__init__()
         self.side = side
-        self.project = nn.Linear(side * side * channels, WIDTH)
+        self.project = in_full(nn.Linear(side * side * channels, WIDTH))
 
     def forward(self, pictures: Tensor) -> Tensor:
         """The pieces, row by row."""
