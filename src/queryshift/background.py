@@ -12,6 +12,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from .precedence import GivingWay
+
 Found = TypeVar("Found")
 
 
@@ -58,7 +60,7 @@ class Worker:
 
     def _run(self, update: Callable[[], Found], then: Callable[[Found], None]) -> None:
         try:
-            with _beside(self._asked):
+            with _beside(self._asked), GivingWay():
                 found = update()
             then(found)
         except BaseException as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from .guard import Guard
 from .matcher import Matching
 from .methods.base import Method
 from .modes import as_usual
+from .precedence import ANSWERS
 from .prepared import check_several
 from .rerank import reranked
 from .retrieval import Batch, Retrieval
@@ -106,7 +108,8 @@ class Session:
         `exclude` names, for each query, candidates to leave out of search and adaptation; all
         queries get equally many hits, no more than the one with the most exclusions has left.
         """
-        with self._lock, as_usual():
+        first = ANSWERS.answering() if self.settings.worker else nullcontext()
+        with self._lock, first, as_usual():
             self._worker.check()
             check_several(queries)
             queries, exclude = list(queries), listed_for_each(exclude)
