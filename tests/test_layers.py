@@ -14,7 +14,8 @@ import queryshift
 HOME = Path(queryshift.__file__).parent
 LAYERS = (
     *("errors", "progress", "tables", "pages", "files", "scores", "results"),
-    *("modes", "precedence", "prepared", "norms", "unchanging", "encoder", "galleries", "exclusions"),
+    *("modes", "precedence", "prepared", "norms", "unchanging", "encoder"),
+    *("galleries", "exclusions"),
     *("gradients", "matcher", "retrieval", "rerank", "refine", "losses", "optimise", "methods"),
     *("guard", "settings", "shift", "adaptation", "describe", "states", "background"),
     *("session", "together"),

@@ -146,10 +146,17 @@ class Adaptation:
         after, last, reason = self._guarded(after, batch, last, reason)
         return self._reported(batch, after, last, found, restart=reason)
 
-    def see(self, state: State, batch: Batch) -> Retrieval:
-        """What the batch finds now, without adapting."""
-        seen = checked(batch.see(self.params(state), graph=False))
-        return self.method.view(seen, state.memory).detached()
+    def see(self, state: State, batch: Batch, count: int = 0) -> Retrieval:
+        """What the batch finds now, without adapting.
+
+        So many hits are searched for before anybody waits for the vectors to be checked.
+        """
+        seen = fitting(batch.see(self.params(state), graph=False))
+        answer = self.method.view(seen, state.memory).detached()
+        if count:
+            answer.hits(count)
+        checked(seen)
+        return answer
 
     def seen_by_source(self, batch: Batch) -> Retrieval:
         """What the batch finds with the source's parameters, seen once."""
@@ -298,12 +305,12 @@ def fitting(seen: Retrieval) -> Retrieval:
 def checked(seen: Retrieval) -> Retrieval:
     """Refuse query vectors that cannot be searched with."""
     vectors = fitting(seen).vectors.detach()
-    length = torch.linalg.vector_norm(vectors, dim=1)
-    if bool(((length - 1).abs() <= UNIT_TOLERANCE).all()):  # NaN is not: one wait says it all
+    lengths = torch.linalg.vector_norm(vectors, dim=1).tolist()  # one wait says it all
+    if all(abs(length - 1) <= UNIT_TOLERANCE for length in lengths):  # NaN is not
         return seen
     check_finite(vectors, "the vector of query")
     raise BadInput(
-        f"query vectors have length {float(length.min()):.3g} to {float(length.max()):.3g}, "
+        f"query vectors have length {min(lengths):.3g} to {max(lengths):.3g}, "
         "expected unit length: normalise them in the encoder's forward()."
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
@@ -41,10 +41,11 @@ class Worker:
         self._asked = torch.cuda.current_stream(device) if on_gpu else None
         self._running = _pool(os.getpid()).submit(self._run, update, then)
 
-    def hand_over(self, value: Tensor) -> None:
+    def hand_over(self, learnt: Mapping[str, Tensor]) -> None:
         """Keep the memory of what an update made until answers that read it are done with it."""
         if self._asked is not None:
-            value.record_stream(self._asked)
+            for value in learnt.values():
+                value.record_stream(self._asked)
 
     def wait(self) -> None:
         """Return when no update is under way; never called by one who holds what it needs."""

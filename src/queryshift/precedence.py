@@ -7,28 +7,28 @@ short that it would take twice its time.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from torch.overrides import TorchFunctionMode
 
-PATIENCE = 0.1  # seconds: an answer may itself wait for what the update holds
+PATIENCE = 0.1  # seconds in all: under full load an update has its share, and answers may need it
 
 
 class Precedence:
     """Knows whether anybody is being answered."""
 
     def __init__(self) -> None:
-        self._lock, self._nobody = threading.Lock(), threading.Event()
+        self._answers, self._lock, self._nobody = 0, threading.Lock(), threading.Event()
         self._nobody.set()
-        self._answers = self._latest = self._outlasted = 0
 
     @contextmanager
     def answering(self) -> Iterator[None]:
         """While this lasts, those who give way wait."""
         with self._lock:
-            self._answers, self._latest = self._answers + 1, self._latest + 1
+            self._answers += 1
             self._nobody.clear()
         try:
             yield
@@ -38,17 +38,21 @@ class Precedence:
                 if not self._answers:
                     self._nobody.set()
 
-    def give_way(self) -> None:
-        """Wait until nobody is being answered, but for one answer never longer than `PATIENCE`."""
-        latest = self._latest
-        if self._nobody.is_set() or latest == self._outlasted:
-            return
-        if not self._nobody.wait(PATIENCE):
-            self._outlasted = latest
+    def give_way(self, longest: float) -> float:
+        """Wait until nobody is being answered, or so many seconds; how many it took."""
+        if longest <= 0 or self._nobody.is_set():
+            return 0.0
+        started = time.perf_counter()
+        self._nobody.wait(longest)
+        return time.perf_counter() - started
 
 
 class GivingWay(TorchFunctionMode):
-    """Lets answers pass before every call of torch in this thread."""
+    """Lets answers pass before every call of torch in this thread, until patience is at its end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._patience = PATIENCE
 
     def __torch_function__(
         self,
@@ -58,7 +62,7 @@ class GivingWay(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """The call, when nobody waits."""
-        ANSWERS.give_way()
+        self._patience -= ANSWERS.give_way(self._patience)
         return func(*args, **(kwargs or {}))
 
 

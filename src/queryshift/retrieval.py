@@ -228,6 +228,8 @@ def _cut(seen: Seen) -> Seen:
 
 
 def _joined(seen: Sequence[Seen]) -> Seen:
+    if len(seen) == 1:
+        return seen[0]
     vectors, readings = zip(*seen, strict=True)
     return torch.cat(vectors), None if readings[0] is None else joined(readings)
 

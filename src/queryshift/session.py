@@ -94,6 +94,7 @@ class Session:
         self._gallery = gallery
         self._state = self.adaptation.fresh(gallery)
         self._before: State | None = None
+        self._latest: Retrieval | None = None
         self._gathered: list[tuple[Any, LeftOut]] = []
         self._lock, self._worker = threading.RLock(), Worker()
 
@@ -255,7 +256,10 @@ class Session:
     def _answer_at_once(self, batch: Batch) -> Retrieval:
         if self.settings.mode == "shadow":
             return reranked(checked(self.adaptation.seen_by_source(batch)))
-        return reranked(self.adaptation.see(self._state, batch))
+        known = {} if self._latest is None else self._latest.found
+        as_before, _ = known.get("hits", (0, None))  # likely to be asked for again
+        self._latest = reranked(self.adaptation.see(self._state, batch, as_before))
+        return self._latest
 
     def _gather(self, queries: list[Any], exclude: Sequence[LeftOut] | None) -> None:
         """Keep queries; adapt to each group of them that is complete."""
@@ -285,7 +289,7 @@ class Session:
         state, gallery = self._state, self._gallery
 
         def commit(outcome: Outcome) -> None:
-            self._worker.hand_over(outcome.state.adapted.values)
+            self._worker.hand_over(outcome.state.learnt)
             with self._lock:
                 if self._state.adapted is state.adapted and self._gallery is gallery:
                     self._commit(_after(outcome, self._state.batches))
@@ -347,5 +351,7 @@ def _check_parts(encoder: Any, gallery: Any, matcher: Any) -> None:
 
 def _after(outcome: Outcome, batches: int) -> Outcome:
     """The outcome counted behind batches that were only answered while it was in the making."""
+    if outcome.state.batches == batches + 1:
+        return outcome
     state = replace(outcome.state, batches=batches + 1)
     return replace(outcome, state=state, shift=replace(outcome.shift, batch=batches + 1))
