@@ -48,7 +48,7 @@ def pickled(encoder):
 def gradients(encoder, batch):
     params = {name: value.requires_grad_() for name, value in encoder.norm_params().items()}
     vectors = seen_through(encoder, params, batch)
-    direction = torch.randn(vectors.shape, generator=torch.Generator().manual_seed(1))
+    direction = torch.randn(vectors.shape, generator=torch.Generator().manual_seed(1)).to(vectors)
     return torch.autograd.grad(
         (vectors * direction).sum(), list(params.values()), allow_unused=True
     )

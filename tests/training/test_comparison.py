@@ -30,7 +30,7 @@ def test_every_stream_of_the_grid_and_of_the_mixtures_can_be_made():
         assert unit.batch == (32 if unit.task == "composed" and not unit.grid else 64)
         assert [canonical(method) for method in unit.methods] == list(unit.methods)
     keys = [unit.key for unit in units.mixtures()]
-    assert len(keys) == len(set(keys)) == 3 * (5 * 3 + 2 * 2)
+    assert len(keys) == len(set(keys)) == 3 * (5 * 3 + 2 * 2 + 5)
 
 
 def test_the_kept_grid_is_whole_and_gave_the_recommendations(root, tmp_path):
@@ -41,6 +41,30 @@ def test_the_kept_grid_is_whole_and_gave_the_recommendations(root, tmp_path):
     choose.main(tmp_path / "grid.jsonl", tmp_path / "choice.json")
     advice = root / "src" / "queryshift" / "models" / "weights" / "recommended.json"
     assert json.loads((tmp_path / "choice.json").read_text()) == json.loads(advice.read_text())
+
+
+def grid_line(method: str, shift: str, recall: float, lr: float = 1e-3):
+    """What the grid found for one point."""
+    told = {"task": "text", "method": method, "lr": lr, "temperature": 0.01}
+    return {**told, "parts": [{"shift": shift}], "recall": [{"1": recall}]}
+
+
+@pytest.mark.parametrize(
+    ("clean", "chosen"),
+    [
+        ({1e-4: 90.0, 1e-3: 89.5, 3e-3: 80.0}, 1e-3),  # half a point may be lost
+        ({1e-4: 90.0, 1e-3: 89.49, 3e-3: 90.2}, 3e-3),
+        ({1e-4: 85.0, 1e-3: 80.0, 3e-3: 86.0}, 3e-3),  # none is harmless: the least harmful
+    ],
+)
+def test_the_best_under_shift_is_chosen_of_those_that_cost_clean_queries_little(clean, chosen):
+    grid = [grid_line("frozen", "clean", 90.0, lr=1e-4)]
+    for lr, best in ((1e-4, 10.0), (1e-3, 30.0), (3e-3, 20.0)):
+        grid += [grid_line("rest", f"dev:{i}", best + i, lr) for i in range(2)]
+        grid.append(grid_line("rest", "clean", clean[lr], lr))
+    ((key, points),) = choose.points(grid).items()
+    assert key == ("text", "rest") and choose.best(points).lr == chosen
+    assert {point.shifted for point in points} == {10.5, 30.5, 20.5}
 
 
 class TestStreams:
@@ -56,7 +80,7 @@ class TestStreams:
 
     def test_a_part_that_is_not_adapted_to_is_asked_of_what_was_learnt(self):
         parts = (Part("ocr", last=80), Part("ocr", last=80, adapt=False))
-        unit = Unit("forgetting", "text", parts, 0, ("frozen", "rest"))
+        unit = Unit("forgetting", "text", parts, 0, ("frozen", "rest:lr=0.01"))
         frozen, rest = map(json.loads, map(json.dumps, run.work(unit)))
         assert frozen["hits"][0] == frozen["hits"][1] and frozen["key"] == unit.key
         assert lines.hits(frozen).mean() == pytest.approx(frozen["recall"][1]["1"] / 100)
@@ -68,6 +92,18 @@ class TestStreams:
         made = shifted(world, units.corruption_of("text", "ocr"), 3, 0)
         assert asked[::10] == made[::10] != list(world.queries[::10])
         assert asked[1:10] == list(world.queries[1:10])
+
+    def test_every_caption_is_asked_once(self, world):
+        asked = [
+            run._queries(unit, unit.parts[0])
+            for unit in units.mixtures((0,))
+            if unit.name == "captions"
+        ]
+        assert asked[0][:80] == list(world.queries)
+        scenes = tangram("image").candidates
+        for row in (0, 7, 1999):
+            own = [stream[row] for stream in asked]
+            assert sorted(own) == sorted(scenes[5 * row : 5 * row + 5])
 
     def test_a_point_of_the_grid_is_what_the_session_takes(self):
         unit = Unit("grid", "text", (Part("dev:0", last=80),), 0, ("tent",), grid=((1e-3, 0.05),))

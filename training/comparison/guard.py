@@ -34,7 +34,7 @@ class Watching(Session):
 
     def answer(self, queries, adapt=True, exclude=None):
         found = super().answer(queries, adapt, exclude)
-        batch = self._batch(list(queries), exclude)
+        batch = self._batch(list(queries), exclude, self.gallery)
         source = self.adaptation.seen_by_source(batch)
         first = found.hits(1).positions[:, 0]
         share = gained(first, source.hits(1).positions[:, 0])

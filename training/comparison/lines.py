@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from . import choose
+
 Line = dict[str, Any]
 TASK_NAMES = {
     "image": "image to text",
@@ -103,13 +105,11 @@ def angles(lines: list[Line]) -> str:
 
 def grid(lines: list[Line]) -> str:
     rows = []
-    for start, some in by_method(sorted(lines, key=lambda line: (line["task"], line["method"]))):
-        points = groups(some, lambda line: (line["lr"], line["temperature"]))
-        means = {
-            point: np.mean([line["recall"][0]["1"] for line in of]) for point, of in points.items()
-        }
-        best = max(means, key=lambda point: means[point])
-        numbers = (f"{means[best]:.1f}", f"{min(means.values()):.1f}", str(len(points[best])))
-        rows.append([*start, f"{best[0]:g}", f"{best[1]:g}", *numbers])
-    head = ["task", "method", "learning rate", "temperature"]
-    return table(rows, [*head, "recall at 1", "worst of the grid", "streams"])
+    for (task, method), own in choose.points(lines).items():
+        best, free = choose.best(own), max(own, key=lambda point: point.shifted)
+        name = f"{free.lr:g}, {free.temperature:g}: {free.shifted:.1f}, clean {free.clean:+.1f}"
+        numbers = (f"{best.shifted:.1f}", f"{best.clean:+.1f}", "" if best is free else name)
+        place = (f"{best.lr:g}", f"{best.temperature:g}")
+        rows.append([TASK_NAMES[task], method, *place, *numbers])
+    head = ["task", "method", "learning rate", "temperature", "under shift", "clean"]
+    return table(rows, [*head, "best under shift, had it been harmless"])

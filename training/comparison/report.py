@@ -52,6 +52,7 @@ def page(folder: Path) -> str:
         diverse=averages(diverse),
         clean=averages(of_series(cells, "tangram-clean")),
         looks=averages(of_series(cells, "tangram2crayon", "tangram2products")),
+        captions=captions(named["captions"]),
         tenth=lines.tenth(named["tenth"]),
         sequence=lines.parts(named["sequence"], ["shift A", "then clean", "then shift B"]),
         forgetting=lines.parts(named["forgetting"], ["diverse", "clean afterwards, not adapting"]),
@@ -144,6 +145,17 @@ def verdicts(cells: list[Cell]) -> tuple[list[str], list[str]]:
             )
             (lost if gain < 0 and p < 0.05 else kept).append(f"- {words}")
     return lost, kept
+
+
+def captions(some: list[lines.Line]) -> str:
+    """Clean text over all captions; a scene's five count as one query in the bootstrap."""
+    found = {method: lines.per_seed(own) for (_, method), own in lines.by_method(some)}
+    rows = []
+    for method, hits in found.items():
+        gain, low, high, _ = bootstrap(hits, found["frozen"])
+        against = f"{gain:+.2f} ({low:+.2f} to {high:+.2f})" if method != "frozen" else ""
+        rows.append([method, f"{100 * hits.mean():.2f}", against])
+    return lines.table(rows, ["method", "recall at 1", "against no adaptation, 95 %"])
 
 
 def right(cells: list[Cell]) -> np.ndarray:

@@ -22,10 +22,11 @@ import torch
 
 from queryshift import Gallery, Session
 from queryshift.datasets import Dataset
-from queryshift.datasets.tangram import TASKS, tangram
+from queryshift.datasets.tangram import CAPTIONS, TASKS, tangram
 from queryshift.evaluate import run, shifted
 from queryshift.models import load
 from queryshift.specs import method_of
+from queryshift.tangram import captions, scenes
 
 from . import units
 from .units import Part, Unit
@@ -43,6 +44,8 @@ def _answering(task: str, split: str, look: str) -> tuple[Any, Gallery]:
 
 
 def _queries(unit: Unit, part: Part) -> list[Any]:
+    if part.shift.startswith("caption:"):
+        return _captions(unit.split, int(part.shift.removeprefix("caption:")))
     whole = WORLDS[unit.task, unit.split, unit.look]
     some = whole.asking(range(part.first, part.last))
     name = part.shift.removeprefix("tenth:")
@@ -51,6 +54,13 @@ def _queries(unit: Unit, part: Part) -> list[Any]:
         pairs = enumerate(zip(found, some.queries, strict=True))
         return [new if row % 10 == 0 else old for row, (new, old) in pairs]
     return found
+
+
+def _captions(split: str, offset: int) -> list[str]:
+    """One caption of each scene; with no offset those that the text task asks for."""
+    return [
+        captions(scene)[(row + offset) % CAPTIONS] for row, scene in enumerate(scenes(split, 2000))
+    ]
 
 
 def _session(unit: Unit, spec: str, point: tuple[float, float] | None) -> Session:

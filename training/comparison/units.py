@@ -10,7 +10,7 @@ from typing import Any
 from queryshift import streams
 from queryshift.benchmarks import AS_IT_IS, BENCHMARKS, Benchmark
 from queryshift.corruptions import Corruption
-from queryshift.datasets.tangram import TASKS
+from queryshift.datasets.tangram import CAPTIONS, TASKS
 
 from .dev_shifts import dev_shift
 
@@ -81,17 +81,21 @@ class Unit:
 
 
 def grid() -> Iterator[Unit]:
-    """One seed, four streams of 1,000 queries of the development world, per task and method."""
+    """One seed of the development world, per task and method: four shifts, and no shift."""
     points = tuple(product(RATES, TEMPERATURES))
-    for stream, task, method in product(DEV_STREAMS, TASKS, TUNED):
-        part = Part(f"dev:{stream}", 3, 0, 1000)
+    shifted = [Part(f"dev:{stream}", 3, 0, 1000) for stream in DEV_STREAMS]
+    for part, task, method in product([*shifted, Part()], TASKS, TUNED):
         yield Unit("grid", task, (part,), 0, (method,), split="dev", grid=points)
+    for task in TASKS:  # what clean queries get without adaptation, which no point changes
+        yield Unit("grid", task, (Part(),), 0, ("frozen",), split="dev", grid=points[:1])
 
 
 def mixtures(seeds: tuple[int, ...] = (0, 1, 2)) -> Iterator[Unit]:
     """Streams that are no benchmark's, the first seed whole before the second begins."""
     for seed, task in product(seeds, TASKS):
         yield from _rows_that_decide(task, seed)
+        if task == "text":
+            yield from _captions(seed)
         if task in ("image", "text"):
             yield from _angles(task, seed)
 
@@ -108,6 +112,13 @@ def _rows_that_decide(task: str, seed: int) -> Iterator[Unit]:
     yield Unit("forgetting", task, after, seed, few)
 
 
+def _captions(seed: int) -> Iterator[Unit]:
+    """Clean text with all 10,000 captions, one of each scene in a stream."""
+    for offset in range(CAPTIONS):
+        part = Part(f"caption:{offset}")
+        yield Unit("captions", "text", (part,), seed, ("frozen", "rest", "rest+decoupled"))
+
+
 def _angles(task: str, seed: int) -> Iterator[Unit]:
     """The paper's table on gradient decoupling."""
     decoupling = ("tent", "tent+decoupled", "rest", "rest+decoupled")
@@ -117,7 +128,7 @@ def _angles(task: str, seed: int) -> Iterator[Unit]:
 
 def corruption_of(task: str, shift: str) -> Corruption | None:
     """The corruption a part's shift stands for; None for clean queries."""
-    if shift == "clean":
+    if shift == "clean" or shift.startswith("caption:"):
         return None
     if shift.startswith("dev:"):
         return dev_shift(task, shift.removeprefix("dev:"))
