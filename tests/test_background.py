@@ -1,6 +1,7 @@
 """Adaptation beside the answers: nobody waits, nothing is mixed, nothing is lost in silence."""
 
 import threading
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import pytest
@@ -180,6 +181,17 @@ def test_many_threads_may_ask_while_it_adapts(encoder, gallery, batches):
     session.wait()
     assert len(session.history) + session.dropped == 3 * 60 // 12
     assert session.state.batches == len(session.history) >= 1
+
+
+def test_what_the_caller_configured_holds_for_the_update(encoder, gallery, batches, monkeypatch):
+    configured, seen = ContextVar("configured", default="no"), []
+    loss = Tent.loss
+    monkeypatch.setattr(Tent, "loss", lambda *a: seen.append(configured.get()) or loss(*a))
+    session = Session(encoder, gallery, Tent(), lr=0.01, gather=12, worker=True)
+    configured.set("yes")
+    session.answer(batches[0])
+    session.wait()
+    assert set(seen) == {"yes"}
 
 
 def test_in_shadow_mode_the_source_answers(encoder, gallery, batches):

@@ -21,6 +21,7 @@ from .methods.base import UNCHANGED, Method, Update
 from .methods.decoupled import drift
 from .methods.source_like import SourceLike
 from .optimise import Adapted, Layout
+from .precedence import give_way
 from .prepared import check_finite
 from .refine import refined
 from .rerank import reranked
@@ -197,6 +198,7 @@ class Adaptation:
 
     def _after(self, state: State, update: Update, memory: Any, gallery: Searchable) -> State:
         """The state after one step: the only place where parameters change."""
+        give_way()
         memory = memory if update.memory is UNCHANGED else update.memory
         if update.restart:
             return replace(self._restarted(state, gallery), memory=memory)
@@ -253,6 +255,7 @@ class Adaptation:
 
         `found` is what the steps measured, None if there were none.
         """
+        give_way()
         answer, disagreement = seen, None
         if self.settings.mode == "shadow":
             answer = self.seen_by_source(batch)

@@ -6,13 +6,14 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from contextvars import copy_context
 from functools import cache
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from .precedence import GivingWay
+from .precedence import giving_way
 
 Found = TypeVar("Found")
 
@@ -35,11 +36,13 @@ class Worker:
     ) -> None:
         """Run an update, then what follows it; the caller has seen that none is under way.
 
-        On a GPU the update has a stream of its own, and is complete when what follows it begins.
+        On a GPU the update has a stream of its own, and is complete when what follows it begins. It
+        sees the caller's context: what was configured there, as for compiling, holds here too.
         """
         on_gpu = device.type == "cuda"
         self._asked = torch.cuda.current_stream(device) if on_gpu else None
-        self._running = _pool(os.getpid()).submit(self._run, update, then)
+        context = copy_context()
+        self._running = _pool(os.getpid()).submit(context.run, self._run, update, then)
 
     def hand_over(self, learnt: Mapping[str, Tensor]) -> None:
         """Keep the memory of what an update made until answers that read it are done with it."""
@@ -61,7 +64,7 @@ class Worker:
 
     def _run(self, update: Callable[[], Found], then: Callable[[Found], None]) -> None:
         try:
-            with _beside(self._asked), GivingWay():
+            with _beside(self._asked), giving_way():
                 found = update()
             then(found)
         except BaseException as error:

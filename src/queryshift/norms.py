@@ -10,6 +10,7 @@ from torch.nn.functional import group_norm, layer_norm, rms_norm
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from .errors import CannotAdapt
+from .precedence import give_way
 
 _NORMS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, _BatchNorm)
 
@@ -33,6 +34,8 @@ def let_stand_in(norm: nn.Module) -> None:
     plain, axes = norm.forward, own.ndim
 
     def forward(values: Tensor) -> Tensor:
+        if not torch.compiler.is_compiling():
+            give_way()  # every tower that adapts passes here often
         weight = cast(Tensor, norm.weight)
         wide = values.to(weight.dtype)
         normalised: Tensor = plain(wide) if weight.ndim == axes else _for_each_item(norm, wide)

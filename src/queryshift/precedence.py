@@ -8,63 +8,47 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
-
-from torch.overrides import TorchFunctionMode
 
 PATIENCE = 0.1  # seconds in all: under full load an update has its share, and answers may need it
 
-
-class Precedence:
-    """Knows whether anybody is being answered."""
-
-    def __init__(self) -> None:
-        self._answers, self._lock, self._nobody = 0, threading.Lock(), threading.Event()
-        self._nobody.set()
-
-    @contextmanager
-    def answering(self) -> Iterator[None]:
-        """While this lasts, those who give way wait."""
-        with self._lock:
-            self._answers += 1
-            self._nobody.clear()
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._answers -= 1
-                if not self._answers:
-                    self._nobody.set()
-
-    def give_way(self, longest: float) -> float:
-        """Wait until nobody is being answered, or so many seconds; how many it took."""
-        if longest <= 0 or self._nobody.is_set():
-            return 0.0
-        started = time.perf_counter()
-        self._nobody.wait(longest)
-        return time.perf_counter() - started
+_lock, _nobody, _here = threading.Lock(), threading.Event(), threading.local()
+_under_way: set[object] = set()
+_nobody.set()
 
 
-class GivingWay(TorchFunctionMode):
-    """Lets answers pass before every call of torch in this thread, until patience is at its end."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._patience = PATIENCE
-
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """The call, when nobody waits."""
-        self._patience -= ANSWERS.give_way(self._patience)
-        return func(*args, **(kwargs or {}))
+@contextmanager
+def answering() -> Iterator[None]:
+    """While this lasts, threads that give way wait."""
+    answer = object()
+    with _lock:
+        _under_way.add(answer)
+        _nobody.clear()
+    try:
+        yield
+    finally:
+        with _lock:
+            _under_way.remove(answer)
+            if not _under_way:
+                _nobody.set()
 
 
-ANSWERS = Precedence()
-"""Those of all sessions: they share one background thread."""
+@contextmanager
+def giving_way() -> Iterator[None]:
+    """Let this thread wait at every `give_way`, until its patience is at an end."""
+    _here.patience = PATIENCE
+    try:
+        yield
+    finally:
+        _here.patience = 0.0
+
+
+def give_way() -> None:
+    """A place where an update may pause; anybody else passes at no cost."""
+    patience = getattr(_here, "patience", 0.0)
+    if patience <= 0 or _nobody.is_set():
+        return
+    started = time.perf_counter()
+    _nobody.wait(patience)
+    _here.patience = patience - (time.perf_counter() - started)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .galleries import Searchable
+from .precedence import give_way
 from .retrieval import Retrieval, best_vectors, similarity
 
 Duplicates = Literal["keep", "merge"]
@@ -50,6 +51,7 @@ class Refined:
 
     def seen_by(self, queries: Tensor) -> Tensor:
         """What other vectors of the same queries find in the very same columns."""
+        give_way()
         own = (queries[:, None] * self.positives_of(queries)).sum(dim=2)
         others = similarity(queries, self.listed).masked_fill(self.hidden, -torch.inf)
         return torch.cat((own, others, queries @ self.centroids.T), dim=1)
@@ -118,6 +120,7 @@ def refined(
 ) -> Refined:
     """The refined prediction of a retrieval, with the choices the paper leaves open."""
     hits = seen.hits(neighbours)
+    give_way()
     listed, lister = hits.positions, torch.arange(len(seen), device=hits.positions.device)
     owner = lister[:, None].expand_as(listed).flatten()  # (L,)
     flat, vectors = listed.flatten(), hits.vectors.flatten(0, 1)

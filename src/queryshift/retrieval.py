@@ -14,6 +14,7 @@ from .encoder import Encoder, Params
 from .galleries import Hits, Searchable
 from .galleries.hits import at_least_one
 from .matcher import Matching
+from .precedence import give_way
 from .prepared import Prepared, count, each, joined, take, tensors
 
 Cotangents = tuple[Tensor, ...]  # one per output of the encoder
@@ -45,6 +46,7 @@ class Retrieval:
         """The best `count` candidates of each query, on the queries' device, without a graph."""
         asked, known = self.found.get("hits", (0, None))
         if known is None or asked < count:
+            give_way()
             known = self.gallery.search(self.vectors.detach(), count, self.exclude)
             self.found["hits"] = (count, known)
         return known.top(count)
@@ -93,6 +95,7 @@ class Retrieval:
 
         Names that the forward does not reach are left out.
         """
+        give_way()
         outputs = (self.vectors, *_floating(self.readings))
         leaves = (*outputs, *self.own.values())
         found = [_slopes(loss, leaves) for loss in losses]
@@ -133,6 +136,7 @@ class Batch:
 
     def see(self, params: Params, graph: bool) -> Retrieval:
         """One forward of the batch through `params`."""
+        give_way()
         leaves = params
         if graph:
             leaves = {name: value.detach().requires_grad_() for name, value in params.items()}

@@ -22,7 +22,7 @@ from .guard import Guard
 from .matcher import Matching
 from .methods.base import Method
 from .modes import as_usual
-from .precedence import ANSWERS
+from .precedence import answering
 from .prepared import check_several
 from .rerank import reranked
 from .retrieval import Batch, Retrieval
@@ -109,7 +109,7 @@ class Session:
         `exclude` names, for each query, candidates to leave out of search and adaptation; all
         queries get equally many hits, no more than the one with the most exclusions has left.
         """
-        first = ANSWERS.answering() if self.settings.worker else nullcontext()
+        first = answering() if self.settings.worker else nullcontext()
         with self._lock, first, as_usual():
             self._worker.check()
             check_several(queries)

@@ -108,7 +108,9 @@ class BlockEncoder(Encoder):
 
     def _vectors(self, begun: Mapping[str, Tensor]) -> Tensor:
         """Unit vectors, normalised in full precision."""
-        with self.precision(), self._as_compiled():
+        if self.compiled:
+            self._compile_blocks()
+        with self.precision():
             vectors = self.embed(self._cast(begun))
         full = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
         return normalize(full, dim=-1).to(self.dtype)
@@ -118,13 +120,6 @@ class BlockEncoder(Encoder):
             name: tensor.to(self.dtype) if tensor.is_floating_point() else tensor
             for name, tensor in prepared.items()
         }
-
-    def _as_compiled(self) -> AbstractContextManager[Any]:
-        """What compiled blocks run in: whoever listens to torch's calls would be compiled too."""
-        if not self.compiled:
-            return nullcontext()
-        self._compile_blocks()
-        return torch._C.DisableTorchFunction()
 
     def _compile_blocks(self) -> None:
         """Compile block by block, since they share code; each thread's copy does it for itself."""
