@@ -2,6 +2,7 @@
 
     python bench/precision.py [--device cpu|cuda] [--processes 15] [--queries 2000] [--rounds 1]
                               [--streams all|few] [--severities 3 5] [--tasks audio composed]
+                              [--first-seed 0]
 
 A round is one more seed. Every stream (a task, a shift, a severity, a seed) is asked in both
 precisions, galleries included, of the frozen model and of REST; "points" are recall at 1 in
@@ -99,7 +100,7 @@ def streams(asked: argparse.Namespace) -> Iterator[Stream]:
         if not wanted or (row.corrupted and drawn and not pictures):
             continue
         severities = tuple(asked.severities) if row.corrupted else ()
-        seeds = tuple(range(asked.rounds))
+        seeds = tuple(range(asked.first_seed, asked.first_seed + asked.rounds))
         plan = Plan(row=row, methods=("frozen",), seeds=seeds, severities=severities)
         for task in plan.tasks():
             if asked.streams == "all" or task.shift in FEW:
@@ -196,6 +197,7 @@ def options() -> argparse.Namespace:
     add_size(asking, side=384)
     asking.add_argument("--processes", type=int, default=1)
     asking.add_argument("--queries", type=int, default=2000)
+    asking.add_argument("--first-seed", type=int, default=0, help="that of the first round")
     asking.add_argument("--streams", default="few", choices=("few", "all"))
     asking.add_argument("--tasks", nargs="*", default=list(TASKS), choices=TASKS)
     asking.add_argument("--severities", type=int, nargs="*", default=[3, 5])
