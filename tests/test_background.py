@@ -9,6 +9,7 @@ import pytest
 from miniature import same
 from queryshift import REST, Gallery, Session, Tent
 from queryshift.errors import BadInput
+from queryshift.methods import TCRUntrained
 
 
 class Gate:
@@ -117,6 +118,29 @@ def test_an_update_is_dropped_when_the_session_was_moved_under_it(
     finish(held, gate)
     assert held.state is before
     assert held.dropped == 1
+
+
+@pytest.mark.parametrize("how", ["undo", "restore"])
+def test_a_method_without_parameters_is_undone_too(encoder, gallery, batches, gate, how):
+    @dataclass(frozen=True, kw_only=True)
+    class HeldMemory(TCRUntrained):
+        def gradient(self, look, memory):
+            gate.reached.set()
+            assert gate.opened.wait(20)
+            return super().gradient(look, memory)
+
+    session = Session(encoder, gallery, HeldMemory(), gather=12, worker=True)
+    source = session.state
+    gate.opened.set()
+    session.answer(batches[0])
+    session.wait()
+    gate.opened.clear(), gate.reached.clear()
+    session.answer(batches[1])
+    assert gate.reached.wait(20)
+    session.undo() if how == "undo" else session.restore(source)
+    finish(session, gate)
+    assert session.state is source
+    assert session.dropped == 1
 
 
 def test_save_and_fork_take_the_state_in_force(held, gate, batches, encoder, gallery, tmp_path):

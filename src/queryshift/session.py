@@ -291,13 +291,17 @@ class Session:
         def commit(outcome: Outcome) -> None:
             self._worker.hand_over(outcome.state.learnt)
             with self._lock:
-                if self._state.adapted is state.adapted and self._gallery is gallery:
+                if self._learnt_as_in(state) and self._gallery is gallery:
                     self._commit(_after(outcome, self._state.batches))
                 else:  # reset, undone, restored, or given another gallery
                     self.dropped += 1
 
         update = partial(self._outcome, group, state, gallery)
         self._worker.start(update, commit, self.encoder.device)
+
+    def _learnt_as_in(self, state: State) -> bool:
+        """Whether nothing was learnt or given up since; a method may learn by its memory alone."""
+        return self._state.adapted is state.adapted and self._state.memory is state.memory
 
     def _outcome(self, group: Group, state: State, gallery: Searchable) -> Outcome:
         queries, exclude = map(list, zip(*group, strict=True))
