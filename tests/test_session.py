@@ -376,23 +376,3 @@ def test_gathering_fewer_than_a_method_learns_from_is_refused(encoder, gallery):
     with pytest.raises(BadInput, match="gather is 1, but rest learns from at least 2 queries"):
         Session(encoder, gallery, REST(), gather=1)
     Session(encoder, gallery, Tent(), gather=1)
-
-
-def test_as_many_hits_as_before_are_searched_for_before_the_vectors_are_checked(
-    encoder, gallery, batches, monkeypatch
-):
-    searched, search = [], Gallery.search
-
-    def counted(self, queries, count, exclude=None):
-        searched.append(count)
-        return search(self, queries, count, exclude)
-
-    monkeypatch.setattr(Gallery, "search", counted)
-    session = Session(encoder, gallery, Tent(), gather=64)
-    plain = Session(encoder, gallery, Tent(), gather=64)
-    session.answer(batches[0]).top(3)
-    answer = session.answer(batches[1])
-    assert searched == [3, 3]
-    found = answer.top(3)
-    assert searched == [3, 3] and same(found, plain.answer(batches[1]).top(3))
-    assert answer.top(5).positions.shape == (12, 5) and searched[-1] == 5

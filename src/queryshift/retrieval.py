@@ -22,6 +22,13 @@ Pull = Callable[[Sequence[Cotangents]], tuple[Params, ...]]
 Seen = tuple[Tensor, Prepared | None]  # vectors, and what a matcher reads
 
 
+@dataclass
+class Wanted:
+    """How many hits were asked for of one answer: a session keeps this, and not the answer."""
+
+    count: int = 0
+
+
 @dataclass(frozen=True, eq=False)
 class Retrieval:
     """Query vectors and what they find.
@@ -38,6 +45,7 @@ class Retrieval:
     found: dict[str, tuple[int, Hits]] = field(default_factory=dict, repr=False)  # searched once
     matching: Matching | None = None  # scores pairs, where the session has a matcher
     readings: Prepared | None = None  # what it reads of each query, leaves too
+    wanted: Wanted = field(default_factory=Wanted, repr=False)
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -49,6 +57,7 @@ class Retrieval:
             give_way()
             known = self.gallery.search(self.vectors.detach(), count, self.exclude)
             self.found["hits"] = (count, known)
+        self.wanted.count = max(self.wanted.count, count)
         return known.top(count)
 
     def top(self, count: int) -> Hits:
@@ -232,8 +241,9 @@ def _cut(seen: Seen) -> Seen:
 
 
 def _joined(seen: Sequence[Seen]) -> Seen:
-    if len(seen) == 1:
-        return seen[0]
+    if len(seen) == 1:  # copied all the same: an encoder may write its next result there
+        vectors, readings = seen[0]
+        return vectors.clone(), None if readings is None else each(readings, Tensor.clone)
     vectors, readings = zip(*seen, strict=True)
     return torch.cat(vectors), None if readings[0] is None else joined(readings)
 

@@ -25,7 +25,7 @@ from .modes import as_usual
 from .precedence import answering
 from .prepared import check_several
 from .rerank import reranked
-from .retrieval import Batch, Retrieval
+from .retrieval import Batch, Retrieval, Wanted
 from .settings import Mode, ScoreFrom, Settings
 from .shift import Shift
 from .states import read_state, write_state
@@ -94,7 +94,7 @@ class Session:
         self._gallery = gallery
         self._state = self.adaptation.fresh(gallery)
         self._before: State | None = None
-        self._latest: Retrieval | None = None
+        self._wanted = Wanted()
         self._gathered: list[tuple[Any, LeftOut]] = []
         self._lock, self._worker = threading.RLock(), Worker()
 
@@ -256,10 +256,10 @@ class Session:
     def _answer_at_once(self, batch: Batch) -> Retrieval:
         if self.settings.mode == "shadow":
             return reranked(checked(self.adaptation.seen_by_source(batch)))
-        known = {} if self._latest is None else self._latest.found
-        as_before, _ = known.get("hits", (0, None))  # likely to be asked for again
-        self._latest = reranked(self.adaptation.see(self._state, batch, as_before))
-        return self._latest
+        as_before = self._wanted.count  # likely to be asked for again
+        answer = reranked(self.adaptation.see(self._state, batch, as_before))
+        self._wanted = Wanted()  # searched for is not asked for
+        return replace(answer, wanted=self._wanted)
 
     def _gather(self, queries: list[Any], exclude: Sequence[LeftOut] | None) -> None:
         """Keep queries; adapt to each group of them that is complete."""
