@@ -1,6 +1,8 @@
 """What the tests of the core share: one small encoder, one gallery, one stream."""
 
 import os
+import signal
+import warnings
 
 import pytest
 
@@ -38,6 +40,28 @@ def batches(clean):
     from miniature import stream
 
     return stream(clean, 5)
+
+
+@pytest.fixture
+def forked():
+    """Runs a check in a forked process: whether it holds there, within twenty seconds."""
+    if not hasattr(os, "fork"):
+        pytest.skip("processes cannot be forked here")
+
+    def holds(check):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # we have threads, knowingly
+            child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            failed = True
+            try:
+                failed = not check()
+            finally:
+                os._exit(failed)
+        return os.waitpid(child, 0)[1] == 0
+
+    return holds
 
 
 @pytest.fixture

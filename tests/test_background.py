@@ -189,6 +189,22 @@ def test_sessions_take_turns_on_one_thread(encoder, gallery, batches):
     assert sum(name.startswith("queryshift-worker") for name in names) == 1
 
 
+def test_a_forked_session_does_not_wait_for_its_parents_update(held, gate, batches, forked):
+    held.answer(batches[0])
+    assert gate.reached.wait(20)
+
+    def adapts():
+        held.wait()
+        gate.opened = threading.Event()  # the parent's thread may hold the old one's lock
+        gate.opened.set()
+        held.answer(batches[1])
+        held.wait()
+        return held.dropped == 0 and [one.queries for one in held.history] == [12]
+
+    assert forked(adapts)
+    finish(held, gate)
+
+
 def test_many_threads_may_ask_while_it_adapts(encoder, gallery, batches):
     session = Session(encoder, gallery, REST(), lr=0.01, gather=12, worker=True)
 

@@ -1,5 +1,6 @@
 """Answers go before updates in the background, and never hold one up for good."""
 
+import os
 import threading
 import time
 
@@ -78,6 +79,32 @@ def test_an_answer_that_fails_no_longer_counts(busy):
     assert update.moves()
 
 
+def test_an_answer_interrupted_as_it_begins_no_longer_counts(busy, monkeypatch):
+    update, here = busy(60), precedence._answers(os.getpid())
+
+    def interrupted():
+        threading.Event.clear(here.nobody)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(here.nobody, "clear", interrupted)
+    with pytest.raises(KeyboardInterrupt), answering():
+        pass
+    assert update.moves()
+
+
+def test_a_forked_process_has_answers_of_its_own(forked):
+    """Whatever threads of its parent were doing: they are not there."""
+    here = precedence._answers(os.getpid())
+
+    def first_answer():
+        with answering():
+            pass
+        return precedence._answers(os.getpid()).nobody.is_set()
+
+    with answering(), here.lock:
+        assert forked(first_answer)
+
+
 def test_only_updates_give_way():
     with giving_way():
         pass
@@ -90,15 +117,16 @@ def test_only_updates_give_way():
 @pytest.mark.parametrize("worker", [True, False])
 def test_answers_beside_updates_go_first(encoder, gallery, batches, monkeypatch, worker):
     seen, prepare = [], type(encoder).prepare
+    nobody = precedence._answers(os.getpid()).nobody
 
     def noticed(self, items):
-        seen.append(precedence._nobody.is_set())
+        seen.append(nobody.is_set())
         return prepare(self, items)
 
     session = Session(encoder, gallery, REST(), gather=64, worker=worker)
     monkeypatch.setattr(type(encoder), "prepare", noticed)
     session.answer(batches[0][:1])
-    assert seen == [not worker] and precedence._nobody.is_set()
+    assert seen == [not worker] and nobody.is_set()
 
 
 def test_an_update_gives_way_in_the_tower_and_around_it(encoder, gallery, batches, monkeypatch):

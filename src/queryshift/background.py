@@ -22,7 +22,8 @@ class Worker:
     """The update of one session that runs in the background, if there is one."""
 
     def __init__(self) -> None:
-        self._running: Future[None] | None = None
+        self._started: Future[None] | None = None
+        self._process = os.getpid()
         self._error: BaseException | None = None
         self._asked: torch.cuda.Stream | None = None
 
@@ -30,6 +31,11 @@ class Worker:
     def busy(self) -> bool:
         """Whether an update is running, or waits for those of other sessions."""
         return self._running is not None and not self._running.done()
+
+    @property
+    def _running(self) -> Future[None] | None:
+        """The latest update, unless we were forked since: its thread is our parent's."""
+        return self._started if self._process == os.getpid() else None
 
     def start(
         self, update: Callable[[], Found], then: Callable[[Found], None], device: torch.device
@@ -42,7 +48,8 @@ class Worker:
         on_gpu = device.type == "cuda"
         self._asked = torch.cuda.current_stream(device) if on_gpu else None
         context = copy_context()
-        self._running = _pool(os.getpid()).submit(context.run, self._run, update, then)
+        self._process = os.getpid()
+        self._started = _pool(self._process).submit(context.run, self._run, update, then)
 
     def hand_over(self, learnt: Mapping[str, Tensor]) -> None:
         """Keep the memory of what an update made until answers that read it are done with it."""
@@ -52,8 +59,8 @@ class Worker:
 
     def wait(self) -> None:
         """Return when no update is under way; never called by one who holds what it needs."""
-        if self._running is not None:
-            wait([self._running])
+        if (running := self._running) is not None:
+            wait([running])
 
     def check(self) -> None:
         """Raise, once, what went wrong in the background."""
