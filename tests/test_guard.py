@@ -98,6 +98,7 @@ class TestParametersThatGiveNoFiniteVectors:
     def lost(self, encoder, gallery, batches, **settings):
         session = Session(encoder, gallery, Tent(), lr=1e30, steps=1, **settings)
         session.answer(batches[0])
+        session.wait()
         assert torch.isfinite(session.state.adapted.values).all()
         return session
 
@@ -111,8 +112,18 @@ class TestParametersThatGiveNoFiniteVectors:
         assert session.shift().restart.startswith("not finite")
         assert session.shift().resets == 1
 
-    def test_are_named_without_one(self, encoder, gallery, batches):
-        session = self.lost(encoder, gallery, batches)
+    @pytest.mark.parametrize("worker", [True, False])
+    def test_are_given_up_where_queries_gather(self, worker, encoder, gallery, batches):
+        session = self.lost(encoder, gallery, batches, guard=NEVER, gather=12, worker=worker)
+        with pytest.warns(GuardWarning, match="not finite: what was learnt"):
+            answer = session.answer(batches[1][:5])
+        assert torch.equal(answer.vectors, encoder.encode(batches[1][:5]))
+        assert session.shift().restart.startswith("not finite")
+        assert (session.shift().resets, len(session._gathered)) == (1, 5)
+
+    @pytest.mark.parametrize("gather", [None, 12])
+    def test_are_named_without_one(self, gather, encoder, gallery, batches):
+        session = self.lost(encoder, gallery, batches, gather=gather)
         before = session.state
         with pytest.raises(BadInput, match=r"what was learnt gives .*: call reset\(\)"):
             session.answer(batches[1])

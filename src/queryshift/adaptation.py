@@ -108,17 +108,17 @@ class Adaptation:
         try:
             return self._outcome(state, batch, adapt)
         except (BadInput, RuntimeError):  # a method may choke on NaN before anybody looks for it
-            if not self._sees_nonsense(state, batch):
+            if not self.sees_nonsense(state, batch):
                 raise
         checked(self.seen_by_source(batch))
         reason = "not finite: what was learnt gives vectors that hold NaN or infinity"
         if self.settings.guard is None:
             raise BadInput(f"{reason}: call reset(), take a smaller lr, or set a guard.")
-        warnings.warn(f"queryshift: {reason}", GuardWarning, stacklevel=3)
+        warnings.warn(f"queryshift: {reason}", GuardWarning, stacklevel=4)
         outcome = self._outcome(self._restarted(state, batch.gallery), batch, adapt)
         return replace(outcome, shift=replace(outcome.shift, restart=reason))
 
-    def _sees_nonsense(self, state: State, batch: Batch) -> bool:
+    def sees_nonsense(self, state: State, batch: Batch) -> bool:
         """Whether the state gives vectors for these queries that are not finite."""
         try:
             vectors = batch.see(self.params(state), graph=False).vectors
@@ -240,7 +240,7 @@ class Adaptation:
             if reason is not None:
                 after, last = self._restarted(after, batch.gallery), source
         if reason is not None:
-            warnings.warn(f"queryshift: {reason}", GuardWarning, stacklevel=5)
+            warnings.warn(f"queryshift: {reason}", GuardWarning, stacklevel=6)
         return after, last, reason
 
     def _reported(

@@ -119,9 +119,7 @@ class Session:
                 answer = self._answer_at_once(batch)
                 self._gather(queries, exclude)
                 return answer
-            outcome = self.adaptation.outcome(self._state, batch, adapt)
-            self._commit(outcome)
-            return outcome.answer
+            return self._answer_in_turn(batch, adapt)
 
     def wait(self) -> None:
         """Return when no update is running beside the answers; raise what went wrong in one."""
@@ -257,9 +255,19 @@ class Session:
         if self.settings.mode == "shadow":
             return reranked(checked(self.adaptation.seen_by_source(batch)))
         as_before = self._wanted.count  # likely to be asked for again
-        answer = reranked(self.adaptation.see(self._state, batch, as_before))
+        try:
+            seen = self.adaptation.see(self._state, batch, as_before)
+        except (BadInput, RuntimeError):
+            if not self.adaptation.sees_nonsense(self._state, batch):
+                raise
+            return self._answer_in_turn(batch, adapt=False)  # a guard gives up what was learnt
         self._wanted = Wanted()  # searched for is not asked for
-        return replace(answer, wanted=self._wanted)
+        return replace(reranked(seen), wanted=self._wanted)
+
+    def _answer_in_turn(self, batch: Batch, adapt: bool) -> Retrieval:
+        outcome = self.adaptation.outcome(self._state, batch, adapt)
+        self._commit(outcome)
+        return outcome.answer
 
     def _gather(self, queries: list[Any], exclude: Sequence[LeftOut] | None) -> None:
         """Keep queries; adapt to each group of them that is complete."""
