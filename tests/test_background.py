@@ -5,8 +5,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 import pytest
+import torch
 
-from miniature import same
+from miniature import Toy, same
 from queryshift import REST, Gallery, Session, Tent
 from queryshift.errors import BadInput
 from queryshift.methods import TCRUntrained
@@ -232,6 +233,24 @@ def test_what_the_caller_configured_holds_for_the_update(encoder, gallery, batch
     session.answer(batches[0])
     session.wait()
     assert set(seen) == {"yes"}
+
+
+@pytest.mark.parametrize("worker", [True, False])
+def test_an_encoder_may_be_compiled_by_its_user(encoder, clean, batches, worker):
+    class Compiled(Toy):
+        def __init__(self):
+            super().__init__()
+            self.first = torch.compile(self.first, backend="aot_eager")  # all but the code itself
+
+    both = [
+        Session(one, Gallery.build(one, clean), REST(), lr=0.01, gather=12, worker=worker)
+        for one in (Compiled(), encoder)
+    ]
+    for batch in batches[:2]:  # of another size than the gallery's: compiled for any size
+        ours, theirs = (session.answer(batch).vectors for session in both)
+        assert torch.allclose(ours, theirs, atol=1e-5)
+        both[0].wait(), both[1].wait()
+    assert len(both[0].history) == 2
 
 
 def test_in_shadow_mode_the_source_answers(encoder, gallery, batches):

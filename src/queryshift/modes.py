@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,6 +31,14 @@ def as_usual() -> Iterator[None]:
     """Gradients on, inference mode and autocast off: a service may be under these as a whole."""
     with torch.inference_mode(False), torch.enable_grad(), full_precision():
         yield
+
+
+def keeping_graphs() -> AbstractContextManager[Any]:
+    """Let compiled code be gone back through more than once; around its forward and that way."""
+    config: Any = sys.modules.get("torch._functorch.config")  # there once somebody compiles
+    found: AbstractContextManager[Any]
+    found = nullcontext() if config is None else config.patch(donated_buffer=False)
+    return found
 
 
 def usual(tensor: Tensor) -> Tensor:

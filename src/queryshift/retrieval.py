@@ -14,6 +14,7 @@ from .encoder import Encoder, Params
 from .galleries import Hits, Searchable
 from .galleries.hits import at_least_one
 from .matcher import Matching
+from .modes import keeping_graphs
 from .precedence import give_way
 from .prepared import Prepared, count, each, joined, take, tensors
 
@@ -105,6 +106,10 @@ class Retrieval:
         Names that the forward does not reach are left out.
         """
         give_way()
+        with keeping_graphs():
+            return self._pulled(losses)
+
+    def _pulled(self, losses: Sequence[Tensor]) -> tuple[Params, ...]:
         outputs = (self.vectors, *_floating(self.readings))
         leaves = (*outputs, *self.own.values())
         found = [_slopes(loss, leaves) for loss in losses]

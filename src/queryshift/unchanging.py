@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from .errors import CannotAdapt
+from .modes import keeping_graphs
 from .norms import is_norm as is_norm
 from .norms import let_stand_in, sees_the_batch
 
@@ -86,7 +87,7 @@ class Unchanging(nn.Module):
     def seen_through(self, params: Params, method: str, *inputs: Any) -> Any:
         """A method's result with `params` in the place of our own: the one place this happens."""
         shell = self.shell()
-        with shell.seeing(params):
+        with shell.seeing(params), keeping_graphs():
             return shell(method, *inputs)
 
     def shell(self) -> Shell:

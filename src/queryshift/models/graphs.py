@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ..errors import BadInput
+from ..modes import keeping_graphs
 from ..prepared import Prepared, count, each, tensors
 from ..unchanging import Params, Shell
 
@@ -81,7 +82,7 @@ class Recording:
             name: value.detach().clone().requires_grad_(graph) for name, value in params.items()
         }
         self._shared = each(shared, lambda tensor: tensor.detach().clone())
-        with _one_at_a_time, torch.set_grad_enabled(graph):
+        with _one_at_a_time, torch.set_grad_enabled(graph), keeping_graphs():
             try:
                 self._record(run, graph)
             except RuntimeError as error:
