@@ -246,11 +246,16 @@ def _cut(seen: Seen) -> Seen:
 
 
 def _joined(seen: Sequence[Seen]) -> Seen:
-    if len(seen) == 1:  # copied all the same: an encoder may write its next result there
-        vectors, readings = seen[0]
-        return vectors.clone(), None if readings is None else each(readings, Tensor.clone)
+    if len(seen) == 1:
+        return _copied(seen[0])
     vectors, readings = zip(*seen, strict=True)
     return torch.cat(vectors), None if readings[0] is None else joined(readings)
+
+
+def _copied(seen: Seen) -> Seen:
+    """The same in memory of its own: an encoder may write its next result where this one is."""
+    vectors, readings = seen
+    return vectors.clone(), None if readings is None else each(readings, Tensor.clone)
 
 
 def _leaf(value: Tensor, graph: bool) -> Tensor:
