@@ -107,8 +107,8 @@ def grid(lines: list[Line]) -> str:
     rows = []
     for (task, method), own in choose.points(lines).items():
         best, free = choose.best(own), max(own, key=lambda point: point.shifted)
-        name = f"{free.lr:g}, {free.temperature:g}: {free.shifted:.1f}, clean {free.clean:+.1f}"
-        numbers = (f"{best.shifted:.1f}", f"{best.clean:+.1f}", "" if best is free else name)
+        name = f"{free.lr:g}, {free.temperature:g}: {free.shifted:.1f}, clean {free.clean:+.2f}"
+        numbers = (f"{best.shifted:.1f}", f"{best.clean:+.2f}", "" if best is free else name)
         place = (f"{best.lr:g}", f"{best.temperature:g}")
         rows.append([TASK_NAMES[task], method, *place, *numbers])
     head = ["task", "method", "learning rate", "temperature", "under shift", "clean"]
