@@ -8,6 +8,7 @@ from weakref import ref
 import pytest
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode, resolve_name
 
 from miniature import Toy, same
 from queryshift import REST, TCR, Gallery, Session, Tent, load
@@ -112,3 +113,32 @@ def test_one_graph_is_alive_at_a_time(encoder, gallery, batches, method, monkeyp
     held = [session.answer(batch) for batch in batches[:2]]
     assert len(alive) == 6 and len(held) == 2
     assert not any(one() for one in alive)
+
+
+class Waits(TorchFunctionMode):
+    """Counts calls that have the host wait for what a device computes."""
+
+    NAMES = ("item", "tolist", "numpy", "cpu", "nonzero", "unique", "masked_select")
+    NUMBERS = ("__bool__", "__float__", "__int__", "__index__")
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        name = (resolve_name(func) or "").rsplit(".", 1)[-1]
+        self.count += name in self.NAMES + self.NUMBERS
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("method", [REST(), REST(decouple=True), TCR()], ids=lambda m: m.name)
+def test_nobody_waits_for_the_device_element_by_element(encoder, gallery, batches, method):
+    counts = []
+    for size in (4, 12):
+        session = Session(encoder, gallery, method, lr=0.01)
+        session.answer(batches[0][:size])  # centroids are made once, and wait
+        with Waits() as waits:
+            for batch in batches[1:3]:
+                session.answer(batch[:size])
+        counts.append(waits.count)
+    assert counts[0] == counts[1] <= 2 * 5

@@ -246,16 +246,9 @@ def _cut(seen: Seen) -> Seen:
 
 
 def _joined(seen: Sequence[Seen]) -> Seen:
-    if len(seen) == 1:
-        return _copied(seen[0])
+    """All in memory of their own: an encoder may write its next result where this one is."""
     vectors, readings = zip(*seen, strict=True)
     return torch.cat(vectors), None if readings[0] is None else joined(readings)
-
-
-def _copied(seen: Seen) -> Seen:
-    """The same in memory of its own: an encoder may write its next result where this one is."""
-    vectors, readings = seen
-    return vectors.clone(), None if readings is None else each(readings, Tensor.clone)
 
 
 def _leaf(value: Tensor, graph: bool) -> Tensor:

@@ -125,7 +125,8 @@ class BlockEncoder(Encoder):
         """Compile block by block, since they share code; each thread's copy does it for itself."""
         from torch._functorch import config  # not imported with torch itself
 
-        config.donated_buffer = False  # a graph may be gone back through twice
+        # a graph may be gone back through twice: `keeping_graphs` of our first run came too early
+        config.donated_buffer = False
         for block in self.blocks:
             if block._compiled_call_impl is None:
                 block.compile()

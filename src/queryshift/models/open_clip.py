@@ -69,7 +69,8 @@ def wrap(
 ) -> dict[str, Encoder]:
     """Image and text encoders of what `open_clip.create_model_and_transforms` gave.
 
-    They share the model: put it on its device first.
+    They share the model, which is frozen and whose pixels are read in full precision from then on:
+    put it on its device first.
     """
     absent = [name for name in SHAPE if not hasattr(model, name)]
     if absent:
