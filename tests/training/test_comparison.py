@@ -27,7 +27,7 @@ def test_every_stream_of_the_grid_and_of_the_mixtures_can_be_made():
     for unit in (*units.grid(), *units.mixtures((0,))):
         for part in unit.parts:
             units.corruption_of(unit.task, part.shift.removeprefix("tenth:"))
-        assert unit.batch == (32 if unit.task == "composed" and not unit.grid else 64)
+        assert unit.row.batch == (32 if unit.task == "composed" else 64)
         assert [canonical(method) for method in unit.methods] == list(unit.methods)
     keys = [unit.key for unit in units.mixtures()]
     assert len(keys) == len(set(keys)) == 3 * (5 * 3 + 2 * 2 + 5)

@@ -12,14 +12,28 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from queryshift.datasets.tangram import TASKS
 
+from .units import is_clean
+
 MOST_LOST = 0.5
 """Points of recall at 1 that a choice may cost clean queries."""
+
+
+Place = tuple[float, float]
+
+
+@dataclass
+class Recalls:
+    """Recall at 1 of one point, a number for each stream."""
+
+    shifted: list[float] = field(default_factory=list)
+    clean: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -39,26 +53,24 @@ class Point:
 
 def points(lines: Iterable[dict[str, Any]]) -> dict[tuple[str, str], list[Point]]:
     """The grid of each task and method."""
-    shifted: dict[tuple[str, str], dict[tuple[float, float], list[float]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
-    clean: dict[tuple[str, str, float, float], float] = {}
-    frozen: dict[str, float] = {}
+    found: dict[tuple[str, str], dict[Place, Recalls]] = defaultdict(lambda: defaultdict(Recalls))
     for line in lines:
-        task, method, place = line["task"], line["method"], (line["lr"], line["temperature"])
-        recall = line["recall"][0]["1"]
-        if method == "frozen":
-            frozen[task] = recall
-        elif line["parts"][0]["shift"] == "clean":
-            clean[task, method, *place] = recall
-        else:
-            shifted[task, method][place].append(recall)
+        place = line["lr"], line["temperature"]
+        own = found[line["task"], line["method"]][place]
+        clean = is_clean(line["parts"][0]["shift"])
+        (own.clean if clean else own.shifted).append(line["recall"][0]["1"])
+    frozen = {
+        task: mean(next(iter(of.values())).clean)
+        for (task, method), of in found.items()
+        if method == "frozen"
+    }
     return {
         (task, method): [
-            Point(*place, sum(v) / len(v), clean[task, method, *place] - frozen[task])
-            for place, v in of.items()
+            Point(*place, mean(own.shifted), mean(own.clean) - frozen[task])
+            for place, own in of.items()
         ]
-        for (task, method), of in sorted(shifted.items())
+        for (task, method), of in sorted(found.items())
+        if method != "frozen"
     }
 
 

@@ -8,11 +8,14 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import numpy as np
 
 from . import choose
+from .dev_shifts import DEV
+from .units import DEV_STREAMS, is_clean
 
 Line = dict[str, Any]
 TASK_NAMES = {
@@ -101,6 +104,19 @@ def angles(lines: list[Line]) -> str:
             rows.append([task, stream, method, *degrees, f"{means['drift']:.2f}", recall(some)])
     head = ["task", "stream", "method", "method's angle", "applied angle", "drift", "recall at 1"]
     return table(rows, head)
+
+
+def development(lines: list[Line]) -> str:
+    """What the grid's streams give without adaptation."""
+    rows = []
+    for task, own in groups(lines, lambda line: line["task"]).items():
+        found = {line["parts"][0]["shift"]: line for line in own if line["method"] == "frozen"}
+        clean = [line["recall"][0]["1"] for shift, line in found.items() if is_clean(shift)]
+        shifted = [found[f"dev:{name}"]["recall"][0]["1"] for name in DEV_STREAMS]
+        names = ", ".join(shift.__name__ for shift in DEV[task])
+        numbers = (*shifted, mean(clean))
+        rows.append([TASK_NAMES[task], names, *(f"{number:.1f}" for number in numbers)])
+    return table(rows, ["task", "shifts", "first", "second", "third", "mixed", "clean"])
 
 
 def grid(lines: list[Line]) -> str:

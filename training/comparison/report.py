@@ -40,6 +40,7 @@ TEMPLATE = Path(__file__).with_name("page.md")
 def page(folder: Path) -> str:
     cells = read_folder(folder / "tangram").cells
     mixed = lines.read(folder / "tangram-mixtures.jsonl.gz")
+    tried = lines.read(folder / "tangram-grid.jsonl.gz")
     online, diverse = of_series(cells, "tangram-o"), of_series(cells, "tangram-d")
     lost, not_lost = verdicts([*online, *diverse])
     named = lines.groups(mixed, lambda line: line["name"])
@@ -58,7 +59,8 @@ def page(folder: Path) -> str:
         forgetting=lines.parts(named["forgetting"], ["diverse", "clean afterwards, not adapting"]),
         angles=lines.angles(named["angles"]),
         terms=terms(read_folder(folder / "tangram-terms").cells),
-        grid=lines.grid(lines.read(folder / "tangram-grid.jsonl.gz")),
+        development=lines.development(tried),
+        grid=lines.grid(tried),
         shifts=markdown(report(online, Options())),
     )
 

@@ -44,8 +44,8 @@ def _answering(task: str, split: str, look: str) -> tuple[Any, Gallery]:
 
 
 def _queries(unit: Unit, part: Part) -> list[Any]:
-    if part.shift.startswith("caption:"):
-        return _captions(unit.split, int(part.shift.removeprefix("caption:")))
+    if part.shift.startswith(units.CAPTION):
+        return _captions(unit.split, int(part.shift.removeprefix(units.CAPTION)))
     whole = WORLDS[unit.task, unit.split, unit.look]
     some = whole.asking(range(part.first, part.last))
     name = part.shift.removeprefix("tenth:")
@@ -91,7 +91,7 @@ def _ranks(
     session: Session, unit: Unit, part: Part, asked: list[Any], matches: Any
 ) -> torch.Tensor:
     right = matches[part.first : part.last]
-    return run(session, asked, right, unit.seed, unit.batch, adapt=part.adapt).ranks
+    return run(session, asked, right, unit.seed, unit.row.batch, adapt=part.adapt).ranks
 
 
 def _line(

@@ -28,8 +28,8 @@ TUNED = (
     "rest",
     "rest+decoupled",
 )
+CAPTION = "caption:"  # one caption of each scene, clean
 DEV_STREAMS = ("0", "1", "2", "mixed")
-GRID_BATCH = 64  # also of composed queries
 
 
 @dataclass(frozen=True)
@@ -63,17 +63,14 @@ class Unit:
         return BENCHMARKS[f"tangram-o-{self.task}"]
 
     @property
-    def batch(self) -> int:
-        return GRID_BATCH if self.grid else self.row.batch
-
-    @property
     def key(self) -> str:
         parts = "|".join(
             f"{p.shift}@{p.severity}[{p.first}:{p.last}]{'' if p.adapt else 'x'}"
             for p in self.parts
         )
-        batch = "" if self.grid else f"/batches of {self.batch}"
-        return f"{self.name}/{self.task}/{self.look}/{parts}/{self.seed}{batch}"
+        return (
+            f"{self.name}/{self.task}/{self.look}/{parts}/{self.seed}/batches of {self.row.batch}"
+        )
 
     def about(self) -> dict[str, Any]:
         kept = asdict(self)
@@ -83,11 +80,19 @@ class Unit:
 def grid() -> Iterator[Unit]:
     """One seed of the development world, per task and method: four shifts, and no shift."""
     points = tuple(product(RATES, TEMPERATURES))
-    shifted = [Part(f"dev:{stream}", 3, 0, 1000) for stream in DEV_STREAMS]
-    for part, task, method in product([*shifted, Part()], TASKS, TUNED):
-        yield Unit("grid", task, (part,), 0, (method,), split="dev", grid=points)
-    for task in TASKS:  # what clean queries get without adaptation, which no point changes
-        yield Unit("grid", task, (Part(),), 0, ("frozen",), split="dev", grid=points[:1])
+    for task in TASKS:
+        shifted = [Part(f"dev:{stream}", 3, 0, 1000) for stream in DEV_STREAMS]
+        for part in (*shifted, *_clean(task)):
+            for method in TUNED:
+                yield Unit("grid", task, (part,), 0, (method,), split="dev", grid=points)
+            yield Unit("grid", task, (part,), 0, ("frozen",), split="dev", grid=points[:1])
+
+
+def _clean(task: str) -> list[Part]:
+    """All clean queries of a task: 2,000, and of text five times as many."""
+    if task == "text":
+        return [Part(f"{CAPTION}{offset}") for offset in range(CAPTIONS)]
+    return [Part()]
 
 
 def mixtures(seeds: tuple[int, ...] = (0, 1, 2)) -> Iterator[Unit]:
@@ -114,8 +119,7 @@ def _rows_that_decide(task: str, seed: int) -> Iterator[Unit]:
 
 def _captions(seed: int) -> Iterator[Unit]:
     """Clean text with all 10,000 captions, one of each scene in a stream."""
-    for offset in range(CAPTIONS):
-        part = Part(f"caption:{offset}")
+    for part in _clean("text"):
         yield Unit("captions", "text", (part,), seed, ("frozen", "rest", "rest+decoupled"))
 
 
@@ -126,9 +130,14 @@ def _angles(task: str, seed: int) -> Iterator[Unit]:
     yield Unit("angles", task, (Part(),), seed, decoupling, look="products", watch_angle=True)
 
 
+def is_clean(shift: str) -> bool:
+    """Whether a part's queries are as they are."""
+    return shift == "clean" or shift.startswith(CAPTION)
+
+
 def corruption_of(task: str, shift: str) -> Corruption | None:
     """The corruption a part's shift stands for; None for clean queries."""
-    if shift == "clean" or shift.startswith("caption:"):
+    if is_clean(shift):
         return None
     if shift.startswith("dev:"):
         return dev_shift(task, shift.removeprefix("dev:"))
