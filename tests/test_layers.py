@@ -17,7 +17,7 @@ LAYERS = (
     *("modes", "precedence", "prepared", "norms", "unchanging", "encoder"),
     *("galleries", "exclusions"),
     *("gradients", "matcher", "retrieval", "rerank", "refine", "losses", "optimise", "methods"),
-    *("guard", "settings", "shift", "adaptation", "describe", "states", "background"),
+    *("ordinary", "guard", "settings", "shift", "adaptation", "describe", "states", "background"),
     *("session", "together"),
     *("models", "corruptions", "tangram", "datasets", "metrics", "benchmarks", "specs"),
     *("streams", "evaluate", "significance", "paper", "report", "runs", "figures", "demo"),

@@ -16,6 +16,7 @@ _HOMES = {
     "Hits": "galleries",
     "Guard": "guard",
     "GuardWarning": "guard",
+    "Ordinary": "ordinary",
     "Session": "session",
     "answer_many": "together",
     "METHODS": "methods",

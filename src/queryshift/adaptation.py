@@ -45,6 +45,7 @@ class State:
     watched: SourceLike  # source-like pairs, for the report of methods that keep none
     batches: int = 0
     resets: int = 0
+    resting: bool = False  # the latest queries were ordinary: the source answers
 
     @cached_property
     def learnt(self) -> Params:
@@ -129,6 +130,11 @@ class Adaptation:
     def _outcome(self, state: State, batch: Batch, adapt: bool) -> Outcome:
         if not (adapt and self.method.adapting and len(batch) >= self.method.smallest_batch):
             return self._reported(batch, state, self.see(state, batch))
+        ordinary = self.settings.ordinary
+        resting = ordinary is not None and ordinary.knows(self.seen_by_source(batch))
+        state = replace(state, resting=resting)
+        if resting:
+            return self._reported(batch, state, self.see(state, batch))
         after, first, last, found = self._stepped(state, batch)
         finite = torch.isfinite(after.adapted.values).all()
         if self.settings.score_from == "after" and bool(finite):
@@ -152,8 +158,11 @@ class Adaptation:
 
         So many hits are searched for before anybody waits for the vectors to be checked.
         """
-        seen = fitting(batch.see(self.params(state), graph=False))
-        answer = self.method.view(seen, state.memory).detached()
+        if state.resting:
+            seen = answer = fitting(self.seen_by_source(batch))
+        else:
+            seen = fitting(batch.see(self.params(state), graph=False))
+            answer = self.method.view(seen, state.memory).detached()
         if count:
             answer.hits(count)
         checked(seen)
@@ -261,6 +270,9 @@ class Adaptation:
             answer = self.seen_by_source(batch)
             differs = answer.hits(1).positions != seen.hits(1).positions
             disagreement = float(differs.float().mean())
+        ordinary, strangeness = self.settings.ordinary, None
+        if ordinary is not None and batch.source is not None:
+            strangeness = ordinary.strangeness(batch.source)
         state = replace(state, watched=self._watching(state, seen), batches=state.batches + 1)
         shift = Shift(
             batch=state.batches,
@@ -269,6 +281,7 @@ class Adaptation:
             disagreement=disagreement,
             restart=restart,
             resets=state.resets,
+            strangeness=strangeness,
             **measures(seen, state.pairs, self.method.unsure(seen), found or {}),
         )
         return Outcome(state, reranked(answer), shift)

@@ -1,4 +1,4 @@
-"""A guard returns a session to its source when its answers go wrong."""
+"""A guard lets the source answer what it knows, and returns to it when answers go wrong."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch import Tensor
 from .errors import BadInput
 from .methods.decoupled import drift
 from .methods.values import check_values
+from .ordinary import Ordinary
 from .refine import refined
 from .retrieval import Retrieval
 
@@ -20,7 +21,7 @@ class GuardWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Guard:
-    """When to give up what was learnt. Off by default, and in every benchmark."""
+    """When the source model answers instead. Off by default, and in every benchmark."""
 
     collapse: float = 0.25
     """Share of first places one candidate may gain over what it has for the source model."""
@@ -32,12 +33,20 @@ class Guard:
     smallest_batch: int = 8
     """Collapse is not looked for in smaller batches: few queries share an answer by chance."""
 
+    ordinary: Ordinary | None = None
+    """What queries look like when all is well: such batches are the source's, and teach nothing."""
+
     def __post_init__(self) -> None:
         check_values(self, "guard")
         if not 0 < self.collapse <= 1 or self.drift <= 0:
             raise BadInput(
                 f"got Guard(collapse={self.collapse}, drift={self.drift}), expected a share "
                 "between 0 and 1 and a drift above 0."
+            )
+        if not (self.ordinary is None or isinstance(self.ordinary, Ordinary)):
+            raise BadInput(
+                f"ordinary is {self.ordinary!r}, expected a measured sample: "
+                "Ordinary.of(encoder, gallery, queries)."
             )
 
     @torch.no_grad()

@@ -9,6 +9,7 @@ from .errors import BadInput, unknown
 from .guard import Guard
 from .methods.base import setting
 from .methods.values import check_values
+from .ordinary import Ordinary
 
 ScoreFrom = Literal["last_forward", "before", "after"]
 Mode = Literal["live", "shadow"]
@@ -46,3 +47,8 @@ class Settings:
                 "worker=True adapts to gathered queries, but gather is None: "
                 "say how many to gather (gather=16), or leave worker out."
             )
+
+    @property
+    def ordinary(self) -> Ordinary | None:
+        """What queries look like when all is well, where a guard knows."""
+        return None if self.guard is None else self.guard.ordinary

@@ -25,6 +25,7 @@ from .methods.base import Method
 from .methods.source_like import SourceLike
 from .methods.wrapper import Wrapper
 from .optimise import Adapted, Layout
+from .ordinary import Ordinary
 from .settings import Settings
 from .shift import Shift
 
@@ -63,6 +64,7 @@ def write_state(path: str | Path, session: Session) -> None:
         "watched": _packed(state.watched, "watched", tensors),
         "batches": state.batches,
         "resets": state.resets,
+        "resting": state.resting,
         "history": [asdict(shift) for shift in session.history],
     }
     write(path, KIND, tensors, about)
@@ -103,6 +105,7 @@ def read_state(
             watched=_unpacked(about["watched"], watched, tensors),
             batches=about["batches"],
             resets=about["resets"],
+            resting=about.get("resting", False),  # files of before there was such
         )
         _check_fits(state)
         if about.get("gallery", known_by := _gallery_print(gallery)) != known_by:
@@ -225,4 +228,9 @@ def _origins(about: dict[str, Any], encoder: Encoder, given: Method | None) -> d
 
 def _settings(values: dict[str, Any]) -> Settings:
     guard = values["guard"]
-    return Settings(**{**values, "guard": None if guard is None else Guard(**guard)})
+    return Settings(**{**values, "guard": None if guard is None else _guard(guard)})
+
+
+def _guard(values: dict[str, Any]) -> Guard:
+    ordinary = values.get("ordinary")  # files of before there were such have none
+    return Guard(**{**values, "ordinary": None if ordinary is None else Ordinary(**ordinary)})

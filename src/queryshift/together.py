@@ -60,6 +60,11 @@ class _Asked:
     queries: list[Any]
     exclude: Sequence[LeftOut] | None
 
+    @property
+    def by_source(self) -> bool:
+        """Whether the source model answers."""
+        return self.session.settings.mode == "shadow" or self.state.resting
+
 
 def _one_encoder(sessions: Sequence[Session], batches: Sequence[Sequence[Any]]) -> Encoder:
     if isinstance(sessions, Session) or not all(isinstance(one, Session) for one in sessions):
@@ -102,7 +107,7 @@ def _through_rows(encoder: Encoder, asked: Sequence[_Asked], source: Params, sha
 
 def _params(one: _Asked, source: Params) -> Params:
     """The session's parameters inside the encoder."""
-    if one.session.settings.mode == "shadow":
+    if one.by_source:
         return source
     learnt = one.state.learnt
     return {name: learnt.get(name, value) for name, value in source.items()}
@@ -111,7 +116,7 @@ def _params(one: _Asked, source: Params) -> Params:
 def _vector(one: _Asked, layout: Layout, source: Params) -> Tensor:
     """The same as one vector in the order of `layout`."""
     alike = list(one.state.layout.shapes.items()) == list(layout.shapes.items())
-    if alike and one.session.settings.mode != "shadow":
+    if alike and not one.by_source:
         return one.state.adapted.values
     return layout.flat(_params(one, source))
 
@@ -137,7 +142,7 @@ def _found(one: _Asked, vectors: Tensor, inside: set[str]) -> Retrieval:
     """What one session finds with its rows of the mixed batch."""
     session, gallery = one.session, one.session.gallery
     pairs = left_out_pairs(one.exclude, len(vectors), gallery)
-    if session.settings.mode == "shadow":
+    if one.by_source:
         return checked(Retrieval(vectors, gallery, pairs))
     own: Params = {}
     if not session.adaptation.source.keys() <= inside:  # TSA's modules lie behind the encoder

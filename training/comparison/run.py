@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from queryshift import Gallery, Session
+from queryshift import Gallery, Guard, Ordinary, Session
 from queryshift.datasets import Dataset
 from queryshift.datasets.tangram import CAPTIONS, TASKS, tangram
 from queryshift.evaluate import run, shifted
@@ -31,6 +31,7 @@ from queryshift.tangram import captions, scenes
 from . import units
 from .units import Part, Unit
 
+ORDINARY = 512  # queries that a guard has seen
 WORLDS: dict[tuple[str, str, str], Dataset] = {}  # filled before the workers are forked
 OPTIONS: dict[str, Any] = {}
 
@@ -65,10 +66,20 @@ def _captions(split: str, offset: int) -> list[str]:
 
 def _session(unit: Unit, spec: str, point: tuple[float, float] | None) -> Session:
     encoder, gallery = _answering(unit.task, unit.split, unit.look)
-    method = method_of(spec, unit.row)
+    guard = _guard(unit.task) if spec == units.GUARDED else None
+    method = method_of("rest" if guard else spec, unit.row)
     if point is not None:
         method = replace(method, lr=point[0], temperature=point[1])
-    return Session(encoder, gallery, method, watch_angle=unit.watch_angle, seed=unit.seed)
+    watch, seed = unit.watch_angle, unit.seed
+    return Session(encoder, gallery, method, watch_angle=watch, seed=seed, guard=guard)
+
+
+@cache
+def _guard(task: str) -> Guard:
+    """A guard that knows queries of the development world: none that is asked."""
+    encoder, gallery = _answering(task, "dev", "plain")
+    some = WORLDS[task, "dev", "plain"].queries[:ORDINARY]
+    return Guard(ordinary=Ordinary.of(encoder, gallery, some))
 
 
 def work(unit: Unit) -> list[dict[str, Any]]:
@@ -114,6 +125,7 @@ def _line(
         ],
         "hits": [base64.b64encode(np.packbits((r == 1).numpy()).tobytes()).decode() for r in found],
         "resets": session.state.resets,
+        "adapted": sum(one.adapted for one in history),
         "seconds": round(seconds, 2),
         **{name: round(sum(v) / len(v), 2) for name, v in angles.items() if v},
     }
@@ -159,7 +171,8 @@ def main() -> None:
     left = _left(options.file, (u for u in wanted if u.name in (options.names or [u.name])))
     count = 0
     if left:
-        _worlds({(unit.task, unit.split, unit.look) for unit in left})
+        guarded = {(u.task, "dev", "plain") for u in left if units.GUARDED in u.methods}
+        _worlds({(unit.task, unit.split, unit.look) for unit in left} | guarded)
         print(f"{len(left)} streams to run, worlds made", flush=True)
         count = _run(left, options.file, deadline)
     print("done" if count == len(left) else f"stopped after {count} of {len(left)}", flush=True)

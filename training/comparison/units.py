@@ -28,6 +28,7 @@ TUNED = (
     "rest",
     "rest+decoupled",
 )
+GUARDED = "rest, guarded"  # by a guard that knows ordinary queries
 CAPTION = "caption:"  # one caption of each scene, clean
 DEV_STREAMS = ("0", "1", "2", "mixed")
 
@@ -99,6 +100,8 @@ def mixtures(seeds: tuple[int, ...] = (0, 1, 2)) -> Iterator[Unit]:
     """Streams that are no benchmark's, the first seed whole before the second begins."""
     for seed, task in product(seeds, TASKS):
         yield from _rows_that_decide(task, seed)
+        if seed == 0:
+            yield from _guarded(task)
         if task == "text":
             yield from _captions(seed)
         if task in ("image", "text"):
@@ -110,9 +113,10 @@ def _rows_that_decide(task: str, seed: int) -> Iterator[Unit]:
     few = ("frozen", "tent", "tcr", "rest", "rest+decoupled")
     row = BENCHMARKS[f"tangram-o-{task}"]
     first, *_, last = (one for one in row.shifts if not streams.needs_translator(row, one))
-    yield Unit("tenth", task, (Part(f"tenth:{first}"),), seed, few)
+    yield Unit("clean", task, (Part(),), seed, (GUARDED,))
+    yield Unit("tenth", task, (Part(f"tenth:{first}"),), seed, (*few, GUARDED))
     parts = (Part(first, 3, 0, 700), Part("clean", 3, 700, 1400), Part(last, 3, 1400, 2000))
-    yield Unit("sequence", task, parts, seed, few)
+    yield Unit("sequence", task, parts, seed, (*few, GUARDED))
     after = (Part("diverse"), Part("clean", adapt=False))
     yield Unit("forgetting", task, after, seed, few)
 
@@ -120,7 +124,15 @@ def _rows_that_decide(task: str, seed: int) -> Iterator[Unit]:
 def _captions(seed: int) -> Iterator[Unit]:
     """Clean text with all 10,000 captions, one of each scene in a stream."""
     for part in _clean("text"):
-        yield Unit("captions", "text", (part,), seed, ("frozen", "rest", "rest+decoupled"))
+        methods = ("frozen", "rest", "rest+decoupled", GUARDED)
+        yield Unit("captions", "text", (part,), seed, methods)
+
+
+def _guarded(task: str) -> Iterator[Unit]:
+    """Every shift of a task by itself: what a guard that knows ordinary queries costs."""
+    row = BENCHMARKS[f"tangram-o-{task}"]
+    for shift in (one for one in row.shifts if not streams.needs_translator(row, one)):
+        yield Unit("guarded", task, (Part(shift),), 0, (GUARDED,))
 
 
 def _angles(task: str, seed: int) -> Iterator[Unit]:

@@ -1,0 +1,82 @@
+"""Ordinary queries: how near their nearest candidate those lie that the source model is good at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from .encoder import Encoder
+from .errors import BadInput
+from .exclusions import LeftOut, left_out_pairs, listed_for_each
+from .galleries import Searchable
+from .methods.values import check_values
+from .modes import as_usual
+from .prepared import several
+from .progress import track
+from .retrieval import Retrieval
+
+
+@dataclass(frozen=True)
+class Ordinary:
+    """The cosine of ordinary queries and their nearest candidates, from a sample of them."""
+
+    mean: float
+    deviation: float
+    count: int
+    limit: float = 3.0
+    """Standard errors by which a batch may lie further from the gallery and be ordinary still."""
+
+    def __post_init__(self) -> None:
+        check_values(self, "ordinary queries")
+        if not (self.deviation > 0 and self.count >= 2 and abs(self.mean) <= 1.01):
+            raise BadInput(
+                f"got {self}, expected the cosines of two queries or more that differ: make it "
+                "with Ordinary.of(encoder, gallery, queries), of some hundred queries."
+            )
+
+    @classmethod
+    @as_usual()
+    def of(
+        cls,
+        encoder: Encoder,
+        gallery: Searchable,
+        queries: Sequence[Any],
+        *,
+        exclude: Sequence[LeftOut] | None = None,
+        limit: float = 3.0,
+        batch_size: int = 64,
+    ) -> Self:
+        """Measure a sample of queries, some hundred, as they come when all is well.
+
+        They must be of the same kind as the session's, over its gallery; labels are not needed.
+        """
+        if batch_size < 1:
+            raise BadInput(f"batch_size is {batch_size}, expected a whole number of at least 1.")
+        asked, left_out = several(queries), listed_for_each(exclude)
+        if left_out is not None and len(left_out) != len(asked):
+            raise BadInput(f"got exclusions for {len(left_out)} of {len(asked)} queries: one each.")
+        found = []
+        for start in track(range(0, len(asked), batch_size), "measuring ordinary queries"):
+            part = slice(start, start + batch_size)
+            vectors = encoder.encode(asked[part])
+            pairs = left_out_pairs(left_out and left_out[part], len(vectors), gallery)
+            found.append(gallery.search(vectors, 1, pairs).scores[:, 0])
+        cosines = torch.cat(found).double() if found else torch.empty(0)
+        if len(cosines) < 2:
+            raise BadInput(f"got {len(cosines)} ordinary queries, expected some hundred.")
+        return cls(float(cosines.mean()), float(cosines.std()), len(cosines), limit)
+
+    def strangeness(self, source: Retrieval) -> float:
+        """Standard errors by which queries lie further from the gallery than ordinary ones."""
+        nearest: Tensor = source.hits(1).scores[:, 0]
+        error = self.deviation * sqrt(1 / len(nearest) + 1 / self.count)
+        return (self.mean - float(nearest.mean())) / error
+
+    def knows(self, source: Retrieval) -> bool:
+        """Whether these are such queries, by what the source model finds."""
+        return self.strangeness(source) <= self.limit

@@ -1,0 +1,188 @@
+"""Batches of ordinary queries are answered by the source model, and teach nothing."""
+
+import json
+import math
+
+import pytest
+import torch
+
+from miniature import Count, items, same, shifted, stream
+from queryshift import METHODS, REST, Gallery, Guard, Ordinary, Session, Tent, answer_many
+from queryshift.errors import BadInput
+from queryshift.retrieval import Retrieval
+
+
+def near(clean, seed: int) -> list[torch.Tensor]:
+    """Queries that are hardly shifted, in the sample and in the stream."""
+    noise = torch.randn(len(clean), 10, generator=torch.Generator().manual_seed(seed))
+    return list(torch.stack(clean) + 0.05 * noise)
+
+
+@pytest.fixture(scope="module")
+def ordinary(encoder, gallery, clean):
+    return Ordinary.of(encoder, gallery, near(clean, seed=1))
+
+
+@pytest.fixture
+def session(encoder, gallery, ordinary):
+    return Session(encoder, gallery, REST(), lr=0.01, guard=Guard(ordinary=ordinary))
+
+
+@pytest.fixture(scope="module")
+def calm(clean):
+    return near(clean[:12], seed=2)
+
+
+class TestTheSample:
+    def test_is_the_cosine_to_the_nearest_candidate(self, encoder, gallery, clean, ordinary):
+        vectors = encoder.encode(near(clean, seed=1))
+        nearest = (vectors @ gallery.vectors[:, 0].T).amax(dim=1).double()
+        assert ordinary.mean == pytest.approx(float(nearest.mean()), abs=1e-6)
+        assert ordinary.deviation == pytest.approx(float(nearest.std()), abs=1e-6)
+        assert ordinary.count == len(clean)
+
+    def test_is_the_same_in_batches_of_any_size(self, encoder, gallery, clean, ordinary):
+        again = Ordinary.of(encoder, gallery, near(clean, seed=1), batch_size=7)
+        assert again.mean == pytest.approx(ordinary.mean) and again.count == ordinary.count
+
+    def test_leaves_out_what_the_queries_leave_out(self, encoder, gallery, clean, ordinary):
+        own = [f"c{row}" for row in range(len(clean))]
+        others = Ordinary.of(encoder, gallery, near(clean, seed=1), exclude=own, batch_size=16)
+        assert others.mean < ordinary.mean - ordinary.deviation
+
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            ({"queries": []}, "got 0 ordinary queries, expected some hundred"),
+            ({"queries": items(1)}, "got 1 ordinary queries"),
+            ({"queries": items(1) * 3}, "two queries or more that differ"),
+            ({"batch_size": 0}, "batch_size is 0, expected a whole number"),
+            ({"exclude": ["c1"]}, "got exclusions for 1 of 60 queries: one each"),
+            ({"limit": "3"}, "limit is '3', expected a number"),
+        ],
+    )
+    def test_that_says_nothing_is_refused(self, given, message, encoder, gallery, clean):
+        with pytest.raises(BadInput, match=message):
+            Ordinary.of(encoder, gallery, **{"queries": near(clean, seed=1), **given})
+
+    @pytest.mark.parametrize("given", [(1.5, 0.1, 100), (0.5, 0.0, 100), (0.5, 0.1, 1)])
+    def test_of_nonsense_is_refused(self, given):
+        with pytest.raises(BadInput, match="expected the cosines of two queries or more"):
+            Ordinary(*given)
+        with pytest.raises(BadInput, match="mean is nan, expected a number"):
+            Ordinary(math.nan, 0.1, 100)
+
+    def test_must_be_measured_for_a_guard(self):
+        with pytest.raises(BadInput, match=r"ordinary is 0\.5, expected a measured sample"):
+            Guard(ordinary=0.5)
+
+
+def test_strangeness_counts_standard_errors_of_both_samples():
+    known = Ordinary(mean=0.9, deviation=0.1, count=16)
+    gallery = Gallery.from_vectors(range(2), torch.eye(2))
+    cosine = torch.tensor([0.8, 0.6, 0.8, 0.6])
+    seen = Retrieval(torch.stack([cosine, -(1 - cosine**2).sqrt()], dim=1), gallery)
+    error = 0.1 * math.sqrt(1 / 4 + 1 / 16)
+    assert known.strangeness(seen) == pytest.approx((0.9 - 0.7) / error, rel=1e-5)
+    assert not known.knows(seen)
+    assert Ordinary(mean=0.9, deviation=0.1, count=16, limit=4.0).knows(seen)
+    assert Ordinary(mean=0.5, deviation=0.1, count=16).knows(seen)  # nearer is not strange
+
+
+class TestAnOrdinaryBatch:
+    def test_is_answered_by_the_source_and_teaches_nothing(self, session, encoder, calm):
+        before = session.state
+        answer = session.answer(calm)
+        assert torch.equal(answer.vectors, encoder.encode(calm))
+        assert session.state.adapted is before.adapted and session.state.memory is before.memory
+        told = session.shift()
+        assert not told.adapted and told.strangeness <= 3 and told.batch == 1
+
+    def test_is_the_source_s_after_a_shift_too(self, session, encoder, batches, calm):
+        session.answer(batches[0])
+        learnt = session.state.adapted
+        answer = session.answer(calm)
+        assert torch.equal(answer.vectors, encoder.encode(calm))
+        assert session.state.adapted is learnt and learnt.updates > 0
+        session.answer(batches[1])  # goes on from what was learnt
+        assert session.state.adapted.updates == 2 * learnt.updates
+
+    def test_costs_the_one_forward_of_the_source(self, session, calm):
+        Count.restart()
+        session.answer(calm)
+        assert (Count.forwards, Count.products) == (1, 0)
+
+    def test_that_gathers_teaches_nothing(self, encoder, gallery, ordinary, calm, batches):
+        guard = Guard(ordinary=ordinary)
+        session = Session(encoder, gallery, REST(), lr=0.01, guard=guard, gather=12)
+        for query in calm:
+            session.answer([query])
+        assert session.state.adapted.updates == 0 and len(session.history) == 1
+        for query in batches[0]:
+            session.answer([query])
+        assert session.state.adapted.updates > 0
+
+    def test_lets_the_source_answer_until_a_strange_one(self, encoder, session, batches, calm):
+        one, many = calm[:1], [calm[:5], calm[5:]]
+        session.answer(batches[0])
+        assert not torch.equal(session.answer(one, adapt=False).vectors, encoder.encode(one))
+        session.answer(calm)
+        assert session.state.resting
+        assert torch.equal(session.answer(one, adapt=False).vectors, encoder.encode(one))
+        for found, asked in zip(answer_many([session, session], many), many, strict=True):
+            assert torch.allclose(found.vectors, encoder.encode(asked), atol=1e-6)
+        session.answer(batches[1])
+        assert not torch.equal(session.answer(one, adapt=False).vectors, encoder.encode(one))
+
+    def test_lets_the_source_answer_single_queries(self, encoder, gallery, ordinary, calm, batches):
+        guard = Guard(ordinary=ordinary)
+        session = Session(encoder, gallery, REST(), lr=0.01, guard=guard, gather=12)
+        session.answer(batches[0])
+        moved = session.answer(calm[:1]).vectors
+        session.answer(calm[1:])
+        assert not torch.equal(moved, encoder.encode(calm[:1]))
+        assert torch.equal(session.answer(calm[:1]).vectors, encoder.encode(calm[:1]))
+
+
+class TestAStrangeBatch:
+    @pytest.mark.parametrize("name", sorted(METHODS))
+    def test_is_adapted_to_as_without_it(self, name, encoder, gallery, ordinary, batches):
+        plain = Session(encoder, gallery, METHODS[name](), lr=0.01, guard=Guard())
+        known = Session(encoder, gallery, METHODS[name](), lr=0.01, guard=Guard(ordinary=ordinary))
+        for batch in batches:
+            assert same(plain.answer(batch).vectors, known.answer(batch).vectors)
+        assert same(plain.state, known.state)
+        if plain.method.adapting:
+            assert all(one.strangeness > 3 for one in known.history)
+        assert all(one.strangeness is None for one in plain.history)
+
+    def test_is_told_from_an_ordinary_one_whatever_it_was_before(self, session, clean, calm):
+        for batch in (calm, shifted(clean[:12]), calm, *stream(clean, 2)):
+            session.answer(batch)
+        assert [one.adapted for one in session.history] == [False, True, False, True, True]
+
+
+def test_is_not_looked_for_without_adapting(session, batches, calm):
+    session.answer(batches[0])
+    Count.restart()
+    answer = session.answer(calm, adapt=False)
+    assert Count.forwards == 1 and session.shift().strangeness is None
+    assert not torch.equal(answer.vectors, session.encoder.encode(calm))  # what was learnt holds
+
+
+def test_shadow_answers_with_the_source_and_keeps_out_of_it_too(encoder, gallery, ordinary, calm):
+    guard = Guard(ordinary=ordinary)
+    session = Session(encoder, gallery, Tent(), lr=0.01, guard=guard, mode="shadow")
+    session.answer(calm)
+    assert session.shift().disagreement == 0 and session.state.adapted.updates == 0
+
+
+def test_a_saved_session_knows_them_still(session, encoder, gallery, batches, calm, tmp_path):
+    session.answer(batches[0])
+    session.answer(calm)
+    session.save(tmp_path / "state")
+    loaded = Session.load(tmp_path / "state", encoder, gallery)
+    assert loaded.settings == session.settings and loaded.history == session.history
+    assert loaded.state.resting and same(loaded.state, session.state)
+    assert same(loaded.answer(calm).vectors, session.answer(calm).vectors)
+    assert json.loads(json.dumps(vars(loaded.shift())))["strangeness"] is not None
