@@ -57,6 +57,7 @@ def page(folder: Path) -> str:
         tenth=lines.tenth(named["tenth"]),
         sequence=lines.parts(named["sequence"], ["shift A", "then clean", "then shift B"]),
         forgetting=lines.parts(named["forgetting"], ["diverse", "clean afterwards, not adapting"]),
+        guarded=guarded(cells, named["clean"], named["guarded"]),
         angles=lines.angles(named["angles"]),
         terms=terms(read_folder(folder / "tangram-terms").cells),
         development=lines.development(tried),
@@ -158,6 +159,34 @@ def captions(some: list[lines.Line]) -> str:
         against = f"{gain:+.2f} ({low:+.2f} to {high:+.2f})" if method != "frozen" else ""
         rows.append([method, f"{100 * hits.mean():.2f}", against])
     return lines.table(rows, ["method", "recall at 1", "against no adaptation, 95 %"])
+
+
+def guarded(cells: list[Cell], clean: list[lines.Line], shifted: list[lines.Line]) -> str:
+    """Clean traffic and every shift by itself, without adaptation, with REST, and guarded."""
+    rows = []
+    for task, name in TASK_NAMES.items():
+        numbers = []
+        for series, some in (("clean", clean), ("o", shifted)):
+            own = [line for line in some if line["task"] == task]
+            places = {(line["parts"][0]["shift"], line["seed"]) for line in own}
+            rows_of = f"tangram-{series}-{task}"
+            beside = [c for c in cells if c.benchmark == rows_of and c.severity in (0, 3)]
+            same = [c for c in beside if series == "clean" or (c.shift, c.seed) in places]
+            for method in ("frozen", "rest"):
+                found = right([cell for cell in same if cell.method == method])
+                numbers.append(f"{100 * found.mean():.1f}")
+            numbers += [f"{100 * lines.per_seed(own).mean():.1f}", learnt_from(own, task)]
+        rows.append([name, *numbers])
+    kinds = ("no adaptation", "rest", "rest, guarded", "learnt from")
+    head = [f"{queries}: {kind}" for queries in ("clean", "shifted") for kind in kinds]
+    return lines.table(rows, ["task", *head])
+
+
+def learnt_from(some: list[lines.Line], task: str) -> str:
+    """The share of batches that a guarded session adapted to."""
+    size = BENCHMARKS[f"tangram-o-{task}"].batch
+    batches = sum(-(-(p["last"] - p["first"]) // size) for one in some for p in one["parts"])
+    return f"{100 * sum(line['adapted'] for line in some) / batches:.0f} %"
 
 
 def right(cells: list[Cell]) -> np.ndarray:

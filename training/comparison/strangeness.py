@@ -1,0 +1,60 @@
+"""How strange batches are to a guard that knows ordinary queries, on the development world.
+
+python -m training.comparison.strangeness
+"""
+
+from __future__ import annotations
+
+from statistics import median
+
+import torch
+
+from queryshift import Frozen, Gallery, Guard, Ordinary, Session
+from queryshift.datasets.tangram import TASKS, tangram
+from queryshift.evaluate import run, shifted
+from queryshift.models import load
+
+from .dev_shifts import DEV, STRENGTHS, of_strength
+from .run import ORDINARY
+
+QUERIES, BATCH = 640, 64
+SHARES = (1.0, 0.5, 0.25)
+
+
+class Watching(Session):
+    """A session without adaptation that notes how strange its batches are."""
+
+    def answer(self, queries, adapt=True, exclude=None):
+        found = super().answer(queries, adapt, exclude)
+        self.noted = [*getattr(self, "noted", []), self.settings.ordinary.strangeness(found)]
+        return found
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    numbers = f"{'strength':>8} {'recall':>7} {'least':>6} {'median':>7} {'most':>6}"
+    print(f"{'task':9} {'shift':24} {numbers}")
+    for task in TASKS:
+        name, query, other = TASKS[task]
+        model, world = load(name), tangram(task, "dev")
+        gallery = Gallery.build(model[other], world.candidates, batch_size=500)
+        guard = Guard(ordinary=Ordinary.of(model[query], gallery, world.queries[:ORDINARY]))
+        asked = world.asking(range(ORDINARY, ORDINARY + QUERIES))
+        kinds = [("clean", 0.0, None)]
+        for number, share in ((n, s) for n in range(len(DEV[task])) for s in SHARES):
+            shift = of_strength(task, number, share * STRENGTHS[task][number])
+            kinds.append((shift.__name__, share, shift))
+        for label, share, shift in kinds:
+            session = Watching(model[query], gallery, Frozen(), guard=guard)
+            queries = shifted(asked, shift)
+            recall = run(session, queries, asked.matches, batch_size=BATCH).recall()
+            far = session.noted
+            print(
+                f"{task:9} {label:24} {share:8.2f} {recall:7.1f} {min(far):6.1f} "
+                f"{median(far):7.1f} {max(far):6.1f}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
