@@ -134,3 +134,16 @@ def test_tangram(here):
     (code,) = blocks("tangram.md")
     names = run(code.replace("2000", "20"), {})
     assert names["scenes"][1].image().shape == (64, 64, 3)
+
+
+def test_ordinary_queries(here):
+    (code,) = blocks("guard.md")
+    model = qs.load("tangram")
+    gallery = qs.Gallery.build(model["image"], [one.image() for one in tangram.scenes("test", 40)])
+    captions = [tangram.captions(one) for one in tangram.scenes("test", 40)]
+    names = {"model": model, "gallery": gallery, "yesterday": [own[0] for own in captions]}
+    session = run(code, {"qs": qs, **names})["session"]
+    session.answer([own[1] for own in captions])
+    assert not session.shift().adapted
+    session.answer([own[1][::-1] for own in captions])
+    assert session.shift().adapted and session.shift().strangeness > 3

@@ -2,12 +2,23 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 
 from miniature import Count, items, same, shifted, stream
-from queryshift import METHODS, REST, Gallery, Guard, Ordinary, Session, Tent, answer_many
+from queryshift import (
+    METHODS,
+    REST,
+    Gallery,
+    Guard,
+    Ordinary,
+    Session,
+    TCRUntrained,
+    Tent,
+    answer_many,
+)
 from queryshift.errors import BadInput
 from queryshift.retrieval import Retrieval
 
@@ -59,6 +70,8 @@ class TestTheSample:
             ({"batch_size": 0}, "batch_size is 0, expected a whole number"),
             ({"exclude": ["c1"]}, "got exclusions for 1 of 60 queries: one each"),
             ({"limit": "3"}, "limit is '3', expected a number"),
+            ({"patience": 0}, "patience is 0, expected at least one batch"),
+            ({"patience": 2.5}, "patience is 2.5, expected a whole number"),
         ],
     )
     def test_that_says_nothing_is_refused(self, given, message, encoder, gallery, clean):
@@ -127,7 +140,7 @@ class TestAnOrdinaryBatch:
         session.answer(batches[0])
         assert not torch.equal(session.answer(one, adapt=False).vectors, encoder.encode(one))
         session.answer(calm)
-        assert session.state.resting
+        assert session.state.resting == 1
         assert torch.equal(session.answer(one, adapt=False).vectors, encoder.encode(one))
         for found, asked in zip(answer_many([session, session], many), many, strict=True):
             assert torch.allclose(found.vectors, encoder.encode(asked), atol=1e-6)
@@ -142,6 +155,43 @@ class TestAnOrdinaryBatch:
         session.answer(calm[1:])
         assert not torch.equal(moved, encoder.encode(calm[:1]))
         assert torch.equal(session.answer(calm[:1]).vectors, encoder.encode(calm[:1]))
+
+
+class TestSeveralInARow:
+    def test_end_the_shift(self, encoder, gallery, session, batches, calm):
+        session.answer(batches[0])
+        for count in range(1, 4):
+            session.answer(calm)
+            assert session.state.resting == count and session.state.adapted.updates > 0
+        session.answer(calm)
+        assert (
+            session.shift().restart == "the shift is over: 4 batches of ordinary queries in a row"
+        )
+        assert session.state.adapted.updates == 0 and session.state.resets == 1
+        plain = Session(encoder, gallery, REST(), lr=0.01)
+        assert same(plain.answer(batches[1]).vectors, session.answer(batches[1]).vectors)
+
+    def test_must_be_in_a_row(self, session, batches, calm):
+        session.answer(batches[0])
+        for batch in (calm, calm, calm, batches[1], calm, calm, calm):
+            session.answer(batch)
+        assert session.state.resets == 0 and session.state.adapted.updates > 0
+
+    def test_are_no_news_where_nothing_was_learnt(self, session, calm):
+        for _ in range(9):
+            session.answer(calm)
+        assert session.state.resets == 0 and session.state.resting == 9
+        assert not any(one.restart for one in session.history)
+
+    def test_end_what_only_a_memory_has_learnt(self, encoder, gallery, ordinary, batches, calm):
+        guard = Guard(ordinary=replace(ordinary, patience=2))
+        session = Session(encoder, gallery, TCRUntrained(), guard=guard)
+        fresh = session.state.memory
+        session.answer(batches[0])
+        assert not same(session.state.memory, fresh)
+        session.answer(calm)
+        session.answer(calm)
+        assert same(session.state.memory, fresh)
 
 
 class TestAStrangeBatch:

@@ -45,7 +45,7 @@ class State:
     watched: SourceLike  # source-like pairs, for the report of methods that keep none
     batches: int = 0
     resets: int = 0
-    resting: bool = False  # the latest queries were ordinary: the source answers
+    resting: int = 0  # ordinary batches in a row: after one the source answers
 
     @cached_property
     def learnt(self) -> Params:
@@ -131,10 +131,10 @@ class Adaptation:
         if not (adapt and self.method.adapting and len(batch) >= self.method.smallest_batch):
             return self._reported(batch, state, self.see(state, batch))
         ordinary = self.settings.ordinary
-        resting = ordinary is not None and ordinary.knows(self.seen_by_source(batch))
-        state = replace(state, resting=resting)
-        if resting:
-            return self._reported(batch, state, self.see(state, batch))
+        if ordinary is not None and ordinary.knows(self.seen_by_source(batch)):
+            state, reason = self._rested(state, batch.gallery, ordinary.patience)
+            return self._reported(batch, state, self.see(state, batch), restart=reason)
+        state = replace(state, resting=0)
         after, first, last, found = self._stepped(state, batch)
         finite = torch.isfinite(after.adapted.values).all()
         if self.settings.score_from == "after" and bool(finite):
@@ -237,6 +237,19 @@ class Adaptation:
         degrees = angle(update.gradient, general)
         found = {"drift": moved.detach(), "domain_angle": degrees, "applied_angle": degrees}
         return replace(update, measures=found)
+
+    def _rested(self, state: State, gallery: Searchable, patience: int) -> tuple[State, str | None]:
+        """The state after one more ordinary batch, and why what was learnt is given up, if it is.
+
+        What one shift taught would only be in the way of the next.
+        """
+        state = replace(state, resting=state.resting + 1)
+        if state.resting != patience:
+            return state, None
+        fresh = self._restarted(state, gallery)
+        if state.adapted.updates == 0:  # no parameters were learnt, a memory perhaps
+            return replace(fresh, resets=state.resets), None
+        return fresh, f"the shift is over: {patience} batches of ordinary queries in a row"
 
     def _guarded(
         self, after: State, batch: Batch, last: Retrieval, reason: str | None

@@ -31,8 +31,13 @@ class Ordinary:
     limit: float = 3.0
     """Standard errors by which a batch may lie further from the gallery and be ordinary still."""
 
+    patience: int = 4
+    """Ordinary batches in a row that end a shift: what was learnt for it is given up."""
+
     def __post_init__(self) -> None:
         check_values(self, "ordinary queries")
+        if self.patience < 1:
+            raise BadInput(f"patience is {self.patience}, expected at least one batch.")
         if not (self.deviation > 0 and self.count >= 2 and abs(self.mean) <= 1.01):
             raise BadInput(
                 f"got {self}, expected the cosines of two queries or more that differ: make it "
@@ -49,6 +54,7 @@ class Ordinary:
         *,
         exclude: Sequence[LeftOut] | None = None,
         limit: float = 3.0,
+        patience: int = 4,
         batch_size: int = 64,
     ) -> Self:
         """Measure a sample of queries, some hundred, as they come when all is well.
@@ -69,7 +75,7 @@ class Ordinary:
         cosines = torch.cat(found).double() if found else torch.empty(0)
         if len(cosines) < 2:
             raise BadInput(f"got {len(cosines)} ordinary queries, expected some hundred.")
-        return cls(float(cosines.mean()), float(cosines.std()), len(cosines), limit)
+        return cls(float(cosines.mean()), float(cosines.std()), len(cosines), limit, patience)
 
     def strangeness(self, source: Retrieval) -> float:
         """Standard errors by which queries lie further from the gallery than ordinary ones."""

@@ -105,7 +105,7 @@ def read_state(
             watched=_unpacked(about["watched"], watched, tensors),
             batches=about["batches"],
             resets=about["resets"],
-            resting=about.get("resting", False),  # files of before there was such
+            resting=about.get("resting", 0),  # files of before there was such
         )
         _check_fits(state)
         if about.get("gallery", known_by := _gallery_print(gallery)) != known_by:

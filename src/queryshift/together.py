@@ -63,7 +63,7 @@ class _Asked:
     @property
     def by_source(self) -> bool:
         """Whether the source model answers."""
-        return self.session.settings.mode == "shadow" or self.state.resting
+        return self.session.settings.mode == "shadow" or self.state.resting > 0
 
 
 def _one_encoder(sessions: Sequence[Session], batches: Sequence[Sequence[Any]]) -> Encoder:

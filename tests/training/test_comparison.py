@@ -107,6 +107,14 @@ class TestStreams:
             own = [stream[row] for stream in asked]
             assert sorted(own) == sorted(scenes[5 * row : 5 * row + 5])
 
+    def test_a_guard_knows_queries_of_the_development_world(self, monkeypatch, world):
+        monkeypatch.setitem(run.WORLDS, ("text", "dev", "plain"), world)  # as good as another
+        run._guard.cache_clear()
+        unit = Unit("tenth", "text", (Part(last=80), Part("ocr", last=80)), 0, (units.GUARDED,))
+        (line,) = run.work(unit)
+        run._guard.cache_clear()
+        assert line["method"] == "rest, guarded" and line["adapted"] == 2  # of four batches
+
     def test_a_point_of_the_grid_is_what_the_session_takes(self):
         unit = Unit("grid", "text", (Part("dev:0", last=80),), 0, ("tent",), grid=((1e-3, 0.05),))
         (line,) = run.work(unit)
@@ -151,7 +159,7 @@ def made_mixtures(path):
     found = []
     for unit, method in ((u, m) for u in units.mixtures((0, 1)) for m in u.methods):
         angles = {"domain_angle": 110.0, "applied_angle": 90.0, "drift": 0.5}
-        more = {"method": method, "hits": [packed] * len(unit.parts), **angles}
+        more = {"method": method, "hits": [packed] * len(unit.parts), "adapted": 8, **angles}
         found.append(json.dumps(unit.about() | more) + "\n")
     path.write_bytes(gzip.compress("".join(found).encode()))
 
@@ -182,6 +190,7 @@ def test_every_part_of_the_page_is_filled(page):
     assert "| crayon, text to image |" in page and "| products, image to text |" in page
     assert "| x |  |  | 30.0 | 30.0 |" in page and "| x | x | x | **50.0** | **50.0** |" in page
     assert "| image to text | products | rest | 110.0 | 90.0 | 0.50 | 100.0 ± 0.0 |" in page
+    assert "| video to audio | 20.0 | 50.0 | 100.0 | 25 % | 20.0 | 50.0 | 100.0 | 25 % |" in page
     assert "### tangram, tangram-o-image, severity 3: recall@1" in page
     assert all(name in page for name in lines.TASK_NAMES.values()) and set(TASKS) == set(
         lines.TASK_NAMES
