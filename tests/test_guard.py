@@ -69,6 +69,14 @@ class TestProvoked:
             assert session.state.resets == number
         assert [one.batch for one in session.history] == [1, 2]
 
+    def test_from_a_space_of_the_method_s_own(self, encoder, gallery, batches, monkeypatch):
+        session = Session(encoder, gallery, METHODS["tsa"](), lr=0.01, guard=NEVER)
+        session.answer(batches[0])  # TSA ranks with vectors twice as long as the source's
+        monkeypatch.setattr(Guard, "objection", lambda *_: "drift: too far")
+        with pytest.warns(GuardWarning, match="drift: too far"):
+            answer = session.answer(batches[1])
+        assert torch.equal(answer.vectors, encoder.encode(batches[1]))
+
     @pytest.mark.parametrize("name", METHODS)
     def test_or_never_with_any_method(self, name, encoder, gallery, batches):
         guarded = Session(encoder, gallery, METHODS[name](), lr=0.001, guard=NEVER)

@@ -2,24 +2,28 @@
 
 import json
 import math
+import threading
 from dataclasses import replace
 
 import pytest
 import torch
 
-from miniature import Count, items, same, shifted, stream
+from miniature import Count, Remote, Toy, items, same, shifted, stream
 from queryshift import (
     METHODS,
     REST,
+    Decoupled,
     Gallery,
     Guard,
+    GuardWarning,
     Ordinary,
+    Refined,
     Session,
     TCRUntrained,
     Tent,
     answer_many,
 )
-from queryshift.errors import BadInput
+from queryshift.errors import BadInput, GalleryMismatch
 from queryshift.retrieval import Retrieval
 
 
@@ -27,6 +31,13 @@ def near(clean, seed: int) -> list[torch.Tensor]:
     """Queries that are hardly shifted, in the sample and in the stream."""
     noise = torch.randn(len(clean), 10, generator=torch.Generator().manual_seed(seed))
     return list(torch.stack(clean) + 0.05 * noise)
+
+
+class Blind(Toy):
+    """Gives no finite vector for items that are far out."""
+
+    def forward(self, prepared: torch.Tensor) -> torch.Tensor:
+        return torch.where(prepared[:, :1] > 50, math.nan, super().forward(prepared))
 
 
 @pytest.fixture(scope="module")
@@ -66,11 +77,13 @@ class TestTheSample:
         [
             ({"queries": []}, "got 0 ordinary queries, expected some hundred"),
             ({"queries": items(1)}, "got 1 ordinary queries"),
-            ({"queries": items(1) * 3}, "two queries or more that differ"),
+            ({"queries": items(1) * 3}, "two or more that differ: measure some hundred"),
+            ({"queries": items(60)}, "if they are candidates themselves, exclude each"),
             ({"batch_size": 0}, "batch_size is 0, expected a whole number"),
             ({"exclude": ["c1"]}, "got exclusions for 1 of 60 queries: one each"),
             ({"limit": "3"}, "limit is '3', expected a number"),
-            ({"patience": 0}, "patience is 0, expected at least one batch"),
+            ({"patience": 0}, "patience=0, expected .* a patience of at least one batch"),
+            ({"limit": -1.0}, "limit=-1.0 .* expected a limit of at least 0"),
             ({"patience": 2.5}, "patience is 2.5, expected a whole number"),
         ],
     )
@@ -78,12 +91,23 @@ class TestTheSample:
         with pytest.raises(BadInput, match=message):
             Ordinary.of(encoder, gallery, **{"queries": near(clean, seed=1), **given})
 
-    @pytest.mark.parametrize("given", [(1.5, 0.1, 100), (0.5, 0.0, 100), (0.5, 0.1, 1)])
-    def test_of_nonsense_is_refused(self, given):
-        with pytest.raises(BadInput, match="expected the cosines of two queries or more"):
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            ((1.5, 0.1, 100), "a mean cosine of 1.5, expected at most 1: normalise"),
+            ((0.5, 0.0, 100), "got 100 cosines that differ by 0, expected two or more"),
+            ((0.5, 0.1, 1), "got 1 cosines that differ by 0.1, expected two or more"),
+            ((math.nan, 0.1, 100), "mean is nan, expected a number"),
+        ],
+    )
+    def test_of_nonsense_is_refused(self, given, message):
+        with pytest.raises(BadInput, match=message):
             Ordinary(*given)
-        with pytest.raises(BadInput, match="mean is nan, expected a number"):
-            Ordinary(math.nan, 0.1, 100)
+
+    def test_names_the_query_that_has_no_finite_vector(self, gallery, clean):
+        queries = [*near(clean, seed=1), torch.full((10,), 60.0)]
+        with pytest.raises(BadInput, match="the cosine of query 60 holds NaN"):
+            Ordinary.of(Blind(), gallery, queries, batch_size=16)
 
     def test_must_be_measured_for_a_guard(self):
         with pytest.raises(BadInput, match=r"ordinary is 0\.5, expected a measured sample"):
@@ -120,10 +144,50 @@ class TestAnOrdinaryBatch:
         session.answer(batches[1])  # goes on from what was learnt
         assert session.state.adapted.updates == 2 * learnt.updates
 
-    def test_costs_the_one_forward_of_the_source(self, session, calm):
+    def test_costs_the_one_forward_of_the_source_and_one_search(
+        self, session, batches, calm, monkeypatch
+    ):
+        session.answer(batches[0])
         Count.restart()
-        session.answer(calm)
-        assert (Count.forwards, Count.products) == (1, 0)
+        asked, search = [], Gallery.search
+        monkeypatch.setattr(Gallery, "search", lambda *a: asked.append(a[2]) or search(*a))
+        session.answer(calm).top(10)
+        assert (Count.forwards, Count.products, asked) == (1, 0, [10])
+        session.answer(calm[:5], adapt=False)
+        assert Count.forwards == 2
+
+    @pytest.mark.parametrize("name", sorted(METHODS))
+    @pytest.mark.parametrize("wrapped", [None, Decoupled, Refined])
+    def test_is_the_plain_source_s_with_any_method(
+        self, name, wrapped, encoder, gallery, ordinary, batches, calm
+    ):
+        method = METHODS[name]() if wrapped is None else wrapped(METHODS[name]())
+        session = Session(encoder, gallery, method, lr=0.01, guard=Guard(ordinary=ordinary))
+        for batch in (calm, batches[0], calm):
+            answer = session.answer(batch)
+        assert torch.allclose(answer.vectors, encoder.encode(calm), atol=1e-6)
+        assert session.answer(batches[1]).top(1).positions.shape == (12, 1)
+        if method.adapting:
+            assert [one.adapted for one in session.history] == [False, True, False, True]
+
+    def test_with_candidates_left_out_is_judged_without_them(
+        self, encoder, gallery, clean, calm, ordinary
+    ):
+        left_out = [f"c{row}" for row in range(len(clean))]
+        others = Ordinary.of(encoder, gallery, near(clean, seed=1), exclude=left_out)
+        for known, adapted in ((ordinary, True), (others, False)):
+            session = Session(encoder, gallery, REST(), lr=0.01, guard=Guard(ordinary=known))
+            session.answer(calm, exclude=left_out[:12])
+            assert session.shift().adapted == adapted
+
+    def test_is_known_in_a_gallery_that_can_only_be_searched(
+        self, encoder, gallery, ordinary, batches, calm
+    ):
+        remote, guard = Remote(gallery), Guard(ordinary=ordinary)
+        assert Ordinary.of(encoder, remote, calm) == Ordinary.of(encoder, gallery, calm)
+        session = Session(encoder, remote, REST(), lr=0.01, guard=guard)
+        session.answer(batches[0])
+        assert torch.equal(session.answer(calm).vectors, encoder.encode(calm))
 
     def test_that_gathers_teaches_nothing(self, encoder, gallery, ordinary, calm, batches):
         guard = Guard(ordinary=ordinary)
@@ -202,14 +266,99 @@ class TestAStrangeBatch:
         for batch in batches:
             assert same(plain.answer(batch).vectors, known.answer(batch).vectors)
         assert same(plain.state, known.state)
-        if plain.method.adapting:
-            assert all(one.strangeness > 3 for one in known.history)
+        assert all(one.strangeness > 3 for one in known.history)
         assert all(one.strangeness is None for one in plain.history)
 
     def test_is_told_from_an_ordinary_one_whatever_it_was_before(self, session, clean, calm):
         for batch in (calm, shifted(clean[:12]), calm, *stream(clean, 2)):
             session.answer(batch)
         assert [one.adapted for one in session.history] == [False, True, False, True, True]
+
+
+class TestBesideTheAnswers:
+    @pytest.fixture
+    def beside(self, encoder, gallery, ordinary, batches, calm):
+        guard = Guard(ordinary=ordinary)
+        session = Session(encoder, gallery, Tent(), lr=0.01, guard=guard, gather=12, worker=True)
+        for batch in (batches[0], calm):
+            session.answer(batch)
+            session.wait()
+        assert session.state.resting == 1 and session.state.adapted.updates > 0
+        return session
+
+    @pytest.fixture
+    def gate(self, monkeypatch):
+        gate, knows = threading.Event(), Ordinary.knows
+        monkeypatch.setattr(Ordinary, "knows", lambda *a: gate.wait(20) and knows(*a))
+        yield gate
+        gate.set()
+
+    def test_an_ordinary_group_counts_behind_what_was_only_answered(self, beside, gate, calm):
+        beside.answer(calm)
+        beside.answer(calm[:3], adapt=False)
+        gate.set()
+        beside.wait()
+        assert (beside.state.resting, beside.state.batches, beside.dropped) == (2, 4, 0)
+        assert [one.batch for one in beside.history] == [1, 2, 3, 4]
+
+    def test_an_ordinary_group_after_one_that_was_undone_is_dropped(self, beside, gate, calm):
+        beside.answer(calm)
+        beside.undo()
+        gate.set()
+        beside.wait()
+        assert (beside.state.resting, beside.state.batches, beside.dropped) == (0, 1, 1)
+
+
+class TestWhileTheSourceAnswers:
+    def test_undo_fork_and_reset_know_it(self, session, encoder, batches, calm):
+        session.answer(batches[0])
+        session.answer(calm)
+        twin = session.fork()
+        session.undo()
+        assert (session.state.resting, twin.state.resting) == (0, 1)
+        assert torch.equal(twin.answer(calm, adapt=False).vectors, encoder.encode(calm))
+        twin.reset()
+        assert twin.state.resting == 0
+
+    def test_what_gives_no_finite_vectors_is_given_up_when_it_is_needed(
+        self, encoder, gallery, ordinary, batches, calm
+    ):
+        guard = Guard(collapse=1.0, drift=1e9, ordinary=ordinary)
+        session = Session(encoder, gallery, Tent(), lr=1e30, steps=1, guard=guard)
+        session.answer(batches[0])
+        session.answer(calm)  # the source's: nobody looks through what was learnt
+        with pytest.warns(GuardWarning, match="not finite: what was learnt") as warned:
+            answer = session.answer(batches[1])
+        assert warned[0].filename == __file__
+        assert torch.equal(answer.vectors, encoder.encode(batches[1]))
+        assert (session.state.resting, session.state.resets) == (0, 1)
+
+    def test_a_query_without_a_finite_vector_is_named(self, gallery, ordinary, batches, calm):
+        guard = Guard(ordinary=ordinary)
+        session = Session(Blind(), gallery, REST(), lr=0.01, guard=guard, gather=12)
+        session.answer(batches[0])
+        session.answer(calm)
+        before = session.state
+        with pytest.raises(BadInput, match="the vector of query 1 holds NaN"):
+            session.answer([calm[0], torch.full((10,), 60.0)])
+        assert session.state is before and before.resting == 1
+
+
+def test_vectors_of_another_dimension_are_refused_before_the_search(gallery, ordinary, batches):
+    session = Session(Toy(outputs=12), gallery, REST(), guard=Guard(ordinary=ordinary))
+    with pytest.raises(GalleryMismatch, match="was it built by another model"):
+        session.answer(batches[0])
+
+
+def test_a_session_that_never_adapts_tells_how_strange_queries_are(
+    encoder, gallery, ordinary, batches, calm
+):
+    session = Session(encoder, gallery, METHODS["frozen"](), guard=Guard(ordinary=ordinary))
+    Count.restart()
+    for batch in (calm, batches[0]):
+        session.answer(batch)
+    assert Count.forwards == 2
+    assert [one.strangeness > 3 for one in session.history] == [False, True]
 
 
 def test_is_not_looked_for_without_adapting(session, batches, calm):

@@ -45,7 +45,7 @@ class State:
     watched: SourceLike  # source-like pairs, for the report of methods that keep none
     batches: int = 0
     resets: int = 0
-    resting: int = 0  # ordinary batches in a row: after one the source answers
+    resting: int = 0  # ordinary batches in a row: from the first on the source answers
 
     @cached_property
     def learnt(self) -> Params:
@@ -134,7 +134,8 @@ class Adaptation:
         if ordinary is not None and ordinary.knows(self.seen_by_source(batch)):
             state, reason = self._rested(state, batch.gallery, ordinary.patience)
             return self._reported(batch, state, self.see(state, batch), restart=reason)
-        state = replace(state, resting=0)
+        if state.resting:  # otherwise the same state: it knows its parameters by name already
+            state = replace(state, resting=0)
         after, first, last, found = self._stepped(state, batch)
         finite = torch.isfinite(after.adapted.values).all()
         if self.settings.score_from == "after" and bool(finite):
@@ -158,11 +159,12 @@ class Adaptation:
 
         So many hits are searched for before anybody waits for the vectors to be checked.
         """
-        if state.resting:
-            seen = answer = fitting(self.seen_by_source(batch))
+        params = self.source if state.resting else self.params(state)
+        if params is self.source:
+            seen = self.seen_by_source(batch)
         else:
-            seen = fitting(batch.see(self.params(state), graph=False))
-            answer = self.method.view(seen, state.memory).detached()
+            seen = fitting(batch.see(params, graph=False))
+        answer = seen if state.resting else self.method.view(seen, state.memory).detached()
         if count:
             answer.hits(count)
         checked(seen)
@@ -171,7 +173,7 @@ class Adaptation:
     def seen_by_source(self, batch: Batch) -> Retrieval:
         """What the batch finds with the source's parameters, seen once."""
         if batch.source is None:
-            batch.source = batch.see(self.source, graph=False)
+            batch.source = fitting(batch.see(self.source, graph=False))
         return batch.source
 
     def params(self, state: State) -> Params:
@@ -305,6 +307,8 @@ class Adaptation:
         if kept or state.watched.batches >= WATCHED_BATCHES or len(seen) < 2:
             return state.watched
         pairs = state.watched if len(state.watched) else SourceLike.empty(seen.vectors)
+        if pairs.queries.shape[1] != seen.vectors.shape[1]:  # a method's view may have its own
+            return state.watched
         unsure = refined_entropies(seen)
         return pairs.with_batch(seen.vectors, seen.nearest, unsure, WATCHED_SHARE, WATCHED_PAIRS)
 

@@ -16,9 +16,12 @@ from .exclusions import LeftOut, left_out_pairs, listed_for_each
 from .galleries import Searchable
 from .methods.values import check_values
 from .modes import as_usual
-from .prepared import several
+from .prepared import check_finite, several
 from .progress import track
 from .retrieval import Retrieval
+
+ROUNDING = 1e-5  # cosines that differ by less are alike: queries that are candidates themselves
+SEARCHED = 10  # hits, as many as the report of a batch looks at: one search serves both
 
 
 @dataclass(frozen=True)
@@ -36,12 +39,21 @@ class Ordinary:
 
     def __post_init__(self) -> None:
         check_values(self, "ordinary queries")
-        if self.patience < 1:
-            raise BadInput(f"patience is {self.patience}, expected at least one batch.")
-        if not (self.deviation > 0 and self.count >= 2 and abs(self.mean) <= 1.01):
+        if self.limit < 0 or self.patience < 1:
             raise BadInput(
-                f"got {self}, expected the cosines of two queries or more that differ: make it "
-                "with Ordinary.of(encoder, gallery, queries), of some hundred queries."
+                f"got limit={self.limit} and patience={self.patience}, expected a limit of at "
+                "least 0 and a patience of at least one batch."
+            )
+        if abs(self.mean) > 1.01:
+            raise BadInput(
+                f"got a mean cosine of {self.mean:.3g}, expected at most 1: normalise vectors in "
+                "the encoder's forward()."
+            )
+        if self.deviation < ROUNDING or self.count < 2:
+            raise BadInput(
+                f"got {self.count} cosines that differ by {self.deviation:.1g}, expected two or "
+                "more that differ: measure some hundred queries, and if they are candidates "
+                "themselves, exclude each from its own search."
             )
 
     @classmethod
@@ -59,7 +71,8 @@ class Ordinary:
     ) -> Self:
         """Measure a sample of queries, some hundred, as they come when all is well.
 
-        They must be of the same kind as the session's, over its gallery; labels are not needed.
+        They must be of the same kind as the session's, over its gallery, with the exclusions that
+        it is asked with; labels are not needed.
         """
         if batch_size < 1:
             raise BadInput(f"batch_size is {batch_size}, expected a whole number of at least 1.")
@@ -72,14 +85,18 @@ class Ordinary:
             vectors = encoder.encode(asked[part])
             pairs = left_out_pairs(left_out and left_out[part], len(vectors), gallery)
             found.append(gallery.search(vectors, 1, pairs).scores[:, 0])
-        cosines = torch.cat(found).double() if found else torch.empty(0)
+        cosines = torch.cat(found).cpu().double() if found else torch.empty(0)
+        check_finite(cosines, "the cosine of query")
         if len(cosines) < 2:
             raise BadInput(f"got {len(cosines)} ordinary queries, expected some hundred.")
         return cls(float(cosines.mean()), float(cosines.std()), len(cosines), limit, patience)
 
     def strangeness(self, source: Retrieval) -> float:
-        """Standard errors by which queries lie further from the gallery than ordinary ones."""
-        nearest: Tensor = source.hits(1).scores[:, 0]
+        """Standard errors by which queries lie further from the gallery than ordinary ones.
+
+        `source` is what the source model finds for them, not ranked anew by a matcher.
+        """
+        nearest: Tensor = source.hits(SEARCHED).scores[:, 0]
         error = self.deviation * sqrt(1 / len(nearest) + 1 / self.count)
         return (self.mean - float(nearest.mean())) / error
 

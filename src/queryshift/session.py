@@ -308,8 +308,10 @@ class Session:
         self._worker.start(update, commit, self.encoder.device)
 
     def _learnt_as_in(self, state: State) -> bool:
-        """Whether nothing was learnt or given up since; a method may learn by its memory alone."""
-        return self._state.adapted is state.adapted and self._state.memory is state.memory
+        """Whether nothing was learnt, given up or undone since; a memory may learn alone."""
+        now = self._state
+        as_then = now.adapted is state.adapted and now.memory is state.memory
+        return as_then and now.resting == state.resting
 
     def _outcome(self, group: Group, state: State, gallery: Searchable) -> Outcome:
         queries, exclude = map(list, zip(*group, strict=True))

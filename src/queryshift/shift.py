@@ -36,7 +36,7 @@ class Shift:
     disagreement: float | None = None  # shadow: share of first places that differ from the source's
     restart: str | None = None  # why the session went back to its source
     resets: int = 0  # so far
-    strangeness: float | None = None  # standard errors from ordinary queries, if they are known
+    strangeness: float | None = None  # standard errors from ordinary queries; None: not looked at
 
 
 @torch.no_grad()
