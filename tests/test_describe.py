@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from miniature import Toy
-from queryshift import METHODS, REST, Decoupled, Refined, Session, Tent
+from queryshift import METHODS, REST, Decoupled, Guard, Ordinary, Refined, Session, Tent
 from queryshift.describe import table
 from queryshift.methods import WRAPPERS
 from queryshift.methods.base import Origin
@@ -48,6 +48,16 @@ def test_wrapped_methods_are_shown_too(name, encoder, gallery):
     assert found["method"][0] == f"tent+{name}"
     assert found["tent.temperature"] == ("0.3", "the user")
     assert found["neighbours"] == ("10", "paper")
+
+
+def test_a_guard_is_shown_line_by_line(encoder, gallery):
+    guard = Guard(drift=30.0, ordinary=Ordinary(mean=0.5, deviation=0.1, count=300))
+    found = rows(Session(encoder, gallery, Tent(), guard=guard))
+    assert found["guard"] == ("given", "the user")
+    assert found["guard.drift"] == ("30.0", "the user")
+    assert found["guard.collapse"] == ("0.25", "ours")
+    assert found["guard.ordinary.count"] == ("300", "the user")
+    assert found["guard.ordinary.limit"] == ("3.0", "ours")
 
 
 def test_origins(gallery):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import Field, fields
+from dataclasses import Field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from .encoder import Encoder
@@ -69,7 +69,20 @@ def _fields_of(method: Method, known: Mapping[str, str], prefix: str) -> Iterato
 def _session_rows(session: Session) -> Iterator[Row]:
     for one in fields(session.settings):
         value = getattr(session.settings, one.name)
-        yield (one.name, str(value), _origin(one, value), one.metadata["about"])
+        shown = "given" if is_dataclass(value) else str(value)
+        yield (one.name, shown, _origin(one, value), one.metadata["about"])
+        if is_dataclass(value):
+            yield from _rows_within(value, one.name)
+
+
+def _rows_within(value: Any, name: str) -> Iterator[Row]:
+    """A guard's settings, and those of what it knows, each on a line of its own."""
+    for one in fields(value):
+        inner, place = getattr(value, one.name), f"{name}.{one.name}"
+        if is_dataclass(inner):
+            yield from _rows_within(inner, place)
+        else:
+            yield (place, str(inner), _origin(one, inner), "")
 
 
 def _size_rows(session: Session) -> Iterator[Row]:
