@@ -15,7 +15,7 @@ import numpy as np
 
 from . import choose
 from .dev_shifts import DEV
-from .units import DEV_STREAMS, is_clean
+from .units import DEV_STREAMS, RATES, is_clean
 
 Line = dict[str, Any]
 TASK_NAMES = {
@@ -117,6 +117,12 @@ def development(lines: list[Line]) -> str:
         numbers = (*shifted, mean(clean))
         rows.append([TASK_NAMES[task], names, *(f"{number:.1f}" for number in numbers)])
     return table(rows, ["task", "shifts", "first", "second", "third", "mixed", "clean"])
+
+
+def at_edge(lines: list[Line]) -> str:
+    """How many of the choices have the largest rate there is, such as "3 of 55"."""
+    chosen = [choose.best(own).lr for own in choose.points(lines).values()]
+    return f"{chosen.count(max(RATES))} of the {len(chosen)}"
 
 
 def grid(lines: list[Line]) -> str:

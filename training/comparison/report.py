@@ -61,6 +61,7 @@ def page(folder: Path) -> str:
         angles=lines.angles(named["angles"]),
         terms=terms(read_folder(folder / "tangram-terms").cells),
         development=lines.development(tried),
+        edge=lines.at_edge(tried),
         grid=lines.grid(tried),
         shifts=markdown(report(online, Options())),
     )

@@ -5,11 +5,14 @@ python -m training.comparison.strangeness
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
 from statistics import median
 
 import torch
 
 from queryshift import Frozen, Gallery, Guard, Ordinary, Session
+from queryshift.corruptions import Corruption
 from queryshift.datasets.tangram import TASKS, tangram
 from queryshift.evaluate import run, shifted
 from queryshift.models import load
@@ -30,30 +33,35 @@ class Watching(Session):
         return found
 
 
+def kinds(task: str) -> Iterator[tuple[str, float, Corruption | None]]:
+    """Clean queries, then each shift at shares of its strength."""
+    yield "clean", 0.0, None
+    for number, share in product(range(len(DEV[task])), SHARES):
+        shift = of_strength(task, number, share * STRENGTHS[task][number])
+        yield shift.__name__, share, shift
+
+
+def lines(task: str) -> Iterator[str]:
+    """Recall and strangeness of each kind of batch."""
+    name, query, other = TASKS[task]
+    model, world = load(name), tangram(task, "dev")
+    gallery = Gallery.build(model[other], world.candidates, batch_size=500)
+    guard = Guard(ordinary=Ordinary.of(model[query], gallery, world.queries[:ORDINARY]))
+    asked = world.asking(range(ORDINARY, ORDINARY + QUERIES))
+    for label, share, shift in kinds(task):
+        session = Watching(model[query], gallery, Frozen(), guard=guard)
+        recall = run(session, shifted(asked, shift), asked.matches, batch_size=BATCH).recall()
+        far = (f"{one(session.noted):7.1f}" for one in (min, median, max))
+        yield f"{task:9} {label:24} {share:8.2f} {recall:7.1f} {' '.join(far)}"
+
+
 def main() -> None:
     torch.set_num_threads(1)
-    numbers = f"{'strength':>8} {'recall':>7} {'least':>6} {'median':>7} {'most':>6}"
+    numbers = f"{'strength':>8} {'recall':>7} {'least':>7} {'median':>7} {'most':>7}"
     print(f"{'task':9} {'shift':24} {numbers}")
     for task in TASKS:
-        name, query, other = TASKS[task]
-        model, world = load(name), tangram(task, "dev")
-        gallery = Gallery.build(model[other], world.candidates, batch_size=500)
-        guard = Guard(ordinary=Ordinary.of(model[query], gallery, world.queries[:ORDINARY]))
-        asked = world.asking(range(ORDINARY, ORDINARY + QUERIES))
-        kinds = [("clean", 0.0, None)]
-        for number, share in ((n, s) for n in range(len(DEV[task])) for s in SHARES):
-            shift = of_strength(task, number, share * STRENGTHS[task][number])
-            kinds.append((shift.__name__, share, shift))
-        for label, share, shift in kinds:
-            session = Watching(model[query], gallery, Frozen(), guard=guard)
-            queries = shifted(asked, shift)
-            recall = run(session, queries, asked.matches, batch_size=BATCH).recall()
-            far = session.noted
-            print(
-                f"{task:9} {label:24} {share:8.2f} {recall:7.1f} {min(far):6.1f} "
-                f"{median(far):7.1f} {max(far):6.1f}",
-                flush=True,
-            )
+        for line in lines(task):
+            print(line, flush=True)
 
 
 if __name__ == "__main__":
