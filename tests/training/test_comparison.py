@@ -190,7 +190,7 @@ def test_every_part_of_the_page_is_filled(page):
     assert "| crayon, text to image |" in page and "| products, image to text |" in page
     assert "| x |  |  | 30.0 | 30.0 |" in page and "| x | x | x | **50.0** | **50.0** |" in page
     assert "| image to text | products | rest | 110.0 | 90.0 | 0.50 | 100.0 ± 0.0 |" in page
-    assert "| video to audio | 20.0 | 50.0 | 100.0 | 25 % | 20.0 | 50.0 | 100.0 | 25 % |" in page
+    assert "| video to audio | 20.00 | 50.00 | 100.00 | 25 % | 20.0 | 50.0 | 100.0 | 25 % |" in page
     assert "### tangram, tangram-o-image, severity 3: recall@1" in page
     assert all(name in page for name in lines.TASK_NAMES.values()) and set(TASKS) == set(
         lines.TASK_NAMES

@@ -167,7 +167,7 @@ def guarded(cells: list[Cell], clean: list[lines.Line], shifted: list[lines.Line
     rows = []
     for task, name in TASK_NAMES.items():
         numbers = []
-        for series, some in (("clean", clean), ("o", shifted)):
+        for series, some, digits in (("clean", clean, 2), ("o", shifted, 1)):
             own = [line for line in some if line["task"] == task]
             places = {(line["parts"][0]["shift"], line["seed"]) for line in own}
             rows_of = f"tangram-{series}-{task}"
@@ -175,8 +175,8 @@ def guarded(cells: list[Cell], clean: list[lines.Line], shifted: list[lines.Line
             same = [c for c in beside if series == "clean" or (c.shift, c.seed) in places]
             for method in ("frozen", "rest"):
                 found = right([cell for cell in same if cell.method == method])
-                numbers.append(f"{100 * found.mean():.1f}")
-            numbers += [f"{100 * lines.per_seed(own).mean():.1f}", learnt_from(own, task)]
+                numbers.append(f"{100 * found.mean():.{digits}f}")
+            numbers += [f"{100 * lines.per_seed(own).mean():.{digits}f}", learnt_from(own, task)]
         rows.append([name, *numbers])
     kinds = ("no adaptation", "rest", "rest, guarded", "learnt from")
     head = [f"{queries}: {kind}" for queries in ("clean", "shifted") for kind in kinds]
