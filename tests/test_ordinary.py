@@ -114,6 +114,13 @@ class TestTheSample:
             Guard(ordinary=0.5)
 
 
+def test_another_encoder_s_are_refused(gallery, ordinary):
+    other = Toy(seed=1)
+    with pytest.raises(BadInput, match=r"measured with another encoder .* this Toy has"):
+        Session(other, gallery, REST(), guard=Guard(ordinary=ordinary))
+    Session(other, gallery, REST(), guard=Guard(ordinary=Ordinary(0.9, 0.1, 100)))  # not known
+
+
 def test_strangeness_counts_standard_errors_of_both_samples():
     known = Ordinary(mean=0.9, deviation=0.1, count=16)
     gallery = Gallery.from_vectors(range(2), torch.eye(2))
@@ -345,7 +352,8 @@ class TestWhileTheSourceAnswers:
 
 
 def test_vectors_of_another_dimension_are_refused_before_the_search(gallery, ordinary, batches):
-    session = Session(Toy(outputs=12), gallery, REST(), guard=Guard(ordinary=ordinary))
+    guard = Guard(ordinary=replace(ordinary, encoder=None))
+    session = Session(Toy(outputs=12), gallery, REST(), guard=guard)
     with pytest.raises(GalleryMismatch, match="was it built by another model"):
         session.answer(batches[0])
 

@@ -92,6 +92,8 @@ class Adaptation:
                 f"gather is {settings.gather}, but {method.name} learns from at least "
                 f"{method.smallest_batch} queries at a time: gather more (gather=16)."
             )
+        if settings.ordinary is not None:
+            settings.ordinary.check_fits(encoder)
         source = dict(method.adapts(encoder, gallery))
         if matching is not None and method.adapts_matcher:
             source |= matching.matcher.own_params()

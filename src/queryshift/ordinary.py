@@ -37,6 +37,9 @@ class Ordinary:
     patience: int = 4
     """Ordinary batches in a row that end a shift: what was learnt for it is given up."""
 
+    encoder: str | None = None
+    """Fingerprint of the encoder that they were measured with, if it is known."""
+
     def __post_init__(self) -> None:
         check_values(self, "ordinary queries")
         if self.limit < 0 or self.patience < 1:
@@ -89,7 +92,17 @@ class Ordinary:
         check_finite(cosines, "the cosine of query")
         if len(cosines) < 2:
             raise BadInput(f"got {len(cosines)} ordinary queries, expected some hundred.")
-        return cls(float(cosines.mean()), float(cosines.std()), len(cosines), limit, patience)
+        measured = float(cosines.mean()), float(cosines.std()), len(cosines)
+        return cls(*measured, limit, patience, encoder.fingerprint())
+
+    def check_fits(self, encoder: Encoder) -> None:
+        """Refuse an encoder other than the one that measured: its cosines say nothing."""
+        if self.encoder not in (None, encoder.fingerprint()):
+            raise BadInput(
+                "the ordinary queries were measured with another encoder (fingerprint "
+                f"{self.encoder}, this {type(encoder).__name__} has {encoder.fingerprint()}): "
+                "measure them with the session's own."
+            )
 
     def strangeness(self, source: Retrieval) -> float:
         """Standard errors by which queries lie further from the gallery than ordinary ones.
