@@ -166,26 +166,27 @@ def guarded(cells: list[Cell], clean: list[lines.Line], shifted: list[lines.Line
     """Clean traffic and every shift by itself, without adaptation, with REST, and guarded."""
     rows = []
     for task, name in TASK_NAMES.items():
-        numbers = []
-        for series, some, digits in (("clean", clean, 2), ("o", shifted, 1)):
-            own = [line for line in some if line["task"] == task]
-            places = {(line["parts"][0]["shift"], line["seed"]) for line in own}
-            rows_of = f"tangram-{series}-{task}"
-            beside = [c for c in cells if c.benchmark == rows_of and c.severity in (0, 3)]
-            same = [c for c in beside if series == "clean" or (c.shift, c.seed) in places]
-            for method in ("frozen", "rest"):
-                found = right([cell for cell in same if cell.method == method])
-                numbers.append(f"{100 * found.mean():.{digits}f}")
-            numbers += [f"{100 * lines.per_seed(own).mean():.{digits}f}", learnt_from(own, task)]
-        rows.append([name, *numbers])
+        calm, strange = ([one for one in some if one["task"] == task] for some in (clean, shifted))
+        places = {(line["parts"][0]["shift"], 3, line["seed"]) for line in strange}
+        online = [c for c in cells if c.benchmark == f"tangram-o-{task}"]
+        same = [c for c in online if (c.shift, c.severity, c.seed) in places]
+        usual = [c for c in cells if c.benchmark == f"tangram-clean-{task}"]
+        rows.append([name, *beside(usual, calm, digits=2), *beside(same, strange, digits=1)])
     kinds = ("no adaptation", "rest", "rest, guarded", "learnt from")
     head = [f"{queries}: {kind}" for queries in ("clean", "shifted") for kind in kinds]
     return lines.table(rows, ["task", *head])
 
 
-def learnt_from(some: list[lines.Line], task: str) -> str:
+def beside(cells: list[Cell], own: list[lines.Line], digits: int) -> list[str]:
+    """Recall without adaptation and with REST, then that of guarded streams, and their learning."""
+    plain = [right([c for c in cells if c.method == method]) for method in ("frozen", "rest")]
+    shown = [f"{100 * one.mean():.{digits}f}" for one in (*plain, lines.per_seed(own))]
+    return [*shown, learnt_from(own)]
+
+
+def learnt_from(some: list[lines.Line]) -> str:
     """The share of batches that a guarded session adapted to."""
-    size = BENCHMARKS[f"tangram-o-{task}"].batch
+    size = BENCHMARKS[f"tangram-o-{some[0]['task']}"].batch
     batches = sum(-(-(p["last"] - p["first"]) // size) for one in some for p in one["parts"])
     return f"{100 * sum(line['adapted'] for line in some) / batches:.0f} %"
 

@@ -24,15 +24,6 @@ QUERIES, BATCH = 640, 64
 SHARES = (1.0, 0.5, 0.25)
 
 
-class Watching(Session):
-    """A session without adaptation that notes how strange its batches are."""
-
-    def answer(self, queries, adapt=True, exclude=None):
-        found = super().answer(queries, adapt, exclude)
-        self.noted = [*getattr(self, "noted", []), self.settings.ordinary.strangeness(found)]
-        return found
-
-
 def kinds(task: str) -> Iterator[tuple[str, float, Corruption | None]]:
     """Clean queries, then each shift at shares of its strength."""
     yield "clean", 0.0, None
@@ -49,9 +40,10 @@ def lines(task: str) -> Iterator[str]:
     guard = Guard(ordinary=Ordinary.of(model[query], gallery, world.queries[:ORDINARY]))
     asked = world.asking(range(ORDINARY, ORDINARY + QUERIES))
     for label, share, shift in kinds(task):
-        session = Watching(model[query], gallery, Frozen(), guard=guard)
+        session = Session(model[query], gallery, Frozen(), guard=guard)
         recall = run(session, shifted(asked, shift), asked.matches, batch_size=BATCH).recall()
-        far = (f"{one(session.noted):7.1f}" for one in (min, median, max))
+        strange = [batch.strangeness for batch in session.history]
+        far = (f"{one(strange):7.1f}" for one in (min, median, max))
         yield f"{task:9} {label:24} {share:8.2f} {recall:7.1f} {' '.join(far)}"
 
 

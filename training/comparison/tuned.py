@@ -24,7 +24,7 @@ from queryshift.tune import Trial, Tuned, chosen, tune
 from .dev_shifts import DEV, dev_shift
 
 RATES, TEMPERATURES = (1e-3, 1e-2, 3e-2, 1e-1), (0.02, 0.05)
-QUERIES, SEVERITY = 256, 3
+QUERIES = 256
 
 
 def lines(task: str, methods: list[str]) -> Iterator[dict[str, Any]]:
@@ -33,7 +33,7 @@ def lines(task: str, methods: list[str]) -> Iterator[dict[str, Any]]:
     model, world = load(name), tangram(task, "dev", QUERIES)
     gallery = qs.Gallery.build(model[other], world.candidates, batch_size=500)
     for method, shift in product(methods, range(len(DEV[task]))):
-        asked = shifted(world, dev_shift(task, str(shift)), SEVERITY)
+        asked = shifted(world, dev_shift(task, str(shift)))
         found = tune(
             model[query],
             gallery,

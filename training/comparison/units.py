@@ -111,8 +111,7 @@ def mixtures(seeds: tuple[int, ...] = (0, 1, 2)) -> Iterator[Unit]:
 def _rows_that_decide(task: str, seed: int) -> Iterator[Unit]:
     """A tenth of clean traffic shifted, shifts one after another, and forgetting."""
     few = ("frozen", "tent", "tcr", "rest", "rest+decoupled")
-    row = BENCHMARKS[f"tangram-o-{task}"]
-    first, *_, last = (one for one in row.shifts if not streams.needs_translator(row, one))
+    first, *_, last = _shifts(task)
     yield Unit("clean", task, (Part(),), seed, (GUARDED,))
     yield Unit("tenth", task, (Part(f"tenth:{first}"),), seed, (*few, GUARDED))
     parts = (Part(first, 3, 0, 700), Part("clean", 3, 700, 1400), Part(last, 3, 1400, 2000))
@@ -130,8 +129,7 @@ def _captions(seed: int) -> Iterator[Unit]:
 
 def _guarded(task: str) -> Iterator[Unit]:
     """Every shift of a task by itself: what a guard that knows ordinary queries costs."""
-    row = BENCHMARKS[f"tangram-o-{task}"]
-    for shift in (one for one in row.shifts if not streams.needs_translator(row, one)):
+    for shift in _shifts(task):
         yield Unit("guarded", task, (Part(shift),), 0, (GUARDED,))
 
 
@@ -140,6 +138,12 @@ def _angles(task: str, seed: int) -> Iterator[Unit]:
     decoupling = ("tent", "tent+decoupled", "rest", "rest+decoupled")
     yield Unit("angles", task, (Part("diverse"),), seed, decoupling, watch_angle=True)
     yield Unit("angles", task, (Part(),), seed, decoupling, look="products", watch_angle=True)
+
+
+def _shifts(task: str) -> list[str]:
+    """Those of a task's online rows that were run: nothing is translated here."""
+    row = BENCHMARKS[f"tangram-o-{task}"]
+    return [shift for shift in row.shifts if not streams.needs_translator(row, shift)]
 
 
 def is_clean(shift: str) -> bool:
