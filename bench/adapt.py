@@ -27,20 +27,9 @@ from plain import LOOPS, loop
 from rows import Rows, parser
 from towers import add_options, batch_for, encoder_for, gallery_for, half, twin_for
 
-from queryshift import (
-    EATA,
-    READ,
-    REST,
-    TCR,
-    TSA,
-    Encoder,
-    Frozen,
-    Method,
-    Session,
-    Tent,
-    retrieval,
-)
-from queryshift.prepared import move
+from queryshift import EATA, READ, REST, TCR, TSA, Encoder, Frozen, Method, Session, Tent
+from queryshift.encoders.prepared import move
+from queryshift.retrieval import forward as retrieval
 
 FLOOR = (
     "three steps are three forwards and three products back through frozen layers, each about one "

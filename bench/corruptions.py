@@ -19,7 +19,7 @@ import cv2
 import numpy as np
 from rows import Rows, parser
 
-from queryshift.corruptions import NAMES, SEVERITIES, corrupt, find
+from queryshift.lab.corruptions import NAMES, SEVERITIES, corrupt, find
 
 try:
     from imagecorruptions import corrupt as fork_corrupt

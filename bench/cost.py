@@ -23,8 +23,8 @@ from rows import Rows, parser
 from towers import add_options, batch_for, encoder_for, gallery_for
 
 from queryshift import Session
-from queryshift.benchmarks import BENCHMARKS
-from queryshift.paper import table
+from queryshift.lab.evaluation.benchmarks import BENCHMARKS
+from queryshift.lab.evaluation.paper import table
 
 NAMED = ("tent", "eata", "read", "tsa", "rest", "rest+decoupled", "frozen")
 TOWERS = {"image": "blip", "text": "blip-text"}

@@ -25,7 +25,7 @@ from torch.nn.functional import kl_div
 from towers import add_options, batch_for, encoder_for, gallery_for, twin_for
 
 from queryshift import REST, TCR, Encoder, Gallery, Method, Session, Tent
-from queryshift.prepared import move
+from queryshift.encoders.prepared import move
 
 STEPS, NEIGHBOURS = 3, 10
 QUEUE_BATCHES, QUEUE_SHARE, MARGIN = 10, 0.3, 1e-3

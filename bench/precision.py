@@ -31,14 +31,14 @@ from torch.nn.functional import cosine_similarity
 from towers import add_size, batch_for, encoder_for
 
 from queryshift import Encoder, Gallery, Session, load
-from queryshift.benchmarks import BENCHMARKS, Benchmark
-from queryshift.datasets import Dataset
-from queryshift.datasets.tangram import TASKS, tangram
-from queryshift.evaluate import run
-from queryshift.runs.cells import Task
-from queryshift.runs.plans import Plan
-from queryshift.specs import method_of
-from queryshift.streams import Shifted, corruption_of
+from queryshift.lab.datasets import Dataset
+from queryshift.lab.datasets.tangram import TASKS, tangram
+from queryshift.lab.evaluation.benchmarks import BENCHMARKS, Benchmark
+from queryshift.lab.evaluation.runner.cells import Task
+from queryshift.lab.evaluation.runner.plans import Plan
+from queryshift.lab.evaluation.specs import method_of
+from queryshift.lab.evaluation.stream_evaluation import run
+from queryshift.lab.evaluation.streams import Shifted, corruption_of
 
 FLOOR = "none: the error is what chance leaves of the mean difference"
 METHODS = ("frozen", "rest")

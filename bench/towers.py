@@ -83,7 +83,7 @@ def batch_for(
     home = home or asked.device
     draw = torch.Generator().manual_seed(seed)
     if asked.tower == "tangram":
-        from queryshift.datasets.tangram import tangram
+        from queryshift.lab.datasets.tangram import tangram
 
         return list(tangram("image", count=count * (seed + 1)).queries)[-count:]
     if asked.tower == "blip-text":

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from queryshift.tangram import captions, scenes
+from queryshift.lab.tangram import captions, scenes
 
 
 def write(root: Path, count: int) -> Path:

@@ -3,7 +3,7 @@
 import importlib.util
 from pathlib import Path
 
-_PATH = Path(__file__).parent / "datasets" / "small.py"
+_PATH = Path(__file__).parent / "lab" / "datasets" / "small.py"
 _SPEC = importlib.util.spec_from_file_location("small", _PATH)
 small = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(small)

@@ -12,11 +12,11 @@ from click.testing import CliRunner
 
 from miniature import Toy, items
 from queryshift import Gallery, Session
-from queryshift.benchmarks import BENCHMARKS
 from queryshift.cli import main
+from queryshift.lab.evaluation.benchmarks import BENCHMARKS
+from queryshift.lab.evaluation.specs import method_of
+from queryshift.lab.tuning.grid import tune
 from queryshift.methods import METHODS, WRAPPERS, Method
-from queryshift.specs import method_of
-from queryshift.tune import tune
 
 ROOT = Path(__file__).parents[1]
 

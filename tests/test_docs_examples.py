@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from PIL import Image
 
 import queryshift as qs
-from queryshift import tangram
 from queryshift.cli import main
+from queryshift.lab import tangram
 from small_datasets import WRITERS
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -127,7 +127,9 @@ def test_datasets(here):
 def test_the_papers_numbers():
     (code,) = blocks("reports.md")
     for expression, value in re.findall(r"^(.*?) +# ([\d.]+)$", code, re.M):
-        assert eval(expression, run("from queryshift import paper", {})) == float(value)
+        assert eval(expression, run("from queryshift.lab.evaluation import paper", {})) == float(
+            value
+        )
 
 
 def test_tangram(here):
@@ -144,6 +146,6 @@ def test_ordinary_queries(here):
     names = {"model": model, "gallery": gallery, "yesterday": [own[0] for own in captions]}
     session = run(code, {"qs": qs, **names})["session"]
     session.answer([own[1] for own in captions])
-    assert not session.shift().adapted
+    assert not session.stats().adapted
     session.answer([own[1][::-1] for own in captions])
-    assert session.shift().adapted and session.shift().strangeness > 3
+    assert session.stats().adapted and session.stats().strangeness > 3

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from queryshift import REST, SAR, Gallery, Session, load
-from queryshift.corruptions import find
-from queryshift.datasets.tangram import tangram
-from queryshift.evaluate import run, shifted
+from queryshift.lab.corruptions import find
+from queryshift.lab.datasets.tangram import tangram
+from queryshift.lab.evaluation.stream_evaluation import run, shifted
 
 # compiling warns of torch's own old parts and of products that could be coarser: no errors of ours
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]

@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 from miniature import Toy, same
 from queryshift import REST, TCR, Gallery, Session, Tent, load
 from queryshift.models.towers import Block
-from queryshift.retrieval import Batch
+from queryshift.retrieval.forward import Batch
 
 
 def test_a_product_is_the_one_torch_takes_with_slopes(encoder, gallery, batches):
@@ -21,7 +21,7 @@ def test_a_product_is_the_one_torch_takes_with_slopes(encoder, gallery, batches)
     source = encoder.norm_params()
     seen = batch.see(source, graph=True)
     slope = torch.randn(seen.vectors.shape, generator=torch.Generator().manual_seed(0))
-    (pulled,) = seen.pull((seen.vectors * slope).sum())
+    (pulled,) = seen.gradients((seen.vectors * slope).sum())
     leaves = {name: value.clone().requires_grad_() for name, value in source.items()}
     vectors = encoder.through(leaves, batch.shared)
     plain = torch.autograd.grad(vectors, tuple(leaves.values()), slope, allow_unused=True)
@@ -74,7 +74,7 @@ def test_other_weights_of_the_same_shape_go_the_plain_way(encoder, batches, monk
     plain = nn.functional.layer_norm
     toy = Toy()
     monkeypatch.setattr(
-        "queryshift.norms.layer_norm", lambda *a, **k: called.append(1) or plain(*a, **k)
+        "queryshift.encoders.norms.layer_norm", lambda *a, **k: called.append(1) or plain(*a, **k)
     )
     shared = toy.ready(batches[0])
     source = toy.norm_params()
@@ -105,7 +105,7 @@ def test_one_graph_is_alive_at_a_time(encoder, gallery, batches, method, monkeyp
         assert not (graph and any(one() for one in alive)), "the last step's graph is still held"
         seen = plain(batch, params, graph)
         if graph:
-            alive.append(ref(seen.backwards))
+            alive.append(ref(seen.backward))
         return seen
 
     monkeypatch.setattr(Batch, "see", watched)

@@ -16,7 +16,7 @@ from PIL import Image
 
 from queryshift import METHODS
 from queryshift.cli import main
-from queryshift.tangram import scenes
+from queryshift.lab.tangram import scenes
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, normalize
 
-from queryshift.encoder import Encoder
+from queryshift.encoders.encoder import Encoder
 from queryshift.galleries import Gallery
 
 FEATURES = 12

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from queryshift.corruptions import text
+from queryshift.lab.corruptions import text
 
 CAPTIONS = Path(__file__).parents[1] / "tests" / "data" / "photo_captions.txt"
 COUNTS = {"formal": 13, "casual": 12, "passive": 12, "active": 3}

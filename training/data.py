@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from queryshift import tangram
-from queryshift.models.spectrogram import LENGTH
-from queryshift.models.tangram import text_ids
-from queryshift.models.tangram_towers import FRAMES, SIDE
+from queryshift.lab import tangram
+from queryshift.lab.tangram.captions import COUNT
+from queryshift.lab.tangram.model import text_ids
+from queryshift.lab.tangram.spectrogram import LENGTH
+from queryshift.lab.tangram.towers import FRAMES, SIDE
 from queryshift.models.towers import LONGEST_TEXT
-from queryshift.tangram.captions import COUNT
 
 Arrays = dict[str, NDArray]
 SHARD = 250

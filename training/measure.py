@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from queryshift import Encoder, Frozen, Gallery, Session, load, tangram
+from queryshift import Encoder, Frozen, Gallery, Session, load
+from queryshift.lab import tangram
+from queryshift.lab.tangram.captions import COUNT
 from queryshift.models import matcher
-from queryshift.tangram.captions import COUNT
 from training.stored import use
 
 BATCH, RERANKED = 250, 512

@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from queryshift import tangram
-from queryshift.models.spectrogram import log_mel
+from queryshift.lab import tangram
+from queryshift.lab.tangram.spectrogram import log_mel
 
 ACROSS, ZOOM, GAP = 10, 2, 4
 

@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from queryshift.models import tangram
+from queryshift.lab.tangram import model as tangram
 
 BUNDLED = tangram.WEIGHTS
 NEW = Path("runs") / "weights"  # where training leaves what it made

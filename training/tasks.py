@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
-from queryshift.models.spectrogram import log_mel
-from queryshift.models.tangram import vocabulary
-from queryshift.models.tangram_towers import (
+from queryshift.lab.tangram.model import vocabulary
+from queryshift.lab.tangram.spectrogram import log_mel
+from queryshift.lab.tangram.towers import (
     AudioTower,
     ComposedTower,
     ImageTower,

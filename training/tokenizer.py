@@ -7,7 +7,7 @@ from string import ascii_lowercase, digits, punctuation
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
-from queryshift import tangram
+from queryshift.lab import tangram
 from training.stored import NEW, TOKENIZER
 
 # Fewer pieces than the grammar has words: its rare words fall into pieces, so the pieces are

@@ -11,14 +11,14 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Encoder": "encoder",
+    "Encoder": "encoders.encoder",
     "Gallery": "galleries",
     "Hits": "galleries",
-    "Guard": "guard",
-    "GuardWarning": "guard",
-    "Ordinary": "ordinary",
-    "Session": "session",
-    "answer_many": "together",
+    "Guard": "sessions.guard",
+    "GuardWarning": "sessions.guard",
+    "Ordinary": "sessions.ordinary",
+    "Session": "sessions.session",
+    "answer_many": "sessions.many",
     "METHODS": "methods",
     "Method": "methods",
     "Frozen": "methods",

@@ -1,6 +1,6 @@
 """`python -m queryshift` is the command `queryshift`, also where that is not on the path."""
 
-from .cli import main
+from queryshift.cli import main
 
 if __name__ == "__main__":
     main(prog_name="queryshift")

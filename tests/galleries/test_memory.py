@@ -16,9 +16,9 @@ from torch.utils._pytree import tree_leaves
 from miniature import DIMENSION, SeveralVectors, Toy, items, same
 from queryshift import Gallery
 from queryshift.errors import BadFile, BadInput, GalleryMismatch
-from queryshift.files import text_tensor
 from queryshift.galleries import memory
-from queryshift.retrieval import Retrieval
+from queryshift.retrieval.forward import Forward
+from queryshift.support.tensor_files import text_tensor
 
 
 def unit(*shape: int, seed: int = 0, dtype=torch.float32) -> torch.Tensor:
@@ -163,12 +163,12 @@ class TestSearch:
     @pytest.mark.parametrize("count", [0, -1, 1.5, None, "3", True])
     def test_as_many_as_nobody_can_find_are_refused(self, count):
         gallery, queries = Gallery.from_vectors("abc", unit(3, 4)), unit(2, 4)
-        answer = Retrieval(queries, gallery)
+        answer = Forward(queries, gallery)
         answer.top(2)  # searched already, or not yet
         for ask in (
             answer.top,
             answer.top(2).top,
-            Retrieval(queries, gallery).top,
+            Forward(queries, gallery).top,
             lambda count: gallery.search(queries, count),
         ):
             with pytest.raises(BadInput, match=f"asked for {count!r} hits, expected a whole"):
@@ -176,7 +176,7 @@ class TestSearch:
 
     def test_may_be_counted_by_numpy(self):
         gallery, queries = Gallery.from_vectors("abc", unit(3, 4)), unit(2, 4)
-        assert Retrieval(queries, gallery).top(np.int64(2)).positions.shape == (2, 2)
+        assert Forward(queries, gallery).top(np.int64(2)).positions.shape == (2, 2)
 
 
 class _Largest(TorchDispatchMode):

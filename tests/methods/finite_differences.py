@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from queryshift.encoder import Params
+from queryshift.encoders.encoder import Params
 
 STEP = 1e-6  # in float64: rounding and curvature both stay below 1e-8
 

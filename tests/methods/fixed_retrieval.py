@@ -7,7 +7,7 @@ from torch.nn.functional import normalize
 
 from queryshift.galleries import Gallery
 from queryshift.methods.source_like import SourceLike
-from queryshift.retrieval import Retrieval
+from queryshift.retrieval.forward import Forward
 
 SIZE, CANDIDATES, DIMENSION = 10, 15, 6
 
@@ -27,12 +27,12 @@ def queries(seed: int = 1, noise: float = 0.8) -> Tensor:
     return normalize(near, dim=1)
 
 
-def retrieval(vectors: Tensor | None = None, exclude: Tensor | None = None) -> Retrieval:
+def retrieval(vectors: Tensor | None = None, exclude: Tensor | None = None) -> Forward:
     vectors = queries() if vectors is None else vectors
-    return Retrieval(vectors.clone().requires_grad_(), GALLERY, exclude)
+    return Forward(vectors.clone().requires_grad_(), GALLERY, exclude)
 
 
-def shares(seen: Retrieval, tau: float) -> np.ndarray:
+def shares(seen: Forward, tau: float) -> np.ndarray:
     """Softmax (B, N) over the whole gallery."""
     logits = seen.vectors.detach().numpy() @ seen.gallery.vectors[:, 0].numpy().T / tau
     if seen.exclude is not None:

@@ -7,7 +7,7 @@ from fixed_retrieval import CANDIDATES, GALLERY, SIZE, entropy, retrieval, share
 
 from queryshift.methods import COME, EATA, PL, READ, SHOT, Refined, Tent
 from queryshift.methods.eata import Familiar
-from queryshift.retrieval import Retrieval
+from queryshift.retrieval.forward import Forward
 
 LEFT_OUT = torch.tensor([(row, column) for row in range(SIZE) for column in (row, 12)])
 
@@ -144,8 +144,8 @@ class TestEata:
 
 def test_refined_read_and_shot_sum_over_candidates_not_over_columns():
     """Queries that are sure of different candidates are balanced, though all of column 0."""
-    spread = Retrieval(GALLERY.vectors[:SIZE, 0].clone(), GALLERY)
-    alike = Retrieval(GALLERY.vectors[[0] * SIZE, 0].clone(), GALLERY)
+    spread = Forward(GALLERY.vectors[:SIZE, 0].clone(), GALLERY)
+    alike = Forward(GALLERY.vectors[[0] * SIZE, 0].clone(), GALLERY)
     for method in (READ(temperature=0.05), SHOT(temperature=0.05, label_weight=0.0)):
         wrapped = Refined(method, neighbours=1, duplicates="merge")
         assert wrapped.loss(spread, None) < wrapped.loss(alike, None) - 0.5

@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from queryshift.encoder import Params
-from queryshift.gradients import angle, decouple, dot
+from queryshift.encoders.encoder import Params
 from queryshift.methods import REST, SAR, TSA, Decoupled, Refined, Tent
 from queryshift.methods.base import Update
 from queryshift.methods.decoupled import decoupled, drift
-from queryshift.refine import refined
-from queryshift.retrieval import Batch, Look
+from queryshift.methods.gradients import angle, decouple, dot
+from queryshift.retrieval.forward import Batch, StepView
+from queryshift.retrieval.refinement import refined
 from toy import ToyEncoder, toy_gallery, toy_queries
 
 CANDIDATES, SIZE = 60, 16
@@ -29,10 +29,10 @@ class World:
 
     def look(
         self, params: Params | None = None, source: Params | None = None, exclude=None
-    ) -> Look:
+    ) -> StepView:
         source = self.source if source is None else source
         batch = Batch(self.encoder, self.gallery, self.encoder.ready(self.items), exclude)
-        return Look(batch, source if params is None else params, source, seed=3)
+        return StepView(batch, source if params is None else params, source, seed=3)
 
     def moved(self, by: float = 0.1) -> Params:
         generator = torch.Generator().manual_seed(0)
@@ -103,13 +103,13 @@ class TestTsa:
 class Given(Tent):
     """Tent with a gradient that is given."""
 
-    def gradient(self, look: Look, memory: Params) -> Update:
+    def gradient(self, look: StepView, memory: Params) -> Update:
         return Update(memory)
 
 
-def general_of(look: Look, neighbours: int = 10, tau: float = 0.02) -> tuple[Tensor, Params]:
+def general_of(look: StepView, neighbours: int = 10, tau: float = 0.02) -> tuple[Tensor, Params]:
     moved = drift(look.source, refined(look.now, neighbours, tau))
-    return moved.detach(), look.now.pull(moved)[0]
+    return moved.detach(), look.now.gradients(moved)[0]
 
 
 class TestDecoupled:
@@ -174,7 +174,7 @@ class TestDecoupled:
 class Around(Tent):
     """Looks at other parameters too, as SAR does."""
 
-    def gradient(self, look: Look, memory: list[tuple[Tensor, Tensor]]) -> Update:
+    def gradient(self, look: StepView, memory: list[tuple[Tensor, Tensor]]) -> Update:
         memory.append((look.now.scores, look.at(look.params).scores))
         return Update(None)
 

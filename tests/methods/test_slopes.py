@@ -15,8 +15,8 @@ from torch.autograd.gradcheck import GradcheckError
 from queryshift.methods import COME, EATA, PL, READ, REST, SHOT, TCR, Method, Refined, Tent
 from queryshift.methods.decoupled import drift
 from queryshift.methods.eata import Familiar
-from queryshift.refine import refined
-from queryshift.retrieval import Retrieval
+from queryshift.retrieval.forward import Forward
+from queryshift.retrieval.refinement import refined
 
 K, TAU = 2, 0.2
 LEFT_OUT = torch.tensor([(row, column) for row in range(SIZE) for column in (row, 12)])
@@ -59,14 +59,14 @@ LOSSES: dict[str, tuple[Method, object]] = {
 @pytest.mark.parametrize("name", LOSSES)
 def test_losses(name, exclude):
     method, memory = LOSSES[name]
-    assert slopes_agree(lambda vectors: method.loss(Retrieval(vectors, GALLERY, exclude), memory))
+    assert slopes_agree(lambda vectors: method.loss(Forward(vectors, GALLERY, exclude), memory))
 
 
 @pytest.mark.parametrize("duplicates", ["keep", "merge"])
 def test_drift(duplicates):
-    source = Retrieval(queries(seed=4), GALLERY)
+    source = Forward(queries(seed=4), GALLERY)
     assert slopes_agree(
-        lambda vectors: drift(source, refined(Retrieval(vectors, GALLERY), K, TAU, duplicates))
+        lambda vectors: drift(source, refined(Forward(vectors, GALLERY), K, TAU, duplicates))
     )
 
 
@@ -75,6 +75,6 @@ def test_what_is_detached_would_otherwise_show():
     method, memory = LOSSES["tcr"]
     with pytest.raises(GradcheckError):
         torch.autograd.gradcheck(
-            lambda vectors: method.loss(Retrieval(vectors, GALLERY), memory),
+            lambda vectors: method.loss(Forward(vectors, GALLERY), memory),
             (queries().requires_grad_(),),
         )

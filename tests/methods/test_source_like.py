@@ -5,16 +5,16 @@ import torch
 from fixed_retrieval import DIMENSION, unit
 
 from queryshift.galleries import Gallery
-from queryshift.losses import source_distance
 from queryshift.methods import REST, TCR
+from queryshift.methods.losses import source_distance
 from queryshift.methods.source_like import SourceLike
-from queryshift.retrieval import Retrieval
+from queryshift.retrieval.forward import Forward
 
 GALLERY = Gallery.from_vectors(range(40), unit(40, DIMENSION, seed=0))
 
 
-def batch(size: int, seed: int) -> Retrieval:
-    return Retrieval(unit(size, DIMENSION, seed=seed + 10), GALLERY)
+def batch(size: int, seed: int) -> Forward:
+    return Forward(unit(size, DIMENSION, seed=seed + 10), GALLERY)
 
 
 def filled(method, sizes: list[int]) -> list[SourceLike]:
@@ -61,7 +61,7 @@ class TestBoth:
         torch.testing.assert_close(queue.distances, distances[rows])
 
     def test_holds_no_graph(self, method):
-        seen = Retrieval(unit(8, DIMENSION, seed=1).requires_grad_(), GALLERY)
+        seen = Forward(unit(8, DIMENSION, seed=1).requires_grad_(), GALLERY)
         memory = method.observe(seen, method.start(GALLERY, torch.device("cpu")), step=0)
         tensors = (memory.queries, memory.candidates, memory.distances, memory.entropies)
         assert not any(tensor.requires_grad for tensor in tensors)

@@ -13,7 +13,7 @@ from finite_differences import Still, slope
 from fixed_retrieval import entropy, pairs, shares, softmax
 from torch import Tensor
 
-from queryshift.encoder import Params
+from queryshift.encoders.encoder import Params
 from queryshift.methods import (
     COME,
     EATA,
@@ -33,8 +33,8 @@ from queryshift.methods import (
 from queryshift.methods.decoupled import drift
 from queryshift.methods.eata import Familiar
 from queryshift.methods.tsa import GALLERY, QUERY, ROUTER
-from queryshift.refine import refined
-from queryshift.retrieval import Batch, Look, Retrieval
+from queryshift.retrieval.forward import Batch, Forward, StepView
+from queryshift.retrieval.refinement import refined
 from toy import ToyEncoder, toy_gallery, toy_queries
 
 SIZE, CANDIDATES, DIMENSION, K, TAU, SEED = 10, 15, 6, 3, 0.2, 3
@@ -53,16 +53,16 @@ class Tower:
         self.shared = self.encoder.ready(toy_queries(1, SIZE, CANDIDATES)[0])
         self.source = self.encoder.norm_params()
 
-    def look(self, source: Params) -> Look:
+    def look(self, source: Params) -> StepView:
         batch = Batch(self.encoder, self.gallery, self.shared, self.exclude)
-        return Look(batch, moved(source), source, SEED)
+        return StepView(batch, moved(source), source, SEED)
 
-    def see(self, params: Params) -> Retrieval:
-        return Retrieval(self.encoder.through(params, self.shared), self.gallery, self.exclude)
+    def see(self, params: Params) -> Forward:
+        return Forward(self.encoder.through(params, self.shared), self.gallery, self.exclude)
 
-    def descending(self, loss: Callable[[Retrieval], Tensor], params: Params) -> Scalar:
+    def descending(self, loss: Callable[[Forward], Tensor], params: Params) -> Scalar:
         """A loss of the retrieval as a function of the parameters, its detached parts held."""
-        still = Still(lambda vectors: loss(Retrieval(vectors, self.gallery, self.exclude)))
+        still = Still(lambda vectors: loss(Forward(vectors, self.gallery, self.exclude)))
         still(self.see(params).vectors)
         return lambda there: still(self.see(there).vectors)
 
@@ -211,7 +211,7 @@ def test_decoupling_takes_from_one_slope_what_goes_against_another(name):
     look = tower.look(tower.source)
     source = tower.see(tower.source)
 
-    def general(seen: Retrieval) -> Tensor:
+    def general(seen: Forward) -> Tensor:
         return drift(source, refined(seen, K, TAU))
 
     losses = (lambda seen: plain.loss(seen, memory), general)

@@ -128,7 +128,7 @@ def test_no_graph_reaches_below(encoder, batch):
 
 
 def test_a_batch_can_be_finished_in_pieces(encoder, batch):
-    from queryshift.prepared import take
+    from queryshift.encoders.prepared import take
 
     cut(encoder, "last:2")
     shared = encoder.ready(batch)

@@ -11,7 +11,7 @@ from PIL import Image
 from reference_cav_mae import Reference
 from torch.nn.functional import normalize
 
-from queryshift.encoder import is_norm
+from queryshift.encoders.encoder import is_norm
 from queryshift.errors import BadFile, BadInput
 from queryshift.models import cav_mae
 from queryshift.models.adapting import adapt

@@ -9,7 +9,7 @@ import torch
 from tiny_checkpoints import CHECKPOINTS
 
 import queryshift as qs
-from queryshift.encoder import is_norm
+from queryshift.encoders.encoder import is_norm
 from queryshift.models import ARCHITECTURES
 
 SIDES = [
@@ -37,7 +37,7 @@ def test_every_loadable_class_is_under_contract():
     assert set(CHECKPOINTS) == set(ARCHITECTURES)
 
 
-def seen_through(encoder, params, batch):
+def run_with(encoder, params, batch):
     return encoder.through(params, encoder.ready(batch))
 
 
@@ -47,7 +47,7 @@ def pickled(encoder):
 
 def gradients(encoder, batch):
     params = {name: value.requires_grad_() for name, value in encoder.norm_params().items()}
-    vectors = seen_through(encoder, params, batch)
+    vectors = run_with(encoder, params, batch)
     direction = torch.randn(vectors.shape, generator=torch.Generator().manual_seed(1)).to(vectors)
     return torch.autograd.grad(
         (vectors * direction).sum(), list(params.values()), allow_unused=True
@@ -79,21 +79,19 @@ class TestEverySide:
         assert not any(module.training for module in encoder.modules())
 
     def test_seen_through_its_own_parameters_is_itself(self, encoder, batch):
-        assert torch.equal(
-            seen_through(encoder, encoder.norm_params(), batch), encoder.encode(batch)
-        )
+        assert torch.equal(run_with(encoder, encoder.norm_params(), batch), encoder.encode(batch))
 
     @pytest.mark.parametrize("how", [copy.deepcopy, pickled])
     def test_a_copy_is_another_encoder_that_does_the_same(self, how, encoder, batch):
         twin = how(encoder)
         moved = {name: 1.1 * value for name, value in encoder.norm_params().items()}
-        expected = seen_through(encoder, moved, batch)
-        assert torch.equal(seen_through(twin, moved, batch), expected)
+        expected = run_with(encoder, moved, batch)
+        assert torch.equal(run_with(twin, moved, batch), expected)
         assert twin.fingerprint() == encoder.fingerprint()
         with torch.no_grad():
             for parameter in twin.parameters():
                 parameter.zero_()
-        assert torch.equal(seen_through(encoder, moved, batch), expected)
+        assert torch.equal(run_with(encoder, moved, batch), expected)
 
     def test_gradient_reaches_every_adapted_parameter(self, encoder, batch):
         for name, gradient in zip(encoder.norm_params(), gradients(encoder, batch), strict=True):
@@ -117,7 +115,7 @@ class TestEverySide:
         encoder = qs.load(checkpoint(architecture))[modality]
         full = encoder.encode(batch)
         half = encoder.to(torch.bfloat16)
-        seen = seen_through(half, half.norm_params(), batch)
+        seen = run_with(half, half.norm_params(), batch)
         assert half.encode(batch).dtype == torch.bfloat16
         assert seen.dtype == torch.float32
         assert (seen * full).sum(-1).min() > 0.995
@@ -151,10 +149,10 @@ class TestEverySide:
     def test_gives_the_same_bits_in_four_threads(self, encoder, batch):
         source = encoder.norm_params()
         moved = [{n: v * (1 + 0.01 * k) for n, v in source.items()} for k in range(4)]
-        alone = [seen_through(encoder, params, batch) for params in moved]
+        alone = [run_with(encoder, params, batch) for params in moved]
 
         def work(k):
-            return [seen_through(encoder, moved[k], batch) for _ in range(5)]
+            return [run_with(encoder, moved[k], batch) for _ in range(5)]
 
         with ThreadPoolExecutor(4) as pool:
             for expected, found in zip(alone, pool.map(work, range(4)), strict=True):

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from queryshift import METHODS, REST, SAR, Decoupled, Gallery, Session, Tent, load
-from queryshift.datasets.tangram import tangram
 from queryshift.errors import BadInput
+from queryshift.lab.datasets.tangram import tangram
 from queryshift.models import graphs
 
 

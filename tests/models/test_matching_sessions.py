@@ -5,10 +5,10 @@ import torch
 from three_items import SENTENCES, pictures
 
 import queryshift as qs
-from queryshift import tangram
+from queryshift.encoders.matcher import PREFIX, Matching
 from queryshift.errors import BadFile, BadInput
-from queryshift.evaluate import run
-from queryshift.matcher import PREFIX, Matching
+from queryshift.lab import tangram
+from queryshift.lab.evaluation.stream_evaluation import run
 from queryshift.models import load, matcher
 
 MODELS = ("BlipForImageTextRetrieval", "tangram")
@@ -142,7 +142,7 @@ def test_ordinary_queries_are_known_by_cosine_and_ranked_anew_by_the_source_s_ma
     session, _ = session_of(setting, ("tangram", "image"), qs.REST(), guard=guard)
     session.restore(learning.state)
     found = session.answer(queries).top(6)
-    assert session.state.resting == 1 and abs(session.shift().strangeness) < 0.1
+    assert session.state.ordinary_streak == 1 and abs(session.stats().strangeness) < 0.1
     source = qs.Session(encoder, gallery, qs.METHODS["frozen"](), matcher=judge)
     assert torch.equal(found.scores, source.answer(queries).top(6).scores)
     assert not torch.equal(found.scores, learning.answer(queries, adapt=False).top(6).scores)

@@ -8,8 +8,8 @@ from test_open_clip import StandIn, transform
 from tiny_checkpoints import CHECKPOINTS
 
 import queryshift as qs
-from queryshift import tangram
-from queryshift.corruptions import find
+from queryshift.lab import tangram
+from queryshift.lab.corruptions import find
 from queryshift.models.open_clip import wrap
 from queryshift.models.stems import InFull, read_in_full
 

@@ -9,7 +9,7 @@ from PIL import Image
 
 import queryshift as qs
 from queryshift.errors import BadFile, BadInput
-from queryshift.models.items import rgb, sound
+from queryshift.media.items import rgb, sound
 from queryshift.models.reading import clean_caption
 
 LONG = "a red square " * 40

@@ -6,19 +6,20 @@ import numpy as np
 import pytest
 
 import coco_of_scenes
-from queryshift import Session, load, paper
-from queryshift.benchmarks import BENCHMARKS
+from queryshift import Session, load
 from queryshift.errors import BadInput
-from queryshift.evaluate import run, shifted
+from queryshift.lab.evaluation import paper
+from queryshift.lab.evaluation.benchmarks import BENCHMARKS
+from queryshift.lab.evaluation.report.beside import theirs
+from queryshift.lab.evaluation.report.tables import Column, tabulate
+from queryshift.lab.evaluation.results import read_folder
+from queryshift.lab.evaluation.runner.plans import Plan
+from queryshift.lab.evaluation.runner.prepared_benchmark import Choices, prepare
+from queryshift.lab.evaluation.runner.running import run_all
+from queryshift.lab.evaluation.specs import method_of
+from queryshift.lab.evaluation.stream_evaluation import run, shifted
+from queryshift.lab.evaluation.streams import corruption_of
 from queryshift.models import matcher
-from queryshift.report.beside import theirs
-from queryshift.report.tables import Column, tabulate
-from queryshift.results import read_folder
-from queryshift.runs.ground import Choices, prepare
-from queryshift.runs.plans import Plan
-from queryshift.runs.running import run_all
-from queryshift.specs import method_of
-from queryshift.streams import corruption_of
 
 SHIFT = "gaussian_noise"
 

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 import queryshift as qs
-from queryshift import tangram
-from queryshift.corruptions import find
 from queryshift.errors import BadInput, UnknownName
+from queryshift.lab import tangram
+from queryshift.lab.corruptions import find
+from queryshift.lab.tangram.captions import COUNT
+from queryshift.lab.tangram.model import WEIGHTS, text_ids, tokenizer
 from queryshift.models import matcher
-from queryshift.models.tangram import WEIGHTS, text_ids, tokenizer
-from queryshift.tangram.captions import COUNT
 
 SIDES = [
     ("tangram", "image"),

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor, nn
 
-from queryshift.encoder import Encoder
+from queryshift.encoders.encoder import Encoder
 from queryshift.galleries import Gallery
-from queryshift.session import Session
+from queryshift.sessions.session import Session
 
 SIZE = 64  # of a batch, and of the queue
 CLOSE = {"atol": 1e-8, "rtol": 0}

@@ -7,7 +7,7 @@ from plain_loops import Plain, Rule, assert_same_params, assert_same_stream, pla
 
 from queryshift import methods
 from queryshift.methods.eata import fisher_of
-from queryshift.session import Session
+from queryshift.sessions.session import Session
 from toy import ToyEncoder, toy_gallery, toy_items, toy_queries
 
 LR, TAU = 3e-3, 0.01
@@ -81,7 +81,7 @@ class TestSar:
     def test_without_a_reset(self, world):
         loop = rules.Sar()
         session = assert_agree(world, methods.SAR(temperature=0.05), loop, tau=0.05)
-        assert session.shift().resets == loop.resets == 0
+        assert session.stats().resets == loop.resets == 0
         assert session.state.memory == pytest.approx(loop.average, abs=1e-8)
 
     @pytest.mark.parametrize("keep_average", [False, True], ids=["cleared", "official quirk"])
@@ -94,4 +94,4 @@ class TestSar:
         assert_same_stream(session, batches, answers)
         for name, value in session.params.items():
             torch.testing.assert_close(value, plain.params[name].detach(), atol=1e-8, rtol=0)
-        assert session.shift().resets == loop.resets > 0
+        assert session.stats().resets == loop.resets > 0

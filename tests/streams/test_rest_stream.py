@@ -6,7 +6,7 @@ from paper_loop import TAU, K, Paper
 from plain_loops import SIZE, Plain, assert_same_params, assert_same_stream, play
 
 from queryshift.methods import REST
-from queryshift.session import Session
+from queryshift.sessions.session import Session
 from toy import ToyEncoder, toy_gallery, toy_queries
 
 LR = 3e-3
@@ -36,7 +36,7 @@ def assert_agree(world, batches: int, **choices) -> Session:
 
 def test_rest_is_the_paper(world):
     session = assert_agree(world, batches=12)
-    assert 0 < session.shift().reliable < 1  # some are trusted, some are not
+    assert 0 < session.stats().reliable < 1  # some are trusted, some are not
 
 
 def test_rest_with_decoupling_is_the_paper(world):

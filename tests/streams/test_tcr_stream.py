@@ -15,7 +15,7 @@ from plain_loops import (
 from torch import Tensor
 
 from queryshift.methods import TCR, Decoupled, TCRUntrained
-from queryshift.session import Session
+from queryshift.sessions.session import Session
 from toy import ToyEncoder, toy_gallery, toy_items, toy_queries
 
 LR, TAU = 3e-3, 0.02
@@ -70,7 +70,7 @@ def test_the_reported_share_of_reliable_queries_is_by_the_methods_own_entropies(
         seen = session.answer(items)
         unsure = entropies(seen.vectors @ seen.nearest.T / TAU)
         trusted = unsure < session.state.memory.entropies.max() + 1e-3
-        assert session.shift().reliable == pytest.approx(trusted.double().mean().item())
+        assert session.stats().reliable == pytest.approx(trusted.double().mean().item())
 
 
 @pytest.mark.parametrize("score_from", ["before", "after"])

@@ -7,7 +7,7 @@ from plain_loops import Plain, assert_same_params, assert_same_stream, entropies
 from torch import Tensor
 
 from queryshift.methods import Decoupled, Method, Refined, Tent
-from queryshift.session import Session
+from queryshift.sessions.session import Session
 from toy import ToyEncoder, toy_gallery, toy_queries
 
 LR, TENT_TAU = 3e-3, 0.01

@@ -11,11 +11,11 @@ import pytest
 from training.comparison import choose, lines, report, run, store, units
 from training.comparison.units import Part, Unit
 
-from queryshift.benchmarks import BENCHMARKS
-from queryshift.datasets.tangram import TASKS, tangram
-from queryshift.evaluate import shifted
-from queryshift.results import Cell, read_folder, write_line
-from queryshift.specs import canonical
+from queryshift.lab.datasets.tangram import TASKS, tangram
+from queryshift.lab.evaluation.benchmarks import BENCHMARKS
+from queryshift.lab.evaluation.results import Cell, read_folder, write_line
+from queryshift.lab.evaluation.specs import canonical
+from queryshift.lab.evaluation.stream_evaluation import shifted
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_the_kept_grid_is_whole_and_gave_the_recommendations(root, tmp_path):
     assert {(line["key"], line["method"]) for line in kept} == wanted
     (tmp_path / "grid.jsonl").write_text("\n".join(map(json.dumps, kept)))
     choose.main(tmp_path / "grid.jsonl", tmp_path / "choice.json")
-    advice = root / "src" / "queryshift" / "models" / "weights" / "recommended.json"
+    advice = root / "src" / "queryshift" / "lab" / "tangram" / "weights" / "recommended.json"
     assert json.loads((tmp_path / "choice.json").read_text()) == json.loads(advice.read_text())
 
 

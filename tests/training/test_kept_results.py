@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from training.comparison import lines, report, units
 
-from queryshift.datasets.tangram import TASKS
-from queryshift.results import read_folder
+from queryshift.lab.datasets.tangram import TASKS
+from queryshift.lab.evaluation.results import read_folder
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"
@@ -17,7 +17,7 @@ ENCODERS = {task: "/".join(sides[:2]) for task, sides in TASKS.items()}
 
 @pytest.fixture(scope="module")
 def advice():
-    return json.loads((ROOT / "src/queryshift/models/weights/recommended.json").read_text())
+    return json.loads((ROOT / "src/queryshift/lab/tangram/weights/recommended.json").read_text())
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from torch import nn
 from training.loop import Plan
 
 import queryshift as qs
-from queryshift import tangram
-from queryshift.models import tangram as bundled
+from queryshift.lab import tangram
+from queryshift.lab.tangram import model as bundled
 from training import adopt, data, journal, loop, measure, stored, train
 
 ROOT = Path(__file__).parents[2]

@@ -14,8 +14,8 @@ import cv2
 import numpy as np
 from numpy.random import Generator
 
-from queryshift.corruptions import Corruption, both, one_of
-from queryshift.corruptions.video import per_frame
+from queryshift.lab.corruptions import Corruption, both, one_of
+from queryshift.lab.corruptions.video import per_frame
 
 ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 NEIGHBOURS = {a: b for row in ROWS for a, b in zip(row, row[1:] + row[-2], strict=True)}

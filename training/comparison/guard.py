@@ -10,11 +10,11 @@ import argparse
 import torch
 
 from queryshift import REST, SAR, TCR, Gallery, Session, Tent, load
-from queryshift.datasets.tangram import TASKS, tangram
-from queryshift.evaluate import run, shifted
-from queryshift.guard import gained
+from queryshift.lab.datasets.tangram import TASKS, tangram
+from queryshift.lab.evaluation.stream_evaluation import run, shifted
 from queryshift.methods.decoupled import drift
-from queryshift.refine import refined
+from queryshift.retrieval.refinement import refined
+from queryshift.sessions.guard import gained
 
 from .units import corruption_of
 

@@ -15,10 +15,10 @@ from typing import Any
 import torch
 
 import queryshift as qs
-from queryshift.corruptions import find
-from queryshift.datasets.tangram import TASKS, tangram
-from queryshift.evaluate import run, shifted
-from queryshift.matcher import Matching
+from queryshift.encoders.matcher import Matching
+from queryshift.lab.corruptions import find
+from queryshift.lab.datasets.tangram import TASKS, tangram
+from queryshift.lab.evaluation.stream_evaluation import run, shifted
 from queryshift.models import load, matcher
 
 SHIFTS = {

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from queryshift.benchmarks import BENCHMARKS
+from queryshift.lab.evaluation.benchmarks import BENCHMARKS
+from queryshift.lab.evaluation.report import Options, markdown, report
+from queryshift.lab.evaluation.report.marks import places
+from queryshift.lab.evaluation.report.tables import Entry, Table, tabulate
+from queryshift.lab.evaluation.results import Cell, read_folder
+from queryshift.lab.evaluation.significance import draw_seeds, p_values, resampled_means
 from queryshift.methods import METHODS
-from queryshift.report import Options, markdown, report
-from queryshift.report.marks import places
-from queryshift.report.tables import Entry, Table, tabulate
-from queryshift.results import Cell, read_folder
-from queryshift.significance import draw_seeds, p_values, resampled_means
 
 from . import lines
 from .lines import TASK_NAMES

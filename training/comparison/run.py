@@ -21,12 +21,12 @@ import numpy as np
 import torch
 
 from queryshift import Gallery, Guard, Ordinary, Session
-from queryshift.datasets import Dataset
-from queryshift.datasets.tangram import CAPTIONS, TASKS, tangram
-from queryshift.evaluate import run, shifted
+from queryshift.lab.datasets import Dataset
+from queryshift.lab.datasets.tangram import CAPTIONS, TASKS, tangram
+from queryshift.lab.evaluation.specs import method_of
+from queryshift.lab.evaluation.stream_evaluation import run, shifted
+from queryshift.lab.tangram import captions, scenes
 from queryshift.models import load
-from queryshift.specs import method_of
-from queryshift.tangram import captions, scenes
 
 from . import units
 from .units import Part, Unit

@@ -21,11 +21,11 @@ import numpy as np
 import torch
 
 from queryshift import METHODS, Gallery, Session
-from queryshift.corruptions import Corruption, find
-from queryshift.datasets import Dataset
-from queryshift.datasets.tangram import CAPTIONS, TASKS, tangram
-from queryshift.encoder import Encoder
-from queryshift.evaluate import Outcome, run, shifted
+from queryshift.encoders.encoder import Encoder
+from queryshift.lab.corruptions import Corruption, find
+from queryshift.lab.datasets import Dataset
+from queryshift.lab.datasets.tangram import CAPTIONS, TASKS, tangram
+from queryshift.lab.evaluation.stream_evaluation import StreamResult, run, shifted
 from queryshift.models import load
 
 from .dev_shifts import DEV, dev_shift
@@ -131,7 +131,7 @@ def lines(
         yield line(stream, session, run(session, queries, some.matches, stream.seed))
 
 
-def line(stream: Stream, session: Session, outcome: Outcome) -> dict[str, Any]:
+def line(stream: Stream, session: Session, outcome: StreamResult) -> dict[str, Any]:
     right = np.packbits((outcome.ranks == 1).numpy()).tobytes()
     return {
         "name": stream.name,

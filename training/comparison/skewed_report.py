@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from queryshift.significance import draw_seeds, p_values, resampled_means
+from queryshift.lab.evaluation.significance import draw_seeds, p_values, resampled_means
 
 from .skewed import COMPARED, QUERIES, RATES, SCENES, SHIFTS
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from queryshift.results import Cell, encode, latest, read_folder
+from queryshift.lab.evaluation.results import Cell, encode, latest, read_folder
 
 EXACT = 50
 STORED = f"best rank of each query, beyond {EXACT} to one digit"

@@ -12,9 +12,9 @@ from statistics import median
 import torch
 
 from queryshift import Frozen, Gallery, Guard, Ordinary, Session
-from queryshift.corruptions import Corruption
-from queryshift.datasets.tangram import TASKS, tangram
-from queryshift.evaluate import run, shifted
+from queryshift.lab.corruptions import Corruption
+from queryshift.lab.datasets.tangram import TASKS, tangram
+from queryshift.lab.evaluation.stream_evaluation import run, shifted
 from queryshift.models import load
 
 from .dev_shifts import DEV, STRENGTHS, of_strength

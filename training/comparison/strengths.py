@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from queryshift import Frozen, Gallery, Session
-from queryshift.datasets.tangram import TASKS, tangram
-from queryshift.evaluate import run, shifted
+from queryshift.lab.datasets.tangram import TASKS, tangram
+from queryshift.lab.evaluation.stream_evaluation import run, shifted
 from queryshift.models import load
 
 from .dev_shifts import STRENGTHS, of_strength

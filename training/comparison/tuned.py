@@ -16,10 +16,10 @@ from typing import Any
 import torch
 
 import queryshift as qs
-from queryshift.datasets.tangram import TASKS, tangram
-from queryshift.evaluate import shifted
+from queryshift.lab.datasets.tangram import TASKS, tangram
+from queryshift.lab.evaluation.stream_evaluation import shifted
+from queryshift.lab.tuning.grid import Trial, Tuned, chosen, tune
 from queryshift.models import load
-from queryshift.tune import Trial, Tuned, chosen, tune
 
 from .dev_shifts import DEV, dev_shift
 

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
 
-from queryshift import streams
-from queryshift.benchmarks import AS_IT_IS, BENCHMARKS, Benchmark
-from queryshift.corruptions import Corruption
-from queryshift.datasets.tangram import CAPTIONS, TASKS
+from queryshift.lab.corruptions import Corruption
+from queryshift.lab.datasets.tangram import CAPTIONS, TASKS
+from queryshift.lab.evaluation import streams
+from queryshift.lab.evaluation.benchmarks import AS_IT_IS, BENCHMARKS, Benchmark
 
 from .dev_shifts import dev_shift
 

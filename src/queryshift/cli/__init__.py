@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from .. import __version__
-from ..errors import Error
+from queryshift import __version__
+from queryshift.errors import Error
 
 COMMANDS = {
     "demo": "See adaptation work on the embedded world: a table and a page.",
@@ -55,4 +55,4 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="queryshift")
 def main() -> None:
-    """Retrieval that adapts, online and without labels, to the queries it really gets."""
+    """Forward that adapts, online and without labels, to the queries it really gets."""

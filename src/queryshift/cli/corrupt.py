@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from queryshift.corruptions.names import MODALITIES, NAMES
+from queryshift.lab.corruptions.names import MODALITIES, NAMES
 
 if TYPE_CHECKING:
-    from queryshift.corruptions.files import Summary
+    from queryshift.lab.corruptions.files import Summary
 
 _PATH = click.Path(path_type=Path)
 _FOLDER = click.Path(resolve_path=True)  # the manifest must name it from anywhere
@@ -72,7 +72,7 @@ def _modality(name: str) -> click.Command:
     """The command that corrupts files of one modality."""
 
     def run(source: Path, target: Path, **given: Any) -> None:
-        from queryshift.corruptions.files import Recipe, corrupt_files
+        from queryshift.lab.corruptions.files import Recipe, corrupt_files
 
         fixed = {key: given.pop(key) for key in ("corruption", "severity", "seed")}
         how = {key: given.pop(key) for key in ("layout", "jobs", "base")}
@@ -106,7 +106,7 @@ for _name in MODALITIES:
 @click.option("--jobs", type=_COUNT, help="Processes; by default as many as are useful.")
 def _again(manifest: Path, source: Path, target: Path, jobs: int | None) -> None:
     """Make the files of a MANIFEST again from the clean ones in IN, and compare them."""
-    from queryshift.corruptions.files import make_again
+    from queryshift.lab.corruptions.files import make_again
 
     _tell(make_again(manifest, source, target, jobs))
 
@@ -118,7 +118,7 @@ def _again(manifest: Path, source: Path, target: Path, jobs: int | None) -> None
 @click.option("--preset", default="imagenet_c", show_default=True, help="Or mm_robustness.")
 def _sheet(photo: Path, target: Path | None, seed: int, preset: str) -> None:
     """Draw all 16 image corruptions of PHOTO at all 5 severities in one labelled picture."""
-    from queryshift.corruptions.sheet import write_sheet
+    from queryshift.lab.corruptions.sheet import write_sheet
 
     sheet = target or Path(f"{photo.stem}-sheet.jpg")
     width, height = write_sheet(photo, sheet, seed, preset)

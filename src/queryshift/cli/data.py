@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..datasets import DATASETS, HOME, found_at
+from queryshift.lab.datasets import DATASETS, HOME, found_at
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ..datasets.checks import Check, Count
+    from queryshift.lab.datasets.checks import Check, Count
 
 NAMED = 10  # missing files that are named one by one on a terminal
 
@@ -36,7 +36,7 @@ def check(ctx: click.Context, name: str, root: str | None, part: str | None, as_
     $ queryshift data check coco --root ~/data/coco
     $ queryshift data check nocaps --root ~/data/nocaps --part near-domain
     """
-    from ..datasets import checks
+    from queryshift.lab.datasets import checks
 
     place = found_at(name, root)
     if place is None:
@@ -60,7 +60,7 @@ def frames(ctx: click.Context, folder: str, out: str, as_json: bool) -> None:
     \b
     $ queryshift data frames ~/films ~/data/vggsound
     """
-    from ..datasets import films
+    from queryshift.lab.datasets import films
 
     outcome = films.extract(folder, out)
     if as_json:

@@ -12,7 +12,7 @@ import click
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ..demo import Demo
+    from queryshift.lab.demo import Demo
 
 TASKS = ("image", "text", "video", "audio", "composed")
 
@@ -48,7 +48,7 @@ def command(as_json: bool, out: Path, **wish: object) -> None:
     $ queryshift demo --task audio --shift rain --severity 5
     $ queryshift demo --shift diverse --json
     """
-    from ..demo import Plan, demonstrate, place_for, write
+    from queryshift.lab.demo import Plan, demonstrate, place_for, write
 
     plan, page = Plan(**wish), place_for(out)  # type: ignore[arg-type]
     click.echo(f"{plan.in_words} This takes about a minute.", err=True)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..figures import FIGURES
+from queryshift.lab.figures import FIGURES
 
 if TYPE_CHECKING:
-    from ..figures.stage import Request
+    from queryshift.lab.figures.stage import Request
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -51,7 +51,7 @@ def command(name: str, out: Path | None, numbers: bool, given: Path | None, **wa
     $ queryshift figure scaling --shift motion_blur --queries 1000
     $ queryshift figure severity --benchmark tangram-o-text --out text.svg --json
     """
-    from ..figures.making import make
+    from queryshift.lab.figures.making import make
 
     chart, written = make(name, _request(**wanted), out or Path(f"{name}.png"), numbers, given)
     click.echo(chart.verdict)
@@ -61,9 +61,9 @@ def command(name: str, out: Path | None, numbers: bool, given: Path | None, **wa
 def _request(
     benchmark: str | None, shift: str | None, severity: int, seed: int, kept: Path, **given: Any
 ) -> Request:
-    from ..figures.stage import Request
-    from ..runs.ground import Choices
-    from ..runs.machine import best_device
+    from queryshift.lab.evaluation.runner.machine import best_device
+    from queryshift.lab.evaluation.runner.prepared_benchmark import Choices
+    from queryshift.lab.figures.stage import Request
 
     given["device"] = given["device"] or best_device()
     given["translator"] = given["translator"] or ()

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import click
 
-from ..benchmarks import BENCHMARKS
-from ..corruptions.names import NAMES
-from ..datasets import DATASETS
-from ..methods import METHODS, WRAPPERS
-from ..models import MODELS
+from queryshift.lab.corruptions.names import NAMES
+from queryshift.lab.datasets import DATASETS
+from queryshift.lab.evaluation.benchmarks import BENCHMARKS
+from queryshift.methods import METHODS, WRAPPERS
+from queryshift.models import MODELS
 
 
 class Listing(NamedTuple):

@@ -10,7 +10,7 @@ import click
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ..models.inspect import Inspection
+    from queryshift.models.inspect import Inspection
 
 
 @click.group()
@@ -36,7 +36,7 @@ def check(name: str, adapt: str, preprocessing: str, as_json: bool) -> None:
     $ queryshift models check tangram
     $ queryshift models check openai/clip-vit-base-patch16 --adapt last:3
     """
-    from ..models import inspect
+    from queryshift.models import inspect
 
     found = inspect.check(name, adapt, preprocessing)
     if as_json:

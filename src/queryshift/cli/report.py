@@ -33,8 +33,8 @@ def command(
     $ queryshift report runs/ --paper --format markdown
     $ queryshift report runs/ --format html --out report.html
     """
-    from ..report import Options, render, report_folder
-    from ..significance import RESAMPLES
+    from queryshift.lab.evaluation.report import Options, render, report_folder
+    from queryshift.lab.evaluation.significance import RESAMPLES
 
     options = Options(
         metric=metric,

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..methods import METHODS
+from queryshift.methods import METHODS
 
 if TYPE_CHECKING:
-    from ..results import Cell
-    from ..runs.plans import Plan
-    from ..runs.running import Execute, Ran
+    from queryshift.lab.evaluation.results import Cell
+    from queryshift.lab.evaluation.runner.plans import Plan
+    from queryshift.lab.evaluation.runner.running import Execute, Ran
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _COUNT = click.IntRange(min=1)
@@ -68,7 +68,7 @@ def command(benchmark: str, as_json: bool, **given: Any) -> None:
     $ queryshift run coco-o -m all --root coco/ --jobs 4
     $ queryshift run tangram-d -m rest -m rest:decouple=false
     """
-    from ..runs.running import run_all
+    from queryshift.lab.evaluation.runner.running import run_all
 
     out = given["out"]
     try:
@@ -82,10 +82,10 @@ def command(benchmark: str, as_json: bool, **given: Any) -> None:
 
 
 def _plans(benchmark: str, given: dict[str, Any]) -> list[Plan]:
-    from ..benchmarks import find
-    from ..runs.ground import Choices
-    from ..runs.machine import best_device
-    from ..runs.plans import Plan, plans_for
+    from queryshift.lab.evaluation.benchmarks import find
+    from queryshift.lab.evaluation.runner.machine import best_device
+    from queryshift.lab.evaluation.runner.plans import Plan, plans_for
+    from queryshift.lab.evaluation.runner.prepared_benchmark import Choices
 
     methods = [one for name in given["methods"] for one in (_PAPERS if name == "all" else (name,))]
     choices = Choices(
@@ -113,10 +113,10 @@ def _plans(benchmark: str, given: dict[str, Any]) -> list[Plan]:
 
 
 def _executor(given: dict[str, Any]) -> AbstractContextManager[Execute]:
-    from ..runs.running import in_processes, in_turn
+    from queryshift.lab.evaluation.runner.running import in_processes, in_turn
 
     if given["on_ray"]:
-        from ..runs.running_ray import on_ray
+        from queryshift.lab.evaluation.runner.running_ray import on_ray
 
         return nullcontext(on_ray())
     return in_processes(given["jobs"]) if given["jobs"] > 1 else nullcontext(in_turn)
@@ -130,8 +130,8 @@ def _tell(cell: Cell) -> None:
 
 
 def _show(ran: Ran, as_json: bool) -> None:
-    from ..report import Options, render, report
-    from ..results import encode
+    from queryshift.lab.evaluation.report import Options, render, report
+    from queryshift.lab.evaluation.results import encode
 
     for note in ran.notes:
         click.echo(note, err=True)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..methods import METHODS
+from queryshift.methods import METHODS
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ..tune import Trial, Tuned
+    from queryshift.lab.tuning.grid import Trial, Tuned
 
 _PATH = click.Path(path_type=Path)
 
@@ -51,7 +51,7 @@ def command(
     $ queryshift tune clip-base --queries photos/ --gallery captions.txt
     $ queryshift tune tangram --queries asked.txt --gallery pictures/ --labels right.json
     """
-    from ..tune_files import tune_files
+    from queryshift.lab.tuning.files import tune_files
 
     chosen: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     found = tune_files(model, queries, gallery, labels, **chosen)

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import BadInput
-from ..prepared import check_finite
+from queryshift.encoders.prepared import check_finite
+from queryshift.errors import BadInput
+
 from .hits import Id
 
 LENGTH_TOLERANCE = 1e-2

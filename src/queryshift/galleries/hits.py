@@ -10,7 +10,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from ..errors import BadInput
+from queryshift.errors import BadInput
 
 Id: TypeAlias = str | int
 

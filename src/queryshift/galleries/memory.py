@@ -10,12 +10,17 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from ..encoder import Encoder
-from ..errors import BadFile, BadInput, GalleryMismatch
-from ..files import read, write
-from ..modes import as_usual, full_precision, usual
-from ..prepared import several
-from ..progress import track
+from queryshift.encoders.encoder import Encoder
+from queryshift.encoders.prepared import several
+from queryshift.errors import BadFile, BadInput, GalleryMismatch
+from queryshift.support.progress import track
+from queryshift.support.tensor_files import read, write
+from queryshift.support.torch_modes import (
+    adaptation_modes,
+    without_autocast,
+    without_inference_mode,
+)
+
 from .checks import as_tensor, checked_ids, checked_vectors
 from .clusters import spherical_kmeans
 from .hits import Hits, Id, at_least_one
@@ -34,12 +39,12 @@ class Gallery:
                 "dimensions): Gallery.from_vectors takes (candidates, dimensions) too."
             )
         self.ids = checked_ids(ids, len(vectors))
-        self.vectors = usual(vectors.detach())
+        self.vectors = without_inference_mode(vectors.detach())
         self.fingerprint = fingerprint
         self._centroids: dict[int, Tensor] = {}
 
     @classmethod
-    @as_usual()
+    @adaptation_modes()
     def build(
         cls,
         encoder: Encoder,
@@ -130,11 +135,11 @@ class Gallery:
     def centroids(self, count: int) -> Tensor:
         """Unit centres (min(count, N), D) of the candidates' mean vectors, kept per count."""
         if count not in self._centroids:
-            self._centroids[count] = usual(spherical_kmeans(self.vectors, count))
+            self._centroids[count] = without_inference_mode(spherical_kmeans(self.vectors, count))
         return self._centroids[count]
 
     @torch.no_grad()
-    @full_precision()
+    @without_autocast()
     def search(self, queries: Tensor, count: int, exclude: Tensor | None = None) -> Hits:
         """The exact best `count` candidates of each query, in float32 or wider.
 

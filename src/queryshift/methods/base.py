@@ -9,12 +9,13 @@ from typing import Any, ClassVar, Literal, Self
 import torch
 from torch import Tensor
 
-from ..encoder import Encoder, Params
-from ..errors import BadInput
-from ..galleries import Searchable
-from ..optimise import Optimiser
-from ..retrieval import Look, Retrieval
-from .values import check_values
+from queryshift.encoders.encoder import Encoder, Params
+from queryshift.errors import BadInput
+from queryshift.galleries import Searchable
+from queryshift.retrieval.forward import Forward, StepView
+from queryshift.support.setting_fields import check_values
+
+from .optimiser import Optimiser
 
 Origin = Literal["paper", "TCR's code", "official code", "T3A's code", "a port", "ours"]
 UNCHANGED: Any = object()
@@ -114,26 +115,26 @@ class Method:
         """Memory after the session's gallery was replaced."""
         return memory
 
-    def observe(self, seen: Retrieval, memory: Any, step: int) -> Any:
+    def observe(self, forward: Forward, memory: Any, step: int) -> Any:
         """Memory after this step's forward; it holds no graph."""
         return memory
 
-    def unsure(self, seen: Retrieval) -> Tensor | None:
+    def unsure(self, forward: Forward) -> Tensor | None:
         """Entropy (B,) by which a query is trusted; None: not by one of its own."""
         return None
 
-    def loss(self, seen: Retrieval, memory: Any) -> Tensor | None:
+    def loss(self, forward: Forward, memory: Any) -> Tensor | None:
         """One scalar, a pure function of the query vectors; None if there is nothing to learn."""
         raise NotImplementedError
 
-    def gradient(self, look: Look, memory: Any) -> Update:
+    def gradient(self, step_view: StepView, memory: Any) -> Update:
         """What this step asks for; override where it is not the loss's own gradient."""
-        loss = self.loss(look.now, memory)
-        return Update(None if loss is None else look.now.pull(loss)[0])
+        loss = self.loss(step_view.now, memory)
+        return Update(None if loss is None else step_view.now.gradients(loss)[0])
 
-    def view(self, seen: Retrieval, memory: Any) -> Retrieval:
+    def view(self, forward: Forward, memory: Any) -> Forward:
         """The retrieval that is ranked and answered from."""
-        return seen
+        return forward
 
 
 def advice(recommended: Mapping[str, Mapping[str, float]], name: str) -> Mapping[str, float]:

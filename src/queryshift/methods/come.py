@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..losses import entropy
-from ..retrieval import Retrieval
+from queryshift.retrieval.forward import Forward
+
 from .base import Method, setting
+from .losses import entropy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,10 +22,10 @@ class COME(Method):
         None, "ours", "logits are cosine times this; None: one over the temperature"
     )
 
-    def loss(self, seen: Retrieval, memory: Any) -> Tensor:
+    def loss(self, forward: Forward, memory: Any) -> Tensor:
         """Mean entropy of the opinions; the length of the logits cannot be used to lower it."""
         scale = 1 / self.tau if self.evidence_scale is None else self.evidence_scale
-        logits = seen.scores * scale
+        logits = forward.scores * scale
         absent = torch.isneginf(logits)
         present = logits.masked_fill(absent, 0)
         length = torch.linalg.vector_norm(present, dim=1, keepdim=True).clamp(min=1e-12)

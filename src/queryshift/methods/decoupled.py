@@ -8,11 +8,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from ..gradients import angle, decouple, decouple_each, norm, scale
-from ..losses import divergence
-from ..refine import Duplicates, Refined, refined
-from ..retrieval import Look, Retrieval
+from queryshift.retrieval.forward import Forward, StepView
+from queryshift.retrieval.refinement import Duplicates, RefinedPrediction, refined
+
 from .base import Update, setting
+from .gradients import angle, decouple, decouple_each, norm, scale
+from .losses import divergence
 from .wrapper import Wrapper
 
 WeightOn = Literal["gradient", "lr"]
@@ -21,7 +22,7 @@ STILL = 1e-6  # a general direction this much shorter than the domain's is round
 NEAR = 1e-8  # so is a divergence below this
 
 
-def drift(source: Retrieval, prediction: Refined) -> Tensor:
+def drift(source: Forward, prediction: RefinedPrediction) -> Tensor:
     """D_KL: how far the refined prediction has moved from the source's, on the same columns."""
     with torch.no_grad():
         before = prediction.seen_by(source.vectors) / prediction.temperature
@@ -29,12 +30,16 @@ def drift(source: Retrieval, prediction: Refined) -> Tensor:
 
 
 def decoupled(
-    look: Look, domain: Update, moved: Tensor, weight_on: WeightOn = "gradient", over: Over = "all"
+    step_view: StepView,
+    domain: Update,
+    moved: Tensor,
+    weight_on: WeightOn = "gradient",
+    over: Over = "all",
 ) -> Update:
     """The update without its part against the general direction, weighted by exp(-D_KL)."""
     if domain.gradient is None:
         return domain
-    (general,) = look.now.pull(moved)
+    (general,) = step_view.now.gradients(moved)
     kept = (decouple if over == "all" else decouple_each)(domain.gradient, general)
     still = (norm(general) <= STILL * norm(domain.gradient)) | (moved.detach() < NEAR)
     gradient = {name: torch.where(still, g, kept[name]) for name, g in domain.gradient.items()}
@@ -65,12 +70,12 @@ class Decoupled(Wrapper):
         self._must("neighbours", self.neighbours >= 1, "at least 1")
         self._must("drift_temperature", self.drift_temperature > 0, "more than 0")
 
-    def gradient(self, look: Look, memory: Any) -> Update:
+    def gradient(self, step_view: StepView, memory: Any) -> Update:
         """The wrapped method's, decoupled; at the source there is nothing to decouple from."""
-        domain = self.method.gradient(look, memory)
-        if look.at_source or domain.gradient is None:
+        domain = self.method.gradient(step_view, memory)
+        if step_view.at_source or domain.gradient is None:
             return domain
-        seen = self.method.view(look.now, memory)
-        prediction = refined(seen, self.neighbours, self.drift_temperature, self.duplicates)
-        moved = drift(self.method.view(look.source, memory), prediction)
-        return decoupled(look, domain, moved, self.weight_on, self.over)
+        forward = self.method.view(step_view.now, memory)
+        prediction = refined(forward, self.neighbours, self.drift_temperature, self.duplicates)
+        moved = drift(self.method.view(step_view.source, memory), prediction)
+        return decoupled(step_view, domain, moved, self.weight_on, self.over)

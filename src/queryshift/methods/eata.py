@@ -11,14 +11,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from ..encoder import Encoder, Params
-from ..errors import BadInput
-from ..galleries import Searchable
-from ..gradients import scale
-from ..losses import entropy
-from ..modes import as_usual
-from ..retrieval import Batch, Look, Retrieval
+from queryshift.encoders.encoder import Encoder, Params
+from queryshift.errors import BadInput
+from queryshift.galleries import Searchable
+from queryshift.retrieval.forward import Batch, Forward, StepView
+from queryshift.support.torch_modes import adaptation_modes
+
 from .base import Method, Update, setting
+from .gradients import scale
+from .losses import entropy
 
 
 @dataclass(frozen=True)
@@ -60,12 +61,12 @@ class EATA(Method):
         """Other candidates: what was familiar means nothing now."""
         return Familiar()
 
-    def observe(self, seen: Retrieval, memory: Familiar, step: int) -> Familiar:
+    def observe(self, forward: Forward, memory: Familiar, step: int) -> Familiar:
         """Choose the queries of this step, then let the mean follow them."""
         with torch.no_grad():
-            predictions = (seen.scores / self.tau).softmax(dim=1)
-            chosen = self._reliable(entropy(seen.scores / self.tau), predictions.shape[1])
-            usual = memory.mean if seen.fixed_columns else None
+            predictions = (forward.scores / self.tau).softmax(dim=1)
+            chosen = self._reliable(entropy(forward.scores / self.tau), predictions.shape[1])
+            usual = memory.mean if forward.fixed_columns else None
             if usual is not None:
                 near = cosine_similarity(predictions, usual[None], dim=1)
                 chosen = chosen & (near.abs() < self.redundancy)
@@ -76,17 +77,17 @@ class EATA(Method):
                 mean = torch.lerp(mean, usual, self.momentum)
         return Familiar(mean, chosen)
 
-    def loss(self, seen: Retrieval, memory: Familiar) -> Tensor | None:
+    def loss(self, forward: Forward, memory: Familiar) -> Tensor | None:
         """Mean over the chosen of exp(share - E) * E, the weight without a gradient."""
         if memory.chosen is None or not bool(memory.chosen.any()):
             return None
-        entropies = entropy(seen.scores / self.tau)[memory.chosen]
-        margin = self.share * (1 if self.filter == "quantile" else log(seen.scores.shape[1]))
+        entropies = entropy(forward.scores / self.tau)[memory.chosen]
+        margin = self.share * (1 if self.filter == "quantile" else log(forward.scores.shape[1]))
         return (torch.exp(margin - entropies.detach()) * entropies).mean()
 
-    def gradient(self, look: Look, memory: Familiar) -> Update:
+    def gradient(self, step_view: StepView, memory: Familiar) -> Update:
         """The loss's gradient, and the pull back to the source where `fisher` is given."""
-        plain = super().gradient(look, memory)
+        plain = super().gradient(step_view, memory)
         if self.fisher is None or plain.gradient is None:
             return plain
         if strange := plain.gradient.keys() - self.fisher.keys():
@@ -99,7 +100,7 @@ class EATA(Method):
             + 2
             * self.fisher_weight
             * self.fisher[name]
-            * (look.params[name] - look.source_params[name])
+            * (step_view.params[name] - step_view.source_params[name])
             for name, grad in plain.gradient.items()
         }
         return replace(plain, gradient=pulled)
@@ -111,7 +112,7 @@ class EATA(Method):
         return entropies <= entropies.kthvalue(sure).values
 
 
-@as_usual()
+@adaptation_modes()
 def fisher_of(
     encoder: Encoder, gallery: Searchable, clean: Sequence[Any], temperature: float = 0.01
 ) -> Params:
@@ -122,9 +123,9 @@ def fisher_of(
     total: Params = {}
     batches = [clean[i : i + 64] for i in range(0, len(clean), 64)]
     for items in batches:
-        seen = Batch(encoder, gallery, encoder.ready(items)).see(params, graph=True)
-        label_loss = -(seen.scores / temperature).log_softmax(dim=1).amax(dim=1).mean()
-        (gradient,) = seen.pull(label_loss)
+        forward = Batch(encoder, gallery, encoder.ready(items)).see(params, graph=True)
+        label_loss = -(forward.scores / temperature).log_softmax(dim=1).amax(dim=1).mean()
+        (gradient,) = forward.gradients(label_loss)
         squared = {name: grad.square() for name, grad in gradient.items()}
         total = {name: total.get(name, 0) + value for name, value in squared.items()}
     return scale(total, 1 / len(batches))

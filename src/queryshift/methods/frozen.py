@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..encoder import Encoder, Params
-from ..galleries import Searchable
+from queryshift.encoders.encoder import Encoder, Params
+from queryshift.galleries import Searchable
+
 from .base import Method
 
 

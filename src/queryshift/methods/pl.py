@@ -7,7 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from ..retrieval import Retrieval
+from queryshift.retrieval.forward import Forward
+
 from .base import Method, setting
 
 
@@ -17,8 +18,8 @@ class PL(Method):
 
     confidence: float = setting(0.9, "T3A's code", "least probability of the first place")
 
-    def loss(self, seen: Retrieval, memory: Any) -> Tensor | None:
+    def loss(self, forward: Forward, memory: Any) -> Tensor | None:
         """Mean of -log p of the first place where p is above `confidence`; None if nowhere."""
-        first = (seen.scores / self.tau).log_softmax(dim=1).amax(dim=1)
+        first = (forward.scores / self.tau).log_softmax(dim=1).amax(dim=1)
         sure = first.detach().exp() > self.confidence
         return -first[sure].mean() if bool(sure.any()) else None

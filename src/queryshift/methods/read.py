@@ -7,9 +7,10 @@ from typing import Any
 
 from torch import Tensor
 
-from ..losses import entropy
-from ..retrieval import Retrieval
+from queryshift.retrieval.forward import Forward
+
 from .base import Method, setting
+from .losses import entropy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,9 +19,9 @@ class READ(Method):
 
     balance: float = setting(1.0, "official code", "weight of the balance term")
 
-    def loss(self, seen: Retrieval, memory: Any) -> Tensor:
+    def loss(self, forward: Forward, memory: Any) -> Tensor:
         """-p log p turns at p = 1/e, the official gamma; balance is a softmax of summed p."""
-        logs = (seen.scores / self.tau).log_softmax(dim=1)
+        logs = (forward.scores / self.tau).log_softmax(dim=1)
         first = logs.amax(dim=1)
-        total = seen.summed(logs.exp())
+        total = forward.summed(logs.exp())
         return -(first.exp() * first).mean() - self.balance * entropy(total[None]).squeeze(0)

@@ -9,19 +9,20 @@ from typing import Any
 
 from torch import Tensor
 
-from .. import refine
-from ..encoder import Params
-from ..refine import Duplicates
-from ..retrieval import Look, Retrieval
+from queryshift.encoders.encoder import Params
+from queryshift.retrieval import refinement as refine
+from queryshift.retrieval.forward import Forward, StepView
+from queryshift.retrieval.refinement import Duplicates
+
 from .base import Update, setting
 from .wrapper import Wrapper
 
 
 @dataclass(frozen=True, eq=False)
-class _Narrowed(Retrieval):
+class _Narrowed(Forward):
     """A retrieval whose scores are those of the refined candidates only."""
 
-    narrow: refine.Refined | None = None
+    narrow: refine.RefinedPrediction | None = None
 
     def scored(self, queries: Tensor, change: Callable[[Tensor], Tensor] | None = None) -> Tensor:
         """Similarity (B, C) to each query's own candidates; -inf where a column is not its own."""
@@ -51,34 +52,34 @@ class Refined(Wrapper):
         super().check()
         self._must("neighbours", self.neighbours >= 1, "at least 1")
 
-    def observe(self, seen: Retrieval, memory: Any, step: int) -> Any:
+    def observe(self, forward: Forward, memory: Any, step: int) -> Any:
         """As the wrapped method, on the refined candidates."""
-        return self.method.observe(self._narrowed(seen), memory, step)
+        return self.method.observe(self._narrowed(forward), memory, step)
 
-    def loss(self, seen: Retrieval, memory: Any) -> Tensor | None:
+    def loss(self, forward: Forward, memory: Any) -> Tensor | None:
         """As the wrapped method, on the refined candidates."""
-        return self.method.loss(self._narrowed(seen), memory)
+        return self.method.loss(self._narrowed(forward), memory)
 
-    def gradient(self, look: Look, memory: Any) -> Update:
+    def gradient(self, step_view: StepView, memory: Any) -> Update:
         """As the wrapped method, on the refined candidates."""
-        return self.method.gradient(_NarrowedLook(look, self), memory)
+        return self.method.gradient(_NarrowedLook(step_view, self), memory)
 
-    def _narrowed(self, seen: Retrieval) -> Retrieval:
-        narrow = refine.refined(seen, self.neighbours, self.method.tau, self.duplicates)
-        values = {one.name: getattr(seen, one.name) for one in fields(Retrieval)}
+    def _narrowed(self, forward: Forward) -> Forward:
+        narrow = refine.refined(forward, self.neighbours, self.method.tau, self.duplicates)
+        values = {one.name: getattr(forward, one.name) for one in fields(Forward)}
         return _Narrowed(**values, narrow=narrow)
 
 
-class _NarrowedLook(Look):
+class _NarrowedLook(StepView):
     """A look whose retrievals are narrowed; it shares the forward of the look it stands for."""
 
-    def __init__(self, whole: Look, method: Refined) -> None:
+    def __init__(self, whole: StepView, method: Refined) -> None:
         super().__init__(whole.batch, whole.params, whole.source_params, whole.seed)
         self._whole, self._method = whole, method
 
     @cached_property
-    def now(self) -> Retrieval:
+    def now(self) -> Forward:
         return self._method._narrowed(self._whole.now)
 
-    def at(self, params: Params) -> Retrieval:
+    def at(self, params: Params) -> Forward:
         return self._method._narrowed(self._whole.at(params))

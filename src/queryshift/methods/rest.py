@@ -7,11 +7,12 @@ from typing import Literal
 
 from torch import Tensor
 
-from ..losses import entropy, gap, hard_margin, reliability, uniformity, weighted_mean
-from ..refine import Duplicates, Refined, refined
-from ..retrieval import Look, Retrieval
+from queryshift.retrieval.forward import Forward, StepView
+from queryshift.retrieval.refinement import Duplicates, RefinedPrediction, refined
+
 from .base import Update, setting
 from .decoupled import Over, WeightOn, decoupled, drift
+from .losses import entropy, gap, hard_margin, reliability, uniformity, weighted_mean
 from .source_like import FollowsSource, SourceLike
 
 Consistency = Literal["affine", "clamp"]
@@ -52,33 +53,35 @@ class REST(FollowsSource):
         """Hard mining reaches the single-stream part, where there is one."""
         return self.mining and self.mine_with == "matcher"
 
-    def loss(self, seen: Retrieval, memory: SourceLike) -> Tensor:
+    def loss(self, forward: Forward, memory: SourceLike) -> Tensor:
         """L = L_U + L_G + L_REM + L_RHM (Eq. 3)."""
-        prediction = self.refined(seen)
-        total = seen.vectors.sum() * 0
+        prediction = self.refined(forward)
+        total = forward.vectors.sum() * 0
         if self.uniformity:
-            total = total + uniformity(seen.vectors, self.uniformity_scale)
+            total = total + uniformity(forward.vectors, self.uniformity_scale)
         if self.gap:
-            total = total + (gap(seen.vectors, seen.nearest) - memory.gap).square()
-        return total + self._consistency_loss(seen, prediction, memory)
+            total = total + (gap(forward.vectors, forward.nearest) - memory.gap).square()
+        return total + self._consistency_loss(forward, prediction, memory)
 
-    def gradient(self, look: Look, memory: SourceLike) -> Update:
+    def gradient(self, step_view: StepView, memory: SourceLike) -> Update:
         """The loss's gradient, decoupled from the general direction where that is asked for."""
-        domain = super().gradient(look, memory)
-        if not self.decouple or look.at_source:
+        domain = super().gradient(step_view, memory)
+        if not self.decouple or step_view.at_source:
             return domain
-        moved = drift(look.source, self.refined(look.now))
-        return decoupled(look, domain, moved, self.weight_on, self.over)
+        moved = drift(step_view.source, self.refined(step_view.now))
+        return decoupled(step_view, domain, moved, self.weight_on, self.over)
 
-    def logits(self, seen: Retrieval) -> Tensor:
+    def logits(self, forward: Forward) -> Tensor:
         """The refined prediction (B, C)."""
-        return self.refined(seen).logits
+        return self.refined(forward).logits
 
-    def refined(self, seen: Retrieval) -> Refined:
+    def refined(self, forward: Forward) -> RefinedPrediction:
         """The refined prediction with this method's choices."""
-        return refined(seen, self.neighbours, self.tau, self.duplicates, self.own_copies)
+        return refined(forward, self.neighbours, self.tau, self.duplicates, self.own_copies)
 
-    def _consistency_loss(self, seen: Retrieval, prediction: Refined, memory: SourceLike) -> Tensor:
+    def _consistency_loss(
+        self, forward: Forward, prediction: RefinedPrediction, memory: SourceLike
+    ) -> Tensor:
         """L_C = L_REM + L_RHM, over queries whose entropy is small enough to be trusted."""
         entropies = entropy(prediction.logits)
         weights = reliability(entropies, memory.entropy_limit + self.limit_margin)
@@ -86,19 +89,21 @@ class REST(FollowsSource):
         if self.entropy:
             total = total + weighted_mean(entropies, weights)
         if self.mining:
-            margins = hard_margin(*self._consistencies(seen, prediction))
+            margins = hard_margin(*self._consistencies(forward, prediction))
             total = total + weighted_mean(margins, weights)
         return total
 
-    def _consistencies(self, seen: Retrieval, prediction: Refined) -> tuple[Tensor, Tensor]:
+    def _consistencies(
+        self, forward: Forward, prediction: RefinedPrediction
+    ) -> tuple[Tensor, Tensor]:
         """c in (0, 1] of the positive and of the hardest negative.
 
         The matcher's probability of a match where the session has one (single stream), else the
         cosine.
         """
-        if seen.matching is not None and self.mine_with == "matcher":
+        if forward.matching is not None and self.mine_with == "matcher":
             match = (
-                seen.match(prediction.pairs())
+                forward.match(prediction.pairs())
                 .softmax(dim=2)[..., 1]
                 .clamp(min=self.consistency_floor)
             )

@@ -9,11 +9,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..galleries import Searchable
-from ..gradients import norm
-from ..losses import entropy
-from ..retrieval import Look, Retrieval
+from queryshift.galleries import Searchable
+from queryshift.retrieval.forward import Forward, StepView
+
 from .base import Method, Update, setting
+from .gradients import norm
+from .losses import entropy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,17 +44,17 @@ class SAR(Method):
         """The moving loss, not yet known."""
         return None
 
-    def gradient(self, look: Look, memory: float | None) -> Update:
+    def gradient(self, step_view: StepView, memory: float | None) -> Update:
         """The slope at the worst nearby point, for the queries that are reliable here and there."""
-        entropies = entropy(look.now.scores / self.tau)
-        limit = self._limit(entropies, look.now)
+        entropies = entropy(step_view.now.scores / self.tau)
+        limit = self._limit(entropies, step_view.now)
         reliable = entropies <= limit
         if not bool(reliable.any()):
             return Update(None)
-        (uphill,) = look.now.pull(entropies[reliable].mean())
+        (uphill,) = step_view.now.gradients(entropies[reliable].mean())
         reach = self.radius / (norm(uphill) + 1e-12)
-        nearby = {n: look.params[n] + reach * slope for n, slope in uphill.items()}
-        there = look.at({**look.params, **nearby})
+        nearby = {n: step_view.params[n] + reach * slope for n, slope in uphill.items()}
+        there = step_view.at({**step_view.params, **nearby})
         again = entropy(there.scores / self.tau)[reliable]
         still = again[again < limit]
         if len(still) == 0:
@@ -62,16 +63,16 @@ class SAR(Method):
         average = float(loss.detach())
         if memory is not None:
             average = self.momentum * memory + (1 - self.momentum) * average
-        if self.reset_below is not None and average < self._reset_limit(look.now):
+        if self.reset_below is not None and average < self._reset_limit(step_view.now):
             return Update(None, restart=True, memory=average if self.keep_average else None)
-        return Update(there.pull(loss)[0], memory=average)
+        return Update(there.gradients(loss)[0], memory=average)
 
-    def _limit(self, entropies: Tensor, seen: Retrieval) -> Tensor | float:
+    def _limit(self, entropies: Tensor, forward: Forward) -> Tensor | float:
         if self.filter == "log":
-            return self.share * log(seen.scores.shape[1])
+            return self.share * log(forward.scores.shape[1])
         sure = max(1, int(self.share * len(entropies)))
         return torch.kthvalue(entropies.detach(), sure).values
 
-    def _reset_limit(self, seen: Retrieval) -> float:
+    def _reset_limit(self, forward: Forward) -> float:
         limit = 0.0 if self.reset_below is None else self.reset_below
-        return limit * log(seen.scores.shape[1]) / log(1000) if self.normalised_reset else limit
+        return limit * log(forward.scores.shape[1]) / log(1000) if self.normalised_reset else limit

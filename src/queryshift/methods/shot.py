@@ -7,9 +7,10 @@ from typing import Any
 
 from torch import Tensor
 
-from ..losses import entropy
-from ..retrieval import Retrieval
+from queryshift.retrieval.forward import Forward
+
 from .base import Method, setting
+from .losses import entropy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,11 +21,11 @@ class SHOT(Method):
     label_weight: float = setting(0.1, "TCR's code", "weight of the pseudo-label term")
     floor: float = setting(1e-5, "TCR's code", "added inside the logarithm of the mean prediction")
 
-    def loss(self, seen: Retrieval, memory: Any) -> Tensor:
+    def loss(self, forward: Forward, memory: Any) -> Tensor:
         """Mean E + sum of pbar log(pbar + floor) + label_weight * cross-entropy of the sure."""
-        logits = seen.scores / self.tau
+        logits = forward.scores / self.tau
         logs = logits.log_softmax(dim=1)
-        mean = seen.summed(logs.exp()) / len(seen)
+        mean = forward.summed(logs.exp()) / len(forward)
         first = logs.amax(dim=1)
         sure = (first.detach().exp() > self.confidence).to(first.dtype)
         labels = -(first * sure).sum() / sure.sum().clamp(min=1)

@@ -10,10 +10,11 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from ..galleries import Searchable
-from ..losses import entropy, gap, source_distance
-from ..retrieval import Retrieval
+from queryshift.galleries import Searchable
+from queryshift.retrieval.forward import Forward
+
 from .base import Method, setting
+from .losses import entropy, gap, source_distance
 
 LIMIT_MARGIN = 1e-3  # the largest trusted entropy may be zero
 
@@ -93,22 +94,26 @@ class FollowsSource(Method):
         """An empty queue."""
         return SourceLike.empty(gallery.centroids(1).to(device))
 
-    def observe(self, seen: Retrieval, memory: SourceLike, step: int) -> SourceLike:
+    def observe(self, forward: Forward, memory: SourceLike, step: int) -> SourceLike:
         """Let the most source-like pairs of a batch into the queue, at its first step only."""
         full = self.queue_batches is not None and memory.batches >= self.queue_batches
         if step > 0 or full:
             return memory
         with torch.no_grad():
-            entropies = self.unsure(seen)
-            size = len(seen) if self.queue_size is None else self.queue_size
+            entropies = self.unsure(forward)
+            size = len(forward) if self.queue_size is None else self.queue_size
             return memory.with_batch(
-                seen.vectors, seen.nearest, entropies, self.queue_share, max(size, len(memory))
+                forward.vectors,
+                forward.nearest,
+                entropies,
+                self.queue_share,
+                max(size, len(memory)),
             )
 
-    def unsure(self, seen: Retrieval) -> Tensor:
+    def unsure(self, forward: Forward) -> Tensor:
         """Entropy (B,) of the prediction that the queue's entropies are of too."""
-        return entropy(self.logits(seen))
+        return entropy(self.logits(forward))
 
     @abstractmethod
-    def logits(self, seen: Retrieval) -> Tensor:
+    def logits(self, forward: Forward) -> Tensor:
         """The prediction whose entropy says how sure a query is."""

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..losses import entropy, gap, reliability, uniformity, weighted_mean
-from ..retrieval import Retrieval
+from queryshift.retrieval.forward import Forward
+
 from .base import setting
+from .losses import entropy, gap, reliability, uniformity, weighted_mean
 from .source_like import FollowsSource, SourceLike
 
 
@@ -18,18 +19,18 @@ class TCR(FollowsSource):
 
     uniformity_scale: float = setting(0.1, "TCR's code", "t in exp(-t * distance)")
 
-    def loss(self, seen: Retrieval, memory: SourceLike) -> Tensor:
+    def loss(self, forward: Forward, memory: SourceLike) -> Tensor:
         """Reliable entropy + uniformity + squared deviation from the source's gap."""
-        entropies = entropy(self.logits(seen))
+        entropies = entropy(self.logits(forward))
         trusted = entropies.detach() <= memory.entropy_limit
         weights = reliability(entropies, memory.entropy_limit + self.limit_margin) * trusted
-        deviation = gap(seen.vectors, seen.nearest) - memory.gap
+        deviation = gap(forward.vectors, forward.nearest) - memory.gap
         return (
             weighted_mean(entropies, weights)
-            + uniformity(seen.vectors, self.uniformity_scale)
+            + uniformity(forward.vectors, self.uniformity_scale)
             + deviation.square()
         )
 
-    def logits(self, seen: Retrieval) -> Tensor:
+    def logits(self, forward: Forward) -> Tensor:
         """Each query against the first places of the whole batch (B, B), copies kept."""
-        return seen.vectors @ seen.nearest.T / self.tau
+        return forward.vectors @ forward.nearest.T / self.tau

@@ -8,11 +8,12 @@ from typing import Any
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ..encoder import Encoder, Params
-from ..galleries import Searchable
-from ..losses import gap
-from ..retrieval import Look, Retrieval
+from queryshift.encoders.encoder import Encoder, Params
+from queryshift.galleries import Searchable
+from queryshift.retrieval.forward import Forward, StepView
+
 from .base import Update, setting
+from .losses import gap
 from .source_like import FollowsSource, SourceLike
 
 
@@ -31,20 +32,20 @@ class TCRUntrained(FollowsSource):
         """No parameters at all."""
         return {}
 
-    def gradient(self, look: Look, memory: Any) -> Update:
+    def gradient(self, step_view: StepView, memory: Any) -> Update:
         """Nothing is trained."""
         return Update(None)
 
-    def logits(self, seen: Retrieval) -> Tensor:
+    def logits(self, forward: Forward) -> Tensor:
         """As TCR: each query against the first places of the whole batch."""
-        return seen.vectors @ seen.nearest.T / self.tau
+        return forward.vectors @ forward.nearest.T / self.tau
 
-    def view(self, seen: Retrieval, memory: SourceLike) -> Retrieval:
+    def view(self, forward: Forward, memory: SourceLike) -> Forward:
         """The moved queries."""
-        if len(seen) < self.smallest_batch or len(memory) == 0:
-            return seen
-        centre, candidates = seen.vectors.mean(dim=0), seen.nearest.mean(dim=0)
-        spread = centre + self.scale * (seen.vectors - centre)
-        share = 1 - memory.gap / gap(seen.vectors, seen.nearest)
+        if len(forward) < self.smallest_batch or len(memory) == 0:
+            return forward
+        centre, candidates = forward.vectors.mean(dim=0), forward.nearest.mean(dim=0)
+        spread = centre + self.scale * (forward.vectors - centre)
+        share = 1 - memory.gap / gap(forward.vectors, forward.nearest)
         moved = normalize(spread + share * (candidates - centre), dim=1)
-        return replace(seen, vectors=moved, found={})
+        return replace(forward, vectors=moved, hit_cache={})

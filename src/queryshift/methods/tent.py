@@ -7,15 +7,16 @@ from typing import Any
 
 from torch import Tensor
 
-from ..losses import entropy
-from ..retrieval import Retrieval
+from queryshift.retrieval.forward import Forward
+
 from .base import Method
+from .losses import entropy
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tent(Method):
     """Mean entropy over the whole gallery."""
 
-    def loss(self, seen: Retrieval, memory: Any) -> Tensor:
+    def loss(self, forward: Forward, memory: Any) -> Tensor:
         """Mean entropy of the batch."""
-        return entropy(seen.scores / self.tau).mean()
+        return entropy(forward.scores / self.tau).mean()

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from ..encoder import Encoder, Params
-from ..galleries import Gallery, Searchable
-from ..losses import entropy
-from ..retrieval import Look, Retrieval
+from queryshift.encoders.encoder import Encoder, Params
+from queryshift.galleries import Gallery, Searchable
+from queryshift.retrieval.forward import Forward, StepView
+
 from .base import Method, Update, setting
+from .losses import entropy
 
 QUERY, GALLERY, ROUTER = "tsa.query", "tsa.gallery", "tsa.router"
 
@@ -36,11 +37,11 @@ class TSA(Method):
             ROUTER: like.new_zeros(2),
         }
 
-    def gradient(self, look: Look, memory: Any) -> Update:
+    def gradient(self, step_view: StepView, memory: Any) -> Update:
         """Confident pseudo-labels minus the balance of the batch's summed prediction."""
-        seen = look.now
-        query_side, gallery_side = self._branches(seen)
-        side = self._route(seen, look.seed)
+        forward = step_view.now
+        query_side, gallery_side = self._branches(forward)
+        side = self._route(forward, step_view.seed)
         absent = torch.isneginf(query_side)  # zero weight times -inf would be NaN
         query_side, gallery_side = (s.masked_fill(absent, 0) for s in (query_side, gallery_side))
         mixed = (side * query_side + (1 - side) * gallery_side).masked_fill(absent, -torch.inf)
@@ -48,31 +49,35 @@ class TSA(Method):
         first = logs.amax(dim=1)
         sure = (first.detach().exp() > self.confidence).to(first.dtype)
         labels = -(first * sure).sum() / sure.sum().clamp(min=1)
-        balance = entropy(seen.summed(logs.exp())[None]).squeeze(0)
-        return Update(seen.pull(self.label_weight * labels - balance)[0])
+        balance = entropy(forward.summed(logs.exp())[None]).squeeze(0)
+        return Update(forward.gradients(self.label_weight * labels - balance)[0])
 
-    def view(self, seen: Retrieval, memory: Any) -> Retrieval:
+    def view(self, forward: Forward, memory: Any) -> Forward:
         """Both branches at once: the mean of two similarities is one product of longer vectors."""
-        queries = torch.cat((_mapped(seen.vectors, seen.own[QUERY]), seen.vectors), dim=1)
+        queries = torch.cat(
+            (_mapped(forward.vectors, forward.direct_params[QUERY]), forward.vectors), dim=1
+        )
         with torch.no_grad():
-            plain = seen.gallery.vectors.to(seen.vectors)
-            both = torch.cat((plain, _mapped(plain, seen.own[GALLERY])), dim=2) / 2**0.5
-        gallery = Gallery(seen.gallery.ids, both)
-        return replace(seen, vectors=queries / 2**0.5, gallery=gallery, found={})
+            plain = forward.gallery.vectors.to(forward.vectors)
+            both = (
+                torch.cat((plain, _mapped(plain, forward.direct_params[GALLERY])), dim=2) / 2**0.5
+            )
+        gallery = Gallery(forward.gallery.ids, both)
+        return replace(forward, vectors=queries / 2**0.5, gallery=gallery, hit_cache={})
 
-    def _branches(self, seen: Retrieval) -> tuple[Tensor, Tensor]:
+    def _branches(self, forward: Forward) -> tuple[Tensor, Tensor]:
         """Similarity (B, N) with the queries mapped, and with the candidates mapped."""
-        queries = _mapped(seen.vectors, seen.own[QUERY])
-        candidates = partial(_mapped, residual=seen.own[GALLERY])
-        return seen.scored(queries), seen.scored(seen.vectors, candidates)
+        queries = _mapped(forward.vectors, forward.direct_params[QUERY])
+        candidates = partial(_mapped, residual=forward.direct_params[GALLERY])
+        return forward.scored(queries), forward.scored(forward.vectors, candidates)
 
-    def _route(self, seen: Retrieval, seed: int) -> Tensor:
+    def _route(self, forward: Forward, seed: int) -> Tensor:
         """(B, 1): near 1 where the query side is trained, near 0 where the gallery side is."""
         generator = torch.Generator().manual_seed(seed)
-        shape, wide = (len(seen), 2), torch.float64
+        shape, wide = (len(forward), 2), torch.float64
         uniform = torch.rand(shape, generator=generator, dtype=wide, device="cpu")
-        noise = -torch.log(-torch.log(uniform.clamp(1e-12, 1 - 1e-12))).to(seen.vectors)
-        drawn = (seen.own[ROUTER] + noise) / self.router_temperature
+        noise = -torch.log(-torch.log(uniform.clamp(1e-12, 1 - 1e-12))).to(forward.vectors)
+        drawn = (forward.direct_params[ROUTER] + noise) / self.router_temperature
         return drawn.softmax(dim=1)[:, :1]
 
 

@@ -8,10 +8,11 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from ..encoder import Encoder, Params
-from ..errors import BadInput
-from ..galleries import Searchable
-from ..retrieval import Look, Retrieval
+from queryshift.encoders.encoder import Encoder, Params
+from queryshift.errors import BadInput
+from queryshift.galleries import Searchable
+from queryshift.retrieval.forward import Forward, StepView
+
 from .base import Method, Update
 
 OPTIMISER = ("weight_decay", "optimiser")  # settings that only the wrapped method decides
@@ -90,22 +91,22 @@ class Wrapper(Method):
         """As the wrapped method."""
         return self.method.moved(memory, gallery)
 
-    def observe(self, seen: Retrieval, memory: Any, step: int) -> Any:
+    def observe(self, forward: Forward, memory: Any, step: int) -> Any:
         """As the wrapped method."""
-        return self.method.observe(seen, memory, step)
+        return self.method.observe(forward, memory, step)
 
-    def unsure(self, seen: Retrieval) -> Tensor | None:
+    def unsure(self, forward: Forward) -> Tensor | None:
         """As the wrapped method."""
-        return self.method.unsure(seen)
+        return self.method.unsure(forward)
 
-    def loss(self, seen: Retrieval, memory: Any) -> Tensor | None:
+    def loss(self, forward: Forward, memory: Any) -> Tensor | None:
         """As the wrapped method."""
-        return self.method.loss(seen, memory)
+        return self.method.loss(forward, memory)
 
-    def gradient(self, look: Look, memory: Any) -> Update:
+    def gradient(self, step_view: StepView, memory: Any) -> Update:
         """As the wrapped method."""
-        return self.method.gradient(look, memory)
+        return self.method.gradient(step_view, memory)
 
-    def view(self, seen: Retrieval, memory: Any) -> Retrieval:
+    def view(self, forward: Forward, memory: Any) -> Forward:
         """As the wrapped method."""
-        return self.method.view(seen, memory)
+        return self.method.view(forward, memory)

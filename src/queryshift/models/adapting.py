@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
-from ..encoder import Encoder, is_norm
-from ..errors import BadInput
+from queryshift.encoders.encoder import Encoder, is_norm
+from queryshift.errors import BadInput
+
 from .blocks import BlockEncoder
 
 Wish: TypeAlias = str | Sequence[str]

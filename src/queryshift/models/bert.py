@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from queryshift.errors import BadInput, missing
-from queryshift.models.checkpoints import Checkpoint
+
+from .checkpoints import Checkpoint
 
 USUAL = "bert-base-uncased"
 Source: TypeAlias = str | Path | None

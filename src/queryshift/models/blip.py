@@ -7,8 +7,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ..encoder import Encoder
-from ..prepared import Prepared
+from queryshift.encoders.encoder import Encoder
+from queryshift.encoders.prepared import Prepared
+
 from .adapting import norm_layers
 from .hf import Checkpoint, Tower, first_token
 from .reading import Pictures, Words

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..encoder import Encoder
+from queryshift.encoders.encoder import Encoder
+
 from .adapting import norm_layers
 from .blocks import BlockEncoder, own
 from .hf import Checkpoint, blocks_of

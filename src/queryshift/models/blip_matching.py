@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..encoder import Encoder, is_norm
-from ..errors import BadFile
-from ..matcher import Matcher
-from ..prepared import Prepared
+from queryshift.encoders.encoder import Encoder, is_norm
+from queryshift.encoders.matcher import Matcher
+from queryshift.encoders.prepared import Prepared
+from queryshift.errors import BadFile
+
 from .blip import BlipText
 
 ENC = "[ENC]"  # stands first in a text that is matched, where [CLS] stands in one that is encoded

@@ -11,12 +11,13 @@ from typing import Any
 import torch
 from torch.nn.functional import interpolate
 
-from queryshift.encoder import Encoder
+from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadInput, missing
-from queryshift.models import bert, blip
-from queryshift.models.checkpoints import Checkpoint, Format, renamed
-from queryshift.models.pictures import CLIP, Processor, squeezed
-from queryshift.models.reading import Pictures, Words
+
+from . import bert, blip
+from .checkpoints import Checkpoint, Format, renamed
+from .pictures import CLIP, Processor, squeezed
+from .reading import Pictures, Words
 
 PUBLISHED_SIDE = 384
 _HEAD = 64  # features of an attention head, in every published size

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from ..encoder import Encoder, Params
-from ..errors import BadInput
-from ..prepared import Prepared
+from queryshift.encoders.encoder import Encoder, Params
+from queryshift.encoders.prepared import Prepared
+from queryshift.errors import BadInput
+
 from .graphs import replayed
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -57,9 +58,9 @@ class BlockEncoder(Encoder):
         """Unit vectors of a batch."""
         return self._vectors(self.begin(prepared))
 
-    def seen_through(self, params: Params, method: str, *inputs: Any) -> Any:
+    def run_with(self, params: Params, method: str, *inputs: Any) -> Any:
         """A method's result with `params` in the place of our own, from a recording if wanted."""
-        plainly = super().seen_through
+        plainly = super().run_with
         if not self.cuda_graphs or method != "finish":
             return plainly(params, method, *inputs)
 
@@ -125,7 +126,7 @@ class BlockEncoder(Encoder):
         """Compile block by block, since they share code; each thread's copy does it for itself."""
         from torch._functorch import config  # not imported with torch itself
 
-        # a graph may be gone back through twice: `keeping_graphs` of our first run came too early
+        # a graph may be gone back through twice: that of our first run was made too early
         config.donated_buffer = False
         for block in self.blocks:
             if block._compiled_call_impl is None:

@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import gelu, normalize, scaled_dot_product_attention
 
-from queryshift.encoder import Encoder
+from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadInput
-from queryshift.models.blocks import BlockEncoder
-from queryshift.models.checkpoints import Checkpoint, Format
-from queryshift.models.filterbank import BINS, RATE, log_mel
-from queryshift.models.items import check_clips, rgb, sound
-from queryshift.models.pictures import IMAGENET, cropped, stacked
-from queryshift.models.stems import in_full
+from queryshift.media.items import check_clips, rgb, sound
+
+from .blocks import BlockEncoder
+from .checkpoints import Checkpoint, Format
+from .filterbank import BINS, RATE, log_mel
+from .pictures import IMAGENET, cropped, stacked
+from .stems import in_full
 
 Frames = Literal["mean"] | int
 _CLIP_FRAMES = 10

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..encoder import Encoder
+from queryshift.encoders.encoder import Encoder
+
 from .adapting import norm_layers
 from .hf import Checkpoint, Tower, pooled
 from .reading import Sounds

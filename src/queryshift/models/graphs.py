@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..errors import BadInput
-from ..modes import keeping_graphs
-from ..prepared import Prepared, count, each, tensors
-from ..unchanging import Params, Shell
+from queryshift.encoders.frozen_module import Params, Shell
+from queryshift.encoders.prepared import Prepared, count, each, tensors
+from queryshift.errors import BadInput
+from queryshift.support.torch_modes import retain_compiled_graphs
 
 Run = Callable[[Params, Prepared], Tensor]
 RECORDED_AT = 3  # the time a shape is seen: before, blocks are compiled and odd shapes pass by
@@ -82,7 +82,7 @@ class Recording:
             name: value.detach().clone().requires_grad_(graph) for name, value in params.items()
         }
         self._shared = each(shared, lambda tensor: tensor.detach().clone())
-        with _one_at_a_time, torch.set_grad_enabled(graph), keeping_graphs():
+        with _one_at_a_time, torch.set_grad_enabled(graph), retain_compiled_graphs():
             try:
                 self._record(run, graph)
             except RuntimeError as error:

@@ -13,7 +13,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ..errors import BadFile, BadInput, missing
+from queryshift.errors import BadFile, BadInput, missing
+
 from .blocks import BlockEncoder
 from .reading import Pictures, Words
 from .stems import read_in_full

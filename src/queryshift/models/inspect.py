@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..encoder import Encoder, is_norm, unreached
-from ..errors import BadInput, CannotAdapt
-from ..modes import as_usual
+from queryshift.encoders.encoder import Encoder, is_norm, unreached
+from queryshift.errors import BadInput, CannotAdapt
+from queryshift.support.torch_modes import adaptation_modes
+
 from . import load
 from .adapting import Wish
 
@@ -55,7 +56,7 @@ def check(name: str, adapt: Wish = "all", preprocessing: str = "library") -> Ins
     return examine(load(name, adapt=adapt, preprocessing=preprocessing), name)
 
 
-@as_usual()
+@adaptation_modes()
 def examine(model: Mapping[str, Encoder], name: str) -> Inspection:
     """Look at a model that is loaded already, such as one's own."""
     sides, warnings = [], []

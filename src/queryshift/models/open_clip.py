@@ -8,12 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..encoder import Encoder
-from ..errors import BadInput
+from queryshift.encoders.encoder import Encoder
+from queryshift.errors import BadInput
+from queryshift.media.items import rgb, texts
+
 from .adapting import Wish, norm_layers
 from .adapting import adapt as let_adapt
 from .blocks import BlockEncoder
-from .items import rgb, texts
 from .stems import read_in_full
 
 SHAPE = ("encode_image", "encode_text", "visual")

@@ -14,7 +14,7 @@ import torch
 from PIL.Image import Resampling
 from torch import Tensor
 
-from .items import rgb, sound, texts
+from queryshift.media.items import rgb, sound, texts
 
 PUBLISHED_WORDS = 30  # kept of a caption by BLIP's evaluation, and TCR's after it
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from torch import Tensor, nn
 
-from ..encoder import Encoder
+from queryshift.encoders.encoder import Encoder
+
 from .hf import Checkpoint, Tower, pooled
 from .slim import PatchTower
 

@@ -12,18 +12,19 @@ import torch
 from PIL.Image import Image
 from torch import Tensor
 
-from queryshift.encoder import Encoder
+from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadFile, missing
-from queryshift.models import bert
-from queryshift.models.adapting import norm_layers
-from queryshift.models.blip2 import SEEN, Blip2Image
-from queryshift.models.blip_original import VISION_NAMES
-from queryshift.models.blocks import BlockEncoder, own
-from queryshift.models.checkpoints import Checkpoint, Format, renamed
-from queryshift.models.items import pairs
-from queryshift.models.pictures import CLIP, Processor, cropped, padded
-from queryshift.models.reading import Pictures, Words
-from queryshift.models.stems import read_in_full
+from queryshift.media.items import pairs
+
+from . import bert
+from .adapting import norm_layers
+from .blip2 import SEEN, Blip2Image
+from .blip_original import VISION_NAMES
+from .blocks import BlockEncoder, own
+from .checkpoints import Checkpoint, Format, renamed
+from .pictures import CLIP, Processor, cropped, padded
+from .reading import Pictures, Words
+from .stems import read_in_full
 
 _TOKENS = 32  # of a caption
 _RATIO = 1.25  # a longer picture gets black bars

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 from torch import Tensor, nn
 
-from ..modes import full_precision
+from queryshift.support.torch_modes import without_autocast
 
 Layer = TypeVar("Layer", bound=nn.Module)
 _CHANNELS = 4  # at most, of what no other layer has made
@@ -29,7 +29,7 @@ class InFull:
     def __call__(self, values: Tensor) -> Tensor:
         """What the layer's class makes of them."""
         layer = self.layer
-        with full_precision():
+        with without_autocast():
             return cast(Tensor, type(layer).forward(layer, values.to(layer.weight.dtype)))
 
 

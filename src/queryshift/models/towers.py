@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from queryshift.models.stems import in_full
+from .stems import in_full
 
 WIDTH = 128
 HEADS = 4

@@ -1,0 +1,119 @@
+"""An encoder turns items of one modality into unit vectors, seen through any norm parameters."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from queryshift.errors import BadInput, CannotAdapt
+
+from .frozen_module import FrozenModule
+from .frozen_module import Params as Params
+from .frozen_module import is_norm as is_norm
+from .prepared import Prepared, check, check_several, count, move
+
+
+class Encoder(FrozenModule):
+    """Items of one modality to unit vectors. It never changes: a session looks *through* it.
+
+    Write `prepare` and `forward`. An encoder whose first part no adapted parameter can change
+    may also write `shared` (that part, run once per batch) and `finish` (the rest); one that
+    works with a matcher writes `finish_for_matcher`.
+    """
+
+    recommended: Mapping[str, Mapping[str, float]] = {}
+    """Learning rate and temperature per method name, or "*" for all of them."""
+
+    @abstractmethod
+    def prepare(self, items: Sequence[Any]) -> Prepared:
+        """Tensors for a list of items; the first axis is the items."""
+
+    @abstractmethod
+    def forward(self, prepared: Any) -> Tensor:
+        """Unit vectors (B, D); a gallery encoder may give several per item, (B, V, D)."""
+
+    def shared(self, prepared: Any) -> Any:
+        """What adapted parameters cannot change, computed once per batch and without a graph."""
+        return prepared
+
+    def finish(self, shared: Any) -> Tensor:
+        """Unit vectors from what `shared` gave; `finish(shared(x))` equals `forward(x)`."""
+        found: Tensor = self.forward(shared)
+        return found
+
+    def finish_for_matcher(self, shared: Any) -> tuple[Tensor, Prepared]:
+        """Unit vectors, and what a matcher reads of each query."""
+        raise CannotAdapt(
+            f"{type(self).__name__} gives a matcher nothing to read: write `finish_for_matcher`, "
+            "or leave the matcher out."
+        )
+
+    def through(self, params: Params, shared: Any) -> Tensor:
+        """Unit vectors seen through `params`."""
+        found = self._checked(self.run_with(params, "finish", shared), shared)
+        return self._reached(found, params)
+
+    def through_for_matcher(self, params: Params, shared: Any) -> tuple[Tensor, Prepared]:
+        """Unit vectors and what a matcher reads, seen through `params`."""
+        vectors, readings = self.run_with(params, "finish_for_matcher", shared)
+        return self._reached(self._checked(vectors, shared), params), readings
+
+    @torch.no_grad()
+    def ready(self, items: Sequence[Any]) -> Any:
+        """The shared part of a batch of items, checked and on the encoder's device."""
+        check_several(items)
+        items = list(items)
+        if not items:
+            raise BadInput("got an empty batch, expected at least one item.")
+        prepared = move(self.prepare(items), self.device)
+        check(prepared, len(items))  # there: a GPU looks at a batch of pictures in no time
+        self.renew()
+        return self.shell()("shared", prepared)
+
+    @torch.no_grad()
+    def encode(self, items: Sequence[Any]) -> Tensor:
+        """Unit vectors of items with the source parameters, in the encoder's own precision."""
+        shared = self.ready(items)
+        return self._checked(self.run_with({}, "finish", shared), shared)
+
+    def check_apart(self, instead: str) -> None:
+        """Refuse to see queries in other batches than their own where that would change them."""
+        if self.batch_layer is not None:
+            raise CannotAdapt(
+                f"{self.batch_layer} of {type(self).__name__} is a BatchNorm without running "
+                f"statistics, so that vectors depend on what else is in the batch: {instead}."
+            )
+
+    def _checked(self, vectors: Any, shared: Any) -> Tensor:
+        """The vectors, refused where they are not one or several for each item."""
+        if not isinstance(vectors, Tensor):
+            raise BadInput(
+                f"forward() of {type(self).__name__} gave a {type(vectors).__name__}, expected a "
+                "torch tensor of unit vectors (items, dimensions)."
+            )
+        if vectors.ndim < 2 or len(vectors) != count(shared):
+            raise BadInput(
+                f"forward() of {type(self).__name__} gave vectors of shape {tuple(vectors.shape)} "
+                f"for {count(shared)} items, expected a row for each: (items, dimensions)."
+            )
+        return vectors
+
+    def _reached(self, vectors: Tensor, params: Params) -> Tensor:
+        """The vectors in float32 at least, refused where a graph is wanted and cannot be had."""
+        wanted = torch.is_grad_enabled() and any(one.requires_grad for one in params.values())
+        if wanted and not vectors.requires_grad:
+            raise unreached(self)
+        return vectors if vectors.dtype == torch.float64 else vectors.float()
+
+
+def unreached(encoder: Encoder) -> CannotAdapt:
+    """The error for vectors that no adapted parameter can change."""
+    return CannotAdapt(
+        f"the vectors of {type(encoder).__name__} do not depend on the norm layers that may adapt: "
+        "does forward() use torch.no_grad(), detach(), or a module that is kept in a list or as a "
+        "function, or does `norm_names` name layers that it never reaches?"
+    )

@@ -1,0 +1,84 @@
+"""A matcher scores pairs of a query and a candidate on top of a gallery's hits (single stream)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from queryshift.errors import BadInput
+from queryshift.support.progress import track
+
+from .frozen_module import FrozenModule, Params
+from .prepared import Prepared, count, each, joined, move, several
+
+PREFIX = "matcher."  # of a matcher's own parameters, beside the encoder's
+
+
+class Matcher(FrozenModule):
+    """Scores pairs. Like an encoder it never changes; a session looks through it.
+
+    Write `keep` (what it needs of candidates, once) and `forward` (logits of pairs).
+    """
+
+    rerank: int = 128
+    """How many hits of each query are ranked anew."""
+
+    pairs_at_once: int = 2048
+    """How many pairs are scored in one go when hits are ranked anew; bounds memory."""
+
+    twins: Mapping[str, str] = {}
+    """Adapted parameters of the query encoder that are ours too: its name to our name."""
+
+    @abstractmethod
+    def keep(self, items: Sequence[Any]) -> Prepared:
+        """Tensors of candidates, first axis the candidates; kept for the gallery's lifetime."""
+
+    @abstractmethod
+    def forward(self, readings: Any, candidates: Any) -> Tensor:
+        """Logits (B * k, 2), the second "they match", of B queries with k candidates each.
+
+        `readings` is what the encoder's `finish_for_matcher` gave, `candidates` what `keep` did.
+        """
+
+    def over(self, items: Sequence[Any], batch_size: int = 64) -> Matching:
+        """This matcher over a gallery's candidates, in the gallery's order."""
+        items = several(items)
+        if len(items) == 0:
+            raise BadInput("got no candidates to match with, expected those of the gallery.")
+        starts = range(0, len(items), batch_size)
+        with torch.no_grad():
+            parts = [
+                self.keep(items[i : i + batch_size]) for i in track(starts, "keeping candidates")
+            ]
+        return Matching(self, joined(parts))
+
+    def own_params(self) -> Params:
+        """The source values of the parameters that only the matcher has, by prefixed name."""
+        shared = set(self.twins.values())
+        return {PREFIX + n: value for n, value in self.norm_params().items() if n not in shared}
+
+
+@dataclass(frozen=True, eq=False)
+class Matching:
+    """A matcher over the candidates of one gallery."""
+
+    matcher: Matcher
+    candidates: Prepared
+
+    def __len__(self) -> int:
+        return count(self.candidates)
+
+    def logits(self, params: Params, readings: Prepared, positions: Tensor) -> Tensor:
+        """Logits (B, k, 2) of each query with the candidates at `positions` (B, k)."""
+        known = {ours: params[n] for n, ours in self.matcher.twins.items() if n in params}
+        known |= {n.removeprefix(PREFIX): v for n, v in params.items() if n.startswith(PREFIX)}
+        chosen = each(self.candidates, lambda kept: kept[positions.flatten().to(kept.device)])
+        chosen = move(chosen, self.matcher.device)
+        self.matcher.renew()
+        found: Tensor = self.matcher.run_with(known, "forward", readings, chosen)
+        return found.view(*positions.shape, 2).to(torch.promote_types(found.dtype, torch.float32))

@@ -1,0 +1,125 @@
+"""A prepared batch: a tensor, or a mapping or tuple of tensors, whose first axis is the items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from queryshift.errors import BadInput
+from queryshift.support.torch_modes import without_inference_mode
+
+Prepared: TypeAlias = Tensor | Mapping[str, Tensor] | tuple[Tensor, ...]
+
+
+def tensors(prepared: Prepared) -> Sequence[Tensor]:
+    """Every tensor of the batch."""
+    if isinstance(prepared, Tensor):
+        return (prepared,)
+    return tuple(prepared.values()) if isinstance(prepared, Mapping) else tuple(prepared)
+
+
+def each(prepared: Prepared, function: Callable[[Tensor], Tensor]) -> Prepared:
+    """The same structure with `function` applied to every tensor."""
+    if isinstance(prepared, Tensor):
+        return function(prepared)
+    if isinstance(prepared, Mapping):
+        return {name: function(tensor) for name, tensor in prepared.items()}
+    return tuple(function(tensor) for tensor in prepared)
+
+
+def move(prepared: Prepared, device: torch.device) -> Prepared:
+    """The batch on another device, as tensors that a graph may be built on."""
+    _check_kind(prepared)
+    return each(
+        prepared, lambda tensor: without_inference_mode(tensor).to(device, non_blocking=True)
+    )
+
+
+def take(prepared: Prepared, items: slice) -> Prepared:
+    """Some of the items."""
+    return each(prepared, lambda tensor: tensor[items])
+
+
+def count(prepared: Prepared) -> int:
+    """How many items there are."""
+    return len(tensors(prepared)[0])
+
+
+def check_several(items: Any) -> None:
+    """Refuse one item in the place of a batch: a text would be taken apart into its letters."""
+    can_be_taken_apart = hasattr(items, "__iter__") or hasattr(items, "__getitem__")
+    if isinstance(items, str | bytes | bytearray | Mapping) or not can_be_taken_apart:
+        raise BadInput(
+            f"got one {type(items).__name__} as a batch, expected a list of items: [item]."
+        )
+
+
+def several(items: Any) -> Sequence[Any]:
+    """Items that can be counted and cut into batches; those that come one by one are listed."""
+    check_several(items)
+    known = hasattr(items, "__len__") and hasattr(items, "__getitem__")
+    found: Sequence[Any] = items if known else list(items)
+    return found
+
+
+def check(prepared: Prepared, expected: int) -> None:
+    """Refuse a batch that is empty, ragged or not finite, naming the item."""
+    found = tensors(prepared)
+    if not found or expected == 0:
+        raise BadInput("got an empty batch, expected at least one query: leave empty batches out.")
+    for tensor in found:
+        rows = len(tensor) if tensor.ndim else "no"
+        if rows != expected:
+            raise BadInput(
+                f"prepare() gave a tensor of {rows} rows for {expected} items: "
+                "the first axis of every tensor must be the items."
+            )
+        if tensor.is_floating_point() and not tensor.is_meta:
+            check_finite(tensor, "item")
+
+
+def _check_kind(prepared: Any) -> None:
+    """Refuse what is no tensor, and no mapping or tuple of them."""
+    held = prepared.values() if isinstance(prepared, Mapping) else prepared
+    parts = list(held) if isinstance(prepared, Mapping | tuple | list) else [prepared]
+    for part in parts:
+        if not isinstance(part, Tensor):
+            raise BadInput(
+                f"prepare() gave a {type(part).__name__}, expected a tensor, or a mapping or tuple "
+                "of tensors, each with the items on its first axis."
+            )
+
+
+def check_finite(rows: Tensor, kind: str) -> None:
+    """Refuse rows that hold NaN or infinite values, naming the first."""
+    if bool(torch.isfinite(rows).all()):
+        return
+    bad = (~torch.isfinite(rows)).reshape(len(rows), -1).any(1)
+    raise BadInput(
+        f"{kind} {int(bad.nonzero()[0])} holds NaN or infinite values ({int(bad.sum())} of "
+        f"{len(rows)} do): repair or drop it, then ask again."
+    )
+
+
+def joined(parts: Sequence[Prepared]) -> Prepared:
+    """Parts as one, padded at the end to the longest (a mask says what is padding)."""
+    first = parts[0]
+    if isinstance(first, Tensor):
+        return _padded([part for part in parts if isinstance(part, Tensor)])
+    columns = zip(*(tensors(part) for part in parts), strict=True)
+    joined = [_padded(list(column)) for column in columns]
+    if isinstance(first, Mapping):
+        return dict(zip(first, joined, strict=True))
+    return tuple(joined)
+
+
+def _padded(column: Sequence[Tensor]) -> Tensor:
+    if column[0].ndim < 2:
+        return torch.cat(list(column))
+    longest = max(part.shape[1] for part in column)
+    shape = column[0].shape[2:]
+    filled = [part.new_zeros(len(part), longest - part.shape[1], *shape) for part in column]
+    return torch.cat([torch.cat(pair, dim=1) for pair in zip(column, filled, strict=True)])

@@ -1,0 +1,73 @@
+"""Query shifts over four modalities: look one up by name, combine them, apply them seeded.
+
+Importing this package loads no numpy and no OpenCV; the first corruption that is asked for does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+
+from queryshift.errors import unknown
+
+from .combine import both, one_of, segments
+from .contract import SEVERITIES, Corruption, at, check_severity
+from .names import COMBINATIONS, MODALITIES, NAMES, REPRESENTATIVE
+from .seeding import corrupt, generator
+
+__all__ = [
+    "COMBINATIONS",
+    "MODALITIES",
+    "NAMES",
+    "REPRESENTATIVE",
+    "SEVERITIES",
+    "Corruption",
+    "at",
+    "both",
+    "check_severity",
+    "combination",
+    "corrupt",
+    "families",
+    "find",
+    "generator",
+    "one_of",
+    "segments",
+]
+
+
+def families(modality: str) -> Mapping[str, tuple[Corruption, ...]]:
+    """The corruptions of one modality, by the paper's categories."""
+    if modality not in MODALITIES:
+        raise unknown("modality", modality, MODALITIES)
+    table: Mapping[str, tuple[Corruption, ...]]
+    table = import_module(f"queryshift.lab.corruptions.{modality}").FAMILIES
+    return table
+
+
+def find(modality: str, name: str) -> Corruption:
+    """The corruption called `name`."""
+    table = families(modality)
+    known = {corruption.__name__: corruption for family in table.values() for corruption in family}
+    if name not in known:
+        raise unknown(f"{modality} corruption", name, known)
+    return known[name]
+
+
+def combination(modality: str, name: str) -> Corruption:
+    """One of the paper's combinations of categories, each by its representative subtype.
+
+    "video" and "audio" are cut into segments; "image+text" is corrupted on both halves.
+    """
+    if modality not in COMBINATIONS:
+        raise unknown("modality with combinations", modality, COMBINATIONS)
+    if name not in COMBINATIONS[modality]:
+        raise unknown(f"{modality} combination", name, COMBINATIONS[modality])
+    categories = name.split("+")
+    if modality == "image+text":
+        image, text = map(_representative, ("image", "text"), categories)
+        return both(image, text)
+    return segments(*(_representative(modality, category) for category in categories))
+
+
+def _representative(modality: str, category: str) -> Corruption:
+    return find(modality, REPRESENTATIVE[modality][category])

@@ -1,0 +1,104 @@
+"""Where a corrupted file goes: under its own name, or as in one of the published benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from queryshift.errors import BadInput, unknown
+
+from ..names import MODALITIES, NAMES
+from ..text.levels import LEVEL_OF_SEVERITY_1
+
+PUBLISHED_NAMES = {
+    "elastic": "elastic_transform",
+    "jpeg": "jpeg_compression",
+    "ocr": "OcrAug",
+    "character_insert": "RandomCharAug_insert",
+    "character_replace": "RandomCharAug_substitute",
+    "character_swap": "RandomCharAug_swap",
+    "character_delete": "RandomCharAug_delete",
+    "synonym_replacement": "sr",
+    "word_insertion": "ri",
+    "word_swap": "rs",
+    "word_deletion": "rd",
+    "insert_punctuation": "ip",
+    "backtranslation": "back_trans",
+}
+JPEG = (".jpg", ".jpeg")
+
+Folder = Callable[[str, int], str]  # (corruption, severity) -> folder
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A folder per modality, corruption and severity, and how the published files were written."""
+
+    folders: Mapping[str, Folder]
+    jpeg_quality: int = 95
+    lossy: bool = False  # every picture a JPEG, every sound a WAV, as the scripts wrote them
+    frames_first: bool = False  # frame_3/clip.jpg, where others have clip/frame_3.jpg
+
+
+def find_layout(name: str, modality: str) -> Layout:
+    """The layout called `name`, if it has a place for the modality."""
+    if name not in LAYOUTS:
+        raise unknown("layout", name, LAYOUTS)
+    layout = LAYOUTS[name]
+    if modality not in layout.folders:
+        fitting = ", ".join(each for each in LAYOUTS if modality in LAYOUTS[each].folders)
+        raise BadInput(f'the layout "{name}" has no place for {modality}; these do: {fitting}.')
+    return layout
+
+
+def output_name(layout: Layout, modality: str, source: str) -> str:
+    """The name of the corrupted copy: JPEG stays JPEG, FLAC FLAC; others become PNG and WAV."""
+    path = PurePosixPath(source)
+    suffix = path.suffix.lower()
+    if modality in ("image", "video") and (suffix not in JPEG or layout.lossy):
+        return str(path.with_suffix(".jpg" if layout.lossy else ".png"))
+    if modality == "audio" and (suffix != ".flac" or layout.lossy):
+        return str(path.with_suffix(".wav"))
+    return str(path)
+
+
+def _published(corruption: str) -> str:
+    return PUBLISHED_NAMES.get(corruption, corruption)
+
+
+def _imagenet_c(corruption: str, severity: int) -> str:
+    return f"{_published(corruption)}/{severity}"
+
+
+def _coco(corruption: str, severity: int) -> str:
+    return f"COCO_IP_{_published(corruption)}_{severity}"
+
+
+def _flickr(corruption: str, severity: int) -> str:
+    return f"Flickr30K_IP_{_published(corruption)}_{severity}"
+
+
+def _annotations(corruption: str, severity: int) -> str:
+    only_one = corruption in NAMES["text"]["sentence"]
+    level = 1 if only_one else severity + LEVEL_OF_SEVERITY_1 - 1
+    return f"annotation_{_published(corruption)}/{level}"
+
+
+def _read(corruption: str, severity: int) -> str:
+    return f"{_published(corruption)}/severity_{severity}"
+
+
+def _none(corruption: str, severity: int) -> str:
+    return ""
+
+
+LAYOUTS = {
+    "plain": Layout(dict.fromkeys(MODALITIES, _none)),
+    "imagenet_c": Layout({"image": _imagenet_c}, jpeg_quality=85),
+    "coco": Layout({"image": _coco, "text": _annotations}, lossy=True),
+    "flickr": Layout({"image": _flickr, "text": _annotations}, lossy=True),
+    "read": Layout(
+        {"video": _read, "audio": _read}, jpeg_quality=85, lossy=True, frames_first=True
+    ),
+}

@@ -1,0 +1,67 @@
+"""The 16 image corruptions, from RGB bytes or a Pillow image to the same.
+
+`FAMILIES` holds the `imagenet_c` forms. `preset` gives the forms of either published source, by
+name, and takes a folder of photographs for frost.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from queryshift.errors import unknown
+
+from ..contract import Corruption
+from . import mm_robustness
+from .blur import defocus_blur, glass_blur, motion_blur, zoom_blur
+from .digital import contrast, elastic, elastic_pixels, jpeg, pixelate
+from .frost import Frost, frost
+from .noise import gaussian_noise, impulse_noise, shot_noise, speckle_noise
+from .weather import brightness, fog, snow
+
+__all__ = [
+    "FAMILIES",
+    "PRESETS",
+    "Frost",
+    "brightness",
+    "contrast",
+    "defocus_blur",
+    "elastic",
+    "elastic_pixels",
+    "fog",
+    "frost",
+    "gaussian_noise",
+    "glass_blur",
+    "impulse_noise",
+    "jpeg",
+    "motion_blur",
+    "pixelate",
+    "preset",
+    "shot_noise",
+    "snow",
+    "speckle_noise",
+    "zoom_blur",
+]
+
+PRESETS = ("imagenet_c", "mm_robustness")
+
+FAMILIES: dict[str, tuple[Corruption, ...]] = {
+    "noise": (gaussian_noise, shot_noise, impulse_noise, speckle_noise),
+    "blur": (defocus_blur, glass_blur, motion_blur, zoom_blur),
+    "weather": (snow, frost, fog, brightness),
+    "digital": (contrast, elastic, pixelate, jpeg),
+}
+
+
+def preset(
+    name: str = "imagenet_c", *, textures: str | Path | None = None
+) -> dict[str, Corruption]:
+    """All 16 by name, as in one published source; `textures` is a folder of pictures of frost."""
+    if name not in PRESETS:
+        raise unknown("preset", name, PRESETS)
+    known = {
+        corruption.__name__: corruption for family in FAMILIES.values() for corruption in family
+    }
+    if name == "imagenet_c":
+        return known | {"frost": Frost(textures)}
+    changed = mm_robustness.deviations(textures)
+    return known | {corruption.__name__: corruption for corruption in changed}

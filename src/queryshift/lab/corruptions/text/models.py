@@ -1,0 +1,183 @@
+"""Sentence-level corruptions by the Hugging Face models that the published benchmark used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from queryshift.errors import BadFile, BadInput, MissingExtra, missing
+
+from ..contract import Corruption, check_severity
+from .captions import check_caption
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+_LONGEST_TRANSLATION = 300
+_PURPOSE = "a sentence-level corruption by models"
+
+
+@dataclass(frozen=True)
+class StyleTransfer:
+    """One of Styleformer's styles: a T5 writes candidates, another model may rank them."""
+
+    name: str
+    task: str
+    model: str
+    adequacy: str | None = None
+    candidates: int = 5
+    least_adequacy: float = 0.95
+    longest: int = 32
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def __call__(self, caption: str, severity: int, rng: Generator, /) -> str:
+        """The most adequate candidate, or the caption itself where none is adequate enough."""
+        check_severity(severity)
+        if not check_caption(caption).strip():
+            return caption
+        written = self._write(caption, rng)
+        if self.adequacy is None:
+            return written[0] or caption
+        scored = [(_adequacy(self.adequacy, caption, text), text) for text in written if text]
+        best, text = max(scored, default=(0.0, caption))
+        return text if best >= self.least_adequacy else caption
+
+    def _write(self, caption: str, rng: Generator) -> list[str]:
+        import torch
+
+        tokenizer, model = _sequence_model(self.model)
+        tokens = tokenizer(f"transfer {self.task}: {caption}", return_tensors="pt")
+        # Hugging Face samples from torch's global generator: seed it here and put it back.
+        with torch.random.fork_rng(devices=[]), torch.inference_mode():
+            torch.manual_seed(int(rng.integers(2**63)))
+            written = model.generate(
+                input_ids=tokens["input_ids"],
+                attention_mask=tokens["attention_mask"],
+                do_sample=True,
+                top_k=50,
+                top_p=0.95,
+                max_length=self.longest,
+                num_return_sequences=self.candidates if self.adequacy else 1,
+            )
+        return [text.strip() for text in tokenizer.batch_decode(written, skip_special_tokens=True)]
+
+
+@dataclass(frozen=True)
+class BackTranslation:
+    """Translated into another language and back; nothing in it is random."""
+
+    there: str
+    back: str
+
+    @property
+    def __name__(self) -> str:
+        return "backtranslation"
+
+    def __call__(self, caption: str, severity: int, rng: Generator, /) -> str:
+        """The caption after both translations, or itself where nothing is left of it."""
+        check_severity(severity)
+        if not check_caption(caption).strip():
+            return caption
+        return _translated(self.back, _translated(self.there, caption)) or caption
+
+
+_ADEQUACY = "prithivida/parrot_adequacy_model"
+_STYLES = {
+    style.name: style
+    for style in (
+        StyleTransfer(
+            "formal",
+            "Casual to Formal",
+            "prithivida/informal_to_formal_styletransfer",
+            _ADEQUACY,
+        ),
+        StyleTransfer(
+            "casual",
+            "Formal to Casual",
+            "prithivida/formal_to_informal_styletransfer",
+            _ADEQUACY,
+        ),
+        StyleTransfer("passive", "Active to Passive", "prithivida/active_to_passive_styletransfer"),
+        StyleTransfer("active", "Passive to Active", "prithivida/passive_to_active_styletransfer"),
+    )
+}
+_TRANSLATORS = ("facebook/wmt19-en-de", "facebook/wmt19-de-en")
+
+
+def published(name: str, models: tuple[str, ...] = ()) -> Corruption:
+    """The published corruption called `name`, with other models in place of its own if given."""
+    if name == "backtranslation":
+        _check_count(name, models, (0, 2))
+        return BackTranslation(*(models or _TRANSLATORS))
+    style = _STYLES[name]
+    _check_count(name, models, (0, 1, 2) if style.adequacy else (0, 1))
+    if not models:
+        return style
+    return replace(style, model=models[0], adequacy=models[1] if len(models) > 1 else None)
+
+
+def _check_count(name: str, models: tuple[str, ...], allowed: tuple[int, ...]) -> None:
+    if len(models) not in allowed:
+        counts = " or ".join(map(str, allowed))
+        raise BadInput(f"{name} takes {counts} models; got {len(models)}: {models!r}.")
+
+
+def _adequacy(place: str, caption: str, text: str) -> float:
+    """How surely `text` says what the caption says, 0 to 1."""
+    import torch
+
+    tokenizer, model = _pair_model(place)
+    tokens = tokenizer(caption, text, return_tensors="pt", max_length=128, truncation=True)
+    with torch.inference_mode():
+        return float(model(**tokens).logits.softmax(dim=1)[0, 1])
+
+
+def _translated(place: str, text: str) -> str:
+    import torch
+
+    tokenizer, model = _sequence_model(place)
+    tokens = tokenizer([text], return_tensors="pt", truncation=True)
+    with torch.inference_mode():
+        written = model.generate(
+            input_ids=tokens["input_ids"],
+            attention_mask=tokens["attention_mask"],
+            max_length=_LONGEST_TRANSLATION,
+        )
+    translated: str = tokenizer.batch_decode(written, skip_special_tokens=True)[0]
+    return translated.strip()
+
+
+@cache
+def _sequence_model(place: str) -> tuple[Any, Any]:
+    return _loaded(place, "AutoModelForSeq2SeqLM")
+
+
+@cache
+def _pair_model(place: str) -> tuple[Any, Any]:
+    return _loaded(place, "AutoModelForSequenceClassification")
+
+
+def _loaded(place: str, kind: str) -> tuple[Any, Any]:
+    """Tokenizer and model from a local directory or, by name, from Hugging Face."""
+    try:
+        import transformers
+    except ImportError as error:
+        raise missing("transformers", "hf", _PURPOSE) from error
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(place)
+        model = getattr(transformers, kind).from_pretrained(place).eval()
+    except ImportError as error:
+        raise MissingExtra(
+            f'the tokenizer of "{place}" needs another package: {error} '
+            'pip install "queryshift[hf]" brings those of the published models.'
+        ) from error
+    except (OSError, ValueError) as error:
+        raise BadFile(
+            f'no model could be loaded from "{place}": {error} Give a local directory that '
+            "`save_pretrained` wrote, or a Hugging Face name while there is a network."
+        ) from error
+    return tokenizer, model

@@ -1,0 +1,113 @@
+"""Sentence-level corruptions, and the two backends that can make them: rules and models."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from queryshift.errors import BadInput, unknown
+
+from ..contract import Corruption, check_severity
+from ..seeding import corrupt
+from .captions import check_caption
+from .rules.active import to_active
+from .rules.casual import to_casual
+from .rules.formal import to_formal
+from .rules.passive import to_passive
+from .rules.word_kinds import is_english
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+BACKENDS = ("rules", "models")
+
+
+def formal(caption: str, severity: int, rng: Generator) -> str:
+    """A whole, written-out sentence with the longer words, by rule."""
+    return _by_rule(caption, severity, to_formal)
+
+
+def casual(caption: str, severity: int, rng: Generator) -> str:
+    """A note in everyday words, by rule."""
+    return _by_rule(caption, severity, to_casual)
+
+
+def passive(caption: str, severity: int, rng: Generator) -> str:
+    """What is done comes first, who does it last, by rule; unchanged where a rule is unsure."""
+    return _by_rule(caption, severity, to_passive)
+
+
+def active(caption: str, severity: int, rng: Generator) -> str:
+    """Who does it comes first, by rule; most captions are active already."""
+    return _by_rule(caption, severity, to_active)
+
+
+def backtranslation(caption: str, severity: int, rng: Generator) -> str:
+    """Translated and translated back: only models can, so this says which to ask for."""
+    raise BadInput(
+        "back-translation needs translation models, the rules cannot make it: use "
+        'sentence("backtranslation", backend="models") of queryshift.corruptions.text, with '
+        'models=("facebook/wmt19-en-de", "facebook/wmt19-de-en") or two local directories; on the '
+        "command line, `corrupt --backend models` or `run --translator THERE BACK`."
+    )
+
+
+def sentence(name: str, backend: str = "rules", models: tuple[str, ...] = ()) -> Corruption:
+    """A sentence-level corruption made by a backend.
+
+    `models` are names or local directories in place of the published models: one for a style
+    (two with the model that ranks candidates for formal and casual), two for back-translation.
+    """
+    if name not in _BY_RULE:
+        raise unknown("sentence-level corruption", name, _BY_RULE)
+    if backend not in BACKENDS:
+        raise unknown("backend", backend, BACKENDS)
+    if backend == "models":
+        from .models import published
+
+        return published(name, models)
+    if models:
+        raise BadInput(f'got models {models!r} for the rules; say backend="models" to use them.')
+    return _BY_RULE[name]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """How many captions a corruption left as they were."""
+
+    changed: int
+    total: int
+
+    @property
+    def share(self) -> float:
+        """The changed part of all captions, 0 to 1."""
+        return self.changed / self.total if self.total else 0.0
+
+    def __str__(self) -> str:
+        return f"{self.changed} of {self.total} captions changed ({self.share:.1%})"
+
+
+def changes(
+    corruption: Corruption, captions: Iterable[str], severity: int = 5, seed: int = 0
+) -> Changes:
+    """Corrupt all captions and count those that came out different."""
+    outcomes = [
+        corrupt(caption, corruption, severity, seed=seed, item_id=place) != caption
+        for place, caption in enumerate(captions)
+    ]
+    return Changes(sum(outcomes), len(outcomes))
+
+
+_BY_RULE: dict[str, Corruption] = {
+    corruption.__name__: corruption
+    for corruption in (formal, casual, passive, active, backtranslation)
+}
+
+
+def _by_rule(caption: str, severity: int, rule: Callable[[str], str]) -> str:
+    """The published benchmark has one level of these, so the severity is checked and no more."""
+    check_severity(severity)
+    words = re.findall(r"[^\W\d_]+", check_caption(caption).lower())
+    return rule(caption) if is_english(words) else caption

@@ -1,0 +1,50 @@
+"""The 12 video corruptions: an image corruption on every frame, drawn anew for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from queryshift.errors import BadInput
+
+from . import image
+from .contract import Corruption, check_severity
+from .names import NAMES
+
+
+def per_frame(corruption: Corruption) -> Corruption:
+    """Corrupt every frame of a clip, an array (T, H, W, 3) or a sequence of pictures."""
+    return _PerFrame(corruption)
+
+
+@dataclass(frozen=True)
+class _PerFrame:
+    corruption: Corruption
+
+    @property
+    def __name__(self) -> str:
+        return self.corruption.__name__
+
+    def __call__(self, clip: Any, severity: int, rng: Generator, /) -> Any:
+        check_severity(severity)
+        _check_clip(clip)
+        frames = [self.corruption(frame, severity, rng) for frame in clip]
+        return np.stack(frames) if isinstance(clip, np.ndarray) else type(clip)(frames)
+
+
+def _check_clip(clip: Any) -> None:
+    if isinstance(clip, np.ndarray):
+        if clip.ndim != 4:
+            raise BadInput(f"clip has the shape {clip.shape}; expected (frames, height, width, 3).")
+    elif not isinstance(clip, list | tuple):
+        raise BadInput(f"a clip is an array or a list of frames; got {type(clip).__name__}.")
+    if len(clip) == 0:
+        raise BadInput("clip has no frames; expected at least one.")
+
+
+FAMILIES: dict[str, tuple[Corruption, ...]] = {
+    category: tuple(map(per_frame, image.FAMILIES[category])) for category in NAMES["video"]
+}

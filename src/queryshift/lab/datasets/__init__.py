@@ -1,0 +1,47 @@
+"""Datasets: each gives queries, candidates, and who matches whom.
+
+To add one: write its file with a `Reader`, and add a line to `DATASETS`.
+"""
+
+import os
+from pathlib import Path
+
+from queryshift.support.tables import Table
+
+from .base import Dataset
+from .readable import usable
+from .reader import Reader
+
+__all__ = ["DATASETS", "HOME", "Dataset", "Reader", "found_at", "usable"]
+
+HOME = "QUERYSHIFT_DATA"
+"""The environment variable that names the folder of all datasets, one folder each."""
+
+DATASETS: Table[Reader] = Table(
+    "dataset",
+    {
+        "coco": f"{__name__}.coco:READER",
+        "flickr30k": f"{__name__}.flickr:FLICKR30K",
+        "flickr8k": f"{__name__}.flickr:FLICKR8K",
+        "nocaps": f"{__name__}.nocaps:READER",
+        "fashion-gen": f"{__name__}.fashion_gen:READER",
+        "rsicd": f"{__name__}.rsicd:RSICD",
+        "rsitmd": f"{__name__}.rsicd:RSITMD",
+        "audioset": f"{__name__}.audio_video:AUDIOSET",
+        "vggsound": f"{__name__}.audio_video:VGGSOUND",
+        "fashion-iq": f"{__name__}.fashion_iq:READER",
+        "cirr": f"{__name__}.cirr:READER",
+    },
+)
+"""Name to the `Reader` of a dataset on disk: `DATASETS["coco"](root, query="text")`."""
+
+
+def found_at(name: str, root: str | Path | None = None) -> Path | None:
+    """Where a dataset lies: where it is said to, or in the folder of all datasets if there is one.
+
+    Folders there have the datasets' names: `coco`, `flickr30k`, ...
+    """
+    if root is not None:
+        return Path(root)
+    home = os.environ.get(HOME)
+    return Path(home).expanduser() / name if home else None

@@ -1,0 +1,177 @@
+"""CIRR (Liu et al., 2021): a photo, and how another differs from it; and its server's files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from queryshift.errors import BadFile, BadInput, unknown
+
+from .base import Dataset
+from .items import Composed, LazyItems, Picture
+from .reader import (
+    NUMBER_OR_TEXT,
+    TEXT,
+    TEXTS,
+    Kind,
+    Reader,
+    find_file,
+    find_folder,
+    parted,
+    read_json,
+    records,
+)
+
+VERSION = "rc2"
+SOFT = "val-soft"
+METRICS = {"recall": 50, "recall_subset": 3}
+"""Metric of the server to the number of candidates it takes for each query."""
+
+FIELDS = {
+    "pairid": NUMBER_OR_TEXT,
+    "reference": TEXT,
+    "caption": TEXT,
+    "img_set": Kind(
+        'a set with its "members"',
+        lambda value: isinstance(value, dict) and TEXTS.fits(value.get("members")),
+    ),
+}
+
+Record = dict[str, Any]
+
+
+def read(root: Path, part: str, query: str) -> Dataset:
+    """The queries of a split, each without its own picture among the answers.
+
+    The one right answer is `target_hard`, as in all published recalls; in "val-soft" the plausible
+    ones of `target_soft` are right too. The answers of the test split are with the server alone,
+    so its queries match nothing here.
+    """
+    split = "val" if part == SOFT else part
+    pictures = _pictures(root, split)
+    path = find_file(root, f"captions/cap.{VERSION}.{split}.json")
+    listed = records(path, read_json(path), **FIELDS)
+    places = {name: place for place, name in enumerate(pictures)}
+    asked, flawed = parted(listed, lambda record: _flaw(record, places))
+    right = _soft_targets if part == SOFT else _hard_target
+    return Dataset(
+        f"cirr-{part}",
+        query,
+        "image",
+        queries=LazyItems(
+            [Composed(pictures[each["reference"]], each["caption"].strip()) for each in asked]
+        ),
+        query_ids=[str(each["pairid"]) for each in asked],
+        candidates=LazyItems(list(pictures.values())),
+        matches=[right(each, places) for each in asked],
+        candidate_ids=list(pictures),
+        exclude=[(places[each["reference"]],) for each in asked],
+        groups=[_group(each, places) for each in asked],
+        counts={
+            "images": len(pictures),
+            "captions": len(listed),
+            "pairs": sum("target_hard" in each for each in asked),
+        },
+        left_out=[f"pair {each['pairid']} {flaw}" for each, flaw in flawed],
+    )
+
+
+def submission(
+    dataset: Dataset, rankings: Sequence[Sequence[int]], metric: str
+) -> dict[str, str | list[str]]:
+    """What the server takes as JSON, for one metric, from positions of candidates, best first.
+
+    For "recall" 50 positions a query are enough, with one more for the query's own picture; for
+    "recall_subset" a ranking must hold the query's group, as a whole ranking does.
+    """
+    if metric not in METRICS:
+        raise unknown("metric of the CIRR server", metric, METRICS)
+    if len(rankings) != len(dataset):
+        raise BadInput(
+            f"got rankings for {len(rankings)} of {len(dataset)} queries: give one each."
+        )
+    answers: dict[str, str | list[str]] = {"version": VERSION, "metric": metric}
+    for row, pair in enumerate(dataset.query_ids):
+        allowed = _allowed(dataset, row, metric)
+        best = [place for place in rankings[row] if place in allowed][: METRICS[metric]]
+        if len(best) < min(METRICS[metric], len(allowed)):
+            raise BadInput(
+                f"the ranking of pair {pair} holds {len(best)} candidates that count for {metric}, "
+                f"expected {METRICS[metric]}: rank more candidates."
+            )
+        answers[pair] = [dataset.candidate_ids[place] for place in best]
+    return answers
+
+
+def write_submissions(
+    dataset: Dataset, rankings: Sequence[Sequence[int]], folder: str | Path
+) -> list[Path]:
+    """Write the two files the server takes, from whole rankings; their paths."""
+    made = {metric: submission(dataset, rankings, metric) for metric in METRICS}
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    paths = []
+    for metric, answers in made.items():
+        paths.append(Path(folder) / f"{dataset.name}-{metric}.json")
+        paths[-1].write_text(json.dumps(answers))
+    return paths
+
+
+def _allowed(dataset: Dataset, row: int, metric: str) -> set[int]:
+    everyone = range(len(dataset.candidates)) if metric == "recall" else dataset.groups[row]
+    return set(everyone) - set(dataset.exclude[row])
+
+
+def _pictures(root: Path, split: str) -> dict[str, Picture]:
+    path = find_file(root, f"image_splits/split.{VERSION}.{split}.json")
+    found = read_json(path)
+    if not isinstance(found, dict) or not TEXTS.fits(list(found.values())):
+        raise BadFile(f'"{path}" holds no names with a file each: is it another file?')
+    folder = find_folder(root, "img_raw", "")
+    return {name: Picture(folder / place) for name, place in found.items()}
+
+
+def _flaw(record: Record, places: Mapping[str, int]) -> str | None:
+    """What makes a record unusable, as the end of a sentence."""
+    for role in ("reference", "target_hard"):
+        if role in record and record[role] not in places:
+            return f'has the {role} "{record[role]}", which is not in the split.'
+    return None if record["caption"].strip() else "has no words."
+
+
+def _hard_target(record: Record, places: Mapping[str, int]) -> list[int]:
+    return [places[record["target_hard"]]] if "target_hard" in record else []
+
+
+def _soft_targets(record: Record, places: Mapping[str, int]) -> list[int]:
+    """The hard target, and the others of positive weight (1.0 or 0.5; what is not one has -1.0).
+
+    The file leaves some hard targets out, and has some references in.
+    """
+    weights = {record["target_hard"]: 1.0, **record.get("target_soft", {})}
+    names = [name for name, weight in weights.items() if weight > 0 and name in places]
+    return [places[name] for name in names if name != record["reference"]]
+
+
+def _group(record: Record, places: Mapping[str, int]) -> list[int]:
+    """The similar pictures the query is also ranked in, without its own."""
+    members = record["img_set"]["members"]
+    return [places[name] for name in members if name in places and name != record["reference"]]
+
+
+# The repository's README gives 4,181 pairs for val; the dataset's paper 4,148 for test1. 2,297 is
+# the number of pictures in val as its users count it; nobody's count of test1's is known to us. The
+# paper's 4,148 are the test split.
+READER = Reader(
+    name="cirr",
+    asks=("image+text",),
+    parts={
+        "val": {"images": 2_297, "captions": 4_181, "pairs": 4_181},
+        "test1": {"images": None, "captions": 4_148, "pairs": 0},
+        SOFT: {"images": 2_297, "captions": 4_181, "pairs": 4_181},
+    },
+    paper_parts=("test1",),
+    paper={"captions": 4_148},
+    read=read,
+)

@@ -1,0 +1,107 @@
+"""Fashion-Gen (Rostamzadeh et al., 2018): product pictures, descriptions and 48 categories."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from queryshift.errors import BadFile, missing
+
+from .base import Dataset
+from .captioned import Captioned, captioned
+from .reader import Reader, find_file
+
+FIELDS = ("input_image", "input_productID", "input_description", "input_category")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A picture in a row of the publisher's HDF5 file."""
+
+    path: Path
+    row: int
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The one file that all pictures are in."""
+        return (self.path,)
+
+    def open(self) -> Any:
+        """A Pillow image in RGB."""
+        from PIL import Image
+
+        with _opened(self.path) as file:
+            try:
+                return Image.fromarray(file["input_image"][self.row])
+            except (OSError, TypeError, ValueError) as error:
+                raise BadFile(
+                    f'"{self.path}": picture {self.row} cannot be read: {error}'
+                ) from error
+
+
+def read(root: Path, part: str, query: str) -> Dataset:
+    """Each row's picture with its description; the label is its category.
+
+    Rows of one product share their description, so that whatever is of the product is right, as in
+    the published evaluation of TCR: by the row alone, nobody could tell right from wrong.
+    """
+    path = find_file(root, f"fashiongen_256_256_{part}.h5")
+    with _opened(path) as file:
+        lacking = [name for name in FIELDS if name not in file]
+        if lacking:
+            raise BadFile(f'"{path}" has no "{lacking[0]}": expected the publisher\'s file.')
+        products = file["input_productID"][:].reshape(-1).tolist()
+        descriptions, categories = (_texts(file[name]) for name in FIELDS[2:])
+    shown = [
+        Captioned(str(row), Row(path, row), [description], category)
+        for row, (description, category) in enumerate(zip(descriptions, categories, strict=True))
+    ]
+    whole = captioned(f"fashion-gen-{part}", shown, query)
+    counts = {**whole.counts, "categories": len(set(categories))}
+    return replace(whole, matches=_by_product(whole, products), counts=counts)
+
+
+def _by_product(dataset: Dataset, products: Sequence[Any]) -> list[list[int]]:
+    """The candidates of each query's product; ids start with the row."""
+    own: dict[Any, list[int]] = defaultdict(list)
+    for place, name in enumerate(dataset.candidate_ids):
+        own[products[_row(name)]].append(place)
+    return [own[products[_row(name)]] for name in dataset.query_ids]
+
+
+def _row(name: str) -> int:
+    return int(name.partition("#")[0])
+
+
+def _texts(column: Any) -> list[str]:
+    """A column of one byte string a row, in the publisher's encoding."""
+    return [bytes(text).decode("latin-1").strip() for text in column[:].reshape(-1)]
+
+
+def _opened(path: Path) -> Any:
+    try:
+        import h5py
+    except ImportError:
+        raise missing("h5py", "fashion", f'reading "{path}"') from None
+    try:
+        return h5py.File(path, "r")
+    except OSError as error:
+        raise BadFile(f'"{path}" cannot be read as HDF5: {error}') from error
+
+
+# The dataset's own paper: 293,008 pictures, 260,480 of them for training. It counts 48 categories
+# in all, and does not say how many of them each part has.
+READER = Reader(
+    name="fashion-gen",
+    asks=("image", "text"),
+    parts={
+        "validation": {"images": 32_528, "captions": 32_528, "pairs": 32_528, "categories": None},
+        "train": {"images": 260_480, "captions": 260_480, "pairs": 260_480, "categories": None},
+    },
+    paper_parts=("validation",),
+    paper={"images": 32_528, "captions": 32_528, "categories": 48},
+    read=read,
+)

@@ -1,0 +1,93 @@
+"""FashionIQ (Wu et al., 2021): a garment, and how another differs from it, in three categories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from queryshift.errors import BadFile
+
+from .base import Dataset
+from .items import Composed, LazyItems, Picture
+from .reader import TEXT, TEXTS, Reader, find_file, find_folder, parted, read_json, records
+
+SUFFIXES = (".png", ".jpg", ".jpeg")
+TRIMMED = ".?, "
+
+
+def read(root: Path, part: str, query: str) -> Dataset:
+    """The validation queries of one category, against all its validation pictures."""
+    names = _names(find_file(root, f"image_splits/split.{part}.val.json"))
+    path = find_file(root, f"captions/cap.{part}.val.json")
+    listed = records(path, read_json(path), candidate=TEXT, captions=TEXTS)
+    places = {name: place for place, name in enumerate(names)}
+    folder = find_folder(root, "images", "")
+    numbered = [{**record, "number": number} for number, record in enumerate(listed)]
+    asked, flawed = parted(numbered, lambda record: _flaw(record, places))
+    return Dataset(
+        f"fashion-iq-{part}",
+        query,
+        "image",
+        queries=LazyItems(
+            [
+                Composed(_picture(folder, record["candidate"]), joined(record["captions"]))
+                for record in asked
+            ]
+        ),
+        query_ids=[f"{part}-{record['number']}" for record in asked],
+        candidates=LazyItems([_picture(folder, name) for name in names]),
+        matches=[(places[record["target"]],) for record in asked],
+        candidate_ids=names,
+        labels=[part] * len(asked),
+        counts={
+            "images": len(names),
+            "captions": sum(len(record["captions"]) for record in listed),
+            "pairs": len(asked),
+        },
+        left_out=[f'record {record["number"]} of "{path.name}" {flaw}' for record, flaw in flawed],
+    )
+
+
+def joined(captions: Sequence[str]) -> str:
+    """The two captions of a pair as one, in the published evaluations' way: "<A> and <b>"."""
+    trimmed = [caption.strip(TRIMMED) for caption in captions]
+    first, *others = [caption for caption in trimmed if caption] or [""]
+    return " and ".join([first.capitalize(), *others])
+
+
+def _flaw(record: dict[str, Any], places: dict[str, int]) -> str | None:
+    """What makes a record unusable, as the end of a sentence."""
+    if not record.get("target"):
+        return "has no target."
+    if record["target"] not in places:
+        return f'has the target "{record["target"]}", which is not in the split.'
+    return None if joined(record["captions"]) else "has no words."
+
+
+def _names(path: Path) -> list[str]:
+    found = read_json(path)
+    if not TEXTS.fits(found):
+        raise BadFile(f'"{path}" holds no list of names: is it another file?')
+    return list(found)
+
+
+def _picture(folder: Path, name: str) -> Picture:
+    places = [folder / f"{name}{suffix}" for suffix in SUFFIXES]
+    return Picture(next((place for place in places if place.is_file()), places[0]))
+
+
+# Validation files of the "original" split, as their users count them; two captions a pair are
+# usual, their exact number is not published. The paper counts the pairs of all three.
+READER = Reader(
+    name="fashion-iq",
+    asks=("image+text",),
+    parts={
+        "dress": {"images": 3_817, "captions": None, "pairs": 2_017},
+        "shirt": {"images": 6_346, "captions": None, "pairs": 2_038},
+        "toptee": {"images": 5_373, "captions": None, "pairs": 1_961},
+    },
+    paper_parts=("dress", "shirt", "toptee"),
+    paper={"pairs": 6_016},
+    read=read,
+)

@@ -1,0 +1,123 @@
+"""Items on disk that are opened when they are asked for, each with the files it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, overload
+
+from queryshift.errors import BadFile
+from queryshift.lab.corruptions.files.formats import read_clip, read_picture, read_sound
+
+FRAMES = 10  # of a clip, in the folders frame_0 to frame_9
+
+
+class Source(Protocol):
+    """Where an item comes from."""
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that must be there."""
+
+    def open(self) -> Any:
+        """The item itself, or a `BadFile` that names the file."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture file, opened upright and in RGB."""
+
+    path: Path
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The one file."""
+        return (self.path,)
+
+    def open(self) -> Any:
+        """A Pillow image."""
+        return read_picture(present(self.path)).convert("RGB")
+
+
+@dataclass(frozen=True)
+class Sound:
+    """A sound file, opened as a mono `Waveform`."""
+
+    path: Path
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The one file."""
+        return (self.path,)
+
+    def open(self) -> Any:
+        """A `Waveform` at the file's own rate."""
+        return read_sound(present(self.path))
+
+
+@dataclass(frozen=True)
+class Clip:
+    """The frames of a clip, `folder/frame_0/name.jpg` to `frame_9`; some of the ten may be lost."""
+
+    folder: Path
+    name: str
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The frames that are there; the place of the first where there are none."""
+        frames = [self.folder / f"frame_{i}" / f"{self.name}.jpg" for i in range(FRAMES)]
+        return tuple(frame for frame in frames if frame.is_file()) or (frames[0],)
+
+    def open(self) -> Any:
+        """A list of Pillow images in order."""
+        frames = self.files
+        present(frames[0])
+        return [frame.convert("RGB") for frame in read_clip(frames)]
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A picture, and words that say how to change it."""
+
+    picture: Picture
+    text: str
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The picture's file."""
+        return self.picture.files
+
+    def open(self) -> Any:
+        """The pair of Pillow image and text."""
+        return self.picture.open(), self.text
+
+
+class LazyItems(Sequence[Any]):
+    """A sequence of items that are opened, anew each time, when they are asked for."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self.sources = tuple(sources)
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    @overload
+    def __getitem__(self, place: int) -> Any: ...
+    @overload
+    def __getitem__(self, place: slice) -> LazyItems: ...
+    def __getitem__(self, place: int | slice) -> Any:
+        if isinstance(place, slice):
+            return LazyItems(self.sources[place])
+        return self.sources[place].open()
+
+    def chosen(self, rows: Sequence[int]) -> LazyItems:
+        """The items in these rows, none of them opened."""
+        return LazyItems([self.sources[row] for row in rows])
+
+
+def present(path: Path) -> Path:
+    """`path`, if there is such a file."""
+    if not path.is_file():
+        raise BadFile(f'there is no file "{path}": `queryshift data check` names all that lack.')
+    return path

@@ -1,0 +1,73 @@
+"""Nocaps (Agrawal et al., 2019), its validation set by domain."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from queryshift.errors import BadFile
+
+from .base import Dataset
+from .captioned import Captioned, captioned
+from .items import Picture
+from .reader import NUMBER_OR_TEXT, TEXT, Reader, find_file, find_folder, read_json, records
+
+ANNOTATIONS = ("nocaps_val_4500_captions.json", "annotations/nocaps_val_4500_captions.json")
+FOLDERS = ("val", "validation", "images", "")
+ENTIRE = "entire"
+
+
+def read(root: Path, part: str, query: str) -> Dataset:
+    """The pictures of one domain, or all of them, with their ten captions."""
+    path = find_file(root, *ANNOTATIONS)
+    found = read_json(path)
+    if not isinstance(found, dict) or not {"images", "annotations"} <= set(found):
+        raise BadFile(f'"{path}" lacks "images" or "annotations": expected COCO\'s format.')
+    images = records(path, found["images"], id=NUMBER_OR_TEXT, file_name=TEXT, domain=TEXT)
+    captions, homeless = _captions(path, found["annotations"], {each["id"] for each in images})
+    folder = find_folder(root, *FOLDERS)
+    shown = [
+        Captioned(
+            Path(each["file_name"]).stem,
+            Picture(folder / each["file_name"]),
+            captions[each["id"]],
+            each["domain"],
+        )
+        for each in images
+        if part in (ENTIRE, each["domain"])
+    ]
+    return captioned(f"nocaps-{part}", shown, query, left_out=homeless)
+
+
+def _captions(
+    path: Path, found: Any, known: set[Any]
+) -> tuple[dict[Any, list[str]], Sequence[str]]:
+    """The captions of each picture, and a sentence on each that has none."""
+    captions: dict[Any, list[str]] = defaultdict(list)
+    homeless = []
+    for each in records(path, found, id=NUMBER_OR_TEXT, image_id=NUMBER_OR_TEXT, caption=TEXT):
+        if each["image_id"] in known:
+            captions[each["image_id"]].append(each["caption"])
+        else:
+            homeless.append(
+                f'caption {each["id"]} is of picture {each["image_id"]}, which "{path.name}" lacks.'
+            )
+    return captions, homeless
+
+
+# nocaps.org/download: ten captions a picture. The paper's 1,562 pictures are in- and out-domain.
+READER = Reader(
+    name="nocaps",
+    asks=("image", "text"),
+    parts={
+        "in-domain": {"images": 648, "captions": 6_480, "pairs": 6_480},
+        "out-domain": {"images": 914, "captions": 9_140, "pairs": 9_140},
+        "near-domain": {"images": 2_938, "captions": 29_380, "pairs": 29_380},
+        ENTIRE: {"images": 4_500, "captions": 45_000, "pairs": 45_000},
+    },
+    paper_parts=("in-domain", "out-domain"),
+    paper={"images": 1_562, "captions": 15_620},
+    read=read,
+)

@@ -1,0 +1,112 @@
+"""How a dataset is read by name, and the counts its publisher gives."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from queryshift.errors import BadFile, unknown
+
+from .base import Dataset
+
+Counts = Mapping[str, int | None]  # "images", "captions", "pairs", ... to a number, None: not known
+
+
+class Kind(NamedTuple):
+    """What a field of an annotation holds: in words, and whether a value is that."""
+
+    words: str
+    fits: Callable[[Any], bool]
+
+
+TEXT = Kind("a text", lambda value: isinstance(value, str))
+NUMBER_OR_TEXT = Kind("a number or a text", lambda value: isinstance(value, int | str))
+TEXTS = Kind(
+    "a list of texts", lambda value: isinstance(value, list) and all(map(TEXT.fits, value))
+)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One dataset: the ways to ask it, its parts, and the numbers to expect.
+
+    A part is a split, a domain or a category, read on its own. `paper` are the counts the paper
+    gives for `paper_parts` together.
+    """
+
+    name: str
+    asks: tuple[str, ...]  # modalities of queries, the usual one first
+    parts: Mapping[str, Counts]  # the usual one first; the publisher's counts
+    paper_parts: tuple[str, ...]
+    paper: Counts
+    read: Callable[[Path, str, str], Dataset]  # root, part, modality of the queries
+
+    def __call__(
+        self, root: str | Path, query: str | None = None, part: str | None = None
+    ) -> Dataset:
+        """The dataset under `root`, asked with `query`, as far as `part` goes."""
+        query, part = query or self.asks[0], part or next(iter(self.parts))
+        if query not in self.asks:
+            raise unknown(f"way to ask {self.name}", query, self.asks)
+        if part not in self.parts:
+            raise unknown(f"part of {self.name}", part, self.parts)
+        home = Path(root).expanduser()
+        if not home.is_dir():
+            raise BadFile(f'there is no folder "{home}": expected the one that holds {self.name}.')
+        found = self.read(home, part, query)
+        if not len(found):
+            told = " ".join([f'part "{part}": are these other files?', *found.left_out[:1]])
+            raise BadFile(f'"{home}" has no query of {self.name}, {told}')
+        return found
+
+
+def find_file(root: Path, *names: str) -> Path:
+    """The first of these files that is under `root`."""
+    for name in names:
+        if (root / name).is_file():
+            return root / name
+    expected = " or ".join(f'"{name}"' for name in names)
+    raise BadFile(f'"{root}" has no {expected}: put the publisher\'s file there.')
+
+
+def find_folder(root: Path, *names: str) -> Path:
+    """The first of these folders that is under `root`, or the place of the first."""
+    return next((root / name for name in names if (root / name).is_dir()), root / names[0])
+
+
+def read_json(path: Path) -> Any:
+    """What a JSON file holds."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadFile(
+            f'"{path}" cannot be read as JSON ({error}): take it from the publisher again.'
+        ) from error
+
+
+def records(path: Path, found: Any, **fields: Kind) -> Sequence[dict[str, Any]]:
+    """`found`, if it is a list of records that all have these fields, of these kinds."""
+    if not isinstance(found, list):
+        raise BadFile(f'"{path}" holds a {type(found).__name__}, expected a list of records.')
+    for number, record in enumerate(found):
+        for name, kind in fields.items():
+            if not isinstance(record, dict) or name not in record:
+                raise BadFile(f'"{path}": record {number} has no "{name}": is it another file?')
+            if not kind.fits(record[name]):
+                raise BadFile(
+                    f'"{path}": the "{name}" of record {number} is {str(record[name])[:60]!r}, '
+                    f"expected {kind.words}: take it from the publisher again."
+                )
+    return found
+
+
+def parted(
+    listed: Sequence[dict[str, Any]], flaw: Callable[[dict[str, Any]], str | None]
+) -> tuple[list[dict[str, Any]], list[tuple[dict[str, Any], str]]]:
+    """The records without a flaw, and the others, each with its own."""
+    judged = [(record, flaw(record)) for record in listed]
+    good = [record for record, fault in judged if fault is None]
+    return good, [(record, fault) for record, fault in judged if fault is not None]

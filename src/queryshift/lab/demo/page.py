@@ -1,0 +1,182 @@
+"""The demo as one HTML file that opens from disk and needs nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import accumulate
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryFile
+from typing import NamedTuple
+
+from queryshift.errors import BadInput
+from queryshift.sessions.batch_stats import BatchStats
+from queryshift.support.templates import template
+
+from .charts import BOTTOM, HEIGHT, LEFT, RIGHT, WIDTH, Chart
+from .media import Part, parts
+from .running import Demo, Stream
+
+EXAMPLES = 6
+SMOOTHED = 4  # batches behind each point of the recall curve
+FRAME = {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": RIGHT, "bottom": BOTTOM}
+
+
+class Measure(NamedTuple):
+    """Something a session sees of the shift, and what it tells."""
+
+    title: str
+    tells: str
+    value: Callable[[BatchStats], float | None]
+
+
+MEASURES = (
+    Measure(
+        "Spread of the queries (uniformity)",
+        "Mean distance of the query vectors to their centre: "
+        "queries that a shift has pushed together can hardly be told apart.",
+        lambda stats: stats.spread,
+    ),
+    Measure(
+        "Gap between queries and answers",
+        "Distance of the queries' centre to the centre of their first answers: TCR and REST steer "
+        "it to that of pairs which look like the model's own training data.",
+        lambda stats: stats.gap,
+    ),
+    Measure(
+        "Closeness of the first answer",
+        "Mean cosine of a query and the candidate ranked first: 1 would be a perfect match.",
+        lambda stats: stats.similarity,
+    ),
+    Measure(
+        "Doubt (entropy)",
+        "How evenly a query's weight is shared among its best candidates, in nats: 0 is certain.",
+        lambda stats: stats.entropy,
+    ),
+    Measure(
+        "Certain queries",
+        "Share of queries whose doubt is no larger than that of the pairs which look most like "
+        "the model's own training data: TCR and REST learn from these.",
+        lambda stats: stats.reliable,
+    ),
+)
+
+
+class Answer(NamedTuple):
+    """What one method put first, and where it put the best right answer."""
+
+    method: str
+    parts: list[Part]
+    rank: int
+
+
+class Example(NamedTuple):
+    """One query: as it was, as it was asked, and what came back."""
+
+    clean: list[Part]
+    asked: list[Part]
+    answers: list[Answer]
+
+
+def place_for(path: Path) -> Path:
+    """Where a page can be written, asked before anything is computed for it; makes the folders."""
+    path = Path(path).resolve()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=path.parent).close()
+        if path.exists():
+            path.open("a").close()
+    except OSError as problem:
+        raise _unwritable(path, problem) from problem
+    return path
+
+
+def write(demo: Demo, path: Path) -> Path:
+    """Write the page and say where it is."""
+    path = place_for(path)
+    try:
+        path.write_text(html(demo), encoding="utf-8")
+    except OSError as problem:
+        raise _unwritable(path, problem) from problem
+    return path
+
+
+def _unwritable(path: Path, problem: OSError) -> BadInput:
+    return BadInput(
+        f'no page can be written to "{path}" ({problem.strerror}): '
+        "name a file in a folder of yours, with --out on the command line."
+    )
+
+
+def html(demo: Demo) -> str:
+    """The page's HTML."""
+    return template("queryshift.lab.demo", "demo.html").render(
+        demo=demo,
+        frame=FRAME,
+        right=right_along(demo.shifted),
+        smoothed=min(SMOOTHED * demo.plan.batch, demo.plan.queries),
+        examples=examples(demo),
+        measures=list(measures_along(demo)),
+    )
+
+
+def right_along(streams: tuple[Stream, ...]) -> Chart:
+    """How often the first answer was right in the latest batches, as the stream goes on."""
+    return Chart(
+        {one.method: _latest_right(one) for one in streams},
+        _asked(streams[0]),
+        bounds=(0.0, 100.0),
+    )
+
+
+def measures_along(demo: Demo) -> Iterator[tuple[Measure, Chart]]:
+    """Each measure along the shifted stream, with its mean for clean queries as they are."""
+    for measure in MEASURES:
+        seen = {one.method: _values(one, measure) for one in demo.shifted}
+        lines = {method: values for method, values in seen.items() if values}
+        clean = _values(demo.clean[0], measure)
+        if lines:
+            level = sum(clean) / len(clean) if clean else None
+            yield measure, Chart(lines, _asked(demo.shifted[0]), level)
+
+
+def examples(demo: Demo) -> list[Example]:
+    """Queries drawn from the last quarter of the stream, when there has been time to adapt."""
+    order = demo.shifted[0].outcome.order.tolist()
+    late = order[3 * len(order) // 4 :]
+    drawn = Random(demo.plan.seed).sample(late, min(EXAMPLES, len(late)))
+    return [_example(demo, row) for row in drawn]
+
+
+def _example(demo: Demo, row: int) -> Example:
+    data = demo.dataset
+    answers = [
+        Answer(
+            one.method,
+            parts(data.gallery, data.candidates[int(one.found[row, 0])]),
+            int(one.outcome.ranks[row]),
+        )
+        for one in demo.shifted
+    ]
+    return Example(
+        parts(data.query, data.queries[row]), parts(data.query, demo.queries[row]), answers
+    )
+
+
+def _latest_right(stream: Stream) -> list[float]:
+    """Percent of right first answers in each batch and those just before it."""
+    right = (stream.outcome.ranks[stream.outcome.order] == 1).double()
+    ends = _asked(stream)
+    starts = [0, *ends][: len(ends)]
+    first = [starts[max(0, batch - SMOOTHED + 1)] for batch in range(len(ends))]
+    return [100 * float(right[a:b].mean()) for a, b in zip(first, ends, strict=True)]
+
+
+def _values(stream: Stream, measure: Measure) -> list[float]:
+    """A measure batch by batch; nothing if the method does not have it."""
+    values = [measure.value(seen) for seen in stream.outcome.history]
+    return [] if None in values else [value for value in values if value is not None]
+
+
+def _asked(stream: Stream) -> list[int]:
+    return list(accumulate(seen.queries for seen in stream.outcome.history))

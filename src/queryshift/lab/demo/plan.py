@@ -1,0 +1,102 @@
+"""What a demo asks: a task, a shift, and how many queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from queryshift.errors import BadInput, unknown
+from queryshift.lab.corruptions import NAMES, SEVERITIES, Corruption, check_severity, combination
+from queryshift.lab.datasets.tangram import TASKS
+from queryshift.lab.evaluation.benchmarks import AS_IT_IS, BENCHMARKS, Benchmark, all_shifts
+from queryshift.lab.evaluation.streams import TRANSLATED, corruption_of
+
+DIVERSE = "diverse"
+SHOWN = ("frozen", "tent", "tcr", "rest")
+
+
+class Words(NamedTuple):
+    """How a task is told to a stranger."""
+
+    queries: str
+    question: str
+
+
+WORDS = {
+    "image": Words("pictures", "Which of {} captions belongs to the picture?"),
+    "text": Words("captions", "Which of {} pictures does the caption tell of?"),
+    "video": Words("silent clips", "Which of {} sounds belongs to the silent clip?"),
+    "audio": Words("sounds", "Which of {} silent clips does the sound belong to?"),
+    "composed": Words("edits", "Which of {} pictures is the one shown, changed as the text says?"),
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is asked; without a `shift`, under the first of the paper's list."""
+
+    task: str = "image"
+    shift: str | None = None
+    severity: int = 3
+    seed: int = 0
+    queries: int = 1024
+
+    def __post_init__(self) -> None:
+        if self.task not in TASKS:
+            raise unknown("task", self.task, TASKS)
+        if self.queries < 2:
+            raise BadInput(f"got {self.queries} queries, expected at least 2.")
+        check_severity(self.severity)
+        if self.named not in shifts(self.task):
+            raise unknown(f"shift of {self.task} queries", self.shift, shifts(self.task))
+
+    @property
+    def named(self) -> str:
+        """The shift's name."""
+        return shifts(self.task)[0] if self.shift is None else self.shift
+
+    @property
+    def words(self) -> Words:
+        """The task, told to a stranger."""
+        return WORDS[self.task]
+
+    @property
+    def shift_in_words(self) -> str:
+        """The shift, told to a stranger."""
+        name = "a different shift each" if self.named == DIVERSE else self.named.replace("_", " ")
+        return f"{name} (severity {self.severity}/{SEVERITIES[-1]})"
+
+    @property
+    def in_words(self) -> str:
+        """What will be asked, in a sentence."""
+        methods, asked = f"{', '.join(SHOWN[:-1])} and {SHOWN[-1]}", f"{self.queries:,}"
+        return (
+            f"Asking {methods} {asked} {self.words.queries} under {self.shift_in_words}, "
+            f"then {self.queries // 2:,} clean ones."
+        )
+
+    @property
+    def batch(self) -> int:
+        """How many queries come at once: as many as when the task's benchmark is run."""
+        return self._benchmark.batch
+
+    @property
+    def _benchmark(self) -> Benchmark:
+        return BENCHMARKS[f"tangram-{'d' if self.named == DIVERSE else 'o'}-{self.task}"]
+
+    def corruption(self) -> Corruption:
+        """What happens to each query."""
+        row = self._benchmark
+        if self.named != DIVERSE and self.named not in row.shifts:
+            return combination(row.query, self.named)  # of a clip's parts, as the paper has them
+        made = corruption_of(row, AS_IT_IS if row.diverse else self.named)
+        assert made is not None
+        return made
+
+
+def shifts(task: str) -> tuple[str, ...]:
+    """The names of all shifts that queries of a task can come under, nothing downloaded."""
+    query = TASKS[task][1]
+    alone = (name for family in NAMES.get(query, {}).values() for name in family)
+    names = dict.fromkeys((*alone, *all_shifts(query), DIVERSE))
+    return tuple(name for name in names if name != TRANSLATED)

@@ -1,0 +1,149 @@
+"""The demo's streams: every method asked the same shifted and the same clean queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from queryshift.encoders.encoder import Encoder
+from queryshift.galleries import Gallery
+from queryshift.lab.datasets import Dataset
+from queryshift.lab.datasets.tangram import TASKS, tangram
+from queryshift.lab.evaluation.stream_evaluation import StreamResult, run, shifted
+from queryshift.methods import METHODS
+from queryshift.models import load
+from queryshift.retrieval.forward import Forward
+from queryshift.sessions.session import Session
+from queryshift.support.progress import counting
+
+from .plan import SHOWN, Plan
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One stream through one method."""
+
+    method: str
+    outcome: StreamResult
+    found: Tensor  # (Q, 10) positions of the best candidates, query by query as in the dataset
+
+    @property
+    def right(self) -> float:
+        """Percentage of queries whose first answer is right."""
+        return self.outcome.recall(1)
+
+    @property
+    def ms_per_query(self) -> float:
+        """Milliseconds a query took, adaptation and answer together."""
+        return 1000 * self.outcome.seconds / len(self.found)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table."""
+
+    stream: str  # "shifted" or "clean"
+    queries: int
+    method: str
+    right_before: float  # percent of first answers, without adaptation
+    right_after: float
+    ms_per_query: float
+
+
+@dataclass(frozen=True, eq=False)
+class Demo:
+    """All that came out."""
+
+    plan: Plan
+    dataset: Dataset
+    queries: Sequence[Any]  # as they were asked, shifted
+    shifted: tuple[Stream, ...]
+    clean: tuple[Stream, ...]
+
+    @property
+    def rows(self) -> list[Row]:
+        """The table: every method on both streams, beside the model as it is."""
+        named = {"shifted": self.shifted, "clean": self.clean}
+        return [
+            Row(name, len(one.found), one.method, streams[0].right, one.right, one.ms_per_query)
+            for name, streams in named.items()
+            for one in streams
+        ]
+
+    @property
+    def question(self) -> str:
+        """What every query asks."""
+        return self.plan.words.question.format(f"{len(self.dataset.candidates):,}")
+
+    @property
+    def unchanged(self) -> int:
+        """How many queries the shift left as they were: not all have a verb to turn."""
+        return sum(map(_same, self.queries, self.dataset.queries))
+
+    def asked(self, row: Row) -> str:
+        """What the queries of a row were."""
+        how = "clean" if row.stream == "clean" else self.plan.shift_in_words
+        return f"{row.queries:,} {self.plan.words.queries}, {how}"
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two queries are equal; composed ones are pairs."""
+    if isinstance(one, tuple):
+        return all(map(_same, one, other))
+    return bool(np.array_equal(one, other))
+
+
+def demonstrate(plan: Plan) -> Demo:
+    """Ask every method the plan's shifted queries, then half as many clean ones."""
+    model, query, other = TASKS[plan.task]
+    corruption = plan.corruption()
+    dataset = tangram(plan.task, count=plan.queries)
+    encoders = load(model)
+    gallery = Gallery.build(encoders[other], dataset.candidates, batch_size=256)
+    queries = shifted(dataset, corruption, plan.severity, plan.seed)
+    crowd = _Crowd(encoders[query], gallery, dataset.matches, plan)
+    return Demo(
+        plan=plan,
+        dataset=dataset,
+        queries=queries,
+        shifted=tuple(crowd.asked(queries, plan.shift_in_words)),
+        clean=tuple(crowd.asked(dataset.queries[: plan.queries // 2], "clean")),
+    )
+
+
+@dataclass(frozen=True)
+class _Crowd:
+    """The methods, all before the same gallery."""
+
+    encoder: Encoder
+    gallery: Gallery
+    matches: Sequence[Sequence[int]]
+    plan: Plan
+
+    def asked(self, queries: Sequence[Any], label: str) -> Iterator[Stream]:
+        """The same queries in the same order, by each method from its source on."""
+        right = self.matches[: len(queries)]
+        for method in SHOWN:
+            session = _Remembering(self.encoder, self.gallery, METHODS[method]())
+            with counting(f"{label}: {method}", len(queries)) as watch:
+                outcome = run(session, queries, right, self.plan.seed, self.plan.batch, watch)
+            yield Stream(method, outcome, torch.cat(session.found)[outcome.order.argsort()])
+
+
+class _Remembering(Session):
+    """A session that keeps what it answered."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.found: list[Tensor] = []
+
+    def answer(self, *given: Any, **named: Any) -> Forward:
+        """As every session, and the ten best positions are kept."""
+        answer = super().answer(*given, **named)
+        self.found.append(answer.top(10).positions)
+        return answer

@@ -1,0 +1,204 @@
+"""The benchmarks: a row each, with all that decides what is asked of whom. No torch is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+from queryshift.errors import unknown
+from queryshift.lab.corruptions.names import COMBINATIONS, NAMES
+
+AS_IT_IS = ""
+"""The shift of a row that has no list of them: queries as they are, or one drawn for each."""
+
+COMPOSED = "image+text"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Benchmark:
+    """One direction of retrieval over one dataset, and the shifts its queries come under."""
+
+    name: str
+    series: str  # the paper's name, which the directions of one benchmark share
+    dataset: str  # a key of `DATASETS`, or "tangram"
+    query: str  # modality of the queries
+    gallery: str  # modality of the candidates
+    source: str  # the model that is adapted, in words
+    model: str = ""  # what `load` takes for it; empty where it is a file users have to name
+    part: str = ""  # of the dataset: a domain of Nocaps, a look of tangram
+    shifts: tuple[str, ...] = (AS_IT_IS,)
+    severities: tuple[int, ...] = (5,)  # none: nothing is corrupted
+    diverse: bool = False  # every query under a shift of its own; REST decouples its gradients
+    batch: int = 64
+    temperature: float | None = 0.01  # of the baselines; None: what the encoder recommends
+    metric: str = "recall@1"  # the one the paper reports
+    categories: tuple[str, ...] = ()  # each with a gallery and a session of its own
+    as_published: bool = False  # corrupted as the published scripts do, mistakes included
+    sentence: str = "backtranslation"  # stands for the sentence level in combinations
+
+    @property
+    def setting(self) -> str:
+        """The paper's OQS or DQS, in a word."""
+        return "diverse" if self.diverse else "online"
+
+    @property
+    def corrupted(self) -> bool:
+        """Whether queries are corrupted, or come from another domain as they are."""
+        return bool(self.severities)
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing shifted at all: the source's own world as it is."""
+        return not (self.corrupted or self.on_disk or self.part)
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the dataset's files are needed."""
+        return self.dataset != "tangram"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What a user has to bring."""
+        files = (f"--root ({self.dataset})",) if self.on_disk else ()
+        return files if self.model else (*files, "--model")
+
+
+def find(name: str) -> tuple[Benchmark, ...]:
+    """The row of this name, or all directions of a benchmark the paper names ("coco-o")."""
+    if name in BENCHMARKS:
+        return (BENCHMARKS[name],)
+    found = tuple(row for row in BENCHMARKS.values() if row.series == name)
+    if not found:
+        raise unknown("benchmark", name, [*BENCHMARKS, *SERIES])
+    return found
+
+
+def all_shifts(query: str) -> tuple[str, ...]:
+    """The shifts of an online benchmark: single corruptions, or combinations of categories."""
+    return COMBINATIONS[query] if query in COMBINATIONS else single_shifts(query)
+
+
+def online(row: Benchmark) -> Benchmark:
+    """The row with every shift of its queries in turn."""
+    return replace(row, shifts=all_shifts(row.query))
+
+
+def single_shifts(query: str) -> tuple[str, ...]:
+    """Every corruption of a modality alone; of pairs, the combinations."""
+    return COMBINATIONS[query] if query == COMPOSED else tuple(chain(*NAMES[query].values()))
+
+
+def directions(series: str, one: str, other: str, **shared: Any) -> Iterator[Benchmark]:
+    """Two rows: ask with either modality, search the other."""
+    for query, gallery in ((one, other), (other, one)):
+        name = f"{series}-{query}"
+        yield Benchmark(name=name, series=series, query=query, gallery=gallery, **shared)
+
+
+def composed(series: str, dataset: str, source: str, **more: Any) -> Benchmark:
+    """A picture and what to change about it, against pictures."""
+    by_category = dataset == "fashion-iq"
+    return Benchmark(
+        name=series,
+        series=series,
+        dataset=dataset,
+        query=COMPOSED,
+        gallery="image",
+        source=source,
+        batch=32,
+        metric="recall@10" if by_category else "recall@1",
+        categories=("dress", "shirt", "toptee") if by_category else (),
+        **more,
+    )
+
+
+def _natural(series: str, dataset: str, part: str = "", **more: Any) -> Iterator[Benchmark]:
+    """A model that saw no data of this dataset, on its queries and candidates as they are."""
+    shared = {"dataset": dataset, "part": part, "source": _PRETRAINED, "severities": (), **more}
+    yield from directions(series, "image", "text", **shared)
+
+
+_PRETRAINED = "BLIP ViT-B/16, pre-trained (model_base.pth)"
+_CAV_MAE = "CAV-MAE, trained on AudioSet"
+_SPRC = {name: f"SPRC (BLIP-2), fine-tuned on {name}" for name in ("FashionIQ", "CIRR")}
+
+
+def _pictures_and_captions() -> Iterator[Benchmark]:
+    for name, dataset, tuned in (("coco", "coco", "COCO"), ("flickr", "flickr30k", "Flickr30k")):
+        source, model = f"BLIP ViT-B/16, fine-tuned on {tuned}", f"blip-base-{name}"
+        shared = {"dataset": dataset, "source": source, "model": model, "as_published": True}
+        yield from map(online, directions(f"{name}-o", "image", "text", **shared))
+        yield from directions(f"{name}-d", "image", "text", diverse=True, **shared)
+    yield from _natural("general2flickr", "flickr30k")
+    yield from _natural("general2coco", "coco")
+    yield from _natural("general2nocaps-id", "nocaps", "in-domain")
+    yield from _natural("general2nocaps-od", "nocaps", "out-domain")
+    yield from _natural("general2rsicd", "rsicd")
+    yield from _natural("general2rsitmd", "rsitmd")
+    yield from _natural("fashion-gen", "fashion-gen", diverse=True, temperature=0.001)
+
+
+def _video_and_audio() -> Iterator[Benchmark]:
+    shared = {"dataset": "audioset", "source": _CAV_MAE}
+    yield from map(online, directions("audioset-o", "video", "audio", **shared))
+    yield from directions("audioset-d", "video", "audio", diverse=True, **shared)
+    other = {"dataset": "vggsound", "source": _CAV_MAE, "severities": ()}
+    yield from directions("audioset2vgg", "video", "audio", **other)
+
+
+def _composed_queries() -> Iterator[Benchmark]:
+    for name, dataset, tuned in (("fiq", "fashion-iq", "FashionIQ"), ("cirr", "cirr", "CIRR")):
+        row = composed(f"{name}-o", dataset, _SPRC[tuned])
+        yield online(row)
+        yield replace(row, name=f"{name}-d", series=f"{name}-d", diverse=True)
+    yield composed("fiq2cirr", "cirr", _SPRC["FashionIQ"], severities=())
+    yield composed("cirr2fiq", "fashion-iq", _SPRC["CIRR"], severities=())
+
+
+_TASKS = {
+    "image": ("tangram", "image", "text"),
+    "text": ("tangram", "text", "image"),
+    "video": ("tangram-clips", "video", "audio"),
+    "audio": ("tangram-clips", "audio", "video"),
+    "composed": ("tangram-edits", COMPOSED, "image"),
+}
+
+
+def _tangram() -> Iterator[Benchmark]:
+    """The embedded world; nothing is on disk, so a rule stands for the sentence level.
+
+    Online, clips and sounds meet one corruption per stream, not the paper's combinations.
+    """
+    for task, (model, query, gallery) in _TASKS.items():
+        row = Benchmark(
+            name=f"tangram-o-{task}",
+            series="tangram-o",
+            dataset="tangram",
+            query=query,
+            gallery=gallery,
+            source="bundled",
+            model=model,
+            batch=32 if query == COMPOSED else 64,
+            temperature=None,
+            sentence="formal",
+        )
+        yield replace(row, shifts=single_shifts(query))
+        yield replace(row, name=f"tangram-d-{task}", series="tangram-d", diverse=True)
+        yield replace(row, name=f"tangram-clean-{task}", series="tangram-clean", severities=())
+        for look in ("crayon", "products") if model == "tangram" else ():
+            series = f"tangram2{look}"
+            named = replace(row, name=f"{series}-{task}", series=series, part=look, severities=())
+            yield replace(named, diverse=look == "products")
+
+
+BENCHMARKS: dict[str, Benchmark] = {
+    row.name: row
+    for row in chain(_pictures_and_captions(), _video_and_audio(), _composed_queries(), _tangram())
+}
+"""Every row by name; `find` also knows the paper's names, which may stand for two rows."""
+
+SERIES = tuple(dict.fromkeys(row.series for row in BENCHMARKS.values()))
+PAPER = tuple(name for name in SERIES if not name.startswith("tangram"))
+"""The paper's twenty."""

@@ -1,0 +1,173 @@
+"""How good a retrieval is, and how its queries and candidates lie: pure functions of vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from queryshift.errors import BadInput
+from queryshift.galleries import Hits, Searchable
+from queryshift.retrieval.forward import similarity
+
+from .rank_metrics import Ranks, metric
+
+SCORES_AT_ONCE = 2**23  # 32 MB in float32
+TIE = 4  # roundings by which equal candidates may differ, and still tie
+
+
+def spread(queries: Tensor) -> float:
+    """Mean distance of query vectors (B, D) to their centre (supplement A); low: too compact."""
+    return float(torch.linalg.vector_norm(queries - queries.mean(dim=0), dim=1).mean())
+
+
+def gap(queries: Tensor, candidates: Tensor) -> float:
+    """Distance of the queries' centre to the candidates', (N, D) or (N, V, D) (supplement A)."""
+    centre = candidates.reshape(-1, candidates.shape[-1]).mean(dim=0)
+    return float(torch.linalg.vector_norm(queries.mean(dim=0) - centre))
+
+
+def consistency(queries: Tensor, candidates: Tensor, relevant: Sequence[Sequence[int]]) -> float:
+    """Mean cosine over all true pairs (supplement A); the best vector of a candidate counts."""
+    _check(relevant, len(queries), len(candidates))
+    owner = torch.tensor([row for row, right in enumerate(relevant) for _ in right])
+    partner = torch.tensor([position for right in relevant for position in right])
+    left = queries[owner][:, None]
+    right = candidates[partner].reshape(len(partner), -1, candidates.shape[-1])
+    return float(torch.cosine_similarity(left, right, dim=2).amax(dim=1).mean())
+
+
+def ranks(
+    queries: Tensor,
+    gallery: Searchable,
+    relevant: Sequence[Sequence[int]],
+    exclude: Tensor | None = None,
+) -> Tensor:
+    """Rank (B,) of each query's best right answer, from 1; a tie counts as a wrong one first."""
+    return relevant_ranks(queries, gallery, relevant, exclude)[:, 0]
+
+
+@torch.no_grad()
+def relevant_ranks(
+    queries: Tensor,
+    gallery: Searchable,
+    relevant: Sequence[Sequence[int]],
+    exclude: Tensor | None = None,
+) -> Tensor:
+    """Ranks (B, R) of all right answers of each query, best first, 0 where a query has fewer.
+
+    `exclude` holds (query, position) pairs, (P, 2), that are no candidates at all.
+    """
+    _check(relevant, len(queries), len(gallery))
+    places, present = _padded(relevant)
+    parts = [
+        _ranks_of(
+            scores,
+            *(one[start : start + len(scores)].to(scores.device) for one in (places, present)),
+        )
+        for start, scores in _score_rows(queries, gallery, exclude)
+    ]
+    return torch.cat(parts)
+
+
+def subset_ranks(
+    queries: Tensor,
+    gallery: Searchable,
+    relevant: Sequence[Sequence[int]],
+    subsets: Sequence[Sequence[int]],
+) -> Tensor:
+    """Rank (B,) of each query's best right answer among its own few candidates (CIRR's subset)."""
+    _check(subsets, len(queries), len(gallery))
+    others = torch.ones(len(queries), len(gallery), dtype=torch.bool)
+    for row, (right, few) in enumerate(zip(relevant, subsets, strict=True)):
+        others[row, [*few, *right]] = False
+    return ranks(queries, gallery, relevant, others.nonzero())
+
+
+def ordered_ranks(hits: Hits, candidates: int, relevant: Sequence[Sequence[int]]) -> Tensor:
+    """Ranks (B, R) as `relevant_ranks` gives them, of hits (B, K) that were already scored.
+
+    A matcher ranks the first hits anew, so that vectors alone do not tell; who is missing is last.
+    """
+    _check(relevant, len(hits.positions), candidates)
+    places, present = _padded(relevant)
+    scores = torch.full((len(places), candidates), -torch.inf)
+    scores.scatter_(1, hits.positions.cpu(), hits.scores.float().cpu())
+    return _ranks_of(scores, places, present)
+
+
+def recall(ranks: Tensor, k: int) -> float:
+    """Percentage of queries with a right answer among the first `k`."""
+    return metric(f"recall@{k}").of(_array(ranks))
+
+
+def mean_rank(ranks: Tensor) -> float:
+    """Mean rank of the best right answer."""
+    return metric("mean_rank").of(_array(ranks))
+
+
+def median_rank(ranks: Tensor) -> float:
+    """Median rank of the best right answer; halfway between the two middle ones if even."""
+    return metric("median_rank").of(_array(ranks))
+
+
+def mean_average_precision(relevant_ranks: Tensor) -> float:
+    """Mean over queries of the precision at each right answer, in percent."""
+    return metric("map").of(_array(relevant_ranks))
+
+
+def _padded(relevant: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """Positions (B, R) of the right answers, and where one is (not only room for it)."""
+    right = [sorted(set(positions)) for positions in relevant]
+    most = max(map(len, relevant))
+    places = torch.tensor([row + row[-1:] * (most - len(row)) for row in right])
+    present = torch.tensor([[column < len(row) for column in range(most)] for row in right])
+    return places, present
+
+
+def _array(ranks: Tensor) -> Ranks:
+    """Ranks as the report's metrics take them, (Q, R)."""
+    return ranks.reshape(len(ranks), -1).cpu().numpy().astype("uint32")
+
+
+def _score_rows(
+    queries: Tensor, gallery: Searchable, exclude: Tensor | None
+) -> Iterator[tuple[int, Tensor]]:
+    """Whole rows of scores (b, N), as many at a time as the bound allows, with where they start."""
+    wide = torch.promote_types(queries.dtype, torch.float32)
+    candidates = gallery.vectors.to(wide)
+    queries = queries.detach().to(candidates)
+    step = max(1, SCORES_AT_ONCE // candidates[..., 0].numel())
+    for start in range(0, len(queries), step):
+        scores = similarity(queries[start : start + step], candidates)
+        if exclude is not None:
+            rows, positions = exclude.to(scores.device).T
+            here = (rows >= start) & (rows < start + step)
+            scores[rows[here] - start, positions[here]] = -torch.inf
+        yield start, scores
+
+
+def _ranks_of(scores: Tensor, places: Tensor, present: Tensor) -> Tensor:
+    """Ranks (b, R) of the right answers in rows (b, N); what is not surely worse is before them."""
+    own = scores.gather(1, places).masked_fill(~present, -torch.inf)
+    own = own.sort(dim=1, descending=True).values
+    limit = (own - TIE * torch.finfo(scores.dtype).eps)[:, :, None]
+    before = (~(scores[:, None] < limit)).sum(dim=2)  # NaN: all stand before it
+    theirs = (~(own[:, None] < limit) & present[:, None]).sum(dim=2)
+    ranks = before - theirs + torch.arange(1, own.shape[1] + 1, device=own.device)
+    return ranks.masked_fill(~present, 0).cpu()
+
+
+def _check(relevant: Sequence[Sequence[int]], queries: int, candidates: int) -> None:
+    if len(relevant) != queries or not all(len(right) for right in relevant):
+        raise BadInput(
+            f"got right answers for {sum(map(bool, map(len, relevant)))} of {queries} queries: "
+            "give each at least one position in the gallery."
+        )
+    outside = [p for right in relevant for p in right if not 0 <= p < candidates]
+    if outside:
+        raise BadInput(
+            f"a right answer is at position {outside[0]}, the gallery has {candidates} candidates: "
+            "give positions, not ids (`gallery.positions(ids)`)."
+        )

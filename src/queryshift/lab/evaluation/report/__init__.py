@@ -1,0 +1,109 @@
+"""Reports: tables recomputed from the ranks of finished cells, tested, beside the paper."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from queryshift.errors import unknown
+
+from ..rank_metrics import SECONDS
+from ..results import Cell, read_folder
+from ..significance import RESAMPLES
+from .base import check_base as check_base
+from .beside import beside_paper, clocked
+from .formats import comma_separated, latex, markdown
+from .marks import LEGEND, LEVEL, places, significance
+from .page import html
+from .tables import Table, tabulate
+from .terminal import terminal
+
+
+@dataclass(frozen=True)
+class Report:
+    """Tables, what their marks mean, and what was noticed while making them."""
+
+    tables: tuple[Table, ...]
+    legend: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What a report shows: `metric` None is the paper's own for each benchmark."""
+
+    metric: str | None = None
+    resamples: int = RESAMPLES  # 0: no tests
+    seed: int = 0
+    paper: bool = False
+    paper_model: str = ""
+
+
+def report_folder(path: str | Path, options: Options = Options()) -> Report:  # noqa: B008
+    """The report of all finished cells below a folder; damaged lines are named in its notes."""
+    lines = read_folder(path)
+    made = report(lines.cells, options)
+    return Report(made.tables, made.legend, (*made.notes, *lines.problems))
+
+
+def report(cells: Sequence[Cell], options: Options = Options()) -> Report:  # noqa: B008
+    """The report of these cells."""
+    tables = tabulate(cells, options.metric)
+    if options.paper and options.metric is None:
+        tables += tabulate(clocked(cells, options.paper_model), SECONDS)
+    tables = [places(table) for table in tables]
+    tables = [significance(table, options.resamples, options.seed) for table in tables]
+    if options.paper:
+        tables = [beside_paper(table, options.paper_model) for table in tables]
+    return Report(tuple(tables), _legend(tables), _origins(cells))
+
+
+FORMATS: dict[str, Callable[[Report], str]] = {
+    "terminal": terminal,
+    "markdown": markdown,
+    "latex": latex,
+    "csv": comma_separated,
+    "html": html,
+}
+
+
+def render(made: Report, form: str) -> str:
+    """The report in one of `FORMATS`."""
+    if form not in FORMATS:
+        raise unknown("format", form, FORMATS)
+    return FORMATS[form](made)
+
+
+def _legend(tables: Sequence[Table]) -> tuple[str, ...]:
+    entries = [entry for table in tables for row in table.rows.values() for entry in row if entry]
+    used = dict.fromkeys(mark for entry in entries for mark in entry.marks)
+    told = []
+    if any(entry.place for entry in entries):
+        told.append("Bold: the best. Underlined: the second best.")
+    if any(entry.deviation is not None for entry in entries):
+        told.append("±: standard deviation over seeds.")
+    if used:
+        meanings = ", ".join(
+            f"{mark} {meaning}" for mark, meaning in LEGEND.items() if mark in used
+        )
+        told.append(f"{meanings} (paired bootstrap, Holm-corrected p ≤ {LEVEL}).")
+    if any(entry.paper is not None for entry in entries):
+        told.append("paper, diff: the paper's number, and ours less the paper's.")
+    return tuple(told)
+
+
+def _origins(cells: Sequence[Cell]) -> tuple[str, ...]:
+    """A note where cells of several versions or devices stand in one report."""
+    origins = {
+        "versions of queryshift": Counter(c.versions.get("queryshift", "unknown") for c in cells),
+        "devices": Counter(c.device or "unknown" for c in cells),
+    }
+    return tuple(
+        f"Cells of several {kind}: "
+        + ", ".join(f"{name} ({count} cells)" for name, count in found.items())
+        + "."
+        for kind, found in origins.items()
+        if len(found) > 1
+    )

@@ -1,0 +1,162 @@
+"""From finished cells to tables: a row per method, a column per shift, averages as the paper's."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+
+from queryshift.lab.corruptions.names import COMBINATIONS, NAMES
+from queryshift.methods import METHODS
+
+from ..benchmarks import AS_IT_IS, BENCHMARKS
+from ..rank_metrics import SECONDS, metric
+from ..results import Cell
+
+AVERAGE = "average"
+DEFAULT_METRIC = "recall@1"
+MOST_SEVERE = 5
+_SHIFTS = (
+    *chain.from_iterable(chain(*family.values()) for family in NAMES.values()),
+    *chain(*COMBINATIONS.values()),
+)
+
+
+class Column(NamedTuple):
+    """One stream of a table, and the metric it is judged by."""
+
+    benchmark: str
+    shift: str
+    metric: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One method's number in one column, over its seeds."""
+
+    mean: float
+    deviation: float | None = None  # over seeds; None with one
+    seeds: int = 1
+    place: int = 0  # 1 the best, 2 the second best, as printed
+    marks: tuple[str, ...] = ()
+    paper: float | None = None
+
+    @property
+    def difference(self) -> float | None:
+        """Ours less the paper's."""
+        return None if self.paper is None else self.mean - self.paper
+
+
+@dataclass(frozen=True)
+class Table:
+    """Methods in rows, streams in columns and their average last; None where cells are missing."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: dict[str, tuple[Entry | None, ...]]  # by label
+    cells: tuple[Cell, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What to write over the columns."""
+        return (*(column.shift or column.benchmark for column in self.columns), AVERAGE)
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether the best number is the largest."""
+        judged_by = self.columns[0].metric
+        return judged_by != SECONDS and metric(judged_by).higher_is_better
+
+
+def metric_of(benchmark: str) -> str:
+    """The metric the paper judges a benchmark by; recall at 1 for others."""
+    return BENCHMARKS[benchmark].metric if benchmark in BENCHMARKS else DEFAULT_METRIC
+
+
+def tabulate(cells: Sequence[Cell], metric_name: str | None = None) -> list[Table]:
+    """A table per benchmark and severity; benchmarks of a single stream share one per setting."""
+    groups: dict[tuple[str, ...], list[Cell]] = defaultdict(list)
+    for cell in cells:
+        groups[cell.model, *_home(cell)].append(cell)
+    return [_table(", ".join(filter(None, key)), some, metric_name) for key, some in groups.items()]
+
+
+def _home(cell: Cell) -> tuple[str, str]:
+    """What the table of a cell is about, and how severe its corruptions are."""
+    severity = f"severity {cell.severity}"
+    if cell.shift != AS_IT_IS:
+        return cell.benchmark, severity
+    if cell.benchmark in BENCHMARKS and BENCHMARKS[cell.benchmark].clean:
+        return "clean queries", ""
+    setting = "diverse shift" if cell.setting == "diverse" else "another domain"
+    return setting, severity if 0 < cell.severity < MOST_SEVERE else ""
+
+
+def _table(title: str, cells: list[Cell], metric_name: str | None) -> Table:
+    cells, notes = _comparable(cells)
+    columns = sorted({_column(cell, metric_name) for cell in cells}, key=_column_order)
+    by_label: dict[str, list[Cell]] = defaultdict(list)
+    for cell in sorted(cells, key=_row_order):
+        by_label[cell.label].append(cell)
+    rows = {label: _row(some, columns) for label, some in by_label.items()}
+    for label, row in rows.items():
+        if missing := sum(entry is None for entry in row[:-1]):
+            notes.append(f"{label}: {missing} of {len(columns)} streams missing, so no average.")
+    return Table(title, tuple(columns), rows, tuple(cells), tuple(notes))
+
+
+def _comparable(cells: list[Cell]) -> tuple[list[Cell], list[str]]:
+    """The cells of each benchmark over the most queries; the others are left out and named."""
+    most: dict[str, tuple[int, int]] = {}
+    for cell in cells:
+        size = (cell.queries, cell.candidates)
+        most[cell.benchmark] = max(size, most.get(cell.benchmark, size))
+    left = [c for c in cells if (c.queries, c.candidates) != most[c.benchmark]]
+    notes = [
+        f"Left out {count} cells of {benchmark} over {queries} queries and {candidates} candidates:"
+        f" the others have {most[benchmark][0]} and {most[benchmark][1]}."
+        for (benchmark, queries, candidates), count in Counter(
+            (cell.benchmark, cell.queries, cell.candidates) for cell in left
+        ).items()
+    ]
+    return [
+        cell for cell in cells if (cell.queries, cell.candidates) == most[cell.benchmark]
+    ], notes
+
+
+def _column(cell: Cell, metric_name: str | None) -> Column:
+    return Column(cell.benchmark, cell.shift, metric_name or metric_of(cell.benchmark))
+
+
+def _row(cells: list[Cell], columns: Iterable[Column]) -> tuple[Entry | None, ...]:
+    """The entries of one method; the average is over the seeds that have every column."""
+    measured = []
+    for column in columns:
+        here = [c for c in cells if (c.benchmark, c.shift) == column[:2]]
+        measured.append({cell.seed: cell.measure(column.metric) for cell in here})
+    whole = set.intersection(*(set(one) for one in measured))
+    averages = [float(np.mean([one[seed] for one in measured])) for seed in sorted(whole)]
+    return (*(_entry(list(one.values())) for one in measured), _entry(averages))
+
+
+def _entry(values: list[float]) -> Entry | None:
+    if not values:
+        return None
+    deviation = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    return Entry(float(np.mean(values)), deviation, len(values))
+
+
+def _row_order(cell: Cell) -> tuple[int, str]:
+    known = list(METHODS)
+    return known.index(cell.method) if cell.method in known else len(known), cell.label
+
+
+def _column_order(column: Column) -> tuple[int, str, int, str]:
+    row = list(BENCHMARKS).index(column.benchmark) if column.benchmark in BENCHMARKS else -1
+    known = _SHIFTS.index(column.shift) if column.shift in _SHIFTS else len(_SHIFTS)
+    return row, column.benchmark, known, column.shift

@@ -1,0 +1,75 @@
+"""Which cells of a benchmark are wanted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+
+from queryshift.errors import BadInput, unknown
+from queryshift.lab.corruptions import check_severity
+
+from ..benchmarks import AS_IT_IS, Benchmark, find
+from ..specs import canonical, method_of
+from ..streams import TRANSLATED, needs_translator, translates
+from .cells import Task
+from .prepared_benchmark import Choices
+
+
+def plans_for(name: str, plan: Plan) -> list[Plan]:
+    """The plan for each row that a name stands for; a shift must be one of some row."""
+    rows = find(name)
+    known = tuple(dict.fromkeys(shift for row in rows for shift in row.shifts))
+    for shift in plan.shifts:
+        if shift not in known:
+            raise unknown(f"shift of {name}", shift, known)
+    if plan.choices.noise and not any(row.query == "audio" and row.corrupted for row in rows):
+        raise BadInput(f"{name} corrupts no sounds, so it takes no recordings of noise.")
+    wanted = [(row, tuple(one for one in plan.shifts if one in row.shifts)) for row in rows]
+    return [
+        replace(plan, row=row, shifts=shifts) for row, shifts in wanted if shifts or not plan.shifts
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Which cells of a benchmark are wanted; no shifts or severities means the row's own."""
+
+    row: Benchmark
+    methods: tuple[str, ...]  # as `specs` reads them
+    seeds: tuple[int, ...] = (0,)
+    shifts: tuple[str, ...] = ()
+    severities: tuple[int, ...] = ()
+    choices: Choices = Choices()
+
+    def __post_init__(self) -> None:
+        if self.severities and not self.row.corrupted:
+            raise BadInput(f"{self.row.name} corrupts nothing, so it has no severities.")
+        for severity in self.severities:
+            check_severity(severity)
+        for method in self.methods:
+            method_of(method, self.row)
+        object.__setattr__(self, "methods", tuple(dict.fromkeys(map(canonical, self.methods))))
+        if not self.tasks():
+            raise BadInput(f"nothing is left of {self.row.name}: {' '.join(self.notes())}")
+
+    def tasks(self) -> list[Task]:
+        """The cells in order: all methods are asked the same queries, one after another."""
+        shifts = [one for one in self.shifts or self.row.shifts if one not in self.untranslated]
+        levels = self.severities or self.row.severities or (0,)
+        return [Task(*cell) for cell in product(shifts, levels, self.seeds, self.methods)]
+
+    @property
+    def untranslated(self) -> tuple[str, ...]:
+        """Shifts that are left out because nothing translates."""
+        wanted = self.shifts or self.row.shifts
+        missing = not (self.choices.translator or self.choices.folder)
+        return tuple(one for one in wanted if missing and needs_translator(self.row, one))
+
+    def notes(self) -> list[str]:
+        """Sentences on what is not as the paper has it."""
+        if self.untranslated:
+            names = ", ".join(self.untranslated)
+            return [f"left out for want of a translator (--translator THERE BACK): {names}."]
+        if translates(self.row, AS_IT_IS) and not self.choices.translator:
+            return [f"no query draws {TRANSLATED}: there is no translator."]
+        return []

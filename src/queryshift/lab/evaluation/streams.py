@@ -1,0 +1,167 @@
+"""The queries of a benchmark under one of its shifts, opened and corrupted when they are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from queryshift.errors import BadInput
+from queryshift.lab.corruptions import (
+    COMBINATIONS,
+    NAMES,
+    REPRESENTATIVE,
+    Corruption,
+    both,
+    corrupt,
+    find,
+    one_of,
+    segments,
+)
+from queryshift.lab.datasets import Dataset
+
+from .benchmarks import COMPOSED, Benchmark
+
+KEPT_BYTES = 2**28  # of corrupted queries, so that several methods are asked the same ones cheaply
+TRANSLATED = "backtranslation"
+
+
+@dataclass(frozen=True)
+class CorruptionFactory:
+    """How the corruptions of a row are made: in its form, and from what a user has brought."""
+
+    row: Benchmark
+    translator: tuple[str, ...] = ()  # two models, for back-translation
+    noise: Path | None = None  # a folder of recordings, for sounds
+
+    def single(self, modality: str, name: str) -> Corruption:
+        """The corruption of this name."""
+        if name == TRANSLATED:
+            from queryshift.lab.corruptions.text import sentence
+
+            return sentence(TRANSLATED, backend="models", models=self.translator)
+        if modality == "audio" and self.noise is not None:
+            return self._recorded(name)
+        if self.row.as_published and modality == "image":
+            from queryshift.lab.corruptions.image import preset
+
+            return preset("mm_robustness")[name]
+        if self.row.as_published and modality == "text" and name not in NAMES["text"]["sentence"]:
+            from queryshift.lab.corruptions.text import as_published
+
+            return as_published(find("text", name))
+        return find(modality, name)
+
+    def combined(self, query: str, categories: Sequence[str]) -> Corruption:
+        """The representatives of categories, one for each part of a clip or of a pair."""
+        if query == COMPOSED:
+            image, text = categories
+            named = self.row.sentence if text == "sentence" else REPRESENTATIVE["text"][text]
+            return both(
+                self.single("image", REPRESENTATIVE["image"][image]), self.single("text", named)
+            )
+        return segments(*(self.single(query, REPRESENTATIVE[query][one]) for one in categories))
+
+    def drawn(self, query: str) -> Corruption:
+        """One of all for each query; clips draw for each segment, pairs for each half."""
+        if query == COMPOSED:
+            return both(self.drawn("image"), self.drawn("text"))
+        made = {category: self._all(query, names) for category, names in NAMES[query].items()}
+        if query not in COMBINATIONS:
+            return one_of(*chain.from_iterable(made.values()))
+        mixed = ([made[one] for one in shift.split("+")] for shift in COMBINATIONS[query])
+        return one_of(*(segments(*(one_of(*family) for family in parts)) for parts in mixed))
+
+    def _all(self, query: str, names: Sequence[str]) -> list[Corruption]:
+        made = (name for name in names if self.translator or name != TRANSLATED)
+        return [self.single(query, name) for name in made]
+
+    def _recorded(self, name: str) -> Corruption:
+        """As loud as READ published it, from recordings where it is no white noise."""
+        plain: Any = find("audio", name)
+        wanted = {"scale": "read", "noise": self.noise}
+        known = {one.name for one in fields(plain)}
+        made: Corruption = replace(plain, **{k: v for k, v in wanted.items() if k in known})
+        return made
+
+
+def corruption_of(
+    row: Benchmark, shift: str, translator: tuple[str, ...] = (), noise: Path | None = None
+) -> Corruption | None:
+    """What happens to the queries of a row under a shift; None if they stay as they are.
+
+    `translator` are the two models of back-translation. Without them, nothing that needs them is
+    made, and queries with a shift each draw from the others. With `noise`, a folder of recordings,
+    sounds are corrupted as READ published it.
+    """
+    if not row.corrupted:
+        return None
+    making = CorruptionFactory(row, translator, noise)
+    if row.diverse:
+        return making.drawn(row.query)
+    if shift not in row.shifts:
+        raise BadInput(f'{row.name} has no shift "{shift}"; it has: {", ".join(row.shifts)}.')
+    if needs_translator(row, shift) and not translator:
+        raise BadInput(
+            f'the shift "{shift}" needs translation models: give two as translator, or as '
+            "--translator THERE BACK on the command line."
+        )
+    if shift in COMBINATIONS.get(row.query, ()):
+        return making.combined(row.query, shift.split("+"))
+    return making.single(row.query, shift)
+
+
+def needs_translator(row: Benchmark, shift: str) -> bool:
+    """Whether a shift cannot be made without translation models."""
+    return shift == TRANSLATED or (shift.endswith("+sentence") and row.sentence == TRANSLATED)
+
+
+def translates(row: Benchmark, shift: str) -> bool:
+    """Whether translation models, where there are any, have a part in a shift's queries."""
+    drawn = row.diverse and row.corrupted and "text" in row.query
+    return drawn or needs_translator(row, shift)
+
+
+class Shifted(Sequence[Any]):
+    """The queries of a dataset, each corrupted on first use with a generator of its own."""
+
+    def __init__(
+        self, dataset: Dataset, corruption: Corruption | None, severity: int, seed: int = 0
+    ) -> None:
+        self._dataset, self._corruption = dataset, corruption
+        self._severity, self._seed = severity, seed
+        self._kept: dict[int, Any] = {}
+        self._room = KEPT_BYTES
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __getitem__(self, row: Any) -> Any:
+        if row not in self._kept:
+            made = self._made(row)
+            self._room -= weight(made)
+            if self._room < 0:
+                return made
+            self._kept[row] = made
+        return self._kept[row]
+
+    def _made(self, row: int) -> Any:
+        item = self._dataset.queries[row]  # past the end: IndexError, which ends an iteration
+        if self._corruption is None:
+            return item
+        named = self._dataset.query_ids[row]
+        return corrupt(item, self._corruption, self._severity, seed=self._seed, item_id=named)
+
+
+def weight(item: Any) -> int:
+    """Roughly how many bytes an item takes."""
+    if isinstance(item, list | tuple):
+        return sum(map(weight, item))
+    item = getattr(item, "samples", item)
+    if hasattr(item, "nbytes"):
+        return int(item.nbytes)
+    if hasattr(item, "size") and not isinstance(item, str):
+        return 4 * int(item.size[0]) * int(item.size[1])
+    return len(item) if isinstance(item, str) else 0

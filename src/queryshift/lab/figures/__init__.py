@@ -1,0 +1,24 @@
+"""The paper's analyses, each computed as plain numbers first and drawn second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from queryshift.support.tables import Table
+
+if TYPE_CHECKING:
+    from .charts import Chart
+    from .stage import Request
+
+FIGURES: Table[Callable[[Request], Chart]] = Table(
+    "figure",
+    {
+        name: f"queryshift.lab.figures.{name}:compute"
+        for name in (
+            *("scaling", "offset", "tsne", "consistency"),
+            *("temperature", "neighbours", "severity", "stream", "angles", "cost"),
+        )
+    },
+)
+"""Name to the function that computes it. To add one: write its file, add its name here."""

@@ -1,0 +1,69 @@
+"""Recall over the five severities of corruption, for a few methods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from queryshift.errors import BadInput
+from queryshift.lab.corruptions import REPRESENTATIVE, SEVERITIES
+from queryshift.lab.evaluation.benchmarks import BENCHMARKS
+from queryshift.lab.evaluation.streams import needs_translator
+from queryshift.support.progress import track
+
+from .charts import Curves, Line
+from .stage import COMPARED, Request, Stage, told
+
+
+def compute(request: Request) -> Curves:
+    """Mean recall at 1 over shifts, at every severity, for every method."""
+    if request.benchmark in BENCHMARKS and not BENCHMARKS[request.benchmark].corrupted:
+        raise BadInput(
+            f"{request.benchmark} corrupts nothing, so it has no severities: choose one that does."
+        )
+    stage = Stage.open(request)
+    shifts = shifts_of(stage)
+    cells = [(shift, level) for level in SEVERITIES for shift in shifts]
+    found: dict[tuple[str, int], list[float]] = {}
+    for shift, level in track(cells, "severities"):
+        under = stage.under(shift, level)
+        for key, name in COMPARED.items():
+            found.setdefault((name, level), []).append(under.recall(stage.method(key)))
+    lines = [
+        Line(name, SEVERITIES, [_mean(found[name, level]) for level in SEVERITIES])
+        for name in COMPARED.values()
+    ]
+    return _chart(stage, shifts, lines)
+
+
+def shifts_of(stage: Stage) -> tuple[str, ...]:
+    """The one that was asked for, or one of every category."""
+    if stage.request.shift is not None or stage.row.diverse:
+        return (stage.shift,)
+    row = stage.row
+    typical = set(row.shifts).intersection(REPRESENTATIVE.get(row.query, {}).values())
+    named = (name for name in row.shifts if not typical or name in typical)
+    translated = stage.request.choices.translator
+    return tuple(name for name in named if translated or not needs_translator(row, name))
+
+
+def _chart(stage: Stage, shifts: Sequence[str], lines: list[Line]) -> Curves:
+    loss = {line.name: line.y[0] - line.y[-1] for line in lines}
+    better = all(
+        rest >= other for line in lines for rest, other in zip(lines[-1].y, line.y, strict=True)
+    )
+    falls = ", ".join(f"{name} {one:.1f}" for name, one in loss.items())
+    at_most = ", ".join(f"{line.name} {line.y[-1]:.1f}" for line in lines)
+    return Curves(
+        title="How does recall fall as the corruption becomes more severe?",
+        about=stage.described(f"{' and '.join(map(told, shifts))} at severities 1 to 5"),
+        claim="REST is best at every severity and falls more slowly.",
+        holds=better and loss["REST"] == min(loss.values()),
+        finding=f"recall at 1 at severity 5: {at_most} %; points lost from severity 1: {falls}.",
+        x_label="severity",
+        y_label="recall at 1 (%)",
+        lines=lines,
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

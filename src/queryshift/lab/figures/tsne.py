@@ -1,0 +1,76 @@
+"""Queries and gallery in the plane, before and after REST, by one joint t-SNE."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor
+
+from queryshift.errors import missing
+from queryshift.lab.evaluation.metrics import gap, spread
+from queryshift.methods.rest import REST
+
+from .charts import Clouds
+from .stage import Request, Stage
+
+PERPLEXITY = 30
+
+
+def compute(request: Request) -> Clouds:
+    """The queries' right answers, and the queries before and after, in the same coordinates."""
+    if find_spec("sklearn") is None:
+        raise missing("scikit-learn", "figures", "t-SNE")
+    stage = Stage.open(request)
+    session = stage.session(REST())
+    stage.run(session)
+    before, after = stage.seen_by_source(stage.queries), stage.seen_by(session, stage.queries)
+    clean = stage.seen_by_source(stage.clean)
+    answers = stage.candidates[[right[0] for right in stage.dataset.matches], 0]
+    panels = _panels(answers, {"before": before, "after REST": after}, request.seed)
+    return _chart(stage, panels, clean, before, after)
+
+
+def plane(vectors: Tensor, seed: int) -> Tensor:
+    """t-SNE coordinates (n, 2) of vectors (n, D)."""
+    from sklearn.manifold import TSNE
+
+    perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
+    found = TSNE(init="pca", perplexity=perplexity, metric="cosine", random_state=seed)
+    return torch.from_numpy(found.fit_transform(vectors.numpy()))
+
+
+def _panels(
+    answers: Tensor, queries: dict[str, Tensor], seed: int
+) -> dict[str, dict[str, list[list[float]]]]:
+    placed = plane(torch.cat([answers, *queries.values()]), seed)
+    points = [_short(part) for part in torch.split(placed, len(answers))]
+    named = zip(queries, points[1:], strict=True)
+    return {name: {"right answers": points[0], "queries": own} for name, own in named}
+
+
+def _short(points: Tensor) -> list[list[float]]:
+    """Two decimals are finer than any picture of them."""
+    return [[round(x, 2), round(y, 2)] for x, y in points.tolist()]
+
+
+def _chart(
+    stage: Stage,
+    panels: dict[str, dict[str, list[list[float]]]],
+    clean: Tensor,
+    before: Tensor,
+    after: Tensor,
+) -> Clouds:
+    spreads = [spread(one) for one in (before, after, clean)]
+    gaps = [gap(one, stage.candidates) for one in (before, after, clean)]
+    return Clouds(
+        title="Where do queries and their right answers lie, before and after REST?",
+        about=f"{stage.about}; one t-SNE of all points, cosine distance",
+        claim="REST scatters the queries and closes the distance of the two centres.",
+        holds=spreads[1] > spreads[0] and gaps[1] < gaps[0],
+        finding=(
+            f"spread {spreads[0]:.3f} before and {spreads[1]:.3f} after ({spreads[2]:.3f} for "
+            f"clean queries), gap {gaps[0]:.3f} before and {gaps[1]:.3f} after ({gaps[2]:.3f})."
+        ),
+        panels=panels,
+    )

@@ -1,0 +1,29 @@
+"""A small world made from seeds: scenes and captions, clips, edits, and other looks of them."""
+
+from .captions import captions
+from .clips import Clip, clips
+from .edits import Edit, candidates, edits
+from .scenes import Item, Scene, crayon_scenes, product_scenes, scenes
+from .styles import CRAYON, DOMAINS, PLAIN, STYLES, Style
+from .worlds import SPLITS, world_of
+
+__all__ = [
+    "CRAYON",
+    "DOMAINS",
+    "PLAIN",
+    "SPLITS",
+    "STYLES",
+    "Clip",
+    "Edit",
+    "Item",
+    "Scene",
+    "Style",
+    "candidates",
+    "captions",
+    "clips",
+    "crayon_scenes",
+    "edits",
+    "product_scenes",
+    "scenes",
+    "world_of",
+]

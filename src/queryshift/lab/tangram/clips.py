@@ -1,0 +1,151 @@
+"""Clips: ten frames and a waveform that the same events make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import drawing, sounds
+from .scenes import BACKGROUNDS, COLOURS, RADII, SIZES
+from .styles import PLAIN
+from .worlds import distinct, generator, take, world_of
+
+FRAMES = 10
+_LANES = (11.0, 32.0, 53.0)
+_FLOOR, _CEILING = 54.0, 10.0
+
+Video = NDArray[np.uint8]
+Track = tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """A shape with its height (0 to 1), its strength (0: hidden) and its events, frame by frame."""
+
+    shape: str
+    size: str
+    lane: int
+    colours: tuple[str, str]
+    heights: Track
+    strengths: Track
+    knocks: tuple[int, ...]
+    change: int  # the frame in which the colour changes, with a chime; FRAMES: never
+
+    def content(self) -> str:
+        """What the actor does, as text."""
+        heights = ",".join(f"{height:.2f}" for height in self.heights)
+        strengths = ",".join(f"{strength:.1f}" for strength in self.strengths)
+        return f"{self.shape} {self.size} {self.lane} {heights} {strengths} {self.change}"
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """Actors before a background; it can be watched and heard."""
+
+    actors: tuple[Actor, ...]
+    background: str
+
+    def content(self) -> str:
+        """What happens, without the colours, which cannot be heard."""
+        return "; ".join([self.background, *sorted(actor.content() for actor in self.actors)])
+
+    def frames(self) -> Video:
+        """The clip's ten pictures, (10, 64, 64, 3)."""
+        return np.stack([self._frame(index) for index in range(FRAMES)])
+
+    def _frame(self, index: int) -> drawing.Picture:
+        canvas = drawing.blank(PLAIN.papers[self.background], PLAIN)
+        for actor in self.actors:
+            if not actor.strengths[index]:
+                continue
+            height = _FLOOR - actor.heights[index] * (_FLOOR - _CEILING)
+            radius = RADII[actor.size] * (0.55 + 0.45 * actor.strengths[index])
+            ink = PLAIN.inks[actor.colours[index >= actor.change]]
+            drawing.paint(canvas, actor.shape, (_LANES[actor.lane], height), radius, (ink, "solid"))
+        return drawing.finish(canvas)
+
+    def waveform(self) -> sounds.Waveform:
+        """What is heard meanwhile: 1.28 s at 16 kHz, from -1 to 1."""
+        wave = sounds.air(self.background, FRAMES * sounds.SLOT).copy()
+        for actor in self.actors:
+            heights = np.asarray(actor.heights, np.float32)
+            loud = 0.22 * np.asarray(actor.strengths, np.float32)
+            wave += sounds.voice(actor.shape, actor.size, heights, loud)
+            sounds.strike(wave, list(actor.knocks), "knock")
+            if actor.change < FRAMES:
+                sounds.strike(wave, [actor.change], "chime")
+        return np.clip(wave, -1, 1)
+
+
+def clips(split: str, count: int, seed: int = 0) -> list[Clip]:
+    """The first `count` clips of one world, all different."""
+    rng = generator("clips", split, seed)
+    return take(count, distinct(lambda: _draw(rng, split), Clip.content))
+
+
+def _draw(rng: Random, split: str) -> Clip:
+    while True:
+        lanes = rng.sample(range(len(_LANES)), rng.choice((2, 2, 3)))
+        shapes = rng.sample(list(sounds.VOICES), len(lanes))
+        actors = tuple(_actor(rng, shape, lane) for shape, lane in zip(shapes, lanes, strict=True))
+        clip = Clip(actors, rng.choice(BACKGROUNDS))
+        if world_of(clip.content()) == split:
+            return clip
+
+
+def _actor(rng: Random, shape: str, lane: int) -> Actor:
+    heights, strengths, knocks = rng.choice(_MOTIONS)(rng)
+    change = rng.choice((FRAMES, FRAMES, *range(2, FRAMES - 1)))
+    colours = rng.sample(COLOURS, 2)
+    return Actor(
+        shape, rng.choice(SIZES), lane, (colours[0], colours[1]), heights, strengths, knocks, change
+    )
+
+
+Motion = tuple[Track, Track, tuple[int, ...]]
+_STEADY: Track = (1.0,) * FRAMES
+
+
+def _glide(rng: Random) -> Motion:
+    """From one height to another."""
+    start, end = rng.sample((0.0, 0.2, 0.4, 0.6, 0.8, 1.0), 2)
+    steps = (start + (end - start) * frame / (FRAMES - 1) for frame in range(FRAMES))
+    return tuple(round(step, 3) for step in steps), _STEADY, ()
+
+
+def _bounce(rng: Random) -> Motion:
+    """Down to the floor and up again, with a knock each time."""
+    period, top = rng.choice((2, 3, 4, 5)), rng.choice((0.4, 0.7, 1.0))
+    first = rng.randrange(period)
+    arcs = ((frame - first) % period / period for frame in range(FRAMES))
+    heights = tuple(round(4 * top * arc * (1 - arc), 3) for arc in arcs)
+    return heights, _STEADY, tuple(range(first, FRAMES, period))
+
+
+def _hop(rng: Random) -> Motion:
+    """On the floor, with jumps at odd moments and a knock after each."""
+    jumps = sorted(rng.sample(range(FRAMES - 1), rng.choice((2, 3))))
+    heights = tuple(0.6 if frame in jumps else 0.0 for frame in range(FRAMES))
+    return heights, _STEADY, tuple(frame + 1 for frame in jumps if frame + 1 not in jumps)
+
+
+def _blink(rng: Random) -> Motion:
+    """At one height, there in some frames and gone in others."""
+    shown = set(rng.sample(range(FRAMES), rng.choice((4, 5, 6))))
+    height = rng.choice((0.0, 0.2, 0.4, 0.6, 0.8, 1.0))
+    return (height,) * FRAMES, tuple(float(frame in shown) for frame in range(FRAMES)), ()
+
+
+def _swell(rng: Random) -> Motion:
+    """At one height, growing and shrinking."""
+    period, phase = rng.choice((3, 4, 5, 8)), rng.randrange(8)
+    beats = (abs(2 * ((frame + phase) % period) / period - 1) for frame in range(FRAMES))
+    height = rng.choice((0.0, 0.2, 0.4, 0.6, 0.8, 1.0))
+    return (height,) * FRAMES, tuple(round(0.2 + 0.8 * beat, 2) for beat in beats), ()
+
+
+_MOTIONS: tuple[Callable[[Random], Motion], ...] = (_glide, _bounce, _hop, _blink, _swell)

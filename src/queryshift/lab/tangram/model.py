@@ -1,0 +1,203 @@
+"""The bundled models of the tangram world: scenes and captions, clips, edits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from queryshift.encoders.encoder import Encoder
+from queryshift.encoders.prepared import Prepared
+from queryshift.errors import BadInput
+from queryshift.media.items import check_clips, pairs, rgb, sound, texts
+from queryshift.models.blocks import BlockEncoder
+from queryshift.models.towers import LONGEST_TEXT, PADDING
+
+from . import spectrogram
+from .towers import (
+    FRAMES,
+    SIDE,
+    AudioTower,
+    ComposedTower,
+    ImageTower,
+    PatchTower,
+    TextTower,
+    VideoTower,
+)
+
+PATCHES = "patches"  # key of those that are embedded
+WEIGHTS = Path(__file__).parent / "weights"
+
+
+class TangramEncoder(BlockEncoder):
+    """An encoder around one of the towers."""
+
+    block_list = "tower.trunk.blocks"
+
+    def __init__(self, tower: nn.Module) -> None:
+        super().__init__()
+        self.tower = tower
+
+    def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
+        """Vectors (B, 128) of any length."""
+        vectors: Tensor = self.tower(*prepared.values())
+        return vectors
+
+
+class PatchEncoder(TangramEncoder):
+    """An encoder whose tower looks at patches, which are embedded once per batch."""
+
+    tower: PatchTower
+
+    def begin(self, prepared: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The patches, and what comes with them."""
+        (_, seen), *others = prepared.items()
+        return {PATCHES: self.tower.look(seen), **dict(others)}
+
+    def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
+        """Vectors (B, 128) of any length."""
+        return self.tower.read(*prepared.values())
+
+
+class ImageEncoder(PatchEncoder):
+    """Pictures; those of another size are brought to 64 x 64."""
+
+    tower: ImageTower
+
+    def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
+        """The pictures as one tensor."""
+        return {"pictures": pictures(items)}
+
+    def finish_for_matcher(self, shared: Mapping[str, Tensor]) -> tuple[Tensor, Prepared]:
+        """Unit vectors, and the tokens they were read from."""
+        with self.precision():
+            tokens = self.tower.tokens(shared[PATCHES])
+            return normalize(self.tower.summary(tokens).float(), dim=-1), {"tokens": tokens}
+
+
+class TextEncoder(TangramEncoder):
+    """Sentences."""
+
+    def prepare(self, items: Sequence[str]) -> dict[str, Tensor]:
+        """The ids of the sentences' pieces, filled up to the longest."""
+        return {"ids": text_ids(items)}
+
+    def finish_for_matcher(self, shared: Mapping[str, Tensor]) -> tuple[Tensor, Prepared]:
+        """Unit vectors, and the sentences: the matcher reads them itself, as BLIP's does."""
+        return self.finish(shared), {"ids": shared["ids"]}
+
+
+class VideoEncoder(PatchEncoder):
+    """Clips of ten pictures."""
+
+    def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
+        """The clips as one tensor."""
+        check_clips(items)
+        for clip in items:
+            _check_length(clip)
+        return {"frames": torch.stack([pictures(clip) for clip in items])}
+
+
+class AudioEncoder(PatchEncoder):
+    """Sounds of 1.28 s; longer ones are cut, shorter ones filled with silence."""
+
+    def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
+        """The sounds' log-mel spectrograms."""
+        waves = torch.zeros(len(items), spectrogram.LENGTH)
+        for wave, item in zip(waves, items, strict=True):
+            samples = torch.from_numpy(sound(item, spectrogram.RATE))[: spectrogram.LENGTH]
+            wave[: len(samples)] = samples
+        return {"spectrograms": spectrogram.log_mel(waves)}
+
+
+class ComposedEncoder(PatchEncoder):
+    """Pairs of a picture and a sentence that changes it."""
+
+    def prepare(self, items: Sequence[tuple[Any, str]]) -> dict[str, Tensor]:
+        """The pictures, and the ids of the sentences."""
+        shown, sentences = pairs(items)
+        return {"pictures": pictures(shown), "ids": text_ids(sentences)}
+
+
+def load(name: str) -> dict[str, Encoder]:
+    """One of the models, its encoders with the settings that served them best in development."""
+    model = {"tangram": scenes, "tangram-clips": clips, "tangram-edits": edits}[name]()
+    advice = json.loads((WEIGHTS / "recommended.json").read_text(encoding="utf8"))
+    for modality, encoder in model.items():
+        encoder.recommended = {**encoder.recommended, **advice.get(f"{name}/{modality}", {})}
+    return model
+
+
+def scenes() -> dict[str, Encoder]:
+    """The image and the text tower."""
+    image, text = ImageTower(), TextTower(vocabulary())
+    fill({"image": image, "text": text}, "tangram")
+    return {"image": ImageEncoder(image), "text": TextEncoder(text)}
+
+
+def clips() -> dict[str, Encoder]:
+    """The video and the audio tower."""
+    video, audio = VideoTower(), AudioTower()
+    fill({"video": video, "audio": audio}, "tangram-clips")
+    return {"video": VideoEncoder(video), "audio": AudioEncoder(audio)}
+
+
+def edits() -> dict[str, Encoder]:
+    """The composed-query tower, and the image tower of its gallery."""
+    composed, image = ComposedTower(vocabulary()), ImageTower()
+    fill({"image+text": composed, "image": image}, "tangram-edits")
+    return {"image+text": ComposedEncoder(composed), "image": ImageEncoder(image)}
+
+
+def fill(towers: Mapping[str, nn.Module], name: str) -> None:
+    """Put stored weights, which are in half precision, into towers."""
+    stored = load_file(WEIGHTS / f"{name}.safetensors")
+    full = {key: value.float() for key, value in stored.items()}
+    nn.ModuleDict(towers).load_state_dict(full)
+
+
+def _check_length(clip: Any) -> None:
+    if len(clip) != FRAMES:
+        raise BadInput(
+            f"got a clip of {len(clip)} frames, expected {FRAMES}: take ten that are evenly spaced."
+        )
+
+
+def pictures(items: Sequence[Any]) -> Tensor:
+    """Pictures as one tensor (B, 64, 64, 3) of 8-bit values."""
+    return torch.from_numpy(np.stack([_picture(item) for item in items]))
+
+
+def _picture(item: Any) -> NDArray[np.uint8]:
+    shown = rgb(item)
+    return np.array(shown if shown.size == (SIDE, SIDE) else shown.resize((SIDE, SIDE)))
+
+
+def text_ids(sentences: Sequence[str]) -> Tensor:
+    """The ids of sentences' pieces (B, L), filled up to the longest."""
+    return torch.tensor([found.ids for found in tokenizer().encode_batch(texts(sentences))])
+
+
+def vocabulary() -> int:
+    """How many pieces the tokenizer knows."""
+    size: int = tokenizer().get_vocab_size()
+    return size
+
+
+@cache
+def tokenizer() -> Tokenizer:
+    """WordPiece over the words of the captions; it marks the start and the end."""
+    found = Tokenizer.from_file(str(WEIGHTS / "tokenizer.json"))
+    found.enable_truncation(LONGEST_TEXT)
+    found.enable_padding(pad_id=PADDING)
+    return found

@@ -1,0 +1,132 @@
+"""Tuning from files: folders of pictures or sounds, captions one a line, labels in JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from queryshift.encoders.encoder import Encoder
+from queryshift.errors import BadFile, BadInput, unknown
+from queryshift.galleries import Gallery
+from queryshift.lab.corruptions.files.formats import (
+    CAPTIONS,
+    PICTURES,
+    SOUNDS,
+    read_captions,
+    read_picture,
+    read_sound,
+)
+from queryshift.methods import METHODS
+from queryshift.models import load
+from queryshift.support.progress import track
+
+from .grid import RATES, SAMPLE, TEMPERATURES, Tuned, tune
+
+Reader = Callable[[Path], Any]
+READERS: Mapping[str, tuple[tuple[str, ...], Reader]] = {
+    "image": (PICTURES, read_picture),
+    "audio": (SOUNDS, read_sound),
+}
+"""Modality of a folder's files to how they end and how one is read."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """Items of one modality, each with a name: its file's, or the caption itself."""
+
+    modality: str
+    names: tuple[str, ...]
+    items: tuple[Any, ...]
+
+
+def tune_files(
+    model: str,
+    queries: Path,
+    gallery: Path,
+    labels: Path | None = None,
+    *,
+    method: str = "rest",
+    rates: Sequence[float] = RATES,
+    temperatures: Sequence[float] = TEMPERATURES,
+    sample: int = SAMPLE,
+    seed: int = 0,
+) -> Tuned:
+    """`tune` for a model by name, with queries and candidates from files."""
+    kind = METHODS[method]
+    asked, kept = read_items(queries), read_items(gallery)
+    encoders = load(model)
+    query, other = (_side(encoders, one, model) for one in (asked, kept))
+    matches = None if labels is None else read_labels(labels, asked.names, kept.names)
+    return tune(
+        query,
+        Gallery.build(other, kept.items),
+        asked.items,
+        kind(),
+        rates=rates,
+        temperatures=temperatures,
+        matches=matches,
+        sample=sample,
+        seed=seed,
+    )
+
+
+def read_items(path: Path) -> Named:
+    """The captions of a file, or the pictures or sounds of a folder in the order of their names."""
+    if path.is_file():
+        if path.suffix.lower() not in CAPTIONS:
+            raise BadInput(f'"{path}" is one file: give captions (.txt, .json), or a folder.')
+        texts = tuple(text for text in read_captions(path).texts if text.strip())
+        if not texts:
+            raise BadFile(f'"{path}" holds no captions: expected one a line.')
+        return Named("text", texts, texts)
+    if not path.is_dir():
+        raise BadInput(f'there is no file or folder "{path}".')
+    found = {
+        modality: sorted(one for one in path.iterdir() if one.suffix.lower() in endings)
+        for modality, (endings, _) in READERS.items()
+    }
+    modality = max(found, key=lambda one: len(found[one]))
+    files, read = found[modality], READERS[modality][1]
+    if not files or sum(map(bool, found.values())) > 1:
+        counts = " and ".join(f"{len(each)} of {name}" for name, each in found.items())
+        raise BadInput(f'"{path}" has files {counts}: expected a folder of one of the two.')
+    items = tuple(read(file) for file in track(files, f"reading {path.name}"))
+    return Named(modality, tuple(file.name for file in files), items)
+
+
+def read_labels(path: Path, queries: Sequence[str], candidates: Sequence[str]) -> list[list[int]]:
+    """Positions of right candidates for each query, none for one that the file does not name."""
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(candidates):
+        places.setdefault(name, []).append(place)
+    labels = _mapping(path)
+    for name, known in ((n, set(queries)) for n in labels):
+        if name not in known:
+            raise unknown("query", name, sorted(known))
+    for name in (name for right in labels.values() for name in right):
+        if name not in places:
+            raise unknown("candidate", name, list(places))
+    return [[place for name in labels.get(one, ()) for place in places[name]] for one in queries]
+
+
+def _mapping(path: Path) -> dict[str, list[str]]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadFile(f'"{path}" cannot be read as labels: {error}') from error
+    if not isinstance(found, dict) or not all(isinstance(one, list) for one in found.values()):
+        raise BadFile(
+            f'"{path}" holds no labels: expected {{"query name": ["candidate name", ...], ...}}.'
+        )
+    return found
+
+
+def _side(encoders: Mapping[str, Encoder], items: Named, model: str) -> Encoder:
+    if items.modality not in encoders:
+        raise BadInput(
+            f'"{model}" has no encoder for {items.modality}; it has: {", ".join(sorted(encoders))}.'
+        )
+    return encoders[items.modality]

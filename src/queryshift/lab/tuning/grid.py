@@ -1,0 +1,201 @@
+"""Finding a learning rate and a temperature for a model: a sample of queries over a small grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import product
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from queryshift.encoders.encoder import Encoder
+from queryshift.errors import BadInput
+from queryshift.galleries import Searchable
+from queryshift.methods.base import Method
+from queryshift.methods.frozen import Frozen
+from queryshift.methods.rest import REST
+from queryshift.retrieval.forward import Forward
+from queryshift.sessions.describe import TUNABLE
+from queryshift.sessions.session import Session
+from queryshift.support.progress import track
+
+RATES = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3)
+TEMPERATURES = (0.01, 0.02, 0.05)
+SAMPLE, BATCH, FEWEST = 256, 64, 16
+AROUND = 10  # neighbours that a query's or a candidate's surroundings are judged by
+KEPT = 0.8  # of the source's variety of answers: a session that has less is collapsing
+ENOUGH = 0.8  # of the contrast there is to gain: recall stops growing before the contrast does
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One point of the grid, and what the sample found with it."""
+
+    lr: float
+    temperature: float
+    contrast: float  # how much nearer queries and answers are to each other than to those around
+    similarity: float  # mean cosine of a query and its first answer
+    variety: float  # different first answers per query
+    recall: float | None = None  # at 1, in percent, over the queries with labels
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What was tried, and the best of it; None where nothing was better than not adapting."""
+
+    method: str
+    queries: int
+    labelled: int
+    source: Trial
+    trials: tuple[Trial, ...]
+    best: Trial | None
+    made: str
+    """How the method is made, up to its learning rate: "qs.REST(decouple=True, "."""
+
+    @property
+    def line(self) -> str:
+        """Python that makes the recommended method."""
+        if self.best is None:
+            return "qs.Frozen()"
+        return f"{self.made}lr={self.best.lr:g}, temperature={self.best.temperature:g})"
+
+    @property
+    def at_edge(self) -> str | None:
+        """ "largest" or "smallest", if the best learning rate is the last of the grid there."""
+        rates = sorted({one.lr for one in self.trials})
+        if self.best is None or len(rates) < 2:
+            return None
+        return {rates[0]: "smallest", rates[-1]: "largest"}.get(self.best.lr)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, for JSON."""
+        return {**asdict(self), "line": self.line, "at_edge": self.at_edge}
+
+
+def tune(
+    encoder: Encoder,
+    gallery: Searchable,
+    queries: Sequence[Any],
+    method: Method | None = None,
+    *,
+    rates: Sequence[float] = RATES,
+    temperatures: Sequence[float] = TEMPERATURES,
+    matches: Sequence[Sequence[int]] | None = None,
+    sample: int = SAMPLE,
+    seed: int = 0,
+) -> Tuned:
+    """Adapt to a sample of queries at every point of a grid, and choose one (REST by default).
+
+    `matches` are the positions of each query's right candidates, none for one without a label.
+    With labels recall at 1 decides, without them the contrast (`docs/tune.md`).
+    """
+    _check(queries, matches, sample, len(gallery))
+    draw = torch.Generator().manual_seed(seed)
+    order = torch.randperm(len(queries), generator=draw, device="cpu")
+    rows = order[:sample].tolist()
+    asked = [queries[row] for row in rows]
+    right = [set(matches[row]) if matches else set() for row in rows]
+    method = method or REST()
+    points = [replace(method, lr=lr, temperature=t) for lr, t in product(rates, temperatures)]
+    source, *trials = (
+        _trial(Session(encoder, gallery, one, seed=seed), asked, right)
+        for one in track([Frozen(), *points], "tuning")
+    )
+    return Tuned(
+        method=type(method).__name__,
+        queries=len(asked),
+        labelled=sum(map(bool, right)),
+        source=source,
+        trials=tuple(trials),
+        best=chosen(source, trials),
+        made=_made(method),
+    )
+
+
+def chosen(source: Trial, trials: Sequence[Trial]) -> Trial | None:
+    """The best trial, if it is better than the source; none whose answers have become few."""
+    sound = [one for one in trials if one.variety >= KEPT * source.variety]
+    if source.recall is None:
+        sound = _careful(source, sound)
+    best = max(sound, key=_worth, default=None)
+    return best if best is not None and _worth(best) > _worth(source) else None
+
+
+def contrast(queries: Tensor, answers: Tensor, around: Tensor) -> float:
+    """How much nearer queries (Q, D) and their answers (Q, D) are to each other than to others.
+
+    Twice the cosine of a pair, less that of the query to its nearest candidates `around` (Q, K),
+    less that of the answer to its nearest queries (CSLS; Conneau et al., 2018).
+    """
+    pairs = (queries * answers).sum(dim=1)
+    nearest = (answers @ queries.T).topk(min(AROUND, len(queries)), dim=1).values
+    return float((2 * pairs - around.mean(dim=1) - nearest.mean(dim=1)).mean())
+
+
+def _careful(source: Trial, trials: Sequence[Trial]) -> list[Trial]:
+    """The trials of the smallest learning rate that gives most of the contrast to be gained."""
+    most = max((one.contrast for one in trials), default=source.contrast)
+    enough = source.contrast + ENOUGH * (most - source.contrast)
+    rate = min((one.lr for one in trials if one.contrast >= enough), default=None)
+    return [one for one in trials if one.lr == rate]
+
+
+def _worth(trial: Trial) -> tuple[float, float]:
+    """Recall where there are labels; among equals, and without labels, the contrast."""
+    return (trial.recall or 0.0, trial.contrast)
+
+
+def _trial(session: Session, asked: Sequence[Any], right: Sequence[set[int]]) -> Trial:
+    """One session over the whole sample."""
+    seen = [session.answer(asked[i : i + BATCH]) for i in range(0, len(asked), BATCH)]
+    first = [int(place) for one in seen for place in one.hits(1).positions[:, 0]]
+    hits = [place in own for place, own in zip(first, right, strict=True) if own]
+    queries, answers = (_joined(seen, name) for name in ("vectors", "nearest"))
+    return Trial(
+        lr=session.method.rate if session.method.adapting else 0.0,
+        temperature=session.method.tau,
+        contrast=contrast(queries, answers, torch.cat([one.hits(AROUND).scores for one in seen])),
+        similarity=float((queries * answers).sum(dim=1).mean()),
+        variety=len(set(first)) / len(first),
+        recall=100 * sum(hits) / len(hits) if hits else None,
+    )
+
+
+def _made(method: Method) -> str:
+    """Python that makes a method, up to its learning rate; what is the user's has his name."""
+    kind, told = type(method), []
+    for one in fields(method):
+        value = getattr(method, one.name)
+        if isinstance(value, Method):
+            told.append(f"{_made(value).removesuffix(', ')})")
+        elif one.name not in TUNABLE and value is not one.default and value != one.default:
+            told.append(f"{one.name}={value!r}" if one.repr else f"{one.name}={one.name}")
+    home = "qs." if kind.__module__.startswith("queryshift.") else ""
+    return f"{home}{kind.__name__}({''.join(f'{one}, ' for one in told)}"
+
+
+def _joined(seen: Sequence[Forward], name: str) -> Tensor:
+    return torch.cat([getattr(one, name).detach() for one in seen])
+
+
+def _check(
+    queries: Sequence[Any], matches: Sequence[Sequence[int]] | None, sample: int, candidates: int
+) -> None:
+    if min(len(queries), sample) < FEWEST:
+        raise BadInput(
+            f"got a sample of {min(len(queries), sample)} queries, expected at least {FEWEST}: "
+            "a few dozen are needed to tell one setting from another."
+        )
+    if matches is not None and len(matches) != len(queries):
+        raise BadInput(
+            f"got matches for {len(matches)} of {len(queries)} queries: give one list each, an "
+            "empty one where there is no label."
+        )
+    for place in (place for right in matches or () for place in right):
+        if place not in range(candidates):
+            raise BadInput(
+                f"got {place!r} as a match, expected positions in the gallery, 0 to "
+                f"{candidates - 1}: gallery.positions(ids) tells those of ids."
+            )

@@ -1,0 +1,209 @@
+"""`load` gives `{modality: Encoder}` by name, directory or file; `matcher` its matching head."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from queryshift.errors import BadFile, BadInput, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import torch
+
+    from queryshift.encoders.encoder import Encoder
+    from queryshift.encoders.matcher import Matcher
+
+    from .adapting import Wish
+    from .hf import Checkpoint
+
+BUNDLED = {
+    "tangram": "queryshift.lab.tangram.model",
+    "tangram-clips": "queryshift.lab.tangram.model",
+    "tangram-edits": "queryshift.lab.tangram.model",
+}
+"""Models whose weights are in this package, to the module that loads them."""
+
+MODELS = {
+    **dict.fromkeys(BUNDLED, "bundled"),
+    "clip-base": "openai/clip-vit-base-patch16",
+    "clip-large": "openai/clip-vit-large-patch14",
+    "siglip-base": "google/siglip-base-patch16-224",
+    "siglip2-base": "google/siglip2-base-patch16-naflex",
+    "altclip": "BAAI/AltCLIP",
+    "chinese-clip": "OFA-Sys/chinese-clip-vit-base-patch16",
+    "clap": "laion/clap-htsat-unfused",
+    "blip-base-coco": "Salesforce/blip-itm-base-coco",
+    "blip-base-flickr": "Salesforce/blip-itm-base-flickr",
+    "blip-large-coco": "Salesforce/blip-itm-large-coco",
+    "blip-large-flickr": "Salesforce/blip-itm-large-flickr",
+    "blip2": "Salesforce/blip2-itm-vit-g",
+}
+"""Short name to what it stands for: weights in this package, or a name on the Hugging Face Hub."""
+
+ARCHITECTURES = {
+    "CLIPModel": "clip",
+    "AltCLIPModel": "clip",
+    "ChineseCLIPModel": "clip",
+    "SiglipModel": "siglip",
+    "Siglip2Model": "siglip",
+    "ClapModel": "clap",
+    "BlipForImageTextRetrieval": "blip",
+    "Blip2ForImageTextRetrieval": "blip2",
+}
+"""Class a Hugging Face checkpoint was saved from, to the module here that loads it."""
+
+FORMATS = ("blip_original", "cav_mae", "sprc")
+"""Modules for authors' own files, asked in this order whether they recognise one."""
+
+MATCHING = {
+    "BlipText": "queryshift.models.blip_matching",
+    "TextEncoder": "queryshift.lab.tangram.matching",
+}
+"""Class of a model's text side, to the module with its matchers."""
+
+PUBLISHED_RERANK = {"coco": 256, "flickr": 128}
+"""What a model's name tells about how many hits the published evaluation ranks anew."""
+
+PREPROCESSINGS = ("library", "published")
+PRECISIONS = ("auto", "float32", "bfloat16", "float16")
+
+
+def load(
+    name: str | Path,
+    adapt: Wish | Mapping[str, Wish] = "all",
+    precision: str = "auto",
+    compile: bool = False,
+    device: str | torch.device | None = None,
+    preprocessing: str = "library",
+    cuda_graphs: bool = False,
+) -> dict[str, Encoder]:
+    """The encoders of a model by modality, such as `{"image": ..., "text": ...}`.
+
+    `adapt` chooses norm layers ("all", "last:3", name patterns, or one of these by modality);
+    `precision="auto"` is bfloat16 on CUDA and float32 elsewhere; `preprocessing="published"` reads
+    items as the paper's code did, where that differs from the library; `cuda_graphs` records
+    forwards of shapes that come again, which a GPU then starts at once, and holds their memory.
+    """
+    for kind, value, known in (
+        ("precision", precision, PRECISIONS),
+        ("preprocessing", preprocessing, PREPROCESSINGS),
+    ):
+        if value not in known:
+            raise unknown(kind, value, known)
+    if not isinstance(name, str | Path):
+        raise BadInput(
+            f"got a {type(name).__name__}, expected a name, a directory or a file. A model that is "
+            "loaded already: models.open_clip.wrap for open_clip's, else docs/your-own-model.md."
+        )
+    model = _found(str(name), preprocessing == "published")
+    if adapt != "all":
+        _module("adapting").adapt(model, adapt)
+    for encoder in model.values():
+        _move(encoder.eval(), device or encoder.device)
+        _speed_up(encoder, precision, compile, cuda_graphs)
+    return model
+
+
+def matcher(
+    model: str | Path | Mapping[str, Encoder], query: str, rerank: int | None = None
+) -> Matcher:
+    """The matching head of a model, for queries of one modality: the single-stream model.
+
+    `model` is what `load` gave, or a name to load. `rerank` is how many hits of each query are
+    ranked anew: 256 for a name with "coco" in it, else the matcher's own (128, tangram's 16).
+    """
+    told: str | None = None
+    if isinstance(model, str | Path):
+        told, model = str(model), load(model)
+    side = type(model.get("text")).__name__
+    if side not in MATCHING:
+        raise BadInput(
+            f"no matcher is known for a model of {', '.join(sorted(model))} whose text side is "
+            f"{side}: expected BlipForImageTextRetrieval or tangram."
+        )
+    matchers = import_module(MATCHING[side]).MATCHERS
+    if query not in matchers:
+        raise unknown("modality with a matcher", query, matchers)
+    found: Matcher = matchers[query](model).eval()
+    named = [count for name, count in PUBLISHED_RERANK.items() if name in (told or "").lower()]
+    found.rerank = rerank or next(iter(named), found.rerank)
+    return found
+
+
+def _found(name: str, published: bool) -> dict[str, Encoder]:
+    """The model under this name, in whatever format."""
+    if name in BUNDLED:
+        bundled: dict[str, Encoder] = import_module(BUNDLED[name]).load(name)
+        return bundled
+    source = MODELS.get(name, name)
+    path = Path(source).expanduser()
+    if path.is_file():
+        return _from_file(path, published)
+    if not path.exists() and "/" not in source:
+        raise unknown("model", name, MODELS)
+    checkpoint = _module("hf").Checkpoint(str(path) if path.exists() else source, published)
+    loaded: dict[str, Encoder] = _module(_loader(checkpoint)).load(checkpoint)
+    return loaded
+
+
+def _from_file(path: Path, published: bool) -> dict[str, Encoder]:
+    """A model in a file of its authors' own format."""
+    for module in map(_module, FORMATS):
+        if module.recognises(path):
+            found: dict[str, Encoder] = module.load(path, published=published)
+            return found
+    raise BadFile(
+        f"{path} is none of the checkpoint files known here (BLIP's, CAV-MAE's, SPRC's): "
+        "give one of those, or the directory of a Hugging Face model."
+    )
+
+
+def _loader(checkpoint: Checkpoint) -> str:
+    """The module that loads this class of checkpoint."""
+    architecture = checkpoint.architecture
+    if architecture in ARCHITECTURES:
+        return ARCHITECTURES[architecture]
+    instead = f"Classes that can be loaded: {', '.join(ARCHITECTURES)}."
+    if architecture.startswith("Blip"):
+        right = "Blip2ForImageTextRetrieval" if "2" in architecture else "BlipForImageTextRetrieval"
+        instead = f"Its retrieval heads would be random: use a checkpoint saved from {right}."
+    if "auto_map" in checkpoint.config:
+        instead = f"It asks for code of its own, which is never run. {instead}"
+    raise BadFile(f'"{checkpoint.name}" was saved from the class {architecture}. {instead}')
+
+
+def _move(encoder: Encoder, device: str | torch.device) -> None:
+    try:
+        encoder.to(device)
+    except (RuntimeError, AssertionError) as error:  # a torch without CUDA asserts
+        reason = str(error).strip().splitlines()[0]
+        raise BadInput(f'the device "{device}" cannot be used here ({reason}).') from error
+
+
+def _module(name: str) -> Any:
+    return import_module(f"queryshift.models.{name}")
+
+
+def _speed_up(encoder: Encoder, precision: str, compile: bool, cuda_graphs: bool) -> None:
+    """Set half precision, compilation and recording where they were asked for."""
+    import torch
+
+    from .blocks import BlockEncoder
+
+    half = "bfloat16" if precision == "auto" and encoder.device.type == "cuda" else precision
+    wanted = None if half in ("auto", "float32") else getattr(torch, half)
+    if isinstance(encoder, BlockEncoder):
+        encoder.autocast, encoder.compiled, encoder.cuda_graphs = wanted, compile, cuda_graphs
+    elif precision not in ("auto", "float32") or compile or cuda_graphs:
+        raise BadInput(
+            f"{type(encoder).__name__} computes in float32 and is neither compiled nor recorded: "
+            "leave `precision`, `compile` and `cuda_graphs` as they are."
+        )
+    if cuda_graphs and encoder.device.type != "cuda":
+        raise BadInput(
+            f"cuda_graphs needs a GPU, this model is on {encoder.device}: load it with "
+            'device="cuda", or without cuda_graphs.'
+        )

@@ -1,0 +1,97 @@
+"""The settings of a session as a table, each with where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import Field, fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+from queryshift.encoders.encoder import Encoder
+from queryshift.methods.base import Method, advice
+
+if TYPE_CHECKING:
+    from .session import Session
+
+Row = tuple[str, str, str, str]
+
+TUNABLE = ("lr", "temperature")
+"""Settings that a method may leave to the encoder; a wrapper has its method's."""
+
+
+def origins(asked: Method, encoder: Encoder, lr: float | None) -> dict[str, str]:
+    """Where each of `TUNABLE` comes from, for a method as it was asked for."""
+    told = {name for name in TUNABLE for one in _layers(asked) if getattr(one, name) is not None}
+    if lr is not None:
+        told.add("lr")
+    advised = advice(encoder.recommended, asked.name)
+    published = {one.name: one.metadata.get("origin", "ours") for one in fields(asked)}
+    return {
+        name: "the user" if name in told else "the encoder" if name in advised else published[name]
+        for name in TUNABLE
+    }
+
+
+def table(session: Session) -> str:
+    """One line per setting: name, value, origin, meaning."""
+    rows = [*_method_rows(session), *_session_rows(session), *_size_rows(session)]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines = [
+        "  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[3]]).rstrip()
+        for row in rows
+    ]
+    return "\n".join(lines)
+
+
+def _method_rows(session: Session) -> Iterator[Row]:
+    yield ("method", session.method.name, "the user", "")
+    for depth, layer in enumerate(_layers(session.method)):
+        yield from _fields_of(layer, session.origins, prefix=f"{layer.name}." if depth else "")
+
+
+def _layers(method: Method) -> Iterator[Method]:
+    """The method, then the one it wraps, down to the innermost."""
+    layer: Method | None = method
+    while layer is not None:
+        yield layer
+        layer = getattr(layer, "method", None)
+
+
+def _fields_of(method: Method, known: Mapping[str, str], prefix: str) -> Iterator[Row]:
+    for one in fields(method):
+        if one.name == "method":
+            continue
+        value = getattr(method, one.name)
+        origin = known.get(one.name) or _origin(one, value)
+        shown = "given" if one.name == "fisher" and value is not None else str(value)
+        yield (prefix + one.name, shown, origin, one.metadata.get("about", ""))
+
+
+def _session_rows(session: Session) -> Iterator[Row]:
+    for one in fields(session.settings):
+        value = getattr(session.settings, one.name)
+        shown = "given" if is_dataclass(value) else str(value)
+        yield (one.name, shown, _origin(one, value), one.metadata["about"])
+        if is_dataclass(value):
+            yield from _rows_within(value, one.name)
+
+
+def _rows_within(value: Any, name: str) -> Iterator[Row]:
+    """A guard's settings, and those of what it knows, each on a line of its own."""
+    for one in fields(value):
+        inner, place = getattr(value, one.name), f"{name}.{one.name}"
+        if is_dataclass(inner):
+            yield from _rows_within(inner, place)
+        else:
+            yield (place, str(inner), _origin(one, inner), "")
+
+
+def _size_rows(session: Session) -> Iterator[Row]:
+    adapted = session.state.adapted.values
+    yield ("encoder", type(session.encoder).__name__, "the user", "")
+    yield ("gallery", f"{len(session.gallery):,} candidates", "the user", "")
+    size = f"{adapted.numel():,} in {len(session.params)} tensors"
+    yield ("adapts", size, "paper", f"{adapted.numel() * adapted.element_size() / 1024:.0f} KiB")
+
+
+def _origin(one: Field[Any], value: Any) -> str:
+    return one.metadata.get("origin", "ours") if value == one.default else "the user"

@@ -1,0 +1,74 @@
+"""A guard lets the source answer what it knows, and returns to it when answers go wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from queryshift.errors import BadInput
+from queryshift.methods.decoupled import drift
+from queryshift.retrieval.forward import Forward
+from queryshift.retrieval.refinement import refined
+from queryshift.support.setting_fields import check_values
+
+from .ordinary import Ordinary
+
+
+class GuardWarning(UserWarning):
+    """A guard returned a session to its source."""
+
+
+@dataclass(frozen=True)
+class Guard:
+    """When the source model answers instead. Off by default, and in every benchmark."""
+
+    collapse: float = 0.25
+    """Share of first places one candidate may gain over what it has for the source model."""
+
+    drift: float = 25.0
+    """Largest KL of the refined prediction from the source's, in nats: a backstop, since streams
+    that go well move as far as those that collapse (docs/guard.md)."""
+
+    smallest_batch: int = 8
+    """Collapse is not looked for in smaller batches: few queries share an answer by chance."""
+
+    ordinary: Ordinary | None = None
+    """What queries look like when all is well: such batches are the source's, and teach nothing."""
+
+    def __post_init__(self) -> None:
+        check_values(self, "guard")
+        if not 0 < self.collapse <= 1 or self.drift <= 0:
+            raise BadInput(
+                f"got Guard(collapse={self.collapse}, drift={self.drift}), expected a share "
+                "between 0 and 1 and a drift above 0."
+            )
+        if not (self.ordinary is None or isinstance(self.ordinary, Ordinary)):
+            raise BadInput(
+                f"ordinary is {self.ordinary!r}, expected a measured sample: "
+                "Ordinary.of(encoder, gallery, queries)."
+            )
+
+    @torch.no_grad()
+    def objection(self, now: Forward, source: Forward) -> str | None:
+        """Why these answers must not stand; None if they may."""
+        if not bool(torch.isfinite(now.vectors).all()):
+            return "not finite: the adapted vectors hold NaN or infinity"
+        share = gained(now.hits(1).positions[:, 0], source.hits(1).positions[:, 0])
+        if len(now) >= self.smallest_batch and share > self.collapse:
+            return (
+                f"collapse: one candidate took {share:.0%} more of the first places than for "
+                f"the source model (limit {self.collapse:.0%})"
+            )
+        moved = float(drift(source, refined(now, neighbours=10, temperature=0.02)))
+        if moved > self.drift:
+            return f"drift: predictions moved {moved:.2f} nats from the source (limit {self.drift})"
+        return None
+
+
+def gained(first: Tensor, source_first: Tensor) -> float:
+    """The largest share of first places any candidate has beyond its share for the source."""
+    candidates, counts = torch.unique(first, return_counts=True)
+    had = (source_first[None] == candidates[:, None]).sum(dim=1)
+    return float((counts - had).max()) / len(first)

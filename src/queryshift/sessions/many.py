@@ -1,0 +1,153 @@
+"""Many sessions answered in one forward: each row of a mixed batch has its session's parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+
+from queryshift.encoders.encoder import Encoder, Params
+from queryshift.encoders.prepared import check_several, count, take
+from queryshift.errors import BadInput, CannotAdapt
+from queryshift.galleries.exclusions import Exclusion, excluded_pairs
+from queryshift.methods.optimiser import Layout
+from queryshift.retrieval.forward import Forward
+from queryshift.support.torch_modes import adaptation_modes
+
+from .session import Session
+from .step import State, checked
+
+AGREEMENT = 1e-2  # between unit vectors; the weights they are tried with move them much further
+_tried: WeakKeyDictionary[Encoder, int] = WeakKeyDictionary()
+
+
+@adaptation_modes()
+@torch.no_grad()
+def answer_many(
+    sessions: Sequence[Session],
+    batches: Sequence[Sequence[Any]],
+    exclude: Sequence[Sequence[Exclusion] | None] | None = None,
+) -> list[Forward]:
+    """Answer a batch of queries for each of many sessions of one encoder, in a single forward.
+
+    The answers are those of each session's `answer(batch, adapt=False)`. Nothing changes: no
+    session learns or counts the batch. To adapt, call `session.answer(batch)` session by session.
+    """
+    encoder = _one_encoder(sessions, batches)
+    left_out = [None] * len(sessions) if exclude is None else exclude
+    if len(left_out) != len(sessions):
+        raise BadInput(f"got exclusions for {len(left_out)} of {len(sessions)} sessions, one each.")
+    asked = [
+        _Asked(session, session.state, list(batch), ids)
+        for session, batch, ids in zip(sessions, batches, left_out, strict=True)
+    ]
+    shared = encoder.ready([query for one in asked for query in one.queries])
+    inside = {name for name, _ in encoder.named_parameters()}
+    vectors = _through_rows(encoder, asked, _adapted_inside(asked, inside), shared)
+    parts = torch.split(vectors, [len(one.queries) for one in asked])
+    return [_found(one, rows, inside) for one, rows in zip(asked, parts, strict=True)]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """One session's part of a mixed batch, with the state that was in force when it was asked."""
+
+    session: Session
+    state: State
+    queries: list[Any]
+    exclude: Sequence[Exclusion] | None
+
+    @property
+    def by_source(self) -> bool:
+        """Whether the source model answers."""
+        return self.session.settings.mode == "shadow" or self.state.ordinary_streak > 0
+
+
+def _one_encoder(sessions: Sequence[Session], batches: Sequence[Sequence[Any]]) -> Encoder:
+    if isinstance(sessions, Session) or not all(isinstance(one, Session) for one in sessions):
+        raise BadInput(f"got {sessions!r}, expected a list of sessions, and a batch for each.")
+    if not sessions or len(sessions) != len(batches):
+        raise BadInput(f"got {len(sessions)} sessions and {len(batches)} batches: give one each.")
+    for batch in batches:
+        check_several(batch)
+    if not all(len(batch) for batch in batches):
+        raise BadInput("got an empty batch, expected at least one query for each session.")
+    encoder = sessions[0].encoder
+    if any(session.encoder is not encoder for session in sessions):
+        raise BadInput("the sessions have different encoders: one forward needs one encoder.")
+    if len(sessions) > 1:
+        encoder.check_apart("ask each session by itself")
+    if any(session.adaptation.matching is not None for session in sessions):
+        raise BadInput("a session has a matcher, which reads more than vectors: ask it by itself.")
+    return encoder
+
+
+def _adapted_inside(asked: Sequence[_Asked], inside: set[str]) -> Params:
+    """The source values of all that some session adapts inside the encoder."""
+    found: Params = {}
+    for one in asked:
+        source = one.session.adaptation.source
+        found |= {name: source[name] for name in source if name in inside and name not in found}
+    return found
+
+
+def _through_rows(encoder: Encoder, asked: Sequence[_Asked], source: Params, shared: Any) -> Tensor:
+    """Unit vectors of a mixed batch, each row forward through its own session's parameters."""
+    if not source or len(asked) == 1:
+        return encoder.through(_params(asked[0], source), shared)
+    layout = Layout.of(source)
+    _try_out(encoder, layout, layout.flat(source), shared)
+    vectors = torch.stack([_vector(one, layout, source) for one in asked])
+    sizes = torch.tensor([len(one.queries) for one in asked], device=vectors.device)
+    return encoder.through(layout.split(vectors.repeat_interleave(sizes, dim=0)), shared)
+
+
+def _params(one: _Asked, source: Params) -> Params:
+    """The session's parameters inside the encoder."""
+    if one.by_source:
+        return source
+    learnt = one.state.learnt
+    return {name: learnt.get(name, value) for name, value in source.items()}
+
+
+def _vector(one: _Asked, layout: Layout, source: Params) -> Tensor:
+    """The same as one vector in the order of `layout`."""
+    alike = list(one.state.layout.shapes.items()) == list(layout.shapes.items())
+    if alike and not one.by_source:
+        return one.state.adapted.values
+    return layout.flat(_params(one, source))
+
+
+def _try_out(encoder: Encoder, layout: Layout, source: Tensor, shared: Any) -> None:
+    """Refuse, at the first mixed batch, an encoder that does not keep its items apart."""
+    if _tried.get(encoder) == encoder._generation or count(shared) < 2:
+        return
+    pair = take(shared, slice(0, 2))
+    factors = torch.linspace(0.5, 1.5, len(source), dtype=source.dtype, device=source.device)
+    weights = torch.stack([source, source * factors])
+    mixed = encoder.through(layout.split(weights), pair)
+    alone = [encoder.through(layout.split(one), pair)[row] for row, one in enumerate(weights)]
+    if not torch.allclose(mixed, torch.stack(alone), atol=AGREEMENT):
+        raise CannotAdapt(
+            f"{type(encoder).__name__} does not keep its items on the first axis of every norm "
+            "layer, so that rows cannot have weights of their own: ask each session by itself."
+        )
+    _tried[encoder] = encoder._generation
+
+
+def _found(one: _Asked, vectors: Tensor, inside: set[str]) -> Forward:
+    """What one session finds with its rows of the mixed batch."""
+    session, gallery = one.session, one.session.gallery
+    pairs = excluded_pairs(one.exclude, len(vectors), gallery)
+    if one.by_source:
+        return checked(Forward(vectors, gallery, pairs))
+    own: Params = {}
+    if not session.adaptation.source.keys() <= inside:  # TSA's modules lie behind the encoder
+        learnt = session.adaptation.params(one.state)
+        own = {name: value for name, value in learnt.items() if name not in inside}
+    forward = checked(Forward(vectors, gallery, pairs, own))
+    return session.method.view(forward, one.state.memory).detached()

@@ -1,0 +1,118 @@
+"""Ordinary queries: how near their nearest candidate those lie that the source model is good at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from queryshift.encoders.encoder import Encoder
+from queryshift.encoders.prepared import check_finite, several
+from queryshift.errors import BadInput
+from queryshift.galleries import Searchable
+from queryshift.galleries.exclusions import Exclusion, excluded_pairs, exclusions_by_query
+from queryshift.retrieval.forward import Forward
+from queryshift.support.progress import track
+from queryshift.support.setting_fields import check_values
+from queryshift.support.torch_modes import adaptation_modes
+
+ROUNDING = 1e-5  # cosines that differ by less are alike: queries that are candidates themselves
+SEARCHED = 10  # hits, as many as the report of a batch looks at: one search serves both
+
+
+@dataclass(frozen=True)
+class Ordinary:
+    """The cosine of ordinary queries and their nearest candidates, from a sample of them."""
+
+    mean: float
+    deviation: float
+    count: int
+    limit: float = 3.0
+    """Standard errors by which a batch may lie further from the gallery and be ordinary still."""
+
+    patience: int = 4
+    """Ordinary batches in a row that end a shift: what was learnt for it is given up."""
+
+    encoder: str | None = None
+    """Fingerprint of the encoder that they were measured with, if it is known."""
+
+    def __post_init__(self) -> None:
+        check_values(self, "ordinary queries")
+        if self.limit < 0 or self.patience < 1:
+            raise BadInput(
+                f"got limit={self.limit} and patience={self.patience}, expected a limit of at "
+                "least 0 and a patience of at least one batch."
+            )
+        if abs(self.mean) > 1.01:
+            raise BadInput(
+                f"got a mean cosine of {self.mean:.3g}, expected at most 1: normalise vectors in "
+                "the encoder's forward()."
+            )
+        if self.deviation < ROUNDING or self.count < 2:
+            raise BadInput(
+                f"got {self.count} cosines that differ by {self.deviation:.1g}, expected two or "
+                "more that differ: measure some hundred queries, and if they are candidates "
+                "themselves, exclude each from its own search."
+            )
+
+    @classmethod
+    @adaptation_modes()
+    def of(
+        cls,
+        encoder: Encoder,
+        gallery: Searchable,
+        queries: Sequence[Any],
+        *,
+        exclude: Sequence[Exclusion] | None = None,
+        limit: float = 3.0,
+        patience: int = 4,
+        batch_size: int = 64,
+    ) -> Self:
+        """Measure a sample of queries, some hundred, as they come when all is well.
+
+        They must be of the same kind as the session's, over its gallery, with the exclusions that
+        it is asked with; labels are not needed.
+        """
+        if batch_size < 1:
+            raise BadInput(f"batch_size is {batch_size}, expected a whole number of at least 1.")
+        asked, left_out = several(queries), exclusions_by_query(exclude)
+        if left_out is not None and len(left_out) != len(asked):
+            raise BadInput(f"got exclusions for {len(left_out)} of {len(asked)} queries: one each.")
+        found = []
+        for start in track(range(0, len(asked), batch_size), "measuring ordinary queries"):
+            part = slice(start, start + batch_size)
+            vectors = encoder.encode(asked[part])
+            pairs = excluded_pairs(left_out and left_out[part], len(vectors), gallery)
+            found.append(gallery.search(vectors, 1, pairs).scores[:, 0])
+        cosines = torch.cat(found).cpu().double() if found else torch.empty(0)
+        check_finite(cosines, "the cosine of query")
+        if len(cosines) < 2:
+            raise BadInput(f"got {len(cosines)} ordinary queries, expected some hundred.")
+        measured = float(cosines.mean()), float(cosines.std()), len(cosines)
+        return cls(*measured, limit, patience, encoder.fingerprint())
+
+    def check_fits(self, encoder: Encoder) -> None:
+        """Refuse an encoder other than the one that measured: its cosines say nothing."""
+        if self.encoder not in (None, encoder.fingerprint()):
+            raise BadInput(
+                "the ordinary queries were measured with another encoder (fingerprint "
+                f"{self.encoder}, this {type(encoder).__name__} has {encoder.fingerprint()}): "
+                "measure them with the session's own."
+            )
+
+    def strangeness(self, source: Forward) -> float:
+        """Standard errors by which queries lie further from the gallery than ordinary ones.
+
+        `source` is what the source model finds for them, not ranked anew by a matcher.
+        """
+        nearest: Tensor = source.hits(SEARCHED).scores[:, 0]
+        error = self.deviation * sqrt(1 / len(nearest) + 1 / self.count)
+        return (self.mean - float(nearest.mean())) / error
+
+    def knows(self, source: Forward) -> bool:
+        """Whether these are such queries, by what the source model finds."""
+        return self.strangeness(source) <= self.limit

@@ -1,0 +1,55 @@
+"""How a session runs, apart from its method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from queryshift.errors import BadInput, unknown
+from queryshift.methods.base import setting
+from queryshift.support.setting_fields import check_values
+
+from .guard import Guard
+from .ordinary import Ordinary
+
+ScoreFrom = Literal["last_forward", "before", "after"]
+Mode = Literal["live", "shadow"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The keyword arguments of a session."""
+
+    steps: int = setting(3, "TCR's code", "updates per batch")
+    score_from: ScoreFrom = setting(
+        "last_forward", "TCR's code", "the forward that answers: the last step's, or before, after"
+    )
+    gather: int | None = setting(None, "ours", "answer at once, adapt when so many gathered")
+    worker: bool = setting(False, "ours", "adapt to gathered queries beside the answers")
+    chunk: int | None = setting(None, "ours", "queries per graph: bounds memory, same gradient")
+    guard: Guard | None = setting(None, "ours", "when to return to the source")
+    mode: Mode = setting("live", "ours", '"shadow" answers with the source, adapts beside it')
+    watch_angle: bool = setting(False, "ours", "measure drift and angles to the general direction")
+    seed: int = setting(0, "ours", "of what a method draws at random")
+
+    def __post_init__(self) -> None:
+        for name, choices in (("score_from", ScoreFrom), ("mode", Mode)):
+            if getattr(self, name) not in get_args(choices):
+                raise unknown(name, getattr(self, name), get_args(choices))
+        for name in ("steps", "gather", "chunk"):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < 1):
+                raise BadInput(f"{name} is {value!r}, expected a whole number of at least 1.")
+        check_values(self, "session")
+        if not (self.guard is None or isinstance(self.guard, Guard)):
+            raise BadInput(f"guard is {self.guard!r}, expected a guard or none: guard=Guard().")
+        if self.worker and self.gather is None:
+            raise BadInput(
+                "worker=True adapts to gathered queries, but gather is None: "
+                "say how many to gather (gather=16), or leave worker out."
+            )
+
+    @property
+    def ordinary(self) -> Ordinary | None:
+        """What queries look like when all is well, where a guard knows."""
+        return None if self.guard is None else self.guard.ordinary

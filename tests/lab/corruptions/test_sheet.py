@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+from PIL import Image
+
+from queryshift.errors import BadFile, BadInput
+from queryshift.lab.corruptions import sheet
+from queryshift.lab.corruptions.files import Recipe
+from queryshift.lab.corruptions.files.formats import read_picture
+from queryshift.lab.corruptions.names import NAMES
+
+
+@pytest.fixture(scope="module")
+def photo(tmp_path_factory):
+    across, down = np.meshgrid(np.arange(300), np.arange(240))
+    pixels = np.stack([across * 255 // 300, down, (across + down) % 256], axis=2)
+    path = tmp_path_factory.mktemp("sheet") / "photo.png"
+    Image.fromarray(pixels.astype(np.uint8)).save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def drawn(photo):
+    return np.asarray(sheet.contact_sheet(photo))
+
+
+def tiles(drawn):
+    """All tiles, found from the measures of the page."""
+    for half in (0, 1):
+        for row in range(8):
+            for column in range(5):
+                left = half * sheet._HALF + sheet.GAP + sheet.LABEL + column * sheet._STEP
+                top = sheet._TOP + row * sheet._STEP
+                yield drawn[top : top + sheet.TILE, left : left + sheet.TILE]
+
+
+def test_all_sixteen_at_five_severities_are_there_and_differ(drawn):
+    seen = {tile.tobytes() for tile in tiles(drawn)}
+    assert len(seen) == 80
+    assert all(tile.shape == (224, 224, 3) for tile in tiles(drawn))
+    names = [name for half in (sheet.LEFT, sheet.RIGHT) for _, name in sheet._names(half)]
+    assert sorted(names) == sorted(name for family in NAMES["image"].values() for name in family)
+
+
+def test_a_tile_is_the_corrupted_photo(photo, drawn):
+    left, top = sheet.GAP + sheet.LABEL, sheet.GAP
+    clean = Image.fromarray(drawn[top : top + 224, left : left + 224])
+    expected = Recipe("image", "gaussian_noise", 5).apply(clean, "photo.png", common=True)
+    assert np.array_equal(list(tiles(drawn))[4], np.asarray(expected))
+
+
+def test_labels_are_written_beside_every_row(drawn):
+    for half in (0, 1):
+        for row in range(8):
+            left, top = half * sheet._HALF + sheet.GAP, sheet._TOP + row * sheet._STEP
+            label = drawn[top : top + sheet.TILE, left : left + sheet.LABEL]
+            assert (label < 128).any(axis=2).sum() > 50
+            assert (label[:, -2:] == 255).all()  # and end before the pictures begin
+
+
+def test_every_preset_fits_its_tiles(photo, tmp_path):
+    size = sheet.write_sheet(photo, tmp_path / "a.jpg", preset="mm_robustness")
+    assert read_picture(tmp_path / "a.jpg").size == size
+
+
+def test_a_sheet_is_a_picture_file_of_its_own(photo, tmp_path):
+    with pytest.raises(BadInput, match=r"named \.jpg or \.png"):
+        sheet.write_sheet(photo, tmp_path / "sheet.gif")
+    with pytest.raises(BadInput, match="overwrite the photo"):
+        sheet.write_sheet(photo, photo)
+    (tmp_path / "bad.jpg").write_bytes(b"no photo")
+    with pytest.raises(BadFile, match=r"bad\.jpg"):
+        sheet.write_sheet(tmp_path / "bad.jpg", tmp_path / "sheet.png")
+    assert not (tmp_path / "sheet.png").exists()

@@ -1,0 +1,156 @@
+"""Sentence-level text corruptions by rule: what they write, and what they leave alone."""
+
+from pathlib import Path
+
+import pytest
+from photo_captions import WRITTEN
+
+from queryshift.errors import BadInput, UnknownName
+from queryshift.lab.corruptions import text
+from queryshift.lab.corruptions.text import inflection
+
+PASSIVE = {
+    "A man riding a wave on a yellow surfboard.": (
+        "A wave being ridden on a yellow surfboard by a man."
+    ),
+    "Two women are carrying baskets of fruit.": "Baskets of fruit are being carried by two women.",
+    "The goalkeeper catches the ball.": "The ball is caught by the goalkeeper.",
+    "The boy threw the ball": "The ball was thrown by the boy",
+    "Dogs chase a cat.": "A cat is chased by dogs.",
+    "She is holding a cup.": "A cup is being held by her.",
+    "A man playing with his dog.": "A dog being played with by a man.",
+    "A man wearing a hat walks home.": "A hat is being worn by a man who walks home.",
+    "A dog is running and carrying a stick.": "A stick is being carried by a dog that is running.",
+    "A girl throws a ball and runs away.": "A ball is thrown by a girl who runs away.",
+    "A woman sits on a bench reading a book.": (
+        "A book is being read by a woman who sits on a bench."
+    ),
+    "A boy kicks a ball while a dog watches.": "A ball is kicked by a boy while a dog watches.",
+    "A cat happily chases a mouse.": "A mouse is happily chased by a cat.",
+    "Boy hugging a girl in a red coat.": "A girl in a red coat being hugged by a boy.",
+}
+NO_PASSIVE = [
+    "Two dogs are playing in the snow.",
+    "The players are hugging each other.",
+    "A man asleep in a library reading room.",
+    "A closeup of a man holding a cup.",
+    "Three dogs, one holding a ball, in the snow.",
+    'A sign says "eat fruit".',
+    "A kite is being flown by two boys.",
+]
+ACTIVE = {
+    "A ball is thrown by a girl in a pink shirt.": "A girl in a pink shirt throws a ball.",
+    "The cake was decorated by two students.": "Two students decorated the cake.",
+    "A kite is being flown by two boys on the beach.": "Two boys on the beach are flying a kite.",
+    "A wave being ridden by a man": "A man riding a wave",
+    "A dog seen by the lake.": "A dog seen by the lake.",
+    "A woman is reading.": "A woman is reading.",
+}
+FORMAL = {
+    "a man riding a bike": "A man is riding a bicycle.",
+    "Young boy with a backpack walking to school .": (
+        "A young boy with a backpack is walking to school."
+    ),
+    "Two boys and a cart": "There are two boys and a cart.",
+    "It's a guy who doesn't smile!": "It is a man who does not smile!",
+    "A woman in a dress and a kid in a red shirt.": (
+        "There is a woman wearing a dress and a child dressed in a red shirt."
+    ),
+    "A boy wearing a hat sits on a bench": "A boy who is wearing a hat is seated upon a bench.",
+    "A bowl sits on a table.": "A bowl sits on a table.",
+    "A person jumps.": "An individual leaps.",
+    "The dog's toy": "The dog's toy.",
+}
+CASUAL = {
+    "A man is riding a bicycle.": "guy's riding a bike",
+    "Two children are not looking at the camera .": "a couple of kids aren't looking at the camera",
+    "A group of people beside a large motorcycle": "bunch of folks next to a big motorbike",
+    "A person with a photograph.": "someone with a pic",
+    "Asian women talking": "Asian ladies chatting",
+}
+
+
+def by_rule(name, caption):
+    return text.sentence(name)(caption, 5, None)
+
+
+@pytest.mark.parametrize("name", ["passive", "active", "formal", "casual"])
+def test_known_captions_come_out_as_expected(name):
+    pairs = {"passive": PASSIVE, "active": ACTIVE, "formal": FORMAL, "casual": CASUAL}[name]
+    assert {caption: by_rule(name, caption) for caption in pairs} == pairs
+
+
+def test_what_a_rule_is_unsure_of_is_left_alone():
+    assert [by_rule("passive", caption) for caption in NO_PASSIVE] == NO_PASSIVE
+
+
+@pytest.mark.parametrize(
+    ("name", "least"), [("formal", 0.4), ("casual", 0.9), ("passive", 0.5), ("active", 0.02)]
+)
+def test_changed_captions_are_counted(name, least):
+    found = text.changes(text.sentence(name), WRITTEN)
+    assert found.total == len(WRITTEN)
+    assert found.share >= least
+    assert str(text.Changes(30, 120)) == "30 of 120 captions changed (25.0%)"
+    assert text.changes(text.formal, []).share == 0
+
+
+@pytest.mark.parametrize("name", ["passive", "active", "formal", "casual"])
+@pytest.mark.parametrize(
+    "caption",
+    ["", "  ", "!!", "一个男人在冲浪", "человек на волне", "Ein Mann reitet eine Welle."],
+)
+def test_captions_without_english_words_are_left_alone(name, caption):
+    assert by_rule(name, caption) == caption
+
+
+@pytest.mark.parametrize("name", ["passive", "active", "formal", "casual"])
+def test_a_caption_of_one_word_is_no_trouble(name):
+    assert by_rule(name, "Surfing").strip(".").lower() == "surfing"
+
+
+def test_rules_never_call_anything_back_translation():
+    for refused in (text.backtranslation, text.sentence("backtranslation")):
+        with pytest.raises(BadInput, match=r"needs translation models.*`run --translator THERE"):
+            refused("A dog.", 5, None)
+
+
+def test_unknown_names_and_stray_models_are_refused():
+    with pytest.raises(UnknownName, match='did you mean "passive"'):
+        text.sentence("pasive")
+    with pytest.raises(UnknownName, match='no backend "model"; did you mean "models"'):
+        text.sentence("formal", backend="model")
+    with pytest.raises(BadInput, match='say backend="models"'):
+        text.sentence("formal", models=("somewhere",))
+
+
+def test_verb_forms():
+    verbs = {"ride": "riding rode ridden rides", "hug": "hugging hugged hugged hugs"}
+    verbs |= {"carry": "carrying carried carried carries", "lie": "lying lay lain lies"}
+    verbs |= {"catch": "catching caught caught catches", "open": "opening opened opened opens"}
+    functions = (inflection.ing, inflection.past, inflection.participle, inflection.third_person)
+    for verb, forms in verbs.items():
+        assert [function(verb) for function in functions] == forms.split()
+
+
+def test_noun_forms():
+    nouns = {
+        "dog": "dogs",
+        "child": "children",
+        "fireman": "firemen",
+        "bus": "buses",
+        "fly": "flies",
+    }
+    assert {noun: inflection.plural(noun) for noun in nouns} == nouns
+    assert all(map(inflection.is_plural, nouns.values()))
+    assert not any(map(inflection.is_plural, ["dress", "bus", "tennis", "man"]))
+    assert [inflection.article(word) for word in ("hour", "unicycle", "apple")] == ["an", "a", "an"]
+
+
+def test_the_pairs_in_the_docs_are_what_the_rules_write():
+    page = (Path(__file__).parents[3] / "docs" / "corruptions-text.md").read_text("utf-8")
+    rows = [row.strip("| ").split(" | ") for row in page.split("### Forty")[1].splitlines()]
+    pairs = [row for row in rows if row[0] in {"formal", "casual", "passive", "active"}]
+    assert len(pairs) == 40
+    for name, before, after in pairs:
+        assert by_rule(name, before) == after

@@ -1,0 +1,375 @@
+"""The demo: its plan, its streams, its page, its command."""
+
+import errno
+import json
+import re
+import sys
+from base64 import b64decode
+from dataclasses import replace
+from html.parser import HTMLParser
+from io import BytesIO
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from click.testing import CliRunner
+from PIL import Image
+
+from queryshift.cli import main
+from queryshift.errors import BadInput, UnknownName
+from queryshift.lab.datasets.tangram import TASKS, tangram
+from queryshift.lab.demo import Plan, demonstrate, place_for, running, shifts, write
+from queryshift.lab.demo.charts import HEIGHT, LEFT, RIGHT, WIDTH, Chart
+from queryshift.lab.demo.media import parts
+from queryshift.lab.demo.page import examples, html, measures_along, right_along
+
+VOID = {"meta", "img", "line", "polyline", "br"}
+
+
+def small(task, count):
+    """Few candidates, so that they are encoded at once."""
+    whole = tangram(task, count=count)
+    kept = 1 + max(position for right in whole.matches for position in right)
+    return replace(whole, candidates=whole.candidates[:kept])
+
+
+@pytest.fixture(scope="module")
+def demo():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "tangram", small)
+        yield demonstrate(Plan(queries=80))
+
+
+class TestPlan:
+    def test_an_unknown_shift_is_answered_with_the_nearest(self):
+        with pytest.raises(UnknownName, match='did you mean "gaussian_noise"'):
+            Plan(shift="gausian_noise")
+
+    def test_a_shift_of_another_task_is_unknown(self):
+        with pytest.raises(UnknownName, match="shift of audio queries"):
+            Plan(task="audio", shift="fog")
+
+    def test_an_unknown_task(self):
+        with pytest.raises(UnknownName, match='did you mean "video"'):
+            Plan(task="vidio")
+
+    @pytest.mark.parametrize("wrong", [{"severity": 6}, {"queries": 1}])
+    def test_other_wrong_values(self, wrong):
+        with pytest.raises(BadInput):
+            Plan(**wrong)
+
+    @pytest.mark.parametrize("task", TASKS)
+    def test_every_shift_of_a_task_can_be_made(self, task):
+        assert len(shifts(task)) == {"image": 17, "text": 15, "video": 17, "audio": 8}.get(task, 13)
+        for shift in shifts(task):
+            assert callable(Plan(task=task, shift=shift).corruption())
+
+    def test_the_default_is_the_first_of_the_list(self):
+        assert [Plan(task=task).named for task in TASKS] == [
+            *("gaussian_noise", "ocr", "gaussian_noise", "gaussian_noise", "noise+character")
+        ]
+
+
+class TestStreams:
+    def test_both_streams_went_through_all_methods(self, demo):
+        assert [(row.stream, row.queries, row.method) for row in demo.rows] == [
+            (stream, queries, method)
+            for stream, queries in (("shifted", 80), ("clean", 40))
+            for method in ("frozen", "tent", "tcr", "rest")
+        ]
+
+    def test_before_is_what_the_frozen_model_finds(self, demo):
+        for row in demo.rows:
+            frozen = (demo.shifted if row.stream == "shifted" else demo.clean)[0]
+            assert row.right_before == frozen.right
+            assert row.ms_per_query > 0
+        assert demo.rows[0].right_after == demo.rows[0].right_before
+
+    def test_every_method_goes_its_own_way(self, demo):
+        for streams in (demo.shifted, demo.clean):
+            spreads = {one.outcome.history[-1].spread for one in streams}
+            assert len(spreads) == len(streams)
+
+    def test_the_cost_of_a_query_is_its_part_of_the_streams_seconds(self, demo):
+        for row, stream in zip(demo.rows, (*demo.shifted, *demo.clean), strict=True):
+            assert row.ms_per_query * row.queries == pytest.approx(1000 * stream.outcome.seconds)
+
+    def test_clean_queries_are_found_and_shifted_ones_lost(self, demo):
+        shifted, clean = demo.rows[0], demo.rows[4]
+        assert clean.right_before > 95 > 60 > shifted.right_before
+
+    def test_the_first_answers_kept_are_those_that_were_ranked(self, demo):
+        for stream in (*demo.shifted, *demo.clean):
+            for row, first in enumerate(stream.found[:, 0].tolist()):
+                assert (first in demo.dataset.matches[row]) == (stream.outcome.ranks[row] == 1)
+
+    def test_the_same_plan_gives_the_same_answers_and_another_seed_others(self, demo):
+        one, other = (demonstrate(Plan(queries=8, seed=3)) for _ in range(2))
+        for left, right in zip(one.shifted, other.shifted, strict=True):
+            assert left.found.equal(right.found)
+            assert left.outcome.history == right.outcome.history
+            assert not left.found.equal(demo.shifted[0].found[:8])
+
+    @pytest.mark.parametrize(("task", "batch"), [("composed", 32), ("image", 64)])
+    def test_batches_are_those_of_the_benchmark(self, task, batch, monkeypatch):
+        monkeypatch.setattr(running, "tangram", small)
+        monkeypatch.setattr(running, "SHOWN", ("frozen",))
+        asked = demonstrate(Plan(task=task, queries=70))
+        sizes = [seen.queries for seen in asked.shifted[0].outcome.history]
+        assert sizes == [batch] * (70 // batch) + [70 % batch]
+        assert f"in the latest {min(4 * batch, 70)} queries" in html(asked)
+
+    def test_queries_that_a_shift_leaves_as_they_are_are_counted(self, demo):
+        assert demo.unchanged == 0
+        queries = [*demo.queries[:70], *demo.dataset.queries[70:]]
+        assert replace(demo, queries=queries).unchanged == 10
+
+    def test_composed_queries_are_changed_if_one_half_is(self, demo):
+        picture, other = demo.dataset.queries[:2]
+        clean = [(picture, "make it red")] * 3
+        asked = [(picture, "make it red"), (picture, "meka it red"), (other, "make it red")]
+        data = replace(demo.dataset, queries=clean, query_ids=[*"abc"], matches=[(0,)] * 3)
+        assert replace(demo, dataset=data, queries=asked).unchanged == 1
+
+    def test_what_was_asked_in_words(self, demo):
+        assert demo.question == "Which of 400 captions belongs to the picture?"
+        assert demo.asked(demo.rows[0]) == "80 pictures, gaussian noise (severity 3/5)"
+        assert demo.asked(demo.rows[4]) == "40 pictures, clean"
+        assert Plan(shift="diverse").shift_in_words == "a different shift each (severity 3/5)"
+
+
+class Balance(HTMLParser):
+    """Which tags are open, and everything the page would fetch."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.fetched = [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.fetched += [value for name, value in attributes if name in ("src", "href")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert tag in VOID or self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def shown(demo):
+    return html(demo)
+
+
+class TestPage:
+    def test_it_is_whole_and_fetches_nothing(self, shown):
+        seen = Balance()
+        seen.feed(shown)
+        assert seen.open == []
+        assert seen.fetched and all(one.startswith("data:") for one in seen.fetched)
+        assert "@import" not in shown and "url(" not in shown
+
+    def test_right_answers_are_marked(self, demo, shown):
+        answers = [answer for example in examples(demo) for answer in example.answers]
+        right = sum(answer.rank == 1 for answer in answers)
+        assert shown.count('class="answer right"') == right
+        assert shown.count('class="answer wrong"') == len(answers) - right
+
+    def test_examples_come_from_the_last_quarter(self, demo):
+        late = demo.shifted[0].outcome.order[60:].tolist()
+        asked = {part.content for example in examples(demo) for part in example.asked}
+        assert asked <= {parts("image", demo.queries[row])[0].content for row in late}
+        assert len(asked) == 6
+
+    def test_the_curve_ends_with_the_whole_stream(self, demo):
+        chart = right_along(demo.shifted)
+        assert chart.asked == [64, 80]
+        for stream in demo.shifted:  # two batches: the window still holds all
+            assert chart.lines[stream.method][-1] == pytest.approx(stream.right)
+
+    def test_the_curve_is_of_the_latest_four_batches(self, demo):
+        first = demo.shifted[0]
+        ranks = torch.tensor([1] * 10 + [2] * 50)[:, None]
+        history = [replace(first.outcome.history[0], queries=10) for _ in range(6)]
+        outcome = replace(first.outcome, all_ranks=ranks, order=torch.arange(60), history=history)
+        chart = right_along((replace(first, outcome=outcome),))
+        assert chart.lines["frozen"] == pytest.approx([100, 50, 100 / 3, 25, 0, 0])
+
+    def test_measures_of_all_methods_and_of_clean_queries(self, demo):
+        found = {measure.title: chart for measure, chart in measures_along(demo)}
+        assert len(found) == 5
+        for chart in found.values():
+            assert list(chart.lines) == ["frozen", "tent", "tcr", "rest"]
+        clean = [seen.gap for seen in demo.clean[0].outcome.history]
+        gap = found["Gap between queries and answers"]
+        assert gap.clean == pytest.approx(sum(clean) / len(clean))
+
+    def test_words_of_queries_cannot_become_markup(self, demo):
+        texts = ["<script>x</script>"] * len(demo.dataset.candidates)
+        text = html(replace(demo, dataset=replace(demo.dataset, candidates=texts)))
+        assert "<script" not in text and "&lt;script&gt;" in text
+
+    def test_folders_are_made(self, demo, tmp_path):
+        written = write(demo, tmp_path / "a" / "b.html")
+        assert written.read_text(encoding="utf-8") == html(demo)
+
+
+class TestCharts:
+    chart = Chart({"a": [0, 100], "b": [0, 98]}, [64, 128], bounds=(0, 100))
+
+    def test_points_span_the_frame(self):
+        right = WIDTH - RIGHT
+        assert self.chart.points["a"] == f"{(LEFT + right) / 2:.1f},{self.chart.up(0):.1f} " + (
+            f"{right:.1f},{self.chart.up(100):.1f}"
+        )
+        assert 0 < self.chart.up(100) < self.chart.up(0) < HEIGHT
+
+    def test_names_of_lines_do_not_overlap(self):
+        assert self.chart.ends["b"] - self.chart.ends["a"] >= 14
+
+    def test_names_of_low_lines_stay_above_the_axis(self):
+        low = Chart({"a": [0], "b": [0], "c": [0]}, [64], bounds=(0, 100))
+        places = sorted(low.ends.values())
+        assert places[-1] <= low.up(0) + 4
+        assert [lower - upper for upper, lower in pairwise(places)] == [14, 14]
+
+    def test_ticks(self):
+        assert [tick.label for tick in self.chart.rows] == ["0", "25", "50", "75", "100"]
+        assert [tick.label for tick in self.chart.columns] == ["0", "32", "64", "96", "128"]
+
+    def test_room_for_the_clean_level_and_for_flat_lines(self):
+        low, high = Chart({"a": [1, 2]}, [1, 2], clean=5).range
+        assert low < 1 and high > 5
+        low, high = Chart({"a": [1, 1]}, [1, 2]).range
+        assert low < 1 < high
+
+
+class TestMedia:
+    def decoded(self, part):
+        return BytesIO(b64decode(part.content.split(",")[1]))
+
+    def test_pictures_come_back(self):
+        pixels = np.random.default_rng(0).integers(0, 256, (8, 8, 3), np.uint8)
+        picture, words = parts("image+text", (pixels, "make it red"))
+        assert np.array_equal(np.asarray(Image.open(self.decoded(picture))), pixels)
+        assert words == ("words", "make it red")
+
+    def test_a_clip_is_a_strip_of_its_frames_with_room_between_them(self):
+        (strip,) = parts("video", np.zeros((10, 8, 8, 3), np.uint8))
+        row = np.asarray(Image.open(self.decoded(strip)))[4, :, 0]
+        assert row.tolist() == ([0] * 8 + [255] * 2) * 9 + [0] * 8
+
+    def test_sounds_come_back(self):
+        wave = np.linspace(-0.9, 0.9, 1600).astype(np.float32)
+        (sound,) = parts("audio", wave)
+        heard, rate = soundfile.read(self.decoded(sound))
+        assert rate == 16_000
+        assert np.abs(heard - wave).max() < 1e-4
+
+
+def no_space(*_, **__):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+class TestCommand:
+    def run(self, *options):
+        ran = CliRunner().invoke(main, ["demo", *options])
+        assert ran.exit_code == 0, ran.output
+        return ran.stdout
+
+    def test_table_and_json_have_the_same_numbers(self, demo, tmp_path, monkeypatch):
+        monkeypatch.setattr("queryshift.lab.demo.demonstrate", lambda plan: demo)
+        out = str(tmp_path / "page.html")
+        table, numbers = self.run("--out", out), json.loads(self.run("--out", out, "--json"))
+        assert numbers["page"] == out and "Which of 400 captions" in table
+        assert numbers["shift"] == "gaussian_noise" and numbers["candidates"] == 400
+        assert numbers["unchanged"] == 0 and "nothing to change" not in table
+        shown = re.findall(r"│   (\w+) +│ +([\d.]+) % │ +(?:([\d.]+) %)? +│ +([\d.]+) ms", table)
+        assert shown == [
+            (
+                row["method"],
+                f"{row['right_before']:.1f}",
+                "" if row["method"] == "frozen" else f"{row['right_after']:.1f}",
+                f"{row['ms_per_query']:.1f}",
+            )
+            for row in numbers["rows"]
+        ]
+
+    def test_a_shift_that_changes_nothing_is_no_secret(self, demo, tmp_path, monkeypatch):
+        idle = replace(demo, queries=demo.dataset.queries)
+        monkeypatch.setattr("queryshift.lab.demo.demonstrate", lambda plan: idle)
+        out = tmp_path / "page.html"
+        said = "The shift found nothing to change in 80 of the "
+        assert said in self.run("--out", str(out)) and said in out.read_text(encoding="utf-8")
+        assert json.loads(self.run("--out", str(out), "--json"))["unchanged"] == 80
+
+    def test_the_options_reach_the_plan(self, demo, tmp_path, monkeypatch):
+        plans = []
+        monkeypatch.setattr(
+            "queryshift.lab.demo.demonstrate", lambda plan: plans.append(plan) or demo
+        )
+        options = ("--task=audio", "--shift=rain", "--severity=5", "--seed=7", "--queries=99")
+        self.run(*options, "--out", str(tmp_path / "page.html"))
+        assert plans == [Plan("audio", "rain", 5, 7, 99)]
+
+    @pytest.mark.parametrize("options", [(), ("--json",)])
+    def test_what_will_take_a_while_is_said_before_it_does(self, options, tmp_path, monkeypatch):
+        monkeypatch.setattr("queryshift.lab.demo.demonstrate", lambda plan: sys.exit(3))
+        out = str(tmp_path / "page.html")
+        ran = CliRunner().invoke(main, ["demo", "--out", out, *options])
+        assert ran.exit_code == 3 and ran.stdout == ""
+        assert ran.stderr.startswith(
+            "Asking frozen, tent, tcr and rest 1,024 pictures under gaussian noise (severity 3/5), "
+            "then 512 clean ones."
+        )
+
+    def test_a_wrong_name_is_one_sentence(self):
+        ran = CliRunner().invoke(main, ["demo", "--shift", "fogg"])
+        assert ran.exit_code == 1
+        assert 'did you mean "fog"?' in ran.output and "Traceback" not in ran.output
+
+    @pytest.mark.parametrize("task", TASKS)
+    def test_every_name_of_a_shift_is_shown_as_help_says(self, task):
+        assert 'such as "help": all names' in " ".join(self.run("--help").split())
+        ran = CliRunner().invoke(main, ["demo", "--task", task, "--shift", "help"])
+        assert ran.exit_code == 1 and f"Known: {', '.join(shifts(task))}." in ran.output
+
+    def test_it_knows_every_task(self):
+        from queryshift.cli.demo import TASKS as OFFERED
+
+        assert tuple(TASKS) == OFFERED
+
+    def test_a_narrow_terminal_shows_every_name_and_what_it_found(
+        self, demo, tmp_path, monkeypatch
+    ):
+        monkeypatch.setattr("queryshift.lab.demo.demonstrate", lambda plan: demo)
+        monkeypatch.setenv("COLUMNS", "40")
+        table = self.run("--out", str(tmp_path / "page.html"))
+        for row in demo.rows:
+            assert re.search(rf"│   {row.method} +│ +{row.right_before:.1f} % │", table), table
+
+    @pytest.mark.parametrize("out", ["", "taken/page.html", "made/../taken/deep/page.html"])
+    def test_where_no_page_can_be_written_nothing_is_computed(self, out, tmp_path, monkeypatch):
+        monkeypatch.setattr("queryshift.lab.demo.demonstrate", lambda plan: pytest.fail("computed"))
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "taken").write_text("a file, no folder")
+        ran = CliRunner().invoke(main, ["demo", "--out", out])
+        assert ran.exit_code == 1 and isinstance(ran.exception, SystemExit)
+        assert ran.output.startswith("Error: no page can be written to") and "--out" in ran.output
+
+    @pytest.mark.parametrize("options", [(), ("--json",)])
+    def test_a_full_disk_does_not_cost_the_numbers(self, options, demo, tmp_path, monkeypatch):
+        monkeypatch.setattr("queryshift.lab.demo.demonstrate", lambda plan: demo)
+        monkeypatch.setattr(Path, "write_text", no_space)
+        ran = CliRunner().invoke(main, ["demo", "--out", str(tmp_path / "page.html"), *options])
+        assert ran.exit_code == 1 and all(row.method in ran.stdout for row in demo.rows)
+        assert "No space left on device" in ran.stderr and "Traceback" not in ran.stderr
+
+    def test_asking_for_a_place_leaves_nothing_behind(self, tmp_path):
+        there = tmp_path / "page.html"
+        place_for(there)
+        assert list(tmp_path.iterdir()) == []
+        there.write_text("an earlier page")
+        place_for(there)
+        assert there.read_text() == "an earlier page"

@@ -1,0 +1,106 @@
+"""Methods in words: what can be said, what it stands for, and what is refused."""
+
+from dataclasses import fields
+
+import pytest
+
+from queryshift import METHODS, Decoupled, Refined
+from queryshift.errors import BadInput, UnknownName
+from queryshift.lab.evaluation.benchmarks import BENCHMARKS
+from queryshift.lab.evaluation.specs import canonical, method_of, sayable
+from queryshift.methods import WRAPPERS
+
+ONLINE, DIVERSE = BENCHMARKS["coco-o-image"], BENCHMARKS["coco-d-image"]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_name_alone_is_the_method_itself(name):
+    assert canonical(name) == name
+    assert type(method_of(name, ONLINE)) is METHODS[name]
+
+
+@pytest.mark.parametrize(
+    ("written", "once"),
+    [
+        ("rest:decouple=False", "rest:decouple=false"),
+        ("rest: mining=false, gap=false", "rest:gap=false,mining=false"),
+        ("tent:lr=1e-3+decoupled", "tent:lr=0.001+decoupled"),
+        ("tent:lr=NONE", "tent:lr=none"),
+        ("tent+refined:neighbours=05", "tent+refined:neighbours=5"),
+    ],
+)
+def test_there_is_one_way_to_write_it(written, once):
+    assert canonical(written) == canonical(once) == once
+    assert method_of(written, ONLINE) == method_of(once, ONLINE)
+
+
+def test_settings_are_the_fields_of_the_method():
+    rest = method_of("rest:gap=false,neighbours=5,lr=2,over=tensor,temperature=none", ONLINE)
+    assert (rest.gap, rest.neighbours, rest.over) == (False, 5, "tensor")
+    assert (rest.lr, rest.temperature, rest.mining) == (2.0, None, True)
+    assert isinstance(rest.lr, float)
+
+
+def test_what_is_said_wins_over_the_row():
+    assert method_of("tent", ONLINE).temperature == 0.01
+    assert method_of("tent:temperature=0.5", ONLINE).temperature == 0.5
+    assert method_of("rest", DIVERSE).decouple
+    assert not method_of("rest:decouple=false", DIVERSE).decouple
+
+
+def test_wrappers_and_their_settings():
+    both = method_of("tent:lr=0.5+refined:neighbours=3+decoupled", ONLINE)
+    assert isinstance(both, Decoupled) and isinstance(both.method, Refined)
+    assert (both.name, both.method.neighbours) == ("tent+refined+decoupled", 3)
+    assert both.method.method.lr == 0.5
+
+
+def test_rest_decouples_by_itself():
+    assert method_of("rest+decoupled", ONLINE) == method_of("rest:decouple=true", ONLINE)
+    assert isinstance(method_of("rest+decoupled:over=tensor", ONLINE), Decoupled)
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("tnt:lr=1", 'no method "tnt"; did you mean "tent"'),
+        ("tent+polished", 'no wrapper "polished"'),
+        ("tent:lrr=1", 'no setting of tent "lrr"; did you mean "lr"'),
+        ("tent+decoupled:method=pl", 'no setting of decoupled "method"'),
+    ],
+)
+def test_an_unknown_name_is_named(spec, said):
+    with pytest.raises(UnknownName, match=said):
+        method_of(spec, ONLINE)
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("tent:lr=fast", 'tent: lr is "fast", expected a number or none'),
+        ("rest:gap=0", 'gap is "0", expected true or false'),
+        ("rest:neighbours=1.5", 'neighbours is "1.5", expected a whole number'),
+        ("rest:over=some", 'over is "some", expected all or tensor'),
+        ("tent:lr", 'got "lr", expected setting=value'),
+        ("tent:", "expected setting=value"),
+        ("tent:lr=1,lr=2", "lr is given twice"),
+        ("tent:lr=-1", "lr is -1.0, expected a number of at least 0"),
+        ("tent:lr=-1+decoupled", "tent: lr is -1.0"),
+        ("tent+decoupled:weight_decay=1", r"wrapped method decides.*Tent\(weight_decay=1.0\)"),
+        ("tent+refined:optimiser=sgd+decoupled", r"tent\+refined: got optimiser='sgd', which"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_was_expected(spec, said):
+    with pytest.raises(BadInput, match=said):
+        method_of(spec, ONLINE)
+
+
+def test_every_setting_of_every_method_can_be_said():
+    for name, kind in (*METHODS.items(), *WRAPPERS.items()):
+        made = kind() if name in METHODS else kind(METHODS["tent"]())
+        unsayable = {one.name for one in fields(kind)} - sayable(kind).keys()
+        assert unsayable <= {"method", "fisher"}
+        for key in sayable(kind):
+            spec = f"{name}:{key}={getattr(made, key)}"
+            whole = spec if name in METHODS else f"tent+{spec}"
+            assert getattr(method_of(whole, ONLINE), key) == getattr(made, key)
