@@ -7,7 +7,6 @@ import hashlib
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from typing import Any, Self, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from queryshift.errors import CannotAdapt
+from queryshift.support.lazy import lazy_property
 from queryshift.support.torch_modes import retain_compiled_graphs
 
 from .norms import accept_override, sees_the_batch
@@ -44,12 +44,12 @@ class FrozenModule(nn.Module):
         first = next(self.parameters(), None)
         return torch.device("cpu") if first is None else first.device
 
-    @cached_property
+    @lazy_property
     def parameter_names(self) -> frozenset[str]:
         """Names of all parameters: not asked of the modules anew for every batch."""
         return frozenset(name for name, _ in self.named_parameters())
 
-    @cached_property
+    @lazy_property
     def batch_layer(self) -> str | None:
         """Name of a layer that lets a result depend on what else is in the batch, if any."""
         return next((name for name, part in self.named_modules() if sees_the_batch(part)), None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,6 +12,7 @@ from torch import Tensor
 from queryshift.encoders.encoder import Encoder
 from queryshift.encoders.prepared import several
 from queryshift.errors import BadFile, BadInput, GalleryMismatch
+from queryshift.support.lazy import lazy_property
 from queryshift.support.progress import track
 from queryshift.support.tensor_files import read, write
 from queryshift.support.torch_modes import (
@@ -203,6 +203,6 @@ class Gallery:
         vectors = torch.cat((self.vectors, more.vectors.to(self.vectors)))
         return type(self)([*self.ids, *more.ids], vectors, self.fingerprint)
 
-    @cached_property
+    @lazy_property
     def _position(self) -> dict[Id, int]:
         return {one: position for position, one in enumerate(self.ids)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import Any
 
 from torch import Tensor
@@ -13,6 +12,7 @@ from queryshift.encoders.encoder import Params
 from queryshift.retrieval import refinement as refine
 from queryshift.retrieval.forward import Forward, StepView
 from queryshift.retrieval.refinement import Duplicates
+from queryshift.support.lazy import lazy_property
 
 from .base import Update, setting
 from .wrapper import Wrapper
@@ -77,7 +77,7 @@ class _NarrowedLook(StepView):
         super().__init__(whole.batch, whole.params, whole.source_params, whole.seed)
         self._whole, self._method = whole, method
 
-    @cached_property
+    @lazy_property
     def now(self) -> Forward:
         return self._method._narrowed(self._whole.now)
 

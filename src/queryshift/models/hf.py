@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from queryshift.errors import BadFile, BadInput, missing
+from queryshift.support.lazy import lazy_property
 
 from .blocks import BlockEncoder
 from .reading import Pictures, Words
@@ -31,7 +31,7 @@ class Checkpoint:
     published: bool = False
     """Read items as the paper's code does, where that differs from the library."""
 
-    @cached_property
+    @lazy_property
     def config(self) -> Mapping[str, Any]:
         """What `config.json` says."""
         folder = Path(self.name)
@@ -56,7 +56,7 @@ class Checkpoint:
         named = self.config.get("architectures") or ["none"]
         return str(named[0])
 
-    @cached_property
+    @lazy_property
     def model(self) -> Any:
         """The whole model, in eval mode and float32, every weight from the checkpoint."""
         cls = getattr(_transformers(), self.architecture)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from queryshift.encoders.matcher import Matching
 from queryshift.encoders.prepared import Prepared, count, each, joined, take, tensors
 from queryshift.galleries import Hits, Searchable
 from queryshift.galleries.hits import at_least_one
+from queryshift.support.lazy import lazy_property
 from queryshift.support.torch_modes import retain_compiled_graphs
 
 Cotangents = tuple[Tensor, ...]  # one per output of the encoder
@@ -67,12 +67,12 @@ class Forward:
         """The best `count` candidates of each query, on the CPU: what users get."""
         return self.hits(at_least_one(count)).to("cpu")
 
-    @cached_property
+    @lazy_property
     def nearest(self) -> Tensor:
         """The vector (B, D) of each query's nearest candidate, the best of it if it has several."""
         return best_vectors(self.vectors, self.hits(1).vectors[:, 0])
 
-    @cached_property
+    @lazy_property
     @torch.enable_grad()  # computed once, perhaps first by someone who needs no graph
     def scores(self) -> Tensor:
         """Similarity (B, N) to the whole gallery, with a graph to the vectors only."""
@@ -285,7 +285,7 @@ class StepView:
         """Whether nothing has been learnt yet: the parameters are the source's own."""
         return self.params is self.source_params
 
-    @cached_property
+    @lazy_property
     def now(self) -> Forward:
         """Seen through the current parameters, with a graph."""
         forward = self.at(self.params)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from queryshift.galleries import Searchable
+from queryshift.support.lazy import lazy_property
 
 from .forward import Forward, best_vectors, similarity
 
@@ -33,7 +33,7 @@ class RefinedPrediction:
     hidden: Tensor  # (B, L) True where a listed candidate is not this query's
     temperature: float
 
-    @cached_property
+    @lazy_property
     @torch.enable_grad()  # computed once, perhaps first by someone who needs no graph
     def similarities(self) -> Tensor:
         """Similarity (B, C) of each query to each column; -inf where a column is not its own."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Self
 
 import torch
@@ -24,6 +23,7 @@ from queryshift.methods.source_like import SourceLike
 from queryshift.retrieval.forward import Batch, Forward, StepView
 from queryshift.retrieval.refinement import refined
 from queryshift.retrieval.reranking import reranked
+from queryshift.support.lazy import lazy_property
 
 from .batch_stats import NEIGHBOURS, TEMPERATURE, BatchStats, measures, refined_entropies
 from .guard import GuardWarning
@@ -47,7 +47,7 @@ class State:
     resets: int = 0
     ordinary_streak: int = 0  # ordinary batches in a row: from the first on the source answers
 
-    @cached_property
+    @lazy_property
     def learnt(self) -> Params:
         """The adapted parameters by name, views of one vector: made once, for all answers."""
         return self.layout.split(self.adapted.values)

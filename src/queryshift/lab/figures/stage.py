@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,6 +23,7 @@ from queryshift.lab.evaluation.streams import corruption_of
 from queryshift.methods.base import Method
 from queryshift.methods.frozen import Frozen
 from queryshift.sessions.session import Session
+from queryshift.support.lazy import lazy_property
 
 ONLINE, DIVERSE = "tangram-o-image", "tangram-d-image"
 COMPARED = {"frozen": "source model", "tent": "Tent", "tcr": "TCR", "rest": "REST"}
@@ -86,13 +86,13 @@ class Stage:
         name = (self.row.name, *self.row.categories[:1])
         return ", ".join((*name, *shifts, counts, f"seed {self.request.seed}"))
 
-    @cached_property
+    @lazy_property
     def queries(self) -> list[Any]:
         """The queries under the shift, each with random numbers of its own."""
         corruption = corruption_of(self.row, self.shift, self.request.choices.translator)
         return shifted(self.dataset, corruption, self.request.severity, self.request.seed)
 
-    @cached_property
+    @lazy_property
     def clean(self) -> list[Any]:
         """The same queries without the shift."""
         return list(self.dataset.queries)
@@ -120,7 +120,7 @@ class Stage:
         exclude = torch.tensor(pairs) if pairs else None
         return recall(ranks(vectors, self.gallery, self.dataset.matches, exclude), 1)
 
-    @cached_property
+    @lazy_property
     def candidates(self) -> Tensor:
         """Vectors (N, V, D) of the gallery, on the CPU."""
         return self.gallery.vectors.cpu()
