@@ -1,18 +1,17 @@
 """Answers go before updates in the background, and never hold one up for good."""
 
-import os
 import threading
 import time
 
 import pytest
 
 from queryshift import REST, Session
-from queryshift.support import priority as precedence
-from queryshift.support.priority import answering, yield_to_answers, yielding
+from queryshift.support import priority
+from queryshift.support.priority import answering, is_answering, yield_to_answers, yielding
 
 
 class Busy(threading.Thread):
-    """Works on and on, giving way."""
+    """An update that goes on and on, and yields to answers."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -37,8 +36,8 @@ def busy(monkeypatch):
     """Starts one that waits so many seconds in all."""
     started = []
 
-    def start(patience):
-        monkeypatch.setattr(precedence, "PATIENCE", patience)
+    def start(seconds):
+        monkeypatch.setattr(priority, "MAX_WAIT_S", seconds)
         started.append(Busy())
         started[-1].start()
         time.sleep(0.02)
@@ -50,7 +49,7 @@ def busy(monkeypatch):
         thread.join()
 
 
-def test_an_update_pauses_while_somebody_is_answered(busy):
+def test_an_update_pauses_while_a_query_is_answered(busy):
     update = busy(60)
     assert update.moves()
     with answering():
@@ -60,7 +59,7 @@ def test_an_update_pauses_while_somebody_is_answered(busy):
     assert update.moves()
 
 
-def test_an_update_is_patient_for_so_long_in_all(busy):
+def test_an_update_pauses_no_longer_than_a_limit_in_all(busy):
     update = busy(0.3)
     for _ in range(3):
         with answering():
@@ -81,56 +80,64 @@ def test_an_answer_that_fails_no_longer_counts(busy):
 
 
 def test_an_answer_interrupted_as_it_begins_no_longer_counts(busy, monkeypatch):
-    update, here = busy(60), precedence._answers(os.getpid())
+    class Interrupted(set):
+        def add(self, answer):
+            super().add(answer)
+            raise KeyboardInterrupt
 
-    def interrupted():
-        threading.Event.clear(here.nobody)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(here.nobody, "clear", interrupted)
+    monkeypatch.setattr(priority, "_under_way", Interrupted())
+    update = busy(60)
     with pytest.raises(KeyboardInterrupt), answering():
         pass
     assert update.moves()
 
 
 def test_a_forked_process_has_answers_of_its_own(forked):
-    """Whatever threads of its parent were doing: they are not there."""
-    here = precedence._answers(os.getpid())
+    """The threads of its parent, which may answer or be about to, are not there."""
+    begun, over = threading.Event(), threading.Event()
+
+    def answer_meanwhile():
+        with answering(), priority._changed:
+            begun.set()
+            over.wait()
 
     def first_answer():
         with answering():
-            pass
-        return precedence._answers(os.getpid()).nobody.is_set()
+            seen = is_answering()
+        return seen and not is_answering()
 
-    with answering(), here.lock:
-        assert forked(first_answer)
+    parent = threading.Thread(target=answer_meanwhile)
+    parent.start()
+    begun.wait()
+    assert is_answering() and forked(first_answer)
+    over.set()
+    parent.join()
 
 
-def test_only_updates_give_way():
+def test_only_updates_pause():
     with yielding():
         pass
     started = time.perf_counter()
     with answering():
         yield_to_answers()
-    assert time.perf_counter() - started < precedence.PATIENCE / 2
+    assert time.perf_counter() - started < priority.MAX_WAIT_S / 2
 
 
 @pytest.mark.parametrize("worker", [True, False])
 def test_answers_beside_updates_go_first(encoder, gallery, batches, monkeypatch, worker):
     seen, prepare = [], type(encoder).prepare
-    nobody = precedence._answers(os.getpid()).nobody
 
     def noticed(self, items):
-        seen.append(nobody.is_set())
+        seen.append(is_answering())
         return prepare(self, items)
 
     session = Session(encoder, gallery, REST(), gather=64, worker=worker)
     monkeypatch.setattr(type(encoder), "prepare", noticed)
     session.answer(batches[0][:1])
-    assert seen == [not worker] and nobody.is_set()
+    assert seen == [worker] and not is_answering()
 
 
-def test_an_update_gives_way_at_every_norm_layer(encoder, gallery, batches, monkeypatch):
+def test_an_update_may_pause_at_every_norm_layer(encoder, gallery, batches, monkeypatch):
     places = []
     name = "queryshift.encoders.norms.yield_to_answers"
     monkeypatch.setattr(name, lambda: places.append(1))

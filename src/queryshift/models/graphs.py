@@ -6,7 +6,6 @@ for the way back is overwritten by its next forward, so whoever goes back later 
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -19,6 +18,7 @@ from torch.autograd.function import once_differentiable
 from queryshift.encoders.frozen_module import Params, Shell
 from queryshift.encoders.prepared import Prepared, count, each, tensors
 from queryshift.errors import BadInput
+from queryshift.support.locks import RenewedLock
 from queryshift.support.torch_modes import retain_compiled_graphs
 
 Run = Callable[[Params, Prepared], Tensor]
@@ -27,7 +27,7 @@ KEPT = 4  # shapes of one encoder and thread: each holds the memory of its batch
 LARGEST = 128  # items: more of them keep a device busy by themselves, as when a gallery is built
 WARM_UP = 2
 
-_one_at_a_time = threading.Lock()
+_one_at_a_time = RenewedLock()
 _known: WeakKeyDictionary[Shell, Recordings] = WeakKeyDictionary()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from PIL.Image import Resampling
 from torch import Tensor
 
 from queryshift.media.items import rgb, sound, texts
+from queryshift.support.locks import RenewedLock
 
 PUBLISHED_WORDS = 30  # kept of a caption by BLIP's evaluation, and TCR's after it
 
@@ -23,22 +23,6 @@ def clean_caption(text: str) -> str:
     """A caption as BLIP's published evaluation reads it: lower case, less punctuation, 30 words."""
     spaced = re.sub(r"\s{2,}", " ", re.sub(r'[.!"()*#:;~]', " ", text.lower()))
     return " ".join(spaced.strip().split(" ")[:PUBLISHED_WORDS])
-
-
-class Turns:
-    """A lock; where its owner is copied or pickled, the copy has another one."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *error: object) -> None:
-        self._lock.release()
-
-    def __reduce__(self) -> tuple[type[Turns], tuple[()]]:
-        return (Turns, ())
 
 
 @dataclass
@@ -51,7 +35,7 @@ class Words:
     masked: bool = True
     cleaned: bool = False
     _warned: bool = False
-    _lock: Turns = field(default_factory=Turns)  # a tokenizer borrows itself while it works
+    _lock: RenewedLock = field(default_factory=RenewedLock)  # a tokenizer is not reentrant
 
     def __call__(self, items: Sequence[str]) -> dict[str, Tensor]:
         """Token ids, and where they are not padding."""

@@ -1,4 +1,4 @@
-"""Answers before updates: whoever adapts in the background pauses while somebody is answered.
+"""Answers take priority: a background update pauses while a query is answered.
 
 Two threads that call torch take Python's lock from each other at every call, and an answer is so
 short that it would take twice its time.
@@ -11,58 +11,51 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 
-PATIENCE = 0.1  # seconds in all: under full load an update has its share, and answers may need it
+from .locks import RenewedLock
 
-_here = threading.local()
+MAX_WAIT_S = 0.1  # in all: under full load an update has its share, and answers may need it
 
-
-class _Answers:
-    """Those under way in one process: a forked one has none, whatever its parent was doing."""
-
-    def __init__(self) -> None:
-        self.lock, self.nobody = threading.Lock(), threading.Event()
-        self.under_way: set[object] = set()
-        self.nobody.set()
-
-
-@cache
-def _answers(process: int) -> _Answers:
-    return _Answers()
+_this_thread = threading.local()
+_changed = threading.Condition(RenewedLock())
+_under_way: set[tuple[int, object]] = set()  # answers, each with its process: a fork has none
 
 
 @contextmanager
 def answering() -> Iterator[None]:
-    """While this lasts, threads that give way wait."""
-    answer, all_here = object(), _answers(os.getpid())
+    """While this lasts, updates in other threads pause."""
+    answer = (os.getpid(), object())
     try:  # from the first: a user may interrupt us anywhere
-        with all_here.lock:
-            all_here.under_way.add(answer)
-            all_here.nobody.clear()
+        with _changed:
+            _under_way.add(answer)
         yield
     finally:
-        with all_here.lock:
-            all_here.under_way.discard(answer)
-            if not all_here.under_way:
-                all_here.nobody.set()
+        with _changed:
+            _under_way.discard(answer)
+            _changed.notify_all()
 
 
 @contextmanager
 def yielding() -> Iterator[None]:
-    """Let this thread wait at every `yield_to_answers`, until its patience is at an end."""
-    _here.patience = PATIENCE
+    """Let this thread pause at every `yield_to_answers`, for `MAX_WAIT_S` in all."""
+    _this_thread.wait_left = MAX_WAIT_S
     try:
         yield
     finally:
-        _here.patience = 0.0
+        _this_thread.wait_left = 0.0
 
 
 def yield_to_answers() -> None:
-    """A place where an update may pause; anybody else passes at no cost."""
-    patience = getattr(_here, "patience", 0.0)
-    if patience <= 0 or (nobody := _answers(os.getpid()).nobody).is_set():
+    """A place where a yielding thread may pause; other threads pass at no cost."""
+    wait_left = getattr(_this_thread, "wait_left", 0.0)
+    if wait_left <= 0 or not _under_way:
         return
     started = time.perf_counter()
-    nobody.wait(patience)
-    _here.patience = patience - (time.perf_counter() - started)
+    with _changed:
+        _changed.wait_for(lambda: not is_answering(), wait_left)
+    _this_thread.wait_left = wait_left - (time.perf_counter() - started)
+
+
+def is_answering() -> bool:
+    """Whether any thread of this process is answering."""
+    return any(process == os.getpid() for process, _ in _under_way.copy())
