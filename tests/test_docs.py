@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from miniature import Toy, items
 from queryshift import Gallery, Session
 from queryshift.cli import main
+from queryshift.lab.evaluation.benchmark_methods import method_of
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
-from queryshift.lab.evaluation.specs import method_of
 from queryshift.lab.tuning.grid import tune
 from queryshift.methods import METHODS, WRAPPERS, Method
 

@@ -9,6 +9,7 @@ import coco_of_scenes
 from queryshift import Session, load
 from queryshift.errors import BadInput
 from queryshift.lab.evaluation import paper
+from queryshift.lab.evaluation.benchmark_methods import method_of
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
 from queryshift.lab.evaluation.report.beside import theirs
 from queryshift.lab.evaluation.report.tables import Column, tabulate
@@ -16,7 +17,6 @@ from queryshift.lab.evaluation.results import read_folder
 from queryshift.lab.evaluation.runner.plans import Plan
 from queryshift.lab.evaluation.runner.prepared_benchmark import Choices, prepare
 from queryshift.lab.evaluation.runner.running import run_all
-from queryshift.lab.evaluation.specs import method_of
 from queryshift.lab.evaluation.stream_evaluation import run, shifted
 from queryshift.lab.evaluation.streams import corruption_of
 from queryshift.models import matcher

@@ -14,8 +14,8 @@ from training.comparison.units import Part, Unit
 from queryshift.lab.datasets.tangram import TASKS, tangram
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
 from queryshift.lab.evaluation.results import Cell, read_folder, write_line
-from queryshift.lab.evaluation.specs import canonical
 from queryshift.lab.evaluation.stream_evaluation import shifted
+from queryshift.methods.specs import canonical
 
 
 @pytest.fixture(scope="module")

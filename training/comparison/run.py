@@ -23,7 +23,7 @@ import torch
 from queryshift import Gallery, Guard, Ordinary, Session
 from queryshift.lab.datasets import Dataset
 from queryshift.lab.datasets.tangram import CAPTIONS, TASKS, tangram
-from queryshift.lab.evaluation.specs import method_of
+from queryshift.lab.evaluation.benchmark_methods import method_of
 from queryshift.lab.evaluation.stream_evaluation import run, shifted
 from queryshift.lab.tangram import captions, scenes
 from queryshift.models import load

@@ -51,6 +51,9 @@ class Method:
     optimiser: Optimiser = setting("adamw", "TCR's code", '"sgd" makes Theorem 2 exact')
 
     fallback: ClassVar[Mapping[str, float]] = {"lr": 3e-4, "temperature": 0.01}
+    own_temperature: ClassVar[bool] = False  # benchmarks leave the temperature to the method
+    built_in: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Wrappers that the method does without: by name, the settings that do the same inside it."""
 
     @property
     def name(self) -> str:

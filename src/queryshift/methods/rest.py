@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
@@ -37,6 +38,8 @@ class REST(FollowsSource):
     decouple: bool = setting(False, "paper", "gradient decoupling, for streams of mixed queries")
     weight_on: WeightOn = setting("gradient", "paper", "where exp(-D_KL) acts; AdamW hides most")
     over: Over = setting("all", "paper", '"tensor" decouples each tensor alone')
+
+    built_in: ClassVar[Mapping[str, Mapping[str, Any]]] = {"decoupled": {"decouple": True}}
 
     @property
     def name(self) -> str:

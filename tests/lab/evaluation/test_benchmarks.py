@@ -13,6 +13,7 @@ from queryshift.lab import corruptions
 from queryshift.lab.datasets import DATASETS
 from queryshift.lab.datasets.tangram import TASKS
 from queryshift.lab.evaluation import paper
+from queryshift.lab.evaluation.benchmark_methods import method_of
 from queryshift.lab.evaluation.benchmarks import (
     _TASKS,
     AS_IT_IS,
@@ -22,7 +23,6 @@ from queryshift.lab.evaluation.benchmarks import (
     SERIES,
     find,
 )
-from queryshift.lab.evaluation.specs import method_of
 from queryshift.lab.evaluation.streams import Shifted, corruption_of, needs_translator, weight
 from queryshift.models import MODELS
 

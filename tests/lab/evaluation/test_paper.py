@@ -9,7 +9,7 @@ from queryshift.errors import UnknownName
 from queryshift.lab.corruptions.names import COMBINATIONS, NAMES
 from queryshift.lab.evaluation import paper
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS, PAPER
-from queryshift.lab.evaluation.specs import canonical
+from queryshift.methods.specs import canonical
 
 ALL = [paper.table(name) for name in paper.TABLES]
 SHIFTS = {name for family in NAMES.values() for names in family.values() for name in names}

@@ -15,13 +15,13 @@ import coco_of_scenes
 from queryshift import Gallery, Session
 from queryshift.errors import BadFile, BadInput, MissingExtra, UnknownName
 from queryshift.lab.datasets.items import Composed, LazyItems, Picture
+from queryshift.lab.evaluation.benchmark_methods import method_of
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
 from queryshift.lab.evaluation.results import read_lines
 from queryshift.lab.evaluation.runner.cells import Task, work
 from queryshift.lab.evaluation.runner.plans import Plan, plans_for
 from queryshift.lab.evaluation.runner.prepared_benchmark import Choices, content, embedded, prepare
 from queryshift.lab.evaluation.runner.running import in_processes, locked, run_all
-from queryshift.lab.evaluation.specs import method_of
 from queryshift.lab.evaluation.stream_evaluation import run, shifted
 from queryshift.lab.evaluation.streams import corruption_of
 from small_datasets import small

@@ -14,10 +14,10 @@ from queryshift.encoders.encoder import Encoder
 from queryshift.errors import unknown
 from queryshift.galleries import Gallery
 from queryshift.lab.datasets import Dataset
+from queryshift.lab.evaluation.benchmark_methods import method_of
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS, Benchmark
 from queryshift.lab.evaluation.metrics import ranks, recall
 from queryshift.lab.evaluation.runner.prepared_benchmark import Choices, prepare
-from queryshift.lab.evaluation.specs import method_of
 from queryshift.lab.evaluation.stream_evaluation import StreamResult, run, shifted
 from queryshift.lab.evaluation.streams import corruption_of
 from queryshift.methods.base import Method

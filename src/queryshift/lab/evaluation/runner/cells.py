@@ -16,9 +16,9 @@ from queryshift.galleries import Gallery
 from queryshift.lab.datasets import Dataset
 from queryshift.sessions.session import Session
 
+from ..benchmark_methods import method_of
 from ..benchmarks import Benchmark
 from ..results import Cell
-from ..specs import method_of
 from ..stream_evaluation import StreamResult, run
 from ..streams import Shifted, corruption_of
 from .machine import Memory, device_name, versions

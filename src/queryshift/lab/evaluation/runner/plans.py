@@ -7,9 +7,10 @@ from itertools import product
 
 from queryshift.errors import BadInput, unknown
 from queryshift.lab.corruptions import check_severity
+from queryshift.methods.specs import canonical
 
+from ..benchmark_methods import method_of
 from ..benchmarks import AS_IT_IS, Benchmark, find
-from ..specs import canonical, method_of
 from ..streams import TRANSLATED, needs_translator, translates
 from .cells import Task
 from .prepared_benchmark import Choices

@@ -19,9 +19,9 @@ from queryshift.errors import BadInput
 from queryshift.lab.corruptions.files.parallel import lanes
 from queryshift.support.progress import counting
 
+from ..benchmark_methods import method_of
 from ..report import check_base
 from ..results import Cell, Lines, read_lines, write_line
-from ..specs import method_of
 from .cells import Task, work
 from .plans import Plan
 from .prepared_benchmark import PreparedBenchmark, prepare

@@ -6,17 +6,15 @@ import pytest
 
 from queryshift import METHODS, Decoupled, Refined
 from queryshift.errors import BadInput, UnknownName
-from queryshift.lab.evaluation.benchmarks import BENCHMARKS
-from queryshift.lab.evaluation.specs import canonical, method_of, sayable
 from queryshift.methods import WRAPPERS
-
-ONLINE, DIVERSE = BENCHMARKS["coco-o-image"], BENCHMARKS["coco-d-image"]
+from queryshift.methods.specs import canonical, parse
+from queryshift.support.setting_fields import sayable
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_name_alone_is_the_method_itself(name):
     assert canonical(name) == name
-    assert type(method_of(name, ONLINE)) is METHODS[name]
+    assert type(parse(name)) is METHODS[name]
 
 
 @pytest.mark.parametrize(
@@ -31,33 +29,26 @@ def test_a_name_alone_is_the_method_itself(name):
 )
 def test_there_is_one_way_to_write_it(written, once):
     assert canonical(written) == canonical(once) == once
-    assert method_of(written, ONLINE) == method_of(once, ONLINE)
+    assert parse(written) == parse(once)
 
 
 def test_settings_are_the_fields_of_the_method():
-    rest = method_of("rest:gap=false,neighbours=5,lr=2,over=tensor,temperature=none", ONLINE)
+    rest = parse("rest:gap=false,neighbours=5,lr=2,over=tensor,temperature=none")
     assert (rest.gap, rest.neighbours, rest.over) == (False, 5, "tensor")
     assert (rest.lr, rest.temperature, rest.mining) == (2.0, None, True)
     assert isinstance(rest.lr, float)
 
 
-def test_what_is_said_wins_over_the_row():
-    assert method_of("tent", ONLINE).temperature == 0.01
-    assert method_of("tent:temperature=0.5", ONLINE).temperature == 0.5
-    assert method_of("rest", DIVERSE).decouple
-    assert not method_of("rest:decouple=false", DIVERSE).decouple
-
-
 def test_wrappers_and_their_settings():
-    both = method_of("tent:lr=0.5+refined:neighbours=3+decoupled", ONLINE)
+    both = parse("tent:lr=0.5+refined:neighbours=3+decoupled")
     assert isinstance(both, Decoupled) and isinstance(both.method, Refined)
     assert (both.name, both.method.neighbours) == ("tent+refined+decoupled", 3)
     assert both.method.method.lr == 0.5
 
 
 def test_rest_decouples_by_itself():
-    assert method_of("rest+decoupled", ONLINE) == method_of("rest:decouple=true", ONLINE)
-    assert isinstance(method_of("rest+decoupled:over=tensor", ONLINE), Decoupled)
+    assert parse("rest+decoupled") == parse("rest:decouple=true")
+    assert isinstance(parse("rest+decoupled:over=tensor"), Decoupled)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +62,7 @@ def test_rest_decouples_by_itself():
 )
 def test_an_unknown_name_is_named(spec, said):
     with pytest.raises(UnknownName, match=said):
-        method_of(spec, ONLINE)
+        parse(spec)
 
 
 @pytest.mark.parametrize(
@@ -92,15 +83,15 @@ def test_an_unknown_name_is_named(spec, said):
 )
 def test_what_cannot_be_is_refused_with_what_was_expected(spec, said):
     with pytest.raises(BadInput, match=said):
-        method_of(spec, ONLINE)
+        parse(spec)
 
 
 def test_every_setting_of_every_method_can_be_said():
     for name, kind in (*METHODS.items(), *WRAPPERS.items()):
-        made = kind() if name in METHODS else kind(METHODS["tent"]())
+        plain = kind() if name in METHODS else kind(METHODS["tent"]())
         unsayable = {one.name for one in fields(kind)} - sayable(kind).keys()
         assert unsayable <= {"method", "fisher"}
         for key in sayable(kind):
-            spec = f"{name}:{key}={getattr(made, key)}"
+            spec = f"{name}:{key}={getattr(plain, key)}"
             whole = spec if name in METHODS else f"tent+{spec}"
-            assert getattr(method_of(whole, ONLINE), key) == getattr(made, key)
+            assert getattr(parse(whole), key) == getattr(plain, key)

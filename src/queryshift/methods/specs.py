@@ -1,0 +1,141 @@
+"""Methods in words: "rest", "tent:lr=0.001+decoupled", "rest:gap=false,entropy=false"."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
+
+from queryshift.errors import BadInput, unknown
+from queryshift.support.setting_fields import described, sayable
+
+from . import METHODS, WRAPPERS, Method
+
+_BOOLEANS = {"true": True, "false": False}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A method or a wrapper of the tables, and the settings it is given."""
+
+    name: str
+    settings: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        """The one way to write it: settings in alphabetical order."""
+        pairs = [f"{key}={_written(value)}" for key, value in sorted(self.settings.items())]
+        return f"{self.name}:{','.join(pairs)}" if pairs else self.name
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A method and its wrappers, from the inside out, read from text but not yet made."""
+
+    method: Part
+    wrappers: tuple[Part, ...] = ()
+
+    @classmethod
+    def read(cls, text: str) -> Spec:
+        """The spec that a text stands for; every name and value in it is checked."""
+        first, *wrappers = text.split("+")
+        return cls(_part(first, METHODS), tuple(_part(one, WRAPPERS) for one in wrappers))
+
+    def __str__(self) -> str:
+        """The one way to write it."""
+        return "+".join(map(str, (self.method, *self.wrappers)))
+
+    @property
+    def kind(self) -> type[Method]:
+        """The class of the innermost method."""
+        return METHODS[self.method.name]
+
+    def make(self, defaults: Mapping[str, Any] | None = None) -> Method:
+        """The method itself; `defaults` are settings for the innermost, where the text has none.
+
+        A wrapper that the method has built in becomes a setting of the method, unless the text
+        gives either of them settings.
+        """
+        settings, around = dict(defaults or {}), []
+        for wrapper in self.wrappers:
+            instead = self.kind.built_in.get(str(wrapper), {})
+            if instead and not instead.keys() & self.method.settings.keys():
+                settings.update(instead)
+            else:
+                around.append(wrapper)
+        method = self.kind(**{**settings, **self.method.settings})
+        for wrapper in around:
+            wrap: Any = WRAPPERS[wrapper.name]
+            method = wrap(method, **wrapper.settings)
+        method.check()
+        return method
+
+
+def canonical(spec: str) -> str:
+    """The one way to write what a user may write in several.
+
+    >>> canonical("rest: mining=False, gap=false")
+    'rest:gap=false,mining=false'
+    """
+    return str(Spec.read(spec))
+
+
+def parse(spec: str) -> Method:
+    """The method that a text stands for.
+
+    Args:
+        spec: a key of `METHODS`, then its settings after a colon, then wrappers after a plus, with
+            settings of their own.
+
+    Returns:
+        The method in its wrappers, its settings checked.
+
+    >>> parse("tent:lr=0.001+refined").name
+    'tent+refined'
+    """
+    return Spec.read(spec).make()
+
+
+def _part(text: str, table: Mapping[str, type[Method]]) -> Part:
+    name, colon, given = text.strip().partition(":")
+    kind = table[name]
+    settings: dict[str, Any] = {}
+    for pair in given.split(",") if colon else ():
+        key, equals, value = (side.strip() for side in pair.partition("="))
+        if not equals:
+            raise BadInput(
+                f'"{text}": got "{pair}", expected setting=value, as in {name}:lr=0.001.'
+            )
+        if key in settings:
+            raise BadInput(f'"{text}": {key} is given twice.')
+        settings[key] = _value(name, kind, key, value)
+    return Part(name, settings)
+
+
+def _value(name: str, kind: type[Method], key: str, text: str) -> Any:
+    """The value of a setting, of the type that the method's field has."""
+    known = sayable(kind)
+    if key not in known:
+        raise unknown(f"setting of {name}", key, known)
+    for hint in known[key]:
+        try:
+            return _as(hint, text)
+        except ValueError:
+            continue
+    raise BadInput(f'{name}: {key} is "{text}", expected {described(known[key])}.')
+
+
+def _as(hint: Any, text: str) -> Any:
+    """The text as a value of this type; ValueError if it is none."""
+    if get_origin(hint) is Literal:
+        return get_args(hint)[get_args(hint).index(text)]
+    if hint is NoneType or hint is bool:
+        words = {"none": None} if hint is NoneType else _BOOLEANS
+        if text.lower() not in words:
+            raise ValueError
+        return words[text.lower()]
+    return hint(text)
+
+
+def _written(value: Any) -> str:
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
