@@ -35,8 +35,7 @@ from queryshift.lab.datasets import Dataset
 from queryshift.lab.datasets.tangram import TASKS, tangram
 from queryshift.lab.evaluation.benchmark_methods import method_of
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS, Benchmark
-from queryshift.lab.evaluation.runner.cells import Task
-from queryshift.lab.evaluation.runner.plans import Plan
+from queryshift.lab.evaluation.runner.plans import Plan, Task
 from queryshift.lab.evaluation.stream_evaluation import run
 from queryshift.lab.evaluation.streams import Shifted, corruption_of
 

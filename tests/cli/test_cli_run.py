@@ -61,10 +61,10 @@ def test_json_has_an_object_a_cell(arguments):
 
 
 def test_an_interrupt_is_a_sentence(arguments, monkeypatch):
-    def interrupted(ground, tasks, watch):
+    def interrupted(*given):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("queryshift.lab.evaluation.runner.running.in_turn", interrupted)
+    monkeypatch.setattr("queryshift.lab.evaluation.runner.executors.in_turn", interrupted)
     told = ask(*arguments, "-m", "shot")
     assert told.exit_code == 130
     assert told.stderr.startswith("Stopped; finished cells are in")

@@ -14,9 +14,11 @@ from queryshift.lab.evaluation.benchmarks import BENCHMARKS
 from queryshift.lab.evaluation.report.beside import theirs
 from queryshift.lab.evaluation.report.tables import Column, tabulate
 from queryshift.lab.evaluation.results import read_folder
+from queryshift.lab.evaluation.runner.choices import Choices
 from queryshift.lab.evaluation.runner.plans import Plan
-from queryshift.lab.evaluation.runner.prepared_benchmark import Choices, prepare
+from queryshift.lab.evaluation.runner.prepared_benchmark import prepare
 from queryshift.lab.evaluation.runner.running import run_all
+from queryshift.lab.evaluation.runner.workbench import Workbench
 from queryshift.lab.evaluation.stream_evaluation import run, shifted
 from queryshift.lab.evaluation.streams import corruption_of
 from queryshift.models import matcher
@@ -24,7 +26,7 @@ from queryshift.models import matcher
 SHIFT = "gaussian_noise"
 
 
-def never(ground, tasks, watch):
+def never(workbench, prepared, tasks, watch):
     raise AssertionError(f"{tasks} should not be run")
 
 
@@ -46,11 +48,14 @@ def judged(plan, tmp_path_factory):
 
 
 def test_a_cell_is_what_a_session_with_a_matcher_gives(plan, judged):
-    ground = prepare(plan.row, plan.choices, judged[0] / "galleries")
-    dataset, gallery = ground.parts[0].dataset, ground.parts[0].gallery
+    workbench = Workbench()
+    prepared = prepare(plan.row, plan.choices, judged[0] / "galleries", workbench)
+    dataset, gallery = prepared.parts[0].dataset, prepared.parts[0].gallery
     judge = matcher(load("tangram"), "image", 6).over(dataset.candidates)
     queries = shifted(dataset, corruption_of(plan.row, SHIFT), 5)
-    session = Session(ground.encoder(), gallery, method_of("rest", plan.row), matcher=judge)
+    session = Session(
+        workbench.encoder(prepared), gallery, method_of("rest", plan.row), matcher=judge
+    )
     outcome = run(session, queries, dataset.matches)
     assert np.array_equal(judged[1][1].ranks, outcome.all_ranks)
 

@@ -130,7 +130,7 @@ def made_cell(benchmark: str, shift: str, method: str, seed: int, severity: int)
         benchmark=benchmark,
         shift=shift,
         severity=severity,
-        setting=row.setting,
+        protocol=row.protocol,
         method=method,
         seed=seed,
         ranks=np.stack([ranks, ranks + 1], axis=1),

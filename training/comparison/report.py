@@ -142,7 +142,7 @@ def verdicts(cells: list[Cell]) -> tuple[list[str], list[str]]:
         for mine in (name for name in found if name.split(":")[0] == "rest"):
             gain, low, high, p = bootstrap(found[mine], others[best])
             words = (
-                f"{told(some)}, {BENCHMARKS[benchmark].setting}, `{mine}`: "
+                f"{told(some)}, {BENCHMARKS[benchmark].protocol}, `{mine}`: "
                 f"{100 * found[mine].mean():.1f} against {best} {100 * others[best].mean():.1f} "
                 f"({gain:+.1f} points, 95 % {low:+.1f} to {high:+.1f}, {chance(p)}); "
                 f"{100 * (found[mine].mean() - found['frozen'].mean()):+.1f} over no adaptation"

@@ -61,8 +61,8 @@ def command(name: str, out: Path | None, numbers: bool, given: Path | None, **wa
 def _request(
     benchmark: str | None, shift: str | None, severity: int, seed: int, kept: Path, **given: Any
 ) -> Request:
+    from queryshift.lab.evaluation.runner.choices import Choices
     from queryshift.lab.evaluation.runner.machine import best_device
-    from queryshift.lab.evaluation.runner.prepared_benchmark import Choices
     from queryshift.lab.figures.stage import Request
 
     given["device"] = given["device"] or best_device()

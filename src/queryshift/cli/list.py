@@ -24,13 +24,13 @@ class Listing(NamedTuple):
 
 def benchmarks() -> Listing:
     """A line per row of `BENCHMARKS`."""
-    columns = ("name", "asks", "shifts", "setting", "batch", "temperature", "model", "needs")
+    columns = ("name", "asks", "shifts", "protocol", "batch", "temperature", "model", "needs")
     rows = [
         (
             row.name,
             f"{row.query} -> {row.gallery}",
             f"{len(row.shifts)} x {len(row.severities)}" if row.corrupted else "as it is",
-            row.setting,
+            row.protocol,
             str(row.batch),
             "the model's" if row.temperature is None else str(row.temperature),
             row.model or row.source,

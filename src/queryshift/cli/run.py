@@ -13,8 +13,9 @@ from queryshift.methods import METHODS
 
 if TYPE_CHECKING:
     from queryshift.lab.evaluation.results import Cell
+    from queryshift.lab.evaluation.runner.executors import Execute
     from queryshift.lab.evaluation.runner.plans import Plan
-    from queryshift.lab.evaluation.runner.running import Execute, Ran
+    from queryshift.lab.evaluation.runner.running import Ran
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _COUNT = click.IntRange(min=1)
@@ -83,9 +84,9 @@ def command(benchmark: str, as_json: bool, **given: Any) -> None:
 
 def _plans(benchmark: str, given: dict[str, Any]) -> list[Plan]:
     from queryshift.lab.evaluation.benchmarks import find
+    from queryshift.lab.evaluation.runner.choices import Choices
     from queryshift.lab.evaluation.runner.machine import best_device
     from queryshift.lab.evaluation.runner.plans import Plan, plans_for
-    from queryshift.lab.evaluation.runner.prepared_benchmark import Choices
 
     methods = [one for name in given["methods"] for one in (_PAPERS if name == "all" else (name,))]
     choices = Choices(
@@ -113,10 +114,10 @@ def _plans(benchmark: str, given: dict[str, Any]) -> list[Plan]:
 
 
 def _executor(given: dict[str, Any]) -> AbstractContextManager[Execute]:
-    from queryshift.lab.evaluation.runner.running import in_processes, in_turn
+    from queryshift.lab.evaluation.runner.executors import in_processes, in_turn
 
     if given["on_ray"]:
-        from queryshift.lab.evaluation.runner.running_ray import on_ray
+        from queryshift.lab.evaluation.runner.executors_ray import on_ray
 
         return nullcontext(on_ray())
     return in_processes(given["jobs"]) if given["jobs"] > 1 else nullcontext(in_turn)

@@ -17,7 +17,7 @@ def test_validation_has_one_answer_and_no_reference(tmp_path):
     assert dataset.query_ids == ["12060", "12130"]
     assert dataset.matches == [[1], [3]]
     assert [list(each) for each in dataset.exclude] == [[0], [2]]
-    assert dataset.groups == [[1, 2, 3, 4, 5], [0, 1, 3, 4, 5]]
+    assert dataset.subsets == [[1, 2, 3, 4, 5], [0, 1, 3, 4, 5]]
     picture, text = dataset.queries[1]
     assert (picture.size, text) == ((6, 4), "add a wooden log")
 
@@ -84,6 +84,6 @@ def test_candidates_that_go_take_their_positions_along(tmp_path):
     (root / "img_raw" / "dev" / "dev-1-0-img0.png").write_bytes(b"\x89PNG not one")
     kept, skipped = usable(CIRR(root))
     assert kept.query_ids == ["12130"]  # the answer of the other cannot be read
-    assert (kept.matches, kept.exclude, kept.groups) == ([[2]], [[1]], [[0, 2, 3, 4]])
+    assert (kept.matches, kept.exclude, kept.subsets) == ([[2]], [[1]], [[0, 2, 3, 4]])
     assert "dev-1-0-img0.png" in skipped[0]
     assert skipped[1] == 'query "12060" has no right answer left.'

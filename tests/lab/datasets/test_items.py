@@ -94,7 +94,7 @@ def test_items_in_memory_are_always_usable():
 def test_fewer_queries_ask_the_same_candidates(tmp_path):
     whole = DATASETS["cirr"](small.cirr(tmp_path))
     one = whole.asking([1])
-    assert (one.query_ids, one.matches, one.groups) == (["12130"], [[3]], [[0, 1, 3, 4, 5]])
+    assert (one.query_ids, one.matches, one.subsets) == (["12130"], [[3]], [[0, 1, 3, 4, 5]])
     assert [list(each) for each in one.exclude] == [[2]]
     assert one.candidates is whole.candidates
 

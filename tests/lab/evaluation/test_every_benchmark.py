@@ -9,9 +9,11 @@ from click.testing import CliRunner
 
 from queryshift.cli import main
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS, COMPOSED
-from queryshift.lab.evaluation.runner.cells import work
+from queryshift.lab.evaluation.runner.choices import Choices
 from queryshift.lab.evaluation.runner.plans import Plan
-from queryshift.lab.evaluation.runner.prepared_benchmark import Choices, prepare
+from queryshift.lab.evaluation.runner.prepared_benchmark import prepare
+from queryshift.lab.evaluation.runner.run_cell import run_cell
+from queryshift.lab.evaluation.runner.workbench import Workbench
 from small_datasets import WRITERS
 
 MODELS = {"video": "tangram-clips", "audio": "tangram-clips", COMPOSED: "tangram-edits"}
@@ -45,12 +47,13 @@ def test_no_row_is_forgotten():
 def test_a_row_runs_from_files_to_a_cell(row, root_of, kept):
     model = MODELS.get(row.query, "tangram")
     choices = Choices(model=model, root=root_of(row.dataset), preprocessing="library")
-    ground = prepare(row, choices, kept)
+    workbench = Workbench()
+    prepared = prepare(row, choices, kept, workbench)
     task = Plan(row=row, methods=("tent",), choices=choices).tasks()[0]
-    cell = work(ground, task)
-    assert (cell.benchmark, cell.queries) == (row.name, ground.queries)
-    assert cell.ranks[:, 0].max() <= max(len(part.gallery) for part in ground.parts)
-    assert tuple(cell.groups) == row.categories
+    cell = run_cell(workbench, prepared, task)
+    assert (cell.benchmark, cell.queries) == (row.name, prepared.queries)
+    assert cell.ranks[:, 0].max() <= max(len(part.gallery) for part in prepared.parts)
+    assert tuple(cell.categories) == row.categories
     assert (cell.subset_ranks is not None) == (row.dataset == "cirr")
     assert np.isfinite(cell.measure(row.metric))
 

@@ -18,10 +18,14 @@ from queryshift.lab.datasets.items import Composed, LazyItems, Picture
 from queryshift.lab.evaluation.benchmark_methods import method_of
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
 from queryshift.lab.evaluation.results import read_lines
-from queryshift.lab.evaluation.runner.cells import Task, work
-from queryshift.lab.evaluation.runner.plans import Plan, plans_for
-from queryshift.lab.evaluation.runner.prepared_benchmark import Choices, content, embedded, prepare
-from queryshift.lab.evaluation.runner.running import in_processes, locked, run_all
+from queryshift.lab.evaluation.runner.choices import Choices
+from queryshift.lab.evaluation.runner.executors import in_processes
+from queryshift.lab.evaluation.runner.gallery_cache import content_hash, embedded
+from queryshift.lab.evaluation.runner.plans import Plan, Task, plans_for
+from queryshift.lab.evaluation.runner.prepared_benchmark import prepare
+from queryshift.lab.evaluation.runner.run_cell import run_cell
+from queryshift.lab.evaluation.runner.running import locked, run_all
+from queryshift.lab.evaluation.runner.workbench import Workbench
 from queryshift.lab.evaluation.stream_evaluation import run, shifted
 from queryshift.lab.evaluation.streams import corruption_of
 from small_datasets import small
@@ -72,15 +76,16 @@ def same_ranks(left, right) -> bool:
     return all(np.array_equal(a.ranks, b.ranks) for a, b in zip(left, right, strict=True))
 
 
-def never(ground, tasks, watch):
+def never(workbench, prepared, tasks, watch):
     raise AssertionError(f"{tasks} should not be run")
 
 
 def test_a_cell_is_what_a_plain_loop_gives(plan, finished, root):
-    ground = prepare(plan.row, plan.choices, finished[0] / "galleries")
-    dataset, gallery = ground.parts[0].dataset, ground.parts[0].gallery
+    workbench = Workbench()
+    prepared = prepare(plan.row, plan.choices, finished[0] / "galleries", workbench)
+    dataset, gallery = prepared.parts[0].dataset, prepared.parts[0].gallery
     queries = shifted(dataset, corruption_of(plan.row, "gaussian_noise"), 5, seed=1)
-    session = Session(ground.encoder(), gallery, method_of("rest", plan.row), seed=1)
+    session = Session(workbench.encoder(prepared), gallery, method_of("rest", plan.row), seed=1)
     outcome = run(session, queries, dataset.matches, seed=1)
     cell = next(one for one in finished[1].cells if (one.method, one.seed) == ("rest", 1))
     assert np.array_equal(cell.ranks, outcome.all_ranks)
@@ -89,7 +94,7 @@ def test_a_cell_is_what_a_plain_loop_gives(plan, finished, root):
 
 def test_a_cell_tells_how_it_came_about(finished):
     cell = finished[1].cells[0]
-    assert (cell.benchmark, cell.setting, cell.severity) == ("coco-o-image", "online", 5)
+    assert (cell.benchmark, cell.protocol, cell.severity) == ("coco-o-image", "online", 5)
     assert (cell.model, cell.candidates) == ("tangram", 5 * SCENES)
     assert cell.seconds > 0 and 50 < cell.peak_memory_mb < 20_000
     assert cell.device.startswith("cpu")
@@ -180,8 +185,8 @@ def test_an_ablation_is_a_cell_of_its_own(plan, copied):
 
 
 def test_an_interrupt_keeps_what_is_finished(plan, copied):
-    def interrupted(ground, tasks, watch):
-        yield work(ground, tasks[0])
+    def interrupted(workbench, prepared, tasks, watch):
+        yield run_cell(workbench, prepared, tasks[0])
         raise KeyboardInterrupt
 
     more = replace(plan, seeds=(2, 3), methods=("frozen",))
@@ -210,32 +215,32 @@ class Page:
 class TestGalleries:
     def test_candidates_are_embedded_once(self, plan, finished, monkeypatch):
         monkeypatch.setattr(Gallery, "build", never)
-        ground = prepare(plan.row, plan.choices, finished[0] / "galleries")
-        assert len(ground.parts[0].gallery) == 5 * SCENES
+        prepared = prepare(plan.row, plan.choices, finished[0] / "galleries", Workbench())
+        assert len(prepared.parts[0].gallery) == 5 * SCENES
 
     def test_another_preprocessing_is_another_gallery(self, plan, copied):
         published = replace(plan.choices, preprocessing="published")
-        prepare(plan.row, published, copied / "galleries")
+        prepare(plan.row, published, copied / "galleries", Workbench())
         assert len(list((copied / "galleries").glob("*/*.safetensors"))) == 2
 
     def test_a_damaged_file_is_made_again(self, plan, copied):
         (path,) = (copied / "galleries").glob("*/*.safetensors")
         whole = path.read_bytes()
         path.write_bytes(whole[:100])
-        prepare(plan.row, plan.choices, copied / "galleries")
+        prepare(plan.row, plan.choices, copied / "galleries", Workbench())
         assert path.read_bytes() == whole
 
     def test_other_content_is_another_gallery(self, encoder, clean, tmp_path, monkeypatch):
-        assert content(["ab", "c"]) != content(["a", "bc"])
-        assert content([np.zeros((2, 3))]) != content([np.zeros((3, 2))])
+        assert content_hash(["ab", "c"]) != content_hash(["a", "bc"])
+        assert content_hash([np.zeros((2, 3))]) != content_hash([np.zeros((3, 2))])
         rows = LazyItems([Page(tmp_path / "book", 0), Page(tmp_path / "book", 1)])
-        assert content(rows) == content(["page 0", "page 1"])  # not the book, twice
+        assert content_hash(rows) == content_hash(["page 0", "page 1"])  # not the book, twice
         picture = Picture(small.coco(tmp_path / "coco") / "val2014/COCO_val2014_000000000001.jpg")
         asked = [LazyItems([Composed(picture, text)] * 2) for text in ("longer", "shorter")]
-        assert content(asked[0]) != content(asked[1])
+        assert content_hash(asked[0]) != content_hash(asked[1])
         with monkeypatch.context() as patch:
             patch.setattr(Picture, "open", never)
-            content(asked[0])  # one picture of several queries is not decoded for each
+            content_hash(asked[0])  # one picture of several queries is not decoded for each
         tmp_path = tmp_path / "kept"
         embedded(encoder, clean, tmp_path)
         embedded(encoder, clean[:-1], tmp_path)
@@ -291,14 +296,15 @@ def test_from_a_folder_as_on_the_fly(plan, finished, root, tmp_path):
 class TestComposed:
     def cell(self, name, root, out):
         edits = Choices(model="tangram-edits", root=root, preprocessing="library")
-        ground = prepare(BENCHMARKS[name], edits, out)
-        return ground, work(ground, Task("noise+word", 5, 0, "frozen"))
+        workbench = Workbench()
+        prepared = prepare(BENCHMARKS[name], edits, out, workbench)
+        return prepared, run_cell(workbench, prepared, Task("noise+word", 5, 0, "frozen"))
 
     def test_fashion_iq_has_a_session_for_each_category(self, tmp_path):
         root = small.fashion_iq(tmp_path)
-        ground, cell = self.cell("fiq-o", root, tmp_path / "kept")
-        assert cell.groups == {"dress": 2, "shirt": 2, "toptee": 2}
-        assert [len(part.gallery) for part in ground.parts] == [4, 4, 4]
+        prepared, cell = self.cell("fiq-o", root, tmp_path / "kept")
+        assert cell.categories == {"dress": 2, "shirt": 2, "toptee": 2}
+        assert [len(part.gallery) for part in prepared.parts] == [4, 4, 4]
         assert cell.ranks.max() <= 4
         recalls = [(cell.ranks[i : i + 2, 0] <= 1).mean() for i in (0, 2, 4)]
         assert cell.measure("recall@1") == pytest.approx(100 * np.mean(recalls))
@@ -371,7 +377,7 @@ def test_a_base_with_nothing_to_compare_says_so(plan, copied):
 def test_a_model_without_the_modality_is_refused(plan, tmp_path):
     clips = replace(plan.choices, model="tangram-clips")
     with pytest.raises(BadInput, match="no encoder for image, only for video, audio"):
-        prepare(plan.row, clips, tmp_path)
+        prepare(plan.row, clips, tmp_path, Workbench())
 
 
 def command(out, root, *more) -> list[str]:
@@ -427,7 +433,7 @@ def test_processes_give_the_same_cells_for_several_rows(plan, finished, tmp_path
 
 
 def test_without_ray_the_extra_is_named(monkeypatch):
-    from queryshift.lab.evaluation.runner.running_ray import on_ray
+    from queryshift.lab.evaluation.runner.executors_ray import on_ray
 
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtra, match=r"queryshift\[ray\]"):
@@ -441,7 +447,7 @@ def test_a_ray_cluster_of_two_nodes_gives_the_same_cells(plan, finished, tmp_pat
     import ray
     from ray.cluster_utils import Cluster
 
-    from queryshift.lab.evaluation.runner.running_ray import on_ray
+    from queryshift.lab.evaluation.runner.executors_ray import on_ray
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     cluster.add_node(num_cpus=1)

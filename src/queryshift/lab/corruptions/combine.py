@@ -25,7 +25,7 @@ def segments(*corruptions: Corruption) -> Corruption:
 
 
 def one_of(*corruptions: Corruption) -> Corruption:
-    """Draw one of the corruptions for each item, all equally likely (the diverse setting)."""
+    """Draw one of the corruptions for each item, all equally likely (the diverse protocol)."""
     return _OneOf(_several("one_of", corruptions))
 
 

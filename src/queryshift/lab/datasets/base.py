@@ -22,7 +22,7 @@ class Dataset:
     matches: Sequence[Sequence[int]]  # right candidates of each query, by position
     candidate_ids: Sequence[str] = ()
     exclude: Sequence[Sequence[int]] = ()  # positions that are no answers to a query, if given
-    groups: Sequence[Sequence[int]] = ()  # the small set a query is also ranked in, if given
+    subsets: Sequence[Sequence[int]] = ()  # the small set a query is also ranked in, if given
     labels: Sequence[str] = ()  # domain or category of each query, if given
     counts: Mapping[str, int] = field(default_factory=dict)  # what the publisher's files hold
     left_out: Sequence[str] = ()  # sentences on what was in the files and is not in here
@@ -34,7 +34,7 @@ class Dataset:
                 f"{self.name}: got {len(self.queries)} queries, {len(self.query_ids)} ids and "
                 f"{len(self.matches)} lists of matches, expected as many of each."
             )
-        for field_name in ("exclude", "groups", "labels"):
+        for field_name in ("exclude", "subsets", "labels"):
             given = len(getattr(self, field_name))
             if given not in (0, len(self)):
                 raise BadInput(
@@ -53,7 +53,7 @@ class Dataset:
             query_ids=at(self.query_ids, rows),
             matches=at(self.matches, rows),
             exclude=at(self.exclude, rows) if self.exclude else (),
-            groups=at(self.groups, rows) if self.groups else (),
+            subsets=at(self.subsets, rows) if self.subsets else (),
             labels=at(self.labels, rows) if self.labels else (),
         )
 

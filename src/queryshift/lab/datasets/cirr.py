@@ -68,7 +68,7 @@ def read(root: Path, part: str, query: str) -> Dataset:
         matches=[right(each, places) for each in asked],
         candidate_ids=list(pictures),
         exclude=[(places[each["reference"]],) for each in asked],
-        groups=[_group(each, places) for each in asked],
+        subsets=[_subset(each, places) for each in asked],
         counts={
             "images": len(pictures),
             "captions": len(listed),
@@ -84,7 +84,7 @@ def submission(
     """What the server takes as JSON, for one metric, from positions of candidates, best first.
 
     For "recall" 50 positions a query are enough, with one more for the query's own picture; for
-    "recall_subset" a ranking must hold the query's group, as a whole ranking does.
+    "recall_subset" a ranking must hold the query's subset, as a whole ranking does.
     """
     if metric not in METRICS:
         raise unknown("metric of the CIRR server", metric, METRICS)
@@ -119,7 +119,7 @@ def write_submissions(
 
 
 def _allowed(dataset: Dataset, row: int, metric: str) -> set[int]:
-    everyone = range(len(dataset.candidates)) if metric == "recall" else dataset.groups[row]
+    everyone = range(len(dataset.candidates)) if metric == "recall" else dataset.subsets[row]
     return set(everyone) - set(dataset.exclude[row])
 
 
@@ -154,7 +154,7 @@ def _soft_targets(record: Record, places: Mapping[str, int]) -> list[int]:
     return [places[name] for name in names if name != record["reference"]]
 
 
-def _group(record: Record, places: Mapping[str, int]) -> list[int]:
+def _subset(record: Record, places: Mapping[str, int]) -> list[int]:
     """The similar pictures the query is also ranked in, without its own."""
     members = record["img_set"]["members"]
     return [places[name] for name in members if name in places and name != record["reference"]]

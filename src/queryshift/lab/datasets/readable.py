@@ -76,5 +76,5 @@ def _narrowed(dataset: Dataset, rows: Sequence[int]) -> Dataset:
         candidate_ids=at(dataset.candidate_ids, rows) if dataset.candidate_ids else (),
         matches=moved(dataset.matches),
         exclude=moved(dataset.exclude),
-        groups=moved(dataset.groups),
+        subsets=moved(dataset.subsets),
     )

@@ -39,7 +39,7 @@ class Benchmark:
     sentence: str = "backtranslation"  # stands for the sentence level in combinations
 
     @property
-    def setting(self) -> str:
+    def protocol(self) -> str:
         """The paper's OQS or DQS, in a word."""
         return "diverse" if self.diverse else "online"
 

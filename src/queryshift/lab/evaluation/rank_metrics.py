@@ -14,7 +14,7 @@ from queryshift.errors import unknown
 Ranks = NDArray[np.uint32]  # (Q, R): of all right answers, best first, 0 where a query has fewer
 Scores = NDArray[np.float64]  # (Q,)
 
-SUBSET = "subset_"  # before a metric: among the few candidates that CIRR groups with a query
+SUBSET = "subset_"  # before a metric: among the few candidates of CIRR's subset for a query
 SECONDS = "seconds"  # of a whole stream: a measure of cells, which no rank has a share in
 METRICS = ("recall@1", "recall@5", "recall@10", "recall@50", "mean_rank", "median_rank", "map")
 
@@ -28,15 +28,15 @@ class Metric:
     together: Callable[[Scores], np.float64] = np.mean
     higher_is_better: bool = True
 
-    def of(self, ranks: Ranks, groups: Mapping[str, int] | None = None) -> float:
-        """The metric of all queries; with groups, the plain mean over them (as FashionIQ's)."""
+    def of(self, ranks: Ranks, categories: Mapping[str, int] | None = None) -> float:
+        """The metric of all queries; with categories, the plain mean over them (as FashionIQ's)."""
         scores = self.of_each(ranks)
-        ends = np.cumsum(list((groups or {}).values()))[:-1].astype(int)
+        ends = np.cumsum(list((categories or {}).values()))[:-1].astype(int)
         return float(np.mean([self.together(part) for part in np.split(scores, ends)]))
 
-    def shares(self, ranks: Ranks, groups: Mapping[str, int] | None = None) -> Scores:
+    def shares(self, ranks: Ranks, categories: Mapping[str, int] | None = None) -> Scores:
         """Scores of each query whose plain mean is the metric (of metrics that are means)."""
-        sizes = list((groups or {"all": len(ranks)}).values())
+        sizes = list((categories or {"all": len(ranks)}).values())
         weight = np.repeat([len(ranks) / len(sizes) / size for size in sizes], sizes)
         return np.asarray(self.of_each(ranks) * weight)
 

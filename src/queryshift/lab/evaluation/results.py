@@ -28,6 +28,7 @@ from .rank_metrics import SECONDS, SUBSET, Ranks, metric
 FORMAT = 2  # 1 had the bytes of each rank together
 DEPTHS = (1, 5, 10, 50)
 _RANK = np.dtype("<u4")
+_STORED_AS = {"protocol": "setting", "categories": "groups"}  # fields that have other keys in files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +38,7 @@ class Cell:
     benchmark: str
     shift: str
     severity: int
-    setting: str  # "online" or "diverse"
+    protocol: str  # "online" or "diverse"
     method: str
     seed: int
     ranks: Ranks = field(compare=False)  # (Q,) of the best right answer, or (Q, R) of all of them
@@ -45,7 +46,7 @@ class Cell:
     label: str = ""  # tells variants of one method apart; the method's name by default
     model: str = ""
     subset_ranks: Ranks | None = field(default=None, compare=False)  # (Q,) among CIRR's few
-    groups: Mapping[str, int] = field(default_factory=dict)  # consecutive queries per category
+    categories: Mapping[str, int] = field(default_factory=dict)  # consecutive queries of each
     seconds: float | None = None
     peak_memory_mb: float | None = None
     device: str = ""
@@ -55,9 +56,10 @@ class Cell:
 
     def __post_init__(self) -> None:
         ranks = _table(self.ranks)
-        if self.groups and sum(self.groups.values()) != len(ranks):
+        categorised = sum(self.categories.values())
+        if self.categories and categorised != len(ranks):
             raise BadInput(
-                f"the groups {dict(self.groups)} hold {sum(self.groups.values())} queries, "
+                f"the categories {dict(self.categories)} hold {categorised} queries, "
                 f"there are ranks of {len(ranks)}."
             )
         object.__setattr__(self, "ranks", ranks)
@@ -68,7 +70,7 @@ class Cell:
     @property
     def key(self) -> tuple[str, str, str, int, str, str, int]:
         """What tells this cell from all others of a table."""
-        place = (self.model, self.benchmark, self.shift, self.severity, self.setting)
+        place = (self.model, self.benchmark, self.shift, self.severity, self.protocol)
         return (*place, self.label, self.seed)
 
     @property
@@ -80,7 +82,7 @@ class Cell:
         """A metric of the ranks ("recall@1", "subset_recall@1", "mean_rank", ...), or "seconds"."""
         if name == SECONDS:
             return self._took()
-        return metric(name).of(self.ranks_for(name), self.groups)
+        return metric(name).of(self.ranks_for(name), self.categories)
 
     def ranks_for(self, name: str) -> Ranks:
         """The ranks that a metric looks at: among all candidates, or in the subset."""
@@ -105,8 +107,8 @@ class Lines(NamedTuple):
 
 def encode(cell: Cell) -> str:
     """A cell as one line; the metrics beside the ranks are for readers without this library."""
-    plain = {one.name: getattr(cell, one.name) for one in fields(cell)}
-    told = {
+    plain = {_key(field.name): getattr(cell, field.name) for field in fields(cell)}
+    computed = {
         "ranks": _pack(cell.ranks),
         "subset_ranks": None if cell.subset_ranks is None else _pack(cell.subset_ranks),
         "answers": cell.ranks.shape[1],
@@ -114,29 +116,35 @@ def encode(cell: Cell) -> str:
         "recall": {str(k): round(cell.measure(f"recall@{k}"), 4) for k in DEPTHS},
         **{name: round(cell.measure(name), 4) for name in ("mean_rank", "median_rank", "map")},
     }
-    return json.dumps({"format": FORMAT} | plain | told)
+    return json.dumps({"format": FORMAT} | plain | computed)
 
 
 def decode(line: str) -> Cell:
     """The cell of a line; only its ranks count, stored metrics are not believed."""
     try:
-        told = json.loads(line)
-        if not isinstance(told, dict):
-            raise ValueError(f"it holds a {type(told).__name__}, not named parts")
-        form = told.get("format", FORMAT)
+        stored = json.loads(line)
+        if not isinstance(stored, dict):
+            raise ValueError(f"it holds a {type(stored).__name__}, not named parts")
+        form = stored.get("format", FORMAT)
         if form not in range(1, FORMAT + 1):
             raise ValueError(f"it has format {form}, this version reads up to {FORMAT}")
-        ranks = _unpack(told["ranks"], form).reshape(-1, told.get("answers", 1))
-        if len(ranks) != told.get("queries", len(ranks)):
-            raise ValueError(f"it has {len(ranks)} ranks for {told['queries']} queries")
-        subset = told.get("subset_ranks")
-        known = {one.name: told[one.name] for one in fields(Cell) if one.name in told}
-        few = None if subset is None else _unpack(subset, form)
-        return Cell(**known | {"ranks": ranks, "subset_ranks": few})
+        ranks = _unpack(stored["ranks"], form).reshape(-1, stored.get("answers", 1))
+        if len(ranks) != stored.get("queries", len(ranks)):
+            raise ValueError(f"it has {len(ranks)} ranks for {stored['queries']} queries")
+        packed = stored.get("subset_ranks")
+        subset = None if packed is None else _unpack(packed, form)
+        names = [field.name for field in fields(Cell)]
+        known = {name: stored[_key(name)] for name in names if _key(name) in stored}
+        return Cell(**known | {"ranks": ranks, "subset_ranks": subset})
     except (ValueError, TypeError, binascii.Error, zlib.error) as error:
         raise BadFile(f"not a finished cell ({error})") from error
     except KeyError as error:
         raise BadFile(f"not a finished cell (it has no {error})") from error
+
+
+def _key(name: str) -> str:
+    """What a field of a cell is called in files."""
+    return _STORED_AS.get(name, name)
 
 
 def write_line(path: str | Path, cell: Cell) -> None:

@@ -17,7 +17,9 @@ from queryshift.lab.datasets import Dataset
 from queryshift.lab.evaluation.benchmark_methods import method_of
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS, Benchmark
 from queryshift.lab.evaluation.metrics import ranks, recall
-from queryshift.lab.evaluation.runner.prepared_benchmark import Choices, prepare
+from queryshift.lab.evaluation.runner.choices import Choices
+from queryshift.lab.evaluation.runner.prepared_benchmark import prepare
+from queryshift.lab.evaluation.runner.workbench import Workbench
 from queryshift.lab.evaluation.stream_evaluation import StreamResult, run, shifted
 from queryshift.lab.evaluation.streams import corruption_of
 from queryshift.methods.base import Method
@@ -60,8 +62,9 @@ class Stage:
         row = BENCHMARKS[name]
         if request.shift is not None and request.shift not in row.shifts:
             raise unknown(f"shift of {name}", request.shift, row.shifts)
-        ground = prepare(row, request.choices, request.kept)
-        part, encoder = ground.parts[0], ground.encoder()
+        workbench = Workbench()
+        prepared = prepare(row, request.choices, request.kept, workbench)
+        part, encoder = prepared.parts[0], workbench.encoder(prepared)
         return cls(row, part.dataset, encoder, part.gallery.to(encoder.device), request)
 
     def under(self, shift: str, severity: int) -> Self:

@@ -20,7 +20,7 @@ def cell(method: str = "frozen", shift: str = "fog", recall: float = 50.0, **mor
     fields = {
         "benchmark": "coco-o-image",
         "severity": 5,
-        "setting": "online",
+        "protocol": "online",
         "candidates": 1000,
         "versions": {"queryshift": "0.1.0"},
         "device": "cpu",

@@ -52,7 +52,7 @@ def _without_queries():
 def test_corrupted_rows_and_unknown_benchmarks_are_not_compared():
     cells = [
         cell(benchmark="coco-o-image", recall=1),
-        cell(benchmark="coco-d-image", recall=1, shift="", setting="diverse"),
+        cell(benchmark="coco-d-image", recall=1, shift="", protocol="diverse"),
         cell(benchmark="tangram2crayon-image", recall=1, **NATURAL),
         cell(benchmark="mine", recall=1, **NATURAL),
     ]
@@ -60,5 +60,5 @@ def test_corrupted_rows_and_unknown_benchmarks_are_not_compared():
 
 
 def test_diverse_but_uncorrupted_rows_are():
-    fashion = cell(benchmark="fashion-gen-image", setting="diverse", recall=19.9, **NATURAL)
+    fashion = cell(benchmark="fashion-gen-image", protocol="diverse", recall=19.9, **NATURAL)
     assert len(check_base([fashion])) == 1

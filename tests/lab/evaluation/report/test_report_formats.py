@@ -164,7 +164,7 @@ def test_the_papers_model_most_like_ours_is_taken_and_named(model, number, like)
 
 def test_the_papers_ablations_are_beside_ours():
     specs = ("rest:decouple=false", "tent+decoupled")
-    cells = [cell(spec, "", benchmark="coco-d-text", setting="diverse") for spec in specs]
+    cells = [cell(spec, "", benchmark="coco-d-text", protocol="diverse") for spec in specs]
     (table,) = report(cells, BESIDE).tables
     assert [table.rows[spec][0].paper for spec in specs] == [40.6, 40.4]
 

@@ -25,7 +25,7 @@ def test_a_cell_comes_back_whole():
     full = cell(
         ranks=np.array([[1, 2], [3, 0], [70_000, 80_000]]),
         subset_ranks=np.array([1, 1, 2]),
-        groups={"dress": 1, "shirt": 2},
+        categories={"dress": 1, "shirt": 2},
         label="rest, slow",
         model="blip",
         seconds=1.5,

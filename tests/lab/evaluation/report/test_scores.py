@@ -38,15 +38,15 @@ def test_as_the_tensor_functions():
 
 
 def test_groups_count_the_same_whatever_their_size():
-    groups = {"dress": 1, "shirt": 3}
-    assert metric("recall@5").of(RANKS, groups) == pytest.approx((100 + 100 / 3) / 2)
+    categories = {"dress": 1, "shirt": 3}
+    assert metric("recall@5").of(RANKS, categories) == pytest.approx((100 + 100 / 3) / 2)
 
 
 @pytest.mark.parametrize("name", [name for name in METRICS if name != "median_rank"])
 def test_the_mean_of_the_shares_is_the_metric(name):
-    groups = {"dress": 1, "shirt": 3}
+    categories = {"dress": 1, "shirt": 3}
     assert metric(name).is_mean
-    for some in (None, groups):
+    for some in (None, categories):
         assert metric(name).shares(RANKS, some).mean() == pytest.approx(
             metric(name).of(RANKS, some)
         )

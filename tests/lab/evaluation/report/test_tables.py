@@ -77,7 +77,7 @@ def test_benchmarks_of_one_stream_share_a_table_each_with_its_metric():
     cells = [
         cell("rest", benchmark="cirr2fiq", recall=10, **natural),
         cell("rest", benchmark="general2coco-image", recall=30, **natural),
-        cell("rest", benchmark="coco-d-image", shift="", setting="diverse"),
+        cell("rest", benchmark="coco-d-image", shift="", protocol="diverse"),
     ]
     other, diverse = tabulate(cells)
     assert (other.title, diverse.title) == ("another domain", "diverse shift")

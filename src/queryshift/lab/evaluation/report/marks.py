@@ -112,7 +112,7 @@ def _tested(means: Floats, seeds: int) -> str:
 
 
 def _shares(cell: Cell, column: Column) -> Floats:
-    return metric(column.metric).shares(cell.ranks_for(column.metric), cell.groups)
+    return metric(column.metric).shares(cell.ranks_for(column.metric), cell.categories)
 
 
 def _against_frozen(labels: list[str], means: Floats) -> Iterator[tuple[str, int, str]]:

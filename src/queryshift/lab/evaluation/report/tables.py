@@ -79,11 +79,13 @@ def metric_of(benchmark: str) -> str:
 
 
 def tabulate(cells: Sequence[Cell], metric_name: str | None = None) -> list[Table]:
-    """A table per benchmark and severity; benchmarks of a single stream share one per setting."""
-    groups: dict[tuple[str, ...], list[Cell]] = defaultdict(list)
+    """A table per benchmark and severity; benchmarks of a single stream share one per protocol."""
+    by_title: dict[tuple[str, ...], list[Cell]] = defaultdict(list)
     for cell in cells:
-        groups[cell.model, *_home(cell)].append(cell)
-    return [_table(", ".join(filter(None, key)), some, metric_name) for key, some in groups.items()]
+        by_title[cell.model, *_home(cell)].append(cell)
+    return [
+        _table(", ".join(filter(None, key)), some, metric_name) for key, some in by_title.items()
+    ]
 
 
 def _home(cell: Cell) -> tuple[str, str]:
@@ -93,8 +95,8 @@ def _home(cell: Cell) -> tuple[str, str]:
         return cell.benchmark, severity
     if cell.benchmark in BENCHMARKS and BENCHMARKS[cell.benchmark].clean:
         return "clean queries", ""
-    setting = "diverse shift" if cell.setting == "diverse" else "another domain"
-    return setting, severity if 0 < cell.severity < MOST_SEVERE else ""
+    about = "diverse shift" if cell.protocol == "diverse" else "another domain"
+    return about, severity if 0 < cell.severity < MOST_SEVERE else ""
 
 
 def _table(title: str, cells: list[Cell], metric_name: str | None) -> Table:

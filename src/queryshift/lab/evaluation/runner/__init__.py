@@ -1,21 +1,11 @@
-"""Runs: which cells of a benchmark are wanted, what they stand on, and how they are worked off."""
+"""Runs of benchmarks: which cells are wanted, what they share, and how they are worked off.
 
-from .cells import Task, work
-from .plans import Plan, plans_for
-from .prepared_benchmark import Choices, PreparedBenchmark, prepare
-from .running import Execute, Ran, in_processes, in_turn, run_all
+`plans.py` says which cells, `running.py` runs them and keeps their results; start there.
+`workbench.py` is all that a process keeps from cell to cell.
+"""
 
-__all__ = [
-    "Choices",
-    "Execute",
-    "Plan",
-    "PreparedBenchmark",
-    "Ran",
-    "Task",
-    "in_processes",
-    "in_turn",
-    "plans_for",
-    "prepare",
-    "run_all",
-    "work",
-]
+from .choices import Choices
+from .plans import Plan, Task, plans_for
+from .running import Ran, run_all
+
+__all__ = ["Choices", "Plan", "Ran", "Task", "plans_for", "run_all"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from contextlib import suppress
-from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -46,11 +45,10 @@ def device_name(device: torch.device) -> str:
     return f"{device.type} ({platform.machine()}, {torch.get_num_threads()} threads)"
 
 
-@lru_cache(maxsize=1)
 def versions() -> dict[str, str]:
-    """Of what decides a number."""
-    named = ("queryshift", "torch", "transformers", "numpy", "pillow", "opencv-python-headless")
-    return {"python": platform.python_version(), **{name: _version(name) for name in named}}
+    """Versions of what decides a number."""
+    packages = ("queryshift", "torch", "transformers", "numpy", "pillow", "opencv-python-headless")
+    return {"python": platform.python_version(), **{name: _version(name) for name in packages}}
 
 
 def _version(package: str) -> str:

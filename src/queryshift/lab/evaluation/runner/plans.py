@@ -12,8 +12,22 @@ from queryshift.methods.specs import canonical
 from ..benchmark_methods import method_of
 from ..benchmarks import AS_IT_IS, Benchmark, find
 from ..streams import TRANSLATED, needs_translator, translates
-from .cells import Task
-from .prepared_benchmark import Choices
+from .choices import Choices
+
+
+@dataclass(frozen=True)
+class Task:
+    """What tells a cell from the others of its benchmark."""
+
+    shift: str
+    severity: int
+    seed: int
+    method: str  # as `queryshift.methods.specs` writes it: "rest", "tent:lr=0.001+refined"
+
+    @property
+    def stream(self) -> tuple[str, int, int]:
+        """What all methods are asked alike."""
+        return self.shift, self.severity, self.seed
 
 
 def plans_for(name: str, plan: Plan) -> list[Plan]:
@@ -25,9 +39,9 @@ def plans_for(name: str, plan: Plan) -> list[Plan]:
             raise unknown(f"shift of {name}", shift, known)
     if plan.choices.noise and not any(row.query == "audio" and row.corrupted for row in rows):
         raise BadInput(f"{name} corrupts no sounds, so it takes no recordings of noise.")
-    wanted = [(row, tuple(one for one in plan.shifts if one in row.shifts)) for row in rows]
+    chosen = [(row, tuple(name for name in plan.shifts if name in row.shifts)) for row in rows]
     return [
-        replace(plan, row=row, shifts=shifts) for row, shifts in wanted if shifts or not plan.shifts
+        replace(plan, row=row, shifts=shifts) for row, shifts in chosen if shifts or not plan.shifts
     ]
 
 
@@ -36,7 +50,7 @@ class Plan:
     """Which cells of a benchmark are wanted; no shifts or severities means the row's own."""
 
     row: Benchmark
-    methods: tuple[str, ...]  # as `specs` reads them
+    methods: tuple[str, ...]  # as `queryshift.methods.specs` reads them
     seeds: tuple[int, ...] = (0,)
     shifts: tuple[str, ...] = ()
     severities: tuple[int, ...] = ()
@@ -55,7 +69,7 @@ class Plan:
 
     def tasks(self) -> list[Task]:
         """The cells in order: all methods are asked the same queries, one after another."""
-        shifts = [one for one in self.shifts or self.row.shifts if one not in self.untranslated]
+        shifts = [name for name in self.shifts or self.row.shifts if name not in self.untranslated]
         levels = self.severities or self.row.severities or (0,)
         return [Task(*cell) for cell in product(shifts, levels, self.seeds, self.methods)]
 
@@ -64,7 +78,7 @@ class Plan:
         """Shifts that are left out because nothing translates."""
         wanted = self.shifts or self.row.shifts
         missing = not (self.choices.translator or self.choices.folder)
-        return tuple(one for one in wanted if missing and needs_translator(self.row, one))
+        return tuple(name for name in wanted if missing and needs_translator(self.row, name))
 
     def notes(self) -> list[str]:
         """Sentences on what is not as the paper has it."""

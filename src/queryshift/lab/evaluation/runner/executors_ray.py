@@ -14,20 +14,19 @@ from typing import Any, NamedTuple
 from queryshift.errors import missing
 
 from ..results import Cell
-from .cells import Task, work
+from .executors import WORKER, Execute, Watch, fetched
+from .plans import Task
 from .prepared_benchmark import PreparedBenchmark
-from .running import Execute, Watch
+from .run_cell import run_cell
+from .workbench import Workbench
 
 
 class _Shared(NamedTuple):
-    """What all tasks get: little, since the ground itself waits in Ray's store."""
+    """What all tasks are sent: little, since the benchmark itself waits in Ray's store."""
 
     name: str
     started_in: Path
     packed: list[Any]  # one reference; in a list, so that Ray leaves it for us to fetch
-
-
-_held: dict[str, PreparedBenchmark] = {}  # in a worker process of Ray, which runs many cells
 
 
 def on_ray() -> Execute:
@@ -41,11 +40,13 @@ def on_ray() -> Execute:
     except ImportError:
         raise missing("ray", "ray", "running cells on a cluster") from None
 
-    def execute(ground: PreparedBenchmark, tasks: Sequence[Task], watch: Watch) -> Iterator[Cell]:
+    def execute(
+        workbench: Workbench, prepared: PreparedBenchmark, tasks: Sequence[Task], watch: Watch
+    ) -> Iterator[Cell]:
         ray.init(ignore_reinit_error=True, log_to_driver=False)
-        packed = pickle.dumps(ground)
-        share = 0.0 if ground.choices.device == "cpu" else 1.0
-        remote = ray.remote(num_cpus=1, num_gpus=share)(_work)
+        packed = pickle.dumps(prepared)
+        gpus = 0.0 if prepared.choices.device == "cpu" else 1.0
+        remote = ray.remote(num_cpus=1, num_gpus=gpus)(_in_worker)
         name = blake2b(packed, digest_size=8).hexdigest()
         shared = _Shared(name, Path.cwd(), [ray.put(packed)])
         yield from _as_finished(ray, [remote.remote(shared, task) for task in tasks], watch)
@@ -61,21 +62,20 @@ def _as_finished(ray: Any, waiting: list[Any], watch: Watch) -> Iterator[Cell]:
                 watch(cell.queries)
                 yield cell
     finally:
-        for one in waiting:
-            ray.cancel(one, force=True)
+        for task in waiting:
+            ray.cancel(task, force=True)
 
 
-def _work(shared: _Shared, task: Task) -> Cell:
-    """One cell, and where it ran; what it stands on is fetched once per process."""
+def _in_worker(shared: _Shared, task: Task) -> Cell:
+    """One cell, and where it ran; the benchmark is fetched once per process."""
     import ray
-    import torch
 
-    if shared.name not in _held:
-        torch.set_num_threads(1)
+    def fetch() -> bytes:
         with suppress(OSError):  # another machine may not have the folder
             os.chdir(shared.started_in)
-        _held.clear()
-        _held[shared.name] = pickle.loads(ray.get(shared.packed[0]))
-    cell = work(_held[shared.name], task)
+        packed: bytes = ray.get(shared.packed[0])
+        return packed
+
+    cell = run_cell(WORKER, fetched(shared.name, fetch), task)
     node = ray.get_runtime_context().get_node_id()
     return replace(cell, settings={**cell.settings, "ray_node": node})

@@ -12,7 +12,7 @@ from queryshift.errors import BadFile, BadInput
 from queryshift.lab.corruptions.files import Recipe, corrupt_files
 from queryshift.lab.datasets import Dataset
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
-from queryshift.lab.evaluation.runner.materialised import materialised
+from queryshift.lab.evaluation.runner.corrupted_folders import corrupted_beforehand
 
 
 def dataset(query, queries, ids=None):
@@ -30,13 +30,13 @@ def test_captions_stand_in_order(tmp_path):
     (tmp_path / "in" / "captions.txt").write_text("\n".join(clean))
     made = tmp_path / "made"
     corrupt_files(Recipe("text", "character_swap", 5), tmp_path / "in", made, "coco")
-    found = materialised(
+    found = corrupted_beforehand(
         BENCHMARKS["coco-o-text"], dataset("text", clean), "character_swap", 5, made
     )
     assert len(found) == 3 and list(found) != clean
     fewer = dataset("text", clean[:2])
     with pytest.raises(BadFile, match="names no pictures, expected one for each of the 2"):
-        materialised(BENCHMARKS["coco-o-text"], fewer, "character_swap", 5, made)
+        corrupted_beforehand(BENCHMARKS["coco-o-text"], fewer, "character_swap", 5, made)
 
 
 def test_the_published_test_file_counts_beside_the_others(tmp_path):
@@ -46,7 +46,9 @@ def test_the_published_test_file_counts_beside_the_others(tmp_path):
         records = [{"image": "a.jpg", "caption": [f"{split} one", f"{split} two"]}]
         (folder / f"coco_karpathy_{split}.json").write_text(json.dumps(records))
     asked = dataset("text", ["one", "two"], ["a#0", "a#1"])
-    found = materialised(BENCHMARKS["coco-o-text"], asked, "synonym_replacement", 5, tmp_path)
+    found = corrupted_beforehand(
+        BENCHMARKS["coco-o-text"], asked, "synonym_replacement", 5, tmp_path
+    )
     assert list(found) == ["test one", "test two"]
 
 
@@ -64,7 +66,7 @@ def test_captions_are_found_by_their_picture(tmp_path):
 
     def found(*ids):
         asked = dataset("text", ["clean"] * len(ids), list(ids))
-        return materialised(BENCHMARKS["coco-o-text"], asked, "word_swap", 5, tmp_path)
+        return corrupted_beforehand(BENCHMARKS["coco-o-text"], asked, "word_swap", 5, tmp_path)
 
     assert found("b#0", "a#4", "c#1") == ["b 0", "a 4", "c 1"]
     with pytest.raises(BadFile, match='nothing for 1 of 2 queries, the first is "b#5"'):
@@ -80,16 +82,16 @@ def test_clips_and_sounds_are_found_by_name(tmp_path):
     rain.parent.mkdir(parents=True)
     soundfile.write(rain, np.zeros(100), 16_000)
     video = row("audioset-o-video", "fog")
-    (clip,) = materialised(video, dataset("video", ["clean"], ["b"]), "fog", 5, tmp_path)
+    (clip,) = corrupted_beforehand(video, dataset("video", ["clean"], ["b"]), "fog", 5, tmp_path)
     assert [frame.size for frame in clip] == [(8, 6)] * 3
     audio = row("audioset-o-audio", "rain")
-    (sound,) = materialised(audio, dataset("audio", ["clean"], ["a"]), "rain", 5, tmp_path)
+    (sound,) = corrupted_beforehand(audio, dataset("audio", ["clean"], ["a"]), "rain", 5, tmp_path)
     assert len(sound) == 100
     with pytest.raises(BadFile, match='nothing for 1 of 2 queries, the first is "c"'):
-        materialised(audio, dataset("audio", ["x", "y"], ["a", "c"]), "rain", 5, tmp_path)
+        corrupted_beforehand(audio, dataset("audio", ["x", "y"], ["a", "c"]), "rain", 5, tmp_path)
 
 
 @pytest.mark.parametrize(("name", "shift"), [("coco-d-image", ""), ("fiq-o", "noise+word")])
 def test_mixtures_are_made_as_they_are_asked(name, shift, tmp_path):
     with pytest.raises(BadInput, match="leave --from-folder out"):
-        materialised(BENCHMARKS[name], dataset("image", ["x"]), shift, 5, tmp_path)
+        corrupted_beforehand(BENCHMARKS[name], dataset("image", ["x"]), shift, 5, tmp_path)

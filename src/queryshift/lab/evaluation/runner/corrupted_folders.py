@@ -44,7 +44,7 @@ _READ: dict[str, Callable[[Files], Any]] = {
 }
 
 
-def materialised(
+def corrupted_beforehand(
     row: Benchmark, dataset: Dataset, shift: str, severity: int, folder: Path
 ) -> Sequence[Any]:
     """The queries of a dataset as a folder holds them under this shift.

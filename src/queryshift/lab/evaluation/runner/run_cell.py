@@ -1,0 +1,84 @@
+"""One cell of a table: a method over one shifted stream, in sessions of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from queryshift.sessions.session import Session
+
+from ..benchmark_methods import method_of
+from ..results import Cell
+from ..stream_evaluation import StreamResult, run
+from .machine import Memory, device_name, versions
+from .plans import Task
+from .prepared_benchmark import PreparedBenchmark
+from .workbench import Workbench
+
+
+def run_cell(
+    workbench: Workbench,
+    prepared: PreparedBenchmark,
+    task: Task,
+    watch: Callable[[int], None] | None = None,
+) -> Cell:
+    """Run one cell; `watch` is told how many queries were answered."""
+    row, encoder = prepared.row, workbench.encoder(prepared)
+    method = method_of(task.method, row)
+    memory = Memory(encoder.device)
+    streams = []
+    for part in prepared.parts:
+        matching = workbench.matching(prepared, part)
+        gallery = workbench.gallery(prepared, part)
+        session = Session(encoder, gallery, method, matcher=matching, seed=task.seed)
+        dataset = part.dataset
+        result = run(
+            session,
+            workbench.queries(prepared, part, task),
+            dataset.matches,
+            task.seed,
+            row.batch,
+            watch,
+            exclude=dataset.exclude,
+            subsets=dataset.subsets,
+        )
+        streams.append(result)
+    settings = {
+        **prepared.settings_under(task.shift),
+        "method": asdict(session.method),
+        "skipped": list(prepared.skipped),
+    }
+    return Cell(
+        benchmark=row.name,
+        shift=task.shift,
+        severity=task.severity,
+        protocol=row.protocol,
+        method=task.method,
+        seed=task.seed,
+        candidates=prepared.settings["candidates"],
+        model=prepared.model,
+        categories={part.name: len(part.dataset) for part in prepared.parts if part.name},
+        peak_memory_mb=memory.peak_mb(),
+        device=device_name(encoder.device),
+        versions=versions(),
+        settings=settings,
+        finished=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        **_joined(streams),
+    )
+
+
+def _joined(streams: Sequence[StreamResult]) -> dict[str, Any]:
+    """Ranks and seconds of all parts; rows of ranks are filled up with zeros to the widest."""
+    tables = [stream.all_ranks.numpy() for stream in streams]
+    widest = max(table.shape[1] for table in tables)
+    padded = [np.pad(table, ((0, 0), (0, widest - table.shape[1]))) for table in tables]
+    subset = [one.subset_ranks.numpy() for one in streams if one.subset_ranks is not None]
+    return {
+        "ranks": np.concatenate(padded),
+        "subset_ranks": np.concatenate(subset) if subset else None,
+        "seconds": sum(stream.seconds for stream in streams),
+    }
