@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-slow test-gpu lint bench weights
+.PHONY: demo test test-slow test-gpu lint docs bench weights
 
 demo: $(READY)
 	$(BIN)/queryshift demo
@@ -21,6 +21,9 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: $(READY)
+	$(BIN)/mkdocs build --strict --site-dir site
 
 bench: $(READY) .bench/.ready
 	for name in plain adapt gallery single sessions; do $(BIN)/python bench/$$name.py || exit 1; done

@@ -5,6 +5,8 @@ python tools/make_method_tables.py [--check]
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 from dataclasses import fields
 from pathlib import Path
@@ -16,13 +18,24 @@ PAGES = Path(__file__).parents[1] / "docs" / "methods"
 START, END = "<!-- settings -->", "<!-- end of settings -->"
 
 
+def meanings(method: type[Method]) -> dict[str, str]:
+    """What each setting means: `Args:` in the docstrings of the method and its bases."""
+    found: dict[str, str] = {}
+    for owner in reversed(method.__mro__):
+        _, _, section = inspect.cleandoc(owner.__doc__ or "").partition("Args:\n")
+        entries = re.findall(r"^    (\w+): (.*(?:\n     .*)*)", section.split("\n\n")[0], re.M)
+        found |= {name: " ".join(text.split()) for name, text in entries}
+    return found
+
+
 def table(method: type[Method]) -> str:
     """The settings of one method, with defaults and where they come from."""
     lines = ["| setting | default | from | meaning |", "|---|---|---|---|"]
+    said = meanings(method)
     for one in fields(method):
         if one.name == "method":
             continue
-        default, about = one.default, one.metadata.get("about", "")
+        default, about = one.default, said.get(one.name, "").rstrip(".")
         if one.name in method.fallback and default is None:
             default = f"None: {method.fallback[one.name]:g} unless the encoder recommends another"
             about = about.split(";")[0]

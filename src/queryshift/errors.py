@@ -17,7 +17,18 @@ from difflib import get_close_matches
 
 
 class Error(Exception):
-    """Anything queryshift refuses to do; its text says what was got, expected, and what to do."""
+    """Anything queryshift refuses to do; its text says what was got, expected, and what to do.
+
+    Every error that the library raises on purpose is one of its subclasses.
+
+    Examples:
+        >>> import queryshift as qs
+        >>> try:
+        ...     qs.METHODS["tnt"]
+        ... except qs.Error as error:
+        ...     print(str(error)[:37])
+        no method "tnt"; did you mean "tent"?
+    """
 
 
 class BadInput(Error, ValueError):

@@ -18,11 +18,29 @@ from .prepared import Prepared, check, check_several, count, move
 
 
 class Encoder(FrozenModule):
-    """Items of one modality to unit vectors. It never changes: a session looks *through* it.
+    """Items of one modality to unit vectors. It never changes.
 
-    Write `prepare` and `forward`. An encoder whose first part no adapted parameter can change
-    may also write `shared` (that part, run once per batch) and `finish` (the rest); one that
+    A session runs it with norm parameters of its own. An encoder of yours writes `prepare` and
+    `forward`; its norm layers are found and adapt. One whose first part no adapted parameter can
+    change may also write `shared` (that part, run once per batch) and `finish` (the rest); one that
     works with a matcher writes `finish_for_matcher`.
+
+    Examples:
+        >>> import torch
+        >>> import queryshift as qs
+        >>> class Rows(qs.Encoder):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.norm = torch.nn.LayerNorm(4)
+        ...     def prepare(self, items):
+        ...         return torch.tensor(items)
+        ...     def forward(self, prepared):
+        ...         return torch.nn.functional.normalize(self.norm(prepared), dim=1)
+        >>> encoder = Rows()
+        >>> encoder.encode([[1.0, 2.0, 3.0, 4.0]]).norm(dim=1)
+        tensor([1.0000])
+        >>> list(encoder.norm_params())
+        ['norm.weight', 'norm.bias']
     """
 
     recommended: Mapping[str, Mapping[str, float]] = {}
@@ -30,41 +48,100 @@ class Encoder(FrozenModule):
 
     @abstractmethod
     def prepare(self, items: Sequence[Any]) -> Prepared:
-        """Tensors for a list of items; the first axis is the items."""
+        """Tensors for a list of items, on the CPU.
+
+        Args:
+            items: Items as the user gives them.
+
+        Returns:
+            A tensor, or a mapping or tuple of them, whose first axis is the items.
+        """
 
     @abstractmethod
     def forward(self, prepared: Any) -> Tensor:
-        """Unit vectors (B, D); a gallery encoder may give several per item, (B, V, D)."""
+        """Unit vectors of a prepared batch.
+
+        Args:
+            prepared: What `prepare` gave, on the encoder's device.
+
+        Returns:
+            Unit vectors (B, D); a gallery encoder may give several per item, (B, V, D).
+        """
 
     def shared(self, prepared: Any) -> Any:
-        """What adapted parameters cannot change, computed once per batch and without a graph."""
+        """What adapted parameters cannot change, computed once per batch and without a graph.
+
+        Args:
+            prepared: What `prepare` gave, on the encoder's device.
+
+        Returns:
+            Tensors as from `prepare`; `finish` takes them.
+        """
         return prepared
 
     def finish(self, shared: Any) -> Tensor:
-        """Unit vectors from what `shared` gave; `finish(shared(x))` equals `forward(x)`."""
+        """Unit vectors of what `shared` gave: `finish(shared(x))` equals `forward(x)`.
+
+        Args:
+            shared: What `shared` gave.
+
+        Returns:
+            Unit vectors (B, D) or (B, V, D).
+        """
         found: Tensor = self.forward(shared)
         return found
 
     def finish_for_matcher(self, shared: Any) -> tuple[Tensor, Prepared]:
-        """Unit vectors, and what a matcher reads of each query."""
+        """Unit vectors, and what a matcher reads of each query.
+
+        Args:
+            shared: What `shared` gave.
+
+        Returns:
+            Unit vectors (B, D), and tensors whose first axis is the queries.
+        """
         raise CannotAdapt(
             f"{type(self).__name__} gives a matcher nothing to read: write `finish_for_matcher`, "
             "or leave the matcher out."
         )
 
     def through(self, params: Params, shared: Any) -> Tensor:
-        """Unit vectors seen through `params`."""
+        """Unit vectors of a batch, with other values of some parameters.
+
+        Args:
+            params: Values by parameter name, as `norm_params` has them; the others are the
+                encoder's own.
+            shared: What `ready` gave.
+
+        Returns:
+            Unit vectors (B, D) in float32 or float64, with a graph to `params`.
+        """
         found = self._checked(self.run_with(params, "finish", shared), shared)
         return self._reached(found, params)
 
     def through_for_matcher(self, params: Params, shared: Any) -> tuple[Tensor, Prepared]:
-        """Unit vectors and what a matcher reads, seen through `params`."""
+        """Unit vectors and what a matcher reads, with other values of some parameters.
+
+        Args:
+            params: Values by parameter name.
+            shared: What `ready` gave.
+
+        Returns:
+            Unit vectors (B, D), and what the matcher reads of each query.
+        """
         vectors, readings = self.run_with(params, "finish_for_matcher", shared)
         return self._reached(self._checked(vectors, shared), params), readings
 
     @torch.no_grad()
     def ready(self, items: Sequence[Any]) -> Any:
-        """The shared part of a batch of items, checked and on the encoder's device."""
+        """The shared part of a batch of items, checked and on the encoder's device.
+
+        Args:
+            items: Items as the user gives them, at least one.
+
+        Returns:
+            What `shared` makes of them, for `through`.
+        """
         check_several(items)
         items = list(items)
         if not items:
@@ -76,12 +153,28 @@ class Encoder(FrozenModule):
 
     @torch.no_grad()
     def encode(self, items: Sequence[Any]) -> Tensor:
-        """Unit vectors of items with the source parameters, in the encoder's own precision."""
+        """Unit vectors of items with the source parameters, in the encoder's own precision.
+
+        Args:
+            items: Items as the user gives them, at least one.
+
+        Returns:
+            Unit vectors (B, D) or (B, V, D).
+
+        Examples:
+            >>> import queryshift as qs
+            >>> qs.load("tangram")["text"].encode(["a red square", "an arrow"]).shape
+            torch.Size([2, 128])
+        """
         shared = self.ready(items)
         return self._checked(self.run_with({}, "finish", shared), shared)
 
     def check_apart(self, instead: str) -> None:
-        """Refuse to see queries in other batches than their own where that would change them."""
+        """Refuse to run queries in other batches than their own where that would change them.
+
+        Args:
+            instead: What the error tells the user to do.
+        """
         if self.batch_layer is not None:
             raise CannotAdapt(
                 f"{self.batch_layer} of {type(self).__name__} is a BatchNorm without running "

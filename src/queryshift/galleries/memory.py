@@ -30,7 +30,23 @@ CHUNK_VALUES = 2**25  # numbers of candidates made wide at once: 128 MB in float
 
 
 class Gallery:
-    """Candidates as unit vectors (N, V, D), one or several each. A value: it never changes."""
+    """Candidates in memory as unit vectors, searched exactly. A value: it never changes.
+
+    Usually made by `build` (items and an encoder), `from_vectors` or `load`.
+
+    Args:
+        ids: An id for each candidate, text or whole numbers, no two alike.
+        vectors: Unit vectors (N, V, D): N candidates of V vectors each. The similarity of a
+            candidate of several vectors is that of its best one.
+        fingerprint: The fingerprint of the encoder that made them; `add` and saved sessions refuse
+            another.
+
+    Examples:
+        >>> import queryshift as qs
+        >>> gallery = qs.Gallery.from_vectors(["north", "east"], [[0.0, 2.0], [1.0, 0.0]])
+        >>> len(gallery), gallery.dimension, gallery.ids
+        (2, 2, ['north', 'east'])
+    """
 
     def __init__(self, ids: Sequence[Id], vectors: Tensor, fingerprint: str | None = None) -> None:
         if vectors.ndim != 3:
@@ -52,7 +68,23 @@ class Gallery:
         ids: Sequence[Id] | None = None,
         batch_size: int = 64,
     ) -> Self:
-        """Encode candidates with the source parameters."""
+        """Encode candidates with the source parameters.
+
+        Args:
+            encoder: The encoder of the candidates' modality.
+            items: The candidates, as the encoder takes them.
+            ids: An id for each; their positions where none are given.
+            batch_size: Candidates that are encoded at once.
+
+        Returns:
+            A gallery that knows the encoder's fingerprint.
+
+        Examples:
+            >>> import queryshift as qs
+            >>> gallery = qs.Gallery.build(qs.load("tangram")["text"], ["a red square", "an arrow"])
+            >>> gallery.vectors.shape
+            torch.Size([2, 1, 128])
+        """
         items = several(items)
         if len(items) == 0:
             raise BadInput("got a gallery with no candidates, expected at least one item.")
@@ -68,7 +100,21 @@ class Gallery:
 
     @classmethod
     def from_vectors(cls, ids: Sequence[Id], vectors: Tensor | Sequence[Any]) -> Self:
-        """A gallery of vectors that exist already, (N, D) or (N, V, D); scaled to unit length."""
+        """A gallery of vectors that exist already.
+
+        Args:
+            ids: An id for each candidate.
+            vectors: A tensor, an array or a list of either, (N, D) or (N, V, D); they are scaled to
+                unit length.
+
+        Returns:
+            A gallery without a fingerprint: which encoder made the vectors is not known.
+
+        Examples:
+            >>> import queryshift as qs
+            >>> qs.Gallery.from_vectors(["a", "b"], [[3.0, 4.0], [1.0, 0.0]]).vectors[0]
+            tensor([[0.6000, 0.8000]])
+        """
         return cls(ids, checked_vectors(as_tensor(vectors), rescale=True))
 
     @classmethod
@@ -86,7 +132,23 @@ class Gallery:
         write(path, "gallery", {"vectors": self.vectors}, about)
 
     def add(self, encoder: Encoder, items: Sequence[Any], ids: Sequence[Id]) -> Self:
-        """A new gallery with more candidates, encoded by the encoder that made the others."""
+        """A new gallery with more candidates.
+
+        Args:
+            encoder: The encoder that made the others.
+            items: The new candidates.
+            ids: An id for each, none of them in the gallery.
+
+        Returns:
+            The gallery with the new candidates at its end; this one stays as it is.
+
+        Examples:
+            >>> import queryshift as qs
+            >>> text = qs.load("tangram")["text"]
+            >>> gallery = qs.Gallery.build(text, ["a red square"], ids=["square"])
+            >>> gallery.add(text, ["an arrow"], ids=["arrow"]).ids
+            ['square', 'arrow']
+        """
         if self.fingerprint not in (None, encoder.fingerprint()):
             raise GalleryMismatch(
                 f"this {type(encoder).__name__} is not the encoder that built the gallery "
@@ -97,11 +159,38 @@ class Gallery:
         return self._joined(more)
 
     def add_vectors(self, ids: Sequence[Id], vectors: Tensor | Sequence[Any]) -> Self:
-        """A new gallery with more candidates whose vectors exist already."""
+        """A new gallery with more candidates whose vectors exist already.
+
+        Args:
+            ids: An id for each new candidate, none of them in the gallery.
+            vectors: Their vectors, as `from_vectors` takes them.
+
+        Returns:
+            The gallery with the new candidates at its end; this one stays as it is.
+
+        Examples:
+            >>> import queryshift as qs
+            >>> gallery = qs.Gallery.from_vectors(["a"], [[1.0, 0.0]])
+            >>> gallery.add_vectors(["b"], [[0.0, 1.0]]).ids
+            ['a', 'b']
+        """
         return self._joined(type(self).from_vectors(ids, vectors))
 
     def remove(self, ids: Sequence[Id]) -> Self:
-        """A new gallery without these candidates."""
+        """A new gallery without some candidates.
+
+        Args:
+            ids: The ids to leave out; one that is not there is refused.
+
+        Returns:
+            The gallery of the others; this one stays as it is.
+
+        Examples:
+            >>> import queryshift as qs
+            >>> gallery = qs.Gallery.from_vectors(["a", "b"], [[1.0, 0.0], [0.0, 1.0]])
+            >>> gallery.remove(["a"]).ids
+            ['b']
+        """
         gone = set(self.positions(ids))
         kept = [position for position in range(len(self)) if position not in gone]
         if not kept:
@@ -109,7 +198,20 @@ class Gallery:
         return type(self)([self.ids[p] for p in kept], self.vectors[kept], self.fingerprint)
 
     def to(self, device: torch.device | str) -> Self:
-        """The same candidates on another device."""
+        """The same candidates on another device.
+
+        Args:
+            device: A torch device, or its name.
+
+        Returns:
+            A gallery whose vectors lie there.
+
+        Examples:
+            >>> import queryshift as qs
+            >>> gallery = qs.Gallery.from_vectors(["a"], [[1.0, 0.0]])
+            >>> gallery.to("cpu").vectors.device
+            device(type='cpu')
+        """
         return type(self)(self.ids, self.vectors.to(device), self.fingerprint)
 
     def __len__(self) -> int:
@@ -121,7 +223,20 @@ class Gallery:
         return self.vectors.shape[2]
 
     def positions(self, ids: Sequence[Id]) -> list[int]:
-        """Where these ids stand."""
+        """The positions of candidates.
+
+        Args:
+            ids: A list of ids; one that is not there is refused.
+
+        Returns:
+            A position for each id.
+
+        Examples:
+            >>> import queryshift as qs
+            >>> gallery = qs.Gallery.from_vectors(["a", "b"], [[1.0, 0.0], [0.0, 1.0]])
+            >>> gallery.positions(["b"])
+            [1]
+        """
         if isinstance(ids, str | int):
             raise BadInput(f"got one id, {ids!r}, expected a list of them: [{ids!r}].")
         try:
@@ -133,7 +248,20 @@ class Gallery:
             ) from None
 
     def centroids(self, count: int) -> Tensor:
-        """Unit centres (min(count, N), D) of the candidates' mean vectors, kept per count."""
+        """Centres of the candidates by spherical k-means, computed once per count.
+
+        Args:
+            count: How many centres.
+
+        Returns:
+            Unit vectors (min(count, N), D).
+
+        Examples:
+            >>> import queryshift as qs
+            >>> gallery = qs.Gallery.from_vectors(["a", "b"], [[1.0, 0.0], [0.0, 1.0]])
+            >>> gallery.centroids(1).shape
+            torch.Size([1, 2])
+        """
         if count not in self._centroids:
             self._centroids[count] = without_inference_mode(spherical_kmeans(self.vectors, count))
         return self._centroids[count]
@@ -141,9 +269,23 @@ class Gallery:
     @torch.no_grad()
     @without_autocast()
     def search(self, queries: Tensor, count: int, exclude: Tensor | None = None) -> Hits:
-        """The exact best `count` candidates of each query, in float32 or wider.
+        """The exact best candidates of each query, scored in float32 or wider.
 
-        All queries get equally many: no more than the one with the most exclusions has left.
+        Args:
+            queries: Unit vectors (B, D).
+            count: Candidates per query. All queries get equally many: no more than the one with the
+                most exclusions has left.
+            exclude: (query, position) pairs (P, 2) that must not be found.
+
+        Returns:
+            Hits on the queries' device.
+
+        Examples:
+            >>> import torch
+            >>> import queryshift as qs
+            >>> gallery = qs.Gallery.from_vectors(["a", "b"], [[1.0, 0.0], [0.0, 1.0]])
+            >>> gallery.search(torch.tensor([[0.6, 0.8]]), 2).ids
+            [['b', 'a']]
         """
         if queries.ndim != 2 or queries.shape[1] != self.dimension:
             raise GalleryMismatch(

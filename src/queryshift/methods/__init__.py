@@ -41,6 +41,15 @@ METHODS: Table[type[Method]] = Table(
         "tcr_untrained": "queryshift.methods.tcr_untrained:TCRUntrained",
     },
 )
+"""Every method by its name, in the order reports list them.
+
+Examples:
+    >>> import queryshift as qs
+    >>> list(qs.METHODS)[:3]
+    ['frozen', 'tent', 'pl']
+    >>> qs.METHODS["tent"](lr=1e-4)
+    Tent(lr=0.0001, temperature=None, weight_decay=0.0001, optimiser='adamw')
+"""
 
 WRAPPERS: Table[type[Method]] = Table(
     "wrapper",

@@ -39,7 +39,30 @@ class Update:
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """Hyperparameters and a loss. A method keeps no state: what it learns goes into `memory`."""
+    """Hyperparameters and a loss. A method keeps no state: what it learns goes into `memory`.
+
+    A method of your own is a frozen dataclass with a `loss`.
+
+    Args:
+        lr: Learning rate; None takes the encoder's recommendation, else `fallback`.
+        temperature: Temperature of the prediction; None takes the encoder's recommendation, else
+            `fallback`.
+        weight_decay: Weight decay, decoupled from the gradient and also on norm gains.
+        optimiser: "adamw", or "sgd", which makes Theorem 2 exact.
+
+    Examples:
+        >>> from dataclasses import dataclass
+        >>> import queryshift as qs
+        >>> @dataclass(frozen=True, kw_only=True)
+        ... class Nearer(qs.Method):
+        ...     def loss(self, forward, memory):
+        ...         return -forward.scores.amax(dim=1).mean()
+        >>> text = qs.load("tangram")["text"]
+        >>> gallery = qs.Gallery.build(text, ["a red square", "two blue circles", "a green star"])
+        >>> session = qs.Session(text, gallery, Nearer(lr=1e-4))
+        >>> session.answer(["a small red square", "the green star"]).top(1).ids
+        [[0], [2]]
+    """
 
     lr: float | None = setting(
         None, "TCR's code", "learning rate; None: the encoder's recommendation, else `fallback`"
@@ -107,36 +130,103 @@ class Method:
             raise BadInput(f"{self.name}: {name} is {getattr(self, name)!r}, expected {expected}.")
 
     def adapts(self, encoder: Encoder, gallery: Searchable) -> Params:
-        """The source values of what adapts."""
+        """What adapts.
+
+        Args:
+            encoder: The encoder of the session.
+            gallery: The gallery of the session.
+
+        Returns:
+            The source values by parameter name; names the encoder does not have are the method's
+            own parameters.
+        """
         return encoder.norm_params()
 
     def start(self, gallery: Searchable, device: torch.device) -> Any:
-        """Fresh memory for one session, on the device of the queries."""
+        """Fresh memory for one session.
+
+        Args:
+            gallery: The gallery of the session.
+            device: The device of the queries.
+
+        Returns:
+            Any value that is never changed in place; None is no memory.
+        """
         return None
 
     def moved(self, memory: Any, gallery: Searchable) -> Any:
-        """Memory after the session's gallery was replaced."""
+        """Memory after the session's gallery was replaced.
+
+        Args:
+            memory: The memory so far.
+            gallery: The new gallery.
+
+        Returns:
+            The memory from now on.
+        """
         return memory
 
     def observe(self, forward: Forward, memory: Any, step: int) -> Any:
-        """Memory after this step's forward; it holds no graph."""
+        """Memory after a step's forward.
+
+        Args:
+            forward: The batch, seen through the parameters in force.
+            memory: The memory so far.
+            step: Which of the batch's steps this is, from 0.
+
+        Returns:
+            The memory from now on; it holds no graph.
+        """
         return memory
 
     def unsure(self, forward: Forward) -> Tensor | None:
-        """Entropy (B,) by which a query is trusted; None: not by one of its own."""
+        """The entropy by which queries are trusted.
+
+        Args:
+            forward: The batch, seen through the parameters in force.
+
+        Returns:
+            An entropy for each query (B,); None where the method trusts by none of its own.
+        """
         return None
 
     def loss(self, forward: Forward, memory: Any) -> Tensor | None:
-        """One scalar, a pure function of the query vectors; None if there is nothing to learn."""
+        """What is minimised.
+
+        Args:
+            forward: The batch: `forward.vectors` (B, D), and `forward.scores` (B, N) with a graph
+                to them.
+            memory: The memory after `observe`.
+
+        Returns:
+            One scalar, a pure function of the query vectors; None if there is nothing to learn.
+        """
         raise NotImplementedError
 
     def gradient(self, step_view: StepView, memory: Any) -> Update:
-        """What this step asks for; override where it is not the loss's own gradient."""
+        """What a step asks for; override where it is not the loss's own gradient.
+
+        Args:
+            step_view: The batch through the step's parameters (`now`), the source's (`source`), or
+                any others (`at`).
+            memory: The memory after `observe`.
+
+        Returns:
+            The gradient, and what else the step asks of the session.
+        """
         loss = self.loss(step_view.now, memory)
         return Update(None if loss is None else step_view.now.gradients(loss)[0])
 
     def view(self, forward: Forward, memory: Any) -> Forward:
-        """The retrieval that is ranked and answered from."""
+        """The forward that is ranked and answered from.
+
+        Args:
+            forward: The batch, seen through the parameters in force.
+            memory: The memory after the batch's steps.
+
+        Returns:
+            The same, or one with other vectors or another gallery.
+        """
         return forward
 
 

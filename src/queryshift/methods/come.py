@@ -16,7 +16,21 @@ from .losses import entropy
 
 @dataclass(frozen=True, kw_only=True)
 class COME(Method):
-    """Tent on opinions, in log space: beliefs and uncertainty are softmax([x, log K])."""
+    """Tent on opinions, in log space: beliefs and uncertainty are softmax([x, log K]).
+
+    Args:
+        evidence_scale: Factor from cosines to logits; None is one over the temperature.
+
+    The other arguments are those of `Method`.
+
+    Examples:
+        >>> import queryshift as qs
+        >>> text = qs.load("tangram")["text"]
+        >>> gallery = qs.Gallery.build(text, ["a red square", "two blue circles", "a green star"])
+        >>> session = qs.Session(text, gallery, qs.COME(evidence_scale=50.0))
+        >>> session.answer(["a small red square", "the green star"]).top(1).ids
+        [[0], [2]]
+    """
 
     evidence_scale: float | None = setting(
         None, "ours", "logits are cosine times this; None: one over the temperature"

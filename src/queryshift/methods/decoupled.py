@@ -56,7 +56,25 @@ def decoupled(
 
 @dataclass(frozen=True, kw_only=True)
 class Decoupled(Wrapper):
-    """Any method, with its gradient kept from fighting the source's knowledge."""
+    """Any method, with its gradient kept from fighting the source's knowledge.
+
+    Args:
+        neighbours: K of the refined prediction that drift is measured on.
+        drift_temperature: Temperature of that prediction.
+        duplicates: What becomes of copies of a candidate in that prediction.
+        weight_on: What exp(-D_KL) multiplies; AdamW hides most of it on the gradient.
+        over: What is decoupled at once: "all" parameters, or each "tensor" alone.
+
+    Learning rate, temperature and optimiser are those of the wrapped method.
+
+    Examples:
+        >>> import queryshift as qs
+        >>> text = qs.load("tangram")["text"]
+        >>> gallery = qs.Gallery.build(text, ["a red square", "two blue circles", "a green star"])
+        >>> session = qs.Session(text, gallery, qs.Decoupled(qs.Tent()))
+        >>> session.answer(["a small red square", "the green star"]).top(1).ids
+        [[0], [2]]
+    """
 
     neighbours: int = setting(10, "paper", "K of the prediction that drift is measured on")
     drift_temperature: float = setting(0.02, "paper", "of that prediction")

@@ -32,7 +32,26 @@ class Familiar:
 
 @dataclass(frozen=True, kw_only=True)
 class EATA(Method):
-    """Entropy of reliable, non-redundant queries, weighted by how sure they are."""
+    """Entropy of reliable, non-redundant queries, weighted by how sure they are.
+
+    Args:
+        share: Share of the batch, or of log N, below which an entropy counts as reliable.
+        filter: What `share` is a share of: "quantile" the batch, "log" log N (the official code).
+        redundancy: Cosine to the mean prediction from which a query is redundant.
+        momentum: Momentum of the moving mean prediction.
+        fisher_weight: Weight of the pull to the source, where `fisher` is given.
+        fisher: Importance of each parameter, as `fisher_of` computes it.
+
+    The other arguments are those of `Method`.
+
+    Examples:
+        >>> import queryshift as qs
+        >>> text = qs.load("tangram")["text"]
+        >>> gallery = qs.Gallery.build(text, ["a red square", "two blue circles", "a green star"])
+        >>> session = qs.Session(text, gallery, qs.EATA(share=0.5))
+        >>> session.answer(["a small red square", "the green star"]).top(1).ids
+        [[0], [2]]
+    """
 
     share: float = setting(0.4, "TCR's code", "of the batch, or of log N, that counts as reliable")
     filter: Literal["quantile", "log"] = setting(
@@ -116,7 +135,17 @@ class EATA(Method):
 def fisher_of(
     encoder: Encoder, gallery: Searchable, clean: Sequence[Any], temperature: float = 0.01
 ) -> Params:
-    """Importance of each adapted parameter: mean squared gradient on batches of clean queries."""
+    """Importance of each adapted parameter: mean squared gradient on batches of clean queries.
+
+    Args:
+        encoder: The encoder of the session.
+        gallery: The gallery of the session.
+        clean: Queries of the source's kind, some hundred.
+        temperature: Temperature of the prediction.
+
+    Returns:
+        A tensor for each parameter that adapts, for `EATA(fisher=...)`.
+    """
     params, clean = encoder.norm_params(), list(clean)
     if not clean:
         raise BadInput("got no clean queries, expected some hundred: importance is a mean.")

@@ -12,7 +12,18 @@ from .base import Method
 
 @dataclass(frozen=True, kw_only=True)
 class Frozen(Method):
-    """Never adapts."""
+    """Never adapts.
+
+    The other arguments are those of `Method`.
+
+    Examples:
+        >>> import queryshift as qs
+        >>> text = qs.load("tangram")["text"]
+        >>> gallery = qs.Gallery.build(text, ["a red square", "two blue circles", "a green star"])
+        >>> session = qs.Session(text, gallery, qs.Frozen())
+        >>> session.answer(["a small red square", "the green star"]).top(1).ids
+        [[0], [2]]
+    """
 
     @property
     def adapting(self) -> bool:

@@ -14,7 +14,21 @@ from .base import Method, setting
 
 @dataclass(frozen=True, kw_only=True)
 class PL(Method):
-    """Cross-entropy to the nearest candidate, over confident queries."""
+    """Cross-entropy to the nearest candidate, over confident queries.
+
+    Args:
+        confidence: Least probability of the first place.
+
+    The other arguments are those of `Method`.
+
+    Examples:
+        >>> import queryshift as qs
+        >>> text = qs.load("tangram")["text"]
+        >>> gallery = qs.Gallery.build(text, ["a red square", "two blue circles", "a green star"])
+        >>> session = qs.Session(text, gallery, qs.PL(confidence=0.5))
+        >>> session.answer(["a small red square", "the green star"]).top(1).ids
+        [[0], [2]]
+    """
 
     confidence: float = setting(0.9, "T3A's code", "least probability of the first place")
 

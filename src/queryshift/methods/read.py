@@ -15,7 +15,21 @@ from .losses import entropy
 
 @dataclass(frozen=True, kw_only=True)
 class READ(Method):
-    """Mean of -p log p of the first place, minus the entropy of the batch's summed prediction."""
+    """Mean of -p log p of the first place, minus the entropy of the batch's summed prediction.
+
+    Args:
+        balance: Weight of the balance term.
+
+    The other arguments are those of `Method`.
+
+    Examples:
+        >>> import queryshift as qs
+        >>> text = qs.load("tangram")["text"]
+        >>> gallery = qs.Gallery.build(text, ["a red square", "two blue circles", "a green star"])
+        >>> session = qs.Session(text, gallery, qs.READ(balance=0.5))
+        >>> session.answer(["a small red square", "the green star"]).top(1).ids
+        [[0], [2]]
+    """
 
     balance: float = setting(1.0, "official code", "weight of the balance term")
 

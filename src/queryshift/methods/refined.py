@@ -42,7 +42,22 @@ class _Narrowed(Forward):
 
 @dataclass(frozen=True, kw_only=True)
 class Refined(Wrapper):
-    """Any full-gallery method, over the refined candidates instead."""
+    """Any full-gallery method, over the refined candidates instead.
+
+    Args:
+        neighbours: K, the candidates listed for a query, and the centroids.
+        duplicates: What becomes of copies of a candidate that several queries list.
+
+    Learning rate, temperature and optimiser are those of the wrapped method.
+
+    Examples:
+        >>> import queryshift as qs
+        >>> text = qs.load("tangram")["text"]
+        >>> gallery = qs.Gallery.build(text, ["a red square", "two blue circles", "a green star"])
+        >>> session = qs.Session(text, gallery, qs.Refined(qs.Tent(), neighbours=2))
+        >>> session.answer(["a small red square", "the green star"]).top(1).ids
+        [[0], [2]]
+    """
 
     neighbours: int = setting(10, "paper", "K: listed candidates of a query, and centroids")
     duplicates: Duplicates = setting("keep", "ours", "copies of a candidate several queries list")

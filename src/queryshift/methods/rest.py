@@ -22,7 +22,34 @@ MineWith = Literal["matcher", "cosine"]
 
 @dataclass(frozen=True, kw_only=True)
 class REST(FollowsSource):
-    """Uniformity + gap + reliable entropy + reliable hard mining, over refined predictions."""
+    """Uniformity + gap + reliable entropy + reliable hard mining, over refined predictions.
+
+    Args:
+        neighbours: K, the candidates listed for a query, and the centroids.
+        uniformity: Whether queries are kept spread out (L_U).
+        gap: Whether the query-gallery gap is kept where the source had it (L_G).
+        entropy: Whether the entropy of reliable queries is minimised (L_REM).
+        mining: Whether reliable queries are pushed from their hardest negative (L_RHM).
+        uniformity_scale: Scale t in exp(-t * distance).
+        duplicates: What becomes of copies of a candidate that several queries list.
+        own_copies: Whether copies of a query's own positive stay among its negatives.
+        consistency: Consistency c of a pair: "affine" is (1 + cos) / 2, "clamp" is cos.
+        consistency_floor: Least c, so that its logarithm stays finite.
+        mine_with: What gives c where the session has a matcher.
+        decouple: Whether gradients are decoupled, for streams of mixed queries.
+        weight_on: What exp(-D_KL) multiplies; AdamW hides most of it on the gradient.
+        over: What is decoupled at once: "all" parameters, or each "tensor" alone.
+
+    The other arguments are those of `Method`, and those of the queue of source-like pairs.
+
+    Examples:
+        >>> import queryshift as qs
+        >>> text = qs.load("tangram")["text"]
+        >>> gallery = qs.Gallery.build(text, ["a red square", "two blue circles", "a green star"])
+        >>> session = qs.Session(text, gallery, qs.REST(neighbours=5, decouple=True))
+        >>> session.answer(["a small red square", "the green star"]).top(1).ids
+        [[0], [2]]
+    """
 
     neighbours: int = setting(10, "paper", "K: listed candidates of a query, and centroids")
     uniformity: bool = setting(True, "paper", "keep queries spread out (L_U)")
@@ -79,7 +106,14 @@ class REST(FollowsSource):
         return self.refined(forward).logits
 
     def refined(self, forward: Forward) -> RefinedPrediction:
-        """The refined prediction with this method's choices."""
+        """The refined prediction with this method's choices.
+
+        Args:
+            forward: The batch, seen through the parameters in force.
+
+        Returns:
+            Logits over each query's candidates and the centroids.
+        """
         return refined(forward, self.neighbours, self.tau, self.duplicates, self.own_copies)
 
     def _consistency_loss(

@@ -19,7 +19,27 @@ from .losses import entropy
 
 @dataclass(frozen=True, kw_only=True)
 class SAR(Method):
-    """Look a little uphill, take the slope there, and start again when all looks too easy."""
+    """Look a little uphill, take the slope there, and start again when all looks too easy.
+
+    Args:
+        share: Share of the batch, or of log N, below which an entropy counts as reliable.
+        filter: What `share` is a share of: "quantile" the batch, "log" log N (the official code).
+        radius: Length of the step uphill at whose end the gradient is taken.
+        reset_below: Moving loss below which the source is restored; None is never.
+        normalised_reset: Whether `reset_below` is scaled by log N / log 1000.
+        momentum: Momentum of the moving loss.
+        keep_average: True: the official quirk, the small moving loss survives a reset.
+
+    The other arguments are those of `Method`.
+
+    Examples:
+        >>> import queryshift as qs
+        >>> text = qs.load("tangram")["text"]
+        >>> gallery = qs.Gallery.build(text, ["a red square", "two blue circles", "a green star"])
+        >>> session = qs.Session(text, gallery, qs.SAR(reset_below=None))
+        >>> session.answer(["a small red square", "the green star"]).top(1).ids
+        [[0], [2]]
+    """
 
     share: float = setting(0.4, "TCR's code", "of the batch, or of log N, that counts as reliable")
     filter: Literal["quantile", "log"] = setting(

@@ -15,7 +15,23 @@ from .losses import entropy
 
 @dataclass(frozen=True, kw_only=True)
 class SHOT(Method):
-    """Entropy, minus the entropy of the mean prediction, plus a little pseudo-labelling."""
+    """Entropy, minus the entropy of the mean prediction, plus a little pseudo-labelling.
+
+    Args:
+        confidence: Least probability of a pseudo-label.
+        label_weight: Weight of the pseudo-label term.
+        floor: Added inside the logarithm of the mean prediction.
+
+    The other arguments are those of `Method`.
+
+    Examples:
+        >>> import queryshift as qs
+        >>> text = qs.load("tangram")["text"]
+        >>> gallery = qs.Gallery.build(text, ["a red square", "two blue circles", "a green star"])
+        >>> session = qs.Session(text, gallery, qs.SHOT(label_weight=0.3))
+        >>> session.answer(["a small red square", "the green star"]).top(1).ids
+        [[0], [2]]
+    """
 
     confidence: float = setting(0.9, "TCR's code", "least probability of a pseudo-label")
     label_weight: float = setting(0.1, "TCR's code", "weight of the pseudo-label term")

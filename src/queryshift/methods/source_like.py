@@ -67,7 +67,14 @@ class SourceLike:
 
 @dataclass(frozen=True, kw_only=True)
 class FollowsSource(Method):
-    """A method that keeps source-like pairs in a queue: TCR and REST."""
+    """A method that keeps source-like pairs in a queue: TCR and REST.
+
+    Args:
+        queue_share: Share of each batch that may join the queue.
+        queue_size: Pairs kept; None is as many as a batch has queries.
+        queue_batches: Batches that fill the queue; None is all.
+        limit_margin: Margin added to the largest trusted entropy.
+    """
 
     queue_share: float = setting(0.3, "TCR's code", "of each batch that may join the queue")
     queue_size: int | None = setting(None, "paper", "pairs kept; None: as many as a batch has")

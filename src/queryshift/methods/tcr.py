@@ -15,7 +15,21 @@ from .source_like import FollowsSource, SourceLike
 
 @dataclass(frozen=True, kw_only=True)
 class TCR(FollowsSource):
-    """Entropy over the batch's own first places, uniformity, and the source's gap."""
+    """Entropy over the batch's own first places, uniformity, and the source's gap.
+
+    Args:
+        uniformity_scale: Scale t in exp(-t * distance).
+
+    The other arguments are those of `Method`, and those of the queue of source-like pairs.
+
+    Examples:
+        >>> import queryshift as qs
+        >>> text = qs.load("tangram")["text"]
+        >>> gallery = qs.Gallery.build(text, ["a red square", "two blue circles", "a green star"])
+        >>> session = qs.Session(text, gallery, qs.TCR(queue_size=64))
+        >>> session.answer(["a small red square", "the green star"]).top(1).ids
+        [[0], [2]]
+    """
 
     uniformity_scale: float = setting(0.1, "TCR's code", "t in exp(-t * distance)")
 

@@ -19,7 +19,21 @@ from .source_like import FollowsSource, SourceLike
 
 @dataclass(frozen=True, kw_only=True)
 class TCRUntrained(FollowsSource):
-    """q' = c + scale * (q - c), moved to or from the candidates until the source's gap is left."""
+    """q' = c + scale * (q - c), moved to or from the candidates until the source's gap is left.
+
+    Args:
+        scale: How much the queries are spread about their centre.
+
+    The other arguments are those of `Method`, and those of the queue of source-like pairs.
+
+    Examples:
+        >>> import queryshift as qs
+        >>> text = qs.load("tangram")["text"]
+        >>> gallery = qs.Gallery.build(text, ["a red square", "two blue circles", "a green star"])
+        >>> session = qs.Session(text, gallery, qs.TCRUntrained(scale=1.2))
+        >>> session.answer(["a small red square", "the green star"]).top(1).ids
+        [[0], [2]]
+    """
 
     scale: float = setting(1.5, "ours", "how much the queries are spread about their centre")
 

@@ -22,7 +22,23 @@ QUERY, GALLERY, ROUTER = "tsa.query", "tsa.gallery", "tsa.router"
 
 @dataclass(frozen=True, kw_only=True)
 class TSA(Method):
-    """A residual map for queries and one for candidates; a router draws which one is trained."""
+    """A residual map for queries and one for candidates; a router draws which one is trained.
+
+    Args:
+        confidence: Least probability of a pseudo-label.
+        label_weight: Weight of the pseudo-label term.
+        router_temperature: Temperature of the Gumbel-softmax draw.
+
+    The other arguments are those of `Method`.
+
+    Examples:
+        >>> import queryshift as qs
+        >>> text = qs.load("tangram")["text"]
+        >>> gallery = qs.Gallery.build(text, ["a red square", "two blue circles", "a green star"])
+        >>> session = qs.Session(text, gallery, qs.TSA(lr=1e-4))
+        >>> session.answer(["a small red square", "the green star"]).top(1).ids
+        [[0], [2]]
+    """
 
     confidence: float = setting(0.9, "a port", "least probability of a pseudo-label")
     label_weight: float = setting(0.5, "a port", "weight of the pseudo-label term")

@@ -20,7 +20,11 @@ OPTIMISER = ("weight_decay", "optimiser")  # settings that only the wrapped meth
 
 @dataclass(frozen=True, kw_only=True)
 class Wrapper(Method):
-    """Learning rate, temperature and the optimiser's settings are the wrapped method's."""
+    """Learning rate, temperature and the optimiser's settings are the wrapped method's.
+
+    Args:
+        method: The method that is wrapped.
+    """
 
     method: Method = field(kw_only=False, metadata={"about": "the method that is wrapped"})
 

@@ -41,7 +41,13 @@ MODELS = {
     "blip-large-flickr": "Salesforce/blip-itm-large-flickr",
     "blip2": "Salesforce/blip2-itm-vit-g",
 }
-"""Short name to what it stands for: weights in this package, or a name on the Hugging Face Hub."""
+"""Short names that `load` takes, each with its name on the Hugging Face Hub, or "bundled".
+
+Examples:
+    >>> import queryshift as qs
+    >>> qs.MODELS["clip-base"], qs.MODELS["tangram"]
+    ('openai/clip-vit-base-patch16', 'bundled')
+"""
 
 ARCHITECTURES = {
     "CLIPModel": "clip",
@@ -80,12 +86,32 @@ def load(
     preprocessing: str = "library",
     cuda_graphs: bool = False,
 ) -> dict[str, Encoder]:
-    """The encoders of a model by modality, such as `{"image": ..., "text": ...}`.
+    """The encoders of a model by modality.
 
-    `adapt` chooses norm layers ("all", "last:3", name patterns, or one of these by modality);
-    `precision="auto"` is bfloat16 on CUDA and float32 elsewhere; `preprocessing="published"` reads
-    items as the paper's code did, where that differs from the library; `cuda_graphs` records
-    forwards of shapes that come again, which a GPU then starts at once, and holds their memory.
+    Args:
+        name: A name of `MODELS`, a name on the Hugging Face Hub, a directory in its format, or a
+            checkpoint file of BLIP, CAV-MAE or SPRC.
+        adapt: The norm layers that may adapt: "all", "last:3" (of the last three blocks), name
+            patterns, or one of these by modality.
+        precision: "float32", "bfloat16", "float16", or "auto": bfloat16 on CUDA, else float32.
+        compile: Whether blocks are compiled by `torch.compile`.
+        device: Where the encoders go; None leaves them where they were loaded.
+        preprocessing: "library", or "published": items are read as the paper's code read them.
+        cuda_graphs: Whether forwards of shapes that come again are recorded, which a GPU then
+            starts at once, and their memory held.
+
+    Returns:
+        A mapping such as `{"image": Encoder, "text": Encoder}`, in evaluation mode.
+
+    Raises:
+        UnknownName: No model has this name.
+        BadFile: The checkpoint is damaged, or of a class that cannot be loaded.
+        MissingExtra: Its extra is not installed: "hf" for most, "lab" for the bundled ones.
+
+    Examples:
+        >>> import queryshift as qs
+        >>> sorted(qs.load("tangram"))
+        ['image', 'text']
     """
     for kind, value, known in (
         ("precision", precision, PRECISIONS),
