@@ -74,7 +74,8 @@ def test_other_weights_of_the_same_shape_go_the_plain_way(encoder, batches, monk
     plain = nn.functional.layer_norm
     toy = Toy()
     monkeypatch.setattr(
-        "queryshift.encoders.norms.layer_norm", lambda *a, **k: called.append(1) or plain(*a, **k)
+        "queryshift.encoders.norm_layers.layer_norm",
+        lambda *a, **k: called.append(1) or plain(*a, **k),
     )
     shared = toy.ready(batches[0])
     source = toy.norm_params()

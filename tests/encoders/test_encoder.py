@@ -235,15 +235,15 @@ class TestWhatCannotBeCopied:
         session = Session(toy, gallery, REST())
         session.answer(batches[0])
         assert session.state.adapted.updates == 3
-        assert getattr(toy.shell().module, name) is getattr(toy, name)
+        assert getattr(toy.replica().module, name) is getattr(toy, name)
 
     def test_may_be_held_by_its_modules(self, gallery, batches):
         toy, plain = Toy(), Toy()
         toy.spare = _Locked()
         answers = [Session(one, gallery, REST()).answer(batches[0]).top(5) for one in (toy, plain)]
         assert same(*answers)
-        assert toy.shell().module.spare is not toy.spare
-        assert toy.shell().module.spare.turns is toy.spare.turns
+        assert toy.replica().module.spare is not toy.spare
+        assert toy.replica().module.spare.turns is toy.spare.turns
 
 
 def test_many_threads_see_through_parameters_of_their_own(clean):
@@ -281,13 +281,13 @@ def test_weights_that_are_replaced_after_the_first_use_are_seen(clean, part):
     assert not torch.equal(toy.encode(clean), _Centred(0).encode(clean))
 
 
-def test_a_shell_is_kept_while_nothing_is_replaced(clean):
+def test_a_replica_is_kept_while_nothing_is_replaced(clean):
     toy = Toy()
     toy.encode(clean)
-    shell = toy.shell()
+    replica = toy.replica()
     toy.load_state_dict(Toy(seed=1).state_dict())  # in place
     assert torch.equal(toy.encode(clean), Toy(seed=1).encode(clean))
-    assert toy.shell() is shell
+    assert toy.replica() is replica
 
 
 class _Centred(Toy):

@@ -11,10 +11,10 @@ from PIL import Image
 from reference_cav_mae import Reference
 from torch.nn.functional import normalize
 
-from queryshift.encoders.encoder import is_norm
+from queryshift.encoders.adapted_parameters import adapt
+from queryshift.encoders.norm_layers import is_norm
 from queryshift.errors import BadFile, BadInput
 from queryshift.models import cav_mae
-from queryshift.models.adapting import adapt
 from queryshift.models.cav_mae import FORMAT, build, filter_bank
 from queryshift.models.checkpoints import Checkpoint
 

@@ -9,7 +9,7 @@ import torch
 from tiny_checkpoints import CHECKPOINTS
 
 import queryshift as qs
-from queryshift.encoders.encoder import is_norm
+from queryshift.encoders.norm_layers import is_norm
 from queryshift.models import ARCHITECTURES
 
 SIDES = [

@@ -135,10 +135,10 @@ def test_results_are_the_callers_own(recorder, encoder, world):
 def test_recordings_go_with_their_encoder(recorder, encoder, world):
     for _ in range(graphs.RECORDED_AT):
         encoder.encode(world.queries[:2])
-    (kept,) = graphs._known[encoder.shell()]._kept.values()
+    (kept,) = graphs._known[encoder.replica()]._kept.values()
     gone = weakref.ref(kept)
     del kept
-    encoder.to("cpu")  # moved: other shells, other recordings
+    encoder.to("cpu")  # moved: other replicas, other recordings
     encoder.encode(world.queries[:2])
     gc.collect()
     assert gone() is None

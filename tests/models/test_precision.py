@@ -129,7 +129,7 @@ class TestEverySide:
 @pytest.mark.parametrize(("name", "modality"), ONCE, ids=["-".join(side) for side in ONCE])
 def test_patches_are_embedded_once_however_often_they_are_seen(encoder, things, name, modality):
     one = encoder(name, modality)
-    seen, source = watched(one.shell().module), one.norm_params()
+    seen, source = watched(one.replica().module), one.norm_params()
     shared = one.ready(things[modality])
     vectors = [one.through(source, shared) for _ in range(3)]
     assert len(seen) == 1

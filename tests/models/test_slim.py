@@ -1,5 +1,8 @@
 """Slim blocks give what Hugging Face's own give, from fewer rows and less kept memory."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -47,7 +50,7 @@ def test_vectors_and_gradients_are_those_of_the_plain_blocks(architecture, check
 @pytest.mark.parametrize("architecture", READ_AT_THE_CLASS_TOKEN)
 def test_the_last_block_computes_one_row_unless_all_are_read(architecture, checkpoint, items):
     encoder = qs.load(checkpoint(architecture))["image"]
-    blocks = encoder.shell().module.blocks
+    blocks = encoder.replica().module.blocks
     rows = []
     for block in blocks:
         block.register_forward_hook(lambda *run: rows.append(run[-1].shape[1]))
@@ -68,7 +71,7 @@ def test_patches_are_embedded_once_a_batch(architecture, adapt, checkpoint, item
         model["image"], qs.Gallery.build(model["text"], items["text"]), qs.Tent(), lr=0.01
     )
     runs = []
-    convolution = session.encoder.shell().module.get_submodule("tower.embeddings.patch_embedding")
+    convolution = session.encoder.replica().module.get_submodule("tower.embeddings.patch_embedding")
     convolution.register_forward_hook(lambda *run: runs.append(1))
     session.answer(items["image"])
     assert session.state.adapted.updates == 3
@@ -116,6 +119,30 @@ def test_blocks_of_another_build_stay_as_they_are():
         pass
 
 
+class WithWeights(torch.nn.Module):
+    """A block of transformers 4, which gives its rows in a tuple."""
+
+    def __init__(self, block):
+        super().__init__()
+        self.__dict__["block"] = block
+        for name, part in block.named_children():
+            setattr(self, name, part)
+
+    def forward(self, hidden_states: torch.Tensor) -> tuple[torch.FloatTensor]:
+        return (self.block(hidden_states, attention_mask=None),)
+
+
+def test_a_block_that_gives_a_tuple_still_does(checkpoint):
+    block = plainly(qs.load(checkpoint("CLIPModel"))["image"]).blocks[0]
+    rows = torch.randn(2, 5, block.layer_norm1.weight.shape[0])
+    in_tuple = WithWeights(block)
+    (expected,) = in_tuple(rows)
+    slim([in_tuple])
+    assert isinstance(in_tuple.forward, Slim)
+    (first,) = in_tuple(rows)  # the last block of a tower: its class token alone
+    assert torch.allclose(first, expected[:, :1], atol=1e-6)
+
+
 @pytest.mark.slow
 def test_compiled_blocks_share_their_code(checkpoint, items):
     """Were it compiled anew for each block, torch would give up after eight."""
@@ -123,11 +150,17 @@ def test_compiled_blocks_share_their_code(checkpoint, items):
     from torch._dynamo.testing import CompileCounter  # takes seconds to import
 
     counter = CompileCounter()
-    for block in encoder.shell().module.blocks:
+    for block in encoder.replica().module.blocks:
         block.compile(backend=counter)
     expected = qs.load(checkpoint("CLIPModel"))["image"].encode(items["image"])
     assert torch.allclose(encoder.encode(items["image"]), expected, atol=1e-6)
     assert counter.frame_count == 2  # all rows, and the class token's alone
+
+
+def donated_buffer_in_a_fresh_process():
+    """The option as torch comes; imported here, it would be there before the encoder needs it."""
+    code = "from torch._functorch import config; print(config.donated_buffer)"
+    return subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "True"
 
 
 @pytest.mark.slow
@@ -136,6 +169,7 @@ def test_compiled_towers_adapt_whole_and_in_chunks(checkpoint, items, monkeypatc
     """With torch's own eager backend behind autograd's tracing: no compiler is needed."""
     plain = torch.nn.Module.compile
     monkeypatch.setattr(torch.nn.Module, "compile", lambda block: plain(block, backend="aot_eager"))
+    before = donated_buffer_in_a_fresh_process()
     learnt = []
     for compile, chunk in ((False, None), (True, None), (True, 2)):
         model = qs.load(checkpoint("CLIPModel"), compile=compile)
@@ -147,3 +181,6 @@ def test_compiled_towers_adapt_whole_and_in_chunks(checkpoint, items, monkeypatc
         learnt.append(session.state.adapted.values)
     assert torch.allclose(learnt[0], learnt[1], atol=1e-4)
     assert torch.allclose(learnt[0], learnt[2], atol=1e-4)
+    assert (
+        sys.modules["torch._functorch.config"].donated_buffer == before
+    )  # the option is set around our runs alone

@@ -1,4 +1,4 @@
-"""An encoder turns items of one modality into unit vectors, seen through any norm parameters."""
+"""An encoder turns items of one modality into unit vectors, with any norm parameters."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from torch import Tensor
 
 from queryshift.errors import BadInput, CannotAdapt
 
+from .adapted_parameters import Params as Params
 from .frozen_module import FrozenModule
-from .frozen_module import Params as Params
-from .frozen_module import is_norm as is_norm
 from .prepared import Prepared, check, check_several, count, move
 
 
@@ -88,8 +87,8 @@ class Encoder(FrozenModule):
         Returns:
             Unit vectors (B, D) or (B, V, D).
         """
-        found: Tensor = self.forward(shared)
-        return found
+        vectors: Tensor = self.forward(shared)
+        return vectors
 
     def finish_for_matcher(self, shared: Any) -> tuple[Tensor, Prepared]:
         """Unit vectors, and what a matcher reads of each query.
@@ -116,8 +115,8 @@ class Encoder(FrozenModule):
         Returns:
             Unit vectors (B, D) in float32 or float64, with a graph to `params`.
         """
-        found = self._checked(self.run_with(params, "finish", shared), shared)
-        return self._reached(found, params)
+        vectors = self._checked(self.run_with_params(params, "finish", shared), shared)
+        return self._reached(vectors, params)
 
     def through_for_matcher(self, params: Params, shared: Any) -> tuple[Tensor, Prepared]:
         """Unit vectors and what a matcher reads, with other values of some parameters.
@@ -129,7 +128,7 @@ class Encoder(FrozenModule):
         Returns:
             Unit vectors (B, D), and what the matcher reads of each query.
         """
-        vectors, readings = self.run_with(params, "finish_for_matcher", shared)
+        vectors, readings = self.run_with_params(params, "finish_for_matcher", shared)
         return self._reached(self._checked(vectors, shared), params), readings
 
     @torch.no_grad()
@@ -148,8 +147,8 @@ class Encoder(FrozenModule):
             raise BadInput("got an empty batch, expected at least one item.")
         prepared = move(self.prepare(items), self.device)
         check(prepared, len(items))  # there: a GPU looks at a batch of pictures in no time
-        self.renew()
-        return self.shell()("shared", prepared)
+        self.notice_replaced_tensors()
+        return self.replica()("shared", prepared)
 
     @torch.no_grad()
     def encode(self, items: Sequence[Any]) -> Tensor:
@@ -167,7 +166,7 @@ class Encoder(FrozenModule):
             torch.Size([2, 128])
         """
         shared = self.ready(items)
-        return self._checked(self.run_with({}, "finish", shared), shared)
+        return self._checked(self.run_with_params({}, "finish", shared), shared)
 
     def check_apart(self, instead: str) -> None:
         """Refuse to run queries in other batches than their own where that would change them.
@@ -197,7 +196,7 @@ class Encoder(FrozenModule):
 
     def _reached(self, vectors: Tensor, params: Params) -> Tensor:
         """The vectors in float32 at least, refused where a graph is wanted and cannot be had."""
-        wanted = torch.is_grad_enabled() and any(one.requires_grad for one in params.values())
+        wanted = torch.is_grad_enabled() and any(value.requires_grad for value in params.values())
         if wanted and not vectors.requires_grad:
             raise unreached(self)
         return vectors if vectors.dtype == torch.float64 else vectors.float()

@@ -1,4 +1,4 @@
-"""A module that never changes, and can be seen through other norm parameters from any thread."""
+"""A module that never changes, and runs with overridden norm parameters in any thread."""
 
 from __future__ import annotations
 
@@ -13,23 +13,17 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from queryshift.errors import CannotAdapt
 from queryshift.support.lazy import lazy_property
 from queryshift.support.torch_modes import retain_compiled_graphs
 
-from .norms import accept_override, sees_the_batch
-from .norms import is_norm as is_norm
+from .adapted_parameters import Params, norm_params
+from .norm_layers import accept_override, is_norm, sees_the_batch
 
-Params: TypeAlias = dict[str, Tensor]
-Held: TypeAlias = tuple[
-    dict[str, Any], str, Tensor | None
-]  # a module's tensors, one of their names
-
-_shells = threading.local()
+Slot: TypeAlias = tuple[dict[str, Any], str, Tensor | None]  # a module's tensors, a name, its value
 
 
 class FrozenModule(nn.Module):
-    """What encoders and matchers have in common: norm parameters that others may stand in for."""
+    """What encoders and matchers have in common: norm parameters that a caller may override."""
 
     norm_names: Sequence[str] | None = None
     """Names of the norm modules that adapt; None means every one there is."""
@@ -56,24 +50,11 @@ class FrozenModule(nn.Module):
 
     def norm_params(self) -> Params:
         """The source values of the parameters that adapt, in float32 (or float64)."""
-        if any(parameter.is_inference() for parameter in self.parameters()):
-            raise CannotAdapt(
-                f"{type(self).__name__} was made under torch.inference_mode(), where nothing can "
-                "have a gradient: load the model outside of it, or use the method Frozen."
-            )
-        found = {
-            f"{name}.{part}": _full(value)
-            for name, module in self.named_modules()
-            if is_norm(module) and (self.norm_names is None or name in self.norm_names)
-            for part, value in module.named_parameters(recurse=False)
-        }
-        if not found:
-            raise CannotAdapt(
-                f"{type(self).__name__} has no LayerNorm, RMSNorm, GroupNorm or BatchNorm with "
-                "weights among the modules that may adapt: use the method Frozen, or TSA or "
-                "TCRUntrained, which need none, or name the layers in `norm_names`."
-            )
-        return found
+        return norm_params(self)
+
+    def adapt_only(self, names: Sequence[str]) -> None:
+        """Let only the norm layers of these names adapt."""
+        self.norm_names = names
 
     def fingerprint(self) -> str:
         """A short hash of the weights (a sample of each tensor), the same wherever they lie."""
@@ -85,48 +66,46 @@ class FrozenModule(nn.Module):
             digest.update(sample.to("cpu", torch.float64).numpy().tobytes())
         return digest.hexdigest()
 
-    def run_with(self, params: Params, method: str, *inputs: Any) -> Any:
-        """A method's result with `params` in the place of our own: the one place this happens."""
-        shell = self.shell()
-        with shell.seeing(params), retain_compiled_graphs():
-            return shell(method, *inputs)
+    def run_with_params(self, params: Params, method: str, *inputs: Any) -> Any:
+        """A method's result with our parameters overridden: the one place this happens."""
+        replica = self.replica()
+        with replica.override(params), retain_compiled_graphs():
+            return replica(method, *inputs)
 
-    def shell(self) -> Shell:
-        """This thread's own copy of the modules, sharing all storage: swapping needs no lock."""
-        mine: WeakKeyDictionary[FrozenModule, tuple[int, Shell]]
-        mine = _shells.__dict__.setdefault("of", WeakKeyDictionary())
-        generation, shell = mine.get(self, (-1, None))
-        if shell is None or generation != self._generation:
-            held = _held(self)  # before they are copied: what is replaced meanwhile is noticed
-            shell = Shell(_twin(self), held)
-            mine[self] = (self._generation, shell)
-        return shell
+    def replica(self) -> Replica:
+        """This thread's own copy of the modules, sharing all storage: overriding needs no lock."""
+        generation, replica = _this_thread.replicas.get(self, (-1, None))
+        if replica is None or generation != self._generation:
+            replica = Replica(self)
+            _this_thread.replicas[self] = (self._generation, replica)
+        return replica
 
-    def renew(self) -> None:
-        """Notice tensors that were replaced, as `load_state_dict(assign=True)` does."""
-        if any(place.get(name) is not value for place, name, value in self.shell().copied):
+    def notice_replaced_tensors(self) -> None:
+        """Have replicas made anew where `load_state_dict(assign=True)` or the like was used."""
+        if self.replica().is_stale():
             self._generation += 1
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
-        self._generation += 1  # moved or cast: shells made before are stale
+        self._generation += 1  # moved or cast: replicas made before are stale
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
 
 
-class Shell:
-    """A copy of a module whose parameters others stand in for while one of its methods runs.
+class Replica:
+    """A copy of a module, in eval mode and on the same storage, whose parameters can be overridden.
 
     Where each parameter lies is found out once: torch's own `functional_call` looks for it in
     every call, which takes longer than a small batch's work.
     """
 
-    def __init__(self, module: FrozenModule, copied: Sequence[Held]) -> None:
-        self.module, self.copied = module, copied
+    def __init__(self, module: FrozenModule) -> None:
+        self._originals = _slots(module)  # before the copy: what is replaced meanwhile is noticed
+        self.module = _copy_on_same_storage(module)
         places: dict[int, list[tuple[dict[str, Any], str]]] = {}  # a shared parameter has several
-        for part in module.modules():
+        for part in self.module.modules():
             for name, value in part._parameters.items():
                 places.setdefault(id(value), []).append((part._parameters, name))
-        named = module.named_parameters(remove_duplicate=False)
+        named = self.module.named_parameters(remove_duplicate=False)
         self._places = {name: places[id(value)] for name, value in named}
 
     def __call__(self, method: str, *inputs: Any) -> Any:
@@ -134,33 +113,39 @@ class Shell:
         return getattr(self.module, method)(*inputs)
 
     @contextmanager
-    def seeing(self, params: Params) -> Iterator[None]:
-        """Let `params` stand in for our own."""
-        there = [(*at, value) for key, value in params.items() for at in self._places[key]]
-        before = [(place, name, place[name]) for place, name, _ in there]
+    def override(self, params: Params) -> Iterator[None]:
+        """While this lasts, `params` take the place of our own parameters."""
+        new = [(*place, value) for key, value in params.items() for place in self._places[key]]
+        source = [(tensors, name, tensors[name]) for tensors, name, _ in new]
         try:
-            for place, name, value in there:
-                place[name] = value
+            for tensors, name, value in new:
+                tensors[name] = value
             yield
         finally:
-            for place, name, own in before:
-                place[name] = own
+            for tensors, name, value in source:
+                tensors[name] = value
+
+    def is_stale(self) -> bool:
+        """Whether a tensor of the module has been replaced by another since it was copied."""
+        return any(tensors.get(name) is not value for tensors, name, value in self._originals)
 
 
-def _held(module: nn.Module) -> list[Held]:
-    """Every parameter and buffer where its module holds it."""
-    places = [place for part in module.modules() for place in (part._parameters, part._buffers)]
-    return [(place, name, value) for place in places for name, value in place.items()]
+class _PerThread(threading.local):
+    def __init__(self) -> None:
+        self.replicas: WeakKeyDictionary[FrozenModule, tuple[int, Replica]] = WeakKeyDictionary()
 
 
-def _full(value: Tensor) -> Tensor:
-    """Float32 at least: a gain of 1.0027 in bfloat16 is 1, and adaptation would vanish."""
-    wide = torch.float64 if value.dtype == torch.float64 else torch.float32
-    return value.detach().to(wide, copy=True)
+_this_thread = _PerThread()
+
+
+def _slots(module: nn.Module) -> list[Slot]:
+    """Every parameter and buffer, with the dictionary and the name it is kept under."""
+    kept = [tensors for part in module.modules() for tensors in (part._parameters, part._buffers)]
+    return [(tensors, name, value) for tensors in kept for name, value in tensors.items()]
 
 
 @torch.inference_mode(False)  # made once for the thread, whatever its first caller does
-def _twin(module: FrozenModule) -> FrozenModule:
+def _copy_on_same_storage(module: FrozenModule) -> FrozenModule:
     """A copy in eval mode that shares every tensor and everything that is not a module."""
     memo: dict[int, Any] = {
         id(value): value
@@ -174,19 +159,19 @@ def _twin(module: FrozenModule) -> FrozenModule:
     for buffer in module.buffers():
         memo[id(buffer)] = buffer
     try:
-        twin = copy.deepcopy(module, dict(memo)).eval()
+        replica = copy.deepcopy(module, dict(memo)).eval()
     except TypeError:  # a lock, a file, a connection in some module
-        twin = copy.deepcopy(module, _with_uncopyable(module, memo)).eval()
-    for part in twin.modules():
+        replica = copy.deepcopy(module, _with_uncopyable(module, memo)).eval()
+    for part in replica.modules():
         if is_norm(part):
             accept_override(part)
-    return twin
+    return replica
 
 
 def _with_uncopyable(module: nn.Module, memo: dict[int, Any]) -> dict[int, Any]:
     """The memo with all attributes of modules that cannot be copied: they are shared."""
-    own = vars(nn.Module()).keys()  # where a module keeps its parts
-    values = [v for part in module.modules() for n, v in vars(part).items() if n not in own]
+    of_torch = vars(nn.Module()).keys()  # where a module keeps its parts
+    values = [v for part in module.modules() for n, v in vars(part).items() if n not in of_torch]
     shared = dict(memo)
     for value in values:
         try:

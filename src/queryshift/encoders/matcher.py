@@ -13,14 +13,15 @@ from torch import Tensor
 from queryshift.errors import BadInput
 from queryshift.support.progress import track
 
-from .frozen_module import FrozenModule, Params
+from .adapted_parameters import Params
+from .frozen_module import FrozenModule
 from .prepared import Prepared, count, each, joined, move, several
 
 PREFIX = "matcher."  # of a matcher's own parameters, beside the encoder's
 
 
 class Matcher(FrozenModule):
-    """Scores pairs. Like an encoder it never changes; a session looks through it.
+    """Scores pairs. Like an encoder it never changes; sessions override its parameters.
 
     Write `keep` (what it needs of candidates, once) and `forward` (logits of pairs).
     """
@@ -79,6 +80,6 @@ class Matching:
         known |= {n.removeprefix(PREFIX): v for n, v in params.items() if n.startswith(PREFIX)}
         chosen = each(self.candidates, lambda kept: kept[positions.flatten().to(kept.device)])
         chosen = move(chosen, self.matcher.device)
-        self.matcher.renew()
-        found: Tensor = self.matcher.run_with(known, "forward", readings, chosen)
-        return found.view(*positions.shape, 2).to(torch.promote_types(found.dtype, torch.float32))
+        self.matcher.notice_replaced_tensors()
+        logits: Tensor = self.matcher.run_with_params(known, "forward", readings, chosen)
+        return logits.view(*positions.shape, 2).to(torch.promote_types(logits.dtype, torch.float32))

@@ -7,10 +7,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from queryshift.encoders.adapted_parameters import norm_layer_names
 from queryshift.encoders.encoder import Encoder
 from queryshift.encoders.prepared import Prepared
 
-from .adapting import norm_layers
 from .hf import Checkpoint, Tower, first_token
 from .reading import Pictures, Words
 from .slim import ClassTokenTower, every_row
@@ -39,7 +39,7 @@ class BlipText(Tower):
         super().__init__(tower, head, words, first_token)
         self.words = words
         self.verdict = verdict.requires_grad_(False)
-        self.norm_names = norm_layers(self, "*crossattention*")
+        self.norm_names = norm_layer_names(self, "*crossattention*")
 
     def finish_for_matcher(self, shared: Mapping[str, Tensor]) -> tuple[Tensor, Prepared]:
         """Unit vectors, and the words: the matcher reads them itself, looking at pictures."""

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from queryshift.encoders.adapted_parameters import norm_layer_names
 from queryshift.encoders.encoder import Encoder
 
-from .adapting import norm_layers
-from .blocks import BlockEncoder, own
+from .blocks import BlockEncoder, copy_on_same_storage
 from .hf import Checkpoint, blocks_of
 from .reading import Pictures, Words
 from .stems import read_in_full
@@ -31,7 +31,7 @@ class Blip2Image(BlockEncoder):
         self.query_tokens, self.head = model.query_tokens, model.vision_projection
         self.pictures = pictures
         self.block_list = blocks_of(self.qformer, "qformer")
-        self.norm_names = norm_layers(self, "vision_model.*", "*[0-9].output.LayerNorm")
+        self.norm_names = norm_layer_names(self, "vision_model.*", "*[0-9].output.LayerNorm")
         self.requires_grad_(False)
         read_in_full(self.vision_model)
 
@@ -61,10 +61,10 @@ class Blip2Text(BlockEncoder):
 
     def __init__(self, model: Any, words: Words) -> None:
         super().__init__()
-        self.embeddings, self.qformer = model.embeddings, own(model.qformer)
+        self.embeddings, self.qformer = model.embeddings, copy_on_same_storage(model.qformer)
         self.head, self.words = model.text_projection, words
         self.block_list = blocks_of(self.qformer, "qformer")
-        self.norm_names = norm_layers(self, "*crossattention*", "*output_query*")
+        self.norm_names = norm_layer_names(self, "*crossattention*", "*output_query*")
         self.requires_grad_(False)
 
     def prepare(self, items: Sequence[str]) -> dict[str, Tensor]:

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from queryshift.encoders.encoder import Encoder, is_norm
+from queryshift.encoders.adapted_parameters import norm_layer_names
+from queryshift.encoders.encoder import Encoder
 from queryshift.encoders.matcher import Matcher
 from queryshift.encoders.prepared import Prepared
 from queryshift.errors import BadFile
@@ -115,8 +116,7 @@ def _text_side(model: Mapping[str, Encoder]) -> BlipText:
 
 def _norms(matcher: _BlipMatcher) -> list[str]:
     """The norm layers of the text side."""
-    found = matcher.named_modules()
-    return [name for name, part in found if name.startswith("text.") and is_norm(part)]
+    return [name for name in norm_layer_names(matcher) if name.startswith("text.")]
 
 
 def _first_token(text: BlipText) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ClassVar, TypeVar
+from importlib import import_module
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -16,11 +17,11 @@ from queryshift.encoders.encoder import Encoder, Params
 from queryshift.encoders.prepared import Prepared
 from queryshift.errors import BadInput
 
+from .block_cut import Cut
 from .graphs import replayed
 
 Module = TypeVar("Module", bound=nn.Module)
 BELOW = "below"  # key of the hidden states that enter the first adapted block
-HIDDEN = "hidden_states"  # what Hugging Face's blocks call their input
 HALVES = (torch.bfloat16, torch.float16)
 
 
@@ -58,17 +59,19 @@ class BlockEncoder(Encoder):
         """Unit vectors of a batch."""
         return self._vectors(self.begin(prepared))
 
-    def run_with(self, params: Params, method: str, *inputs: Any) -> Any:
-        """A method's result with `params` in the place of our own, from a recording if wanted."""
-        plainly = super().run_with
+    def run_with_params(self, params: Params, method: str, *inputs: Any) -> Any:
+        """A method's result with our parameters overridden, from a recording if wanted."""
+        if self.compiled:  # lest its options, which compiled graphs need, come too late
+            import_module("torch._functorch.config")
+        run_plainly = super().run_with_params
         if not self.cuda_graphs or method != "finish":
-            return plainly(params, method, *inputs)
+            return run_plainly(params, method, *inputs)
 
         def run(params: Params, shared: Prepared) -> Tensor:
-            vectors: Tensor = plainly(params, method, shared)
+            vectors: Tensor = run_plainly(params, method, shared)
             return vectors
 
-        return replayed(self.shell(), run, params, *inputs)
+        return replayed(self.replica(), run, params, *inputs)
 
     def shared(self, prepared: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """The batch as it was begun, with the hidden states below the first adapted block."""
@@ -93,6 +96,11 @@ class BlockEncoder(Encoder):
     def blocks(self) -> list[nn.Module]:
         """The blocks, in the order they run; none if the encoder does not name them."""
         return list(self.get_submodule(self.block_list).children()) if self.block_list else []
+
+    def adapt_only(self, names: Sequence[str]) -> None:
+        """Let only these norm layers adapt, and run what comes before them once per batch."""
+        super().adapt_only(names)
+        self.cut_at(self._first_adapted_block(names))
 
     def cut_at(self, first: int) -> None:
         """Let everything below block `first` run once per batch; 0 cuts nothing. Done once."""
@@ -122,99 +130,25 @@ class BlockEncoder(Encoder):
             for name, tensor in prepared.items()
         }
 
+    def _first_adapted_block(self, names: Sequence[str]) -> int:
+        """The block that the first of these layers is in or behind; 0 if it comes before all."""
+        if not self.block_list or not names:
+            return 0
+        prefix = f"{self.block_list}."
+        if names[0].startswith(prefix):
+            return int(names[0].removeprefix(prefix).split(".")[0])
+        order = [name for name, _ in self.named_modules()]
+        is_behind = order.index(names[0]) > order.index(self.block_list)
+        return len(self.blocks) - 1 if is_behind else 0
+
     def _compile_blocks(self) -> None:
         """Compile block by block, since they share code; each thread's copy does it for itself."""
-        from torch._functorch import config  # not imported with torch itself
-
-        # a graph may be gone back through twice: that of our first run was made too early
-        config.donated_buffer = False
         for block in self.blocks:
             if block._compiled_call_impl is None:
                 block.compile()
 
 
-class Cut:
-    """Splits a run through blocks in two without touching the code that runs them.
-
-    Going up, the run stops at the first adapted block and gives what would have entered it.
-    Going on from there, the blocks below do nothing and that block gets what was kept.
-    """
-
-    def __init__(self, blocks: list[nn.Module], first: int) -> None:
-        self._stops = False
-        self._kept: Tensor | None = None
-        for block in blocks[:first]:
-            block.forward = _Skippable(block, self)
-        blocks[first].register_forward_pre_hook(self._enter, with_kwargs=True)
-
-    @property
-    def skips(self) -> bool:
-        """Whether the blocks below have nothing to do, as their result is known."""
-        return self._kept is not None
-
-    def below(self, run: Callable[[], Tensor]) -> Tensor:
-        """What enters the first adapted block."""
-        self._stops = True
-        try:
-            run()
-        except _Reached as reached:
-            return reached.hidden
-        finally:
-            self._stops = False
-        raise BadInput("the run never reached the first adapted block: are the blocks in order?")
-
-    def above(self, run: Callable[[], Tensor], kept: Tensor) -> Tensor:
-        """The result of the run from the first adapted block on."""
-        self._kept = kept
-        try:
-            return run()
-        finally:
-            self._kept = None
-
-    def _enter(self, block: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
-        if self._stops:
-            raise _Reached(_hidden(args, kwargs))
-        if self._kept is None:
-            return None
-        return (self._kept, *args[1:]), {k: v for k, v in kwargs.items() if k != HIDDEN}
-
-
-class _Reached(Exception):
-    """Carries hidden states out of a run that need not go on."""
-
-    def __init__(self, hidden: Tensor) -> None:
-        super().__init__()
-        self.hidden = hidden
-
-
-class _Skippable:
-    """A block's forward that hands its input through when the block has nothing to do.
-
-    An object rather than a closure, so that copying an encoder points it at the copy's block.
-    """
-
-    wraps: ClassVar[dict[type, bool]] = {}
-    """Whether blocks of a class give a tuple (transformers 4), learnt when one first runs."""
-
-    def __init__(self, block: nn.Module, cut: Cut) -> None:
-        self.kind, self.forward, self.cut = type(block), block.forward, cut
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        kind = self.kind
-        if self.cut.skips and kind in self.wraps:
-            hidden = _hidden(args, kwargs)
-            return (hidden,) if self.wraps[kind] else hidden
-        output = self.forward(*args, **kwargs)
-        self.wraps[kind] = isinstance(output, tuple)
-        return output
-
-
-def _hidden(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
-    found: Tensor = args[0] if args else kwargs[HIDDEN]
-    return found
-
-
-def own(module: Module) -> Module:
+def copy_on_same_storage(module: Module) -> Module:
     """A copy on the same storage, for two encoders that share a module but are cut apart."""
     memo: dict[int, Any] = {
         id(parameter): nn.Parameter(parameter.detach()) for parameter in module.parameters()

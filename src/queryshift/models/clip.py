@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from queryshift.encoders.adapted_parameters import norm_layer_names
 from queryshift.encoders.encoder import Encoder
 
-from .adapting import norm_layers
 from .hf import Checkpoint, Tower, first_token, pooled
 from .slim import ClassTokenTower
 
@@ -24,5 +24,5 @@ def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
     image = ClassTokenTower(model.vision_model, model.visual_projection, pictures, pooled)
     text = Tower(model.text_model, model.text_projection, checkpoint.words(), pool_text)
     if checkpoint.published:
-        text.norm_names = norm_layers(text, "*final_layer_norm")
+        text.norm_names = norm_layer_names(text, "*final_layer_norm")
     return {"image": image, "text": text}

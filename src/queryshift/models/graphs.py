@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from queryshift.encoders.frozen_module import Params, Shell
+from queryshift.encoders.adapted_parameters import Params
+from queryshift.encoders.frozen_module import Replica
 from queryshift.encoders.prepared import Prepared, count, each, tensors
 from queryshift.errors import BadInput
 from queryshift.support.locks import RenewedLock
@@ -28,15 +29,15 @@ LARGEST = 128  # items: more of them keep a device busy by themselves, as when a
 WARM_UP = 2
 
 _one_at_a_time = RenewedLock()
-_known: WeakKeyDictionary[Shell, Recordings] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Replica, Recordings] = WeakKeyDictionary()
 
 
-def replayed(shell: Shell, run: Run, params: Params, shared: Prepared) -> Tensor:
+def replayed(replica: Replica, run: Run, params: Params, shared: Prepared) -> Tensor:
     """What `run` gives, from a recording where the shapes have been seen often enough."""
     graph = torch.is_grad_enabled() and any(value.requires_grad for value in params.values())
     inputs = tuple(params.values()), tuple(tensors(shared))
     with torch.cuda.device_of(inputs[1][0]):  # type: ignore[no-untyped-call]
-        recording = _recordings(shell).of(run, params, shared, graph)
+        recording = _recordings(replica).of(run, params, shared, graph)
         if recording is None:
             return run(params, shared)
         if not graph:
@@ -188,10 +189,10 @@ def _flat(gradient: tuple[Tensor | None, ...]) -> Tensor:
     return torch.cat([one.reshape(-1) for one in gradient if one is not None])
 
 
-def _recordings(shell: Shell) -> Recordings:
-    found = _known.get(shell)
-    if found is None:  # a shell is one thread's own
-        found = _known[shell] = Recordings()
+def _recordings(replica: Replica) -> Recordings:
+    found = _known.get(replica)
+    if found is None:  # a replica is one thread's own
+        found = _known[replica] = Recordings()
     return found
 
 

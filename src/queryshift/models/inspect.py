@@ -10,12 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from queryshift.encoders.encoder import Encoder, is_norm, unreached
+from queryshift.encoders.adapted_parameters import LayerChoice
+from queryshift.encoders.encoder import Encoder, unreached
+from queryshift.encoders.norm_layers import is_norm
 from queryshift.errors import BadInput, CannotAdapt
 from queryshift.support.torch_modes import adaptation_modes
 
 from . import load
-from .adapting import Wish
 
 FLOAT_BYTES = 4
 COPIES = 3  # of each adapted parameter: itself, and AdamW's two moments
@@ -51,7 +52,7 @@ class Inspection:
         return asdict(self)
 
 
-def check(name: str, adapt: Wish = "all", preprocessing: str = "library") -> Inspection:
+def check(name: str, adapt: LayerChoice = "all", preprocessing: str = "library") -> Inspection:
     """Load a model by name or directory, look at it, and run items through it and back."""
     return examine(load(name, adapt=adapt, preprocessing=preprocessing), name)
 

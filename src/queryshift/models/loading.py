@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     import torch
 
+    from queryshift.encoders.adapted_parameters import LayerChoice
     from queryshift.encoders.encoder import Encoder
     from queryshift.encoders.matcher import Matcher
 
-    from .adapting import Wish
     from .hf import Checkpoint
 
 BUNDLED = {
@@ -79,7 +79,7 @@ PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 
 def load(
     name: str | Path,
-    adapt: Wish | Mapping[str, Wish] = "all",
+    adapt: LayerChoice | Mapping[str, LayerChoice] = "all",
     precision: str = "auto",
     compile: bool = False,
     device: str | torch.device | None = None,
@@ -126,7 +126,7 @@ def load(
         )
     model = _found(str(name), preprocessing == "published")
     if adapt != "all":
-        _module("adapting").adapt(model, adapt)
+        import_module("queryshift.encoders.adapted_parameters").adapt(model, adapt)
     for encoder in model.values():
         _move(encoder.eval(), device or encoder.device)
         _speed_up(encoder, precision, compile, cuda_graphs)

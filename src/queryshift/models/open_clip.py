@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from queryshift.encoders.adapted_parameters import LayerChoice, norm_layer_names
+from queryshift.encoders.adapted_parameters import adapt as adapt_layers
 from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadInput
 from queryshift.media.items import rgb, texts
 
-from .adapting import Wish, norm_layers
-from .adapting import adapt as let_adapt
 from .blocks import BlockEncoder
 from .stems import read_in_full
 
@@ -28,7 +28,7 @@ class OpenClipImage(BlockEncoder):
         super().__init__()
         self.model, self.transform = model, transform
         self.block_list = _blocks(self, visual=True)
-        self.norm_names = [name for name in norm_layers(self) if name.startswith(VISUAL)]
+        self.norm_names = [name for name in norm_layer_names(self) if name.startswith(VISUAL)]
         self.requires_grad_(False)
         read_in_full(model)
 
@@ -49,7 +49,7 @@ class OpenClipText(BlockEncoder):
         super().__init__()
         self.model, self.tokenize = model, tokenize
         self.block_list = _blocks(self, visual=False)
-        self.norm_names = norm_layers(self, f"{VISUAL}*")
+        self.norm_names = norm_layer_names(self, f"{VISUAL}*")
         self.requires_grad_(False)
 
     def prepare(self, items: Sequence[str]) -> dict[str, Tensor]:
@@ -66,7 +66,7 @@ def wrap(
     model: nn.Module,
     transform: Callable[[Any], Tensor],
     tokenize: Callable[[list[str]], Tensor],
-    adapt: Wish | Mapping[str, Wish] = "all",
+    adapt: LayerChoice | Mapping[str, LayerChoice] = "all",
 ) -> dict[str, Encoder]:
     """Image and text encoders of what `open_clip.create_model_and_transforms` gave.
 
@@ -83,7 +83,7 @@ def wrap(
         "image": OpenClipImage(model, transform).eval(),
         "text": OpenClipText(model, tokenize).eval(),
     }
-    let_adapt(encoders, adapt)
+    adapt_layers(encoders, adapt)
     return encoders
 
 

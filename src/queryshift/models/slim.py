@@ -7,12 +7,11 @@ does, and quick-GELU keeps its input alone for the way back.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any, cast, get_origin, get_type_hints
 
-from torch import Tensor, nn
+from torch import FloatTensor, Tensor, nn
 from torch.nn.functional import linear, scaled_dot_product_attention, silu
 
 from .hf import Tower
@@ -66,7 +65,7 @@ class Slim:
 
     def __init__(self, block: Any, rows: int | None) -> None:
         self.block, self.rows = block, rows
-        self.in_tuple = "uple" in _gives(block)  # transformers 4
+        self.in_tuple = _gives(block) is tuple
 
     def __call__(self, hidden_states: Tensor, *_: Any, **__: Any) -> Any:
         """The rows behind the block; a vision block is given no mask."""
@@ -90,7 +89,7 @@ def slim(blocks: Sequence[nn.Module]) -> None:
 
 @contextmanager
 def every_row(blocks: Sequence[nn.Module]) -> Iterator[None]:
-    """Let the last block compute all rows, for somebody who reads them."""
+    """Let the last block compute all rows, as a matcher reads them."""
     last = blocks[-1].forward
     if not isinstance(last, Slim):
         yield
@@ -106,20 +105,26 @@ def _known(block: nn.Module) -> bool:
     """Whether a block is put together as CLIP's and BLIP's are."""
     attention = getattr(block, "self_attn", None)
     projected = any(hasattr(attention, name) for name in ("qkv", "q_proj"))
-    return projected and all(hasattr(block, part) for part in _PARTS) and "ensor" in _gives(block)
+    return projected and all(hasattr(block, part) for part in _PARTS) and _gives(block) is not None
 
 
-def _gives(block: nn.Module) -> str:
-    """What the block's class says its forward gives: a tensor, or a tuple that holds it."""
-    return str(inspect.signature(type(block).forward).return_annotation)
+def _gives(block: nn.Module) -> type | None:
+    """What the block's class says its forward gives: `Tensor`, or `tuple` (transformers 4)."""
+    try:
+        told = get_type_hints(type(block).forward).get("return")
+    except NameError:  # a type that only a type checker knows
+        return None
+    if told in (Tensor, FloatTensor):
+        return Tensor
+    return tuple if get_origin(told) is tuple else None
 
 
 def _attention(part: Any, rows: Tensor, context: Tensor) -> Tensor:
     """Rows (B, L, W) after looking at the context (B, T, W)."""
     projected = _projected_at_once if hasattr(part, "qkv") else _projected_apart
     queries, keys, values = (
-        one.view(*one.shape[:2], part.num_heads, -1).transpose(1, 2)
-        for one in projected(part, rows, context)
+        heads.view(*heads.shape[:2], part.num_heads, -1).transpose(1, 2)
+        for heads in projected(part, rows, context)
     )
     mixed = scaled_dot_product_attention(queries, keys, values).transpose(1, 2).flatten(2)
     return cast(Tensor, (part.projection if hasattr(part, "qkv") else part.out_proj)(mixed))

@@ -12,15 +12,15 @@ import torch
 from PIL.Image import Image
 from torch import Tensor
 
+from queryshift.encoders.adapted_parameters import norm_layer_names
 from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadFile, missing
 from queryshift.media.items import pairs
 
 from . import bert
-from .adapting import norm_layers
 from .blip2 import SEEN, Blip2Image
 from .blip_original import VISION_NAMES
-from .blocks import BlockEncoder, own
+from .blocks import BlockEncoder, copy_on_same_storage
 from .checkpoints import Checkpoint, Format, renamed
 from .pictures import CLIP, Processor, cropped, padded
 from .reading import Pictures, Words
@@ -60,11 +60,11 @@ class ComposedEncoder(BlockEncoder):
 
     def __init__(self, model: Any, pictures: Pictures, words: Words) -> None:
         super().__init__()
-        self.vision_model, self.qformer = model.vision_model, own(model.qformer)
+        self.vision_model, self.qformer = model.vision_model, copy_on_same_storage(model.qformer)
         self.embeddings, self.query_tokens = model.embeddings, model.query_tokens
         self.head = model.text_projection
         self.pictures, self.words = pictures, words
-        self.norm_names = norm_layers(self, "vision_model.*")
+        self.norm_names = norm_layer_names(self, "vision_model.*")
         self.requires_grad_(False)
         read_in_full(self.vision_model)
 

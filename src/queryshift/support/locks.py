@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Self
+from collections.abc import Callable
+from typing import Any, Self
 from weakref import WeakSet
 
 
@@ -21,7 +22,7 @@ class RenewedLock:
         False
     """
 
-    _make = staticmethod(threading.Lock)
+    _make: Callable[[], Any] = staticmethod(threading.Lock)
 
     def __init__(self) -> None:
         self._lock = self._make()
@@ -30,7 +31,7 @@ class RenewedLock:
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         """Take the lock; False if it is held by another for longer than `timeout` seconds."""
-        taken = self._lock.acquire(blocking, timeout)
+        taken: bool = self._lock.acquire(blocking, timeout)
         if taken:
             self._owner, self._depth = threading.get_ident(), self._depth + 1
         return taken

@@ -17,7 +17,7 @@ from .locks import RenewedLock
 MAX_WAIT_S = 0.1  # in all: under full load an update has its share, and answers may need it
 
 _this_thread = threading.local()
-_changed = threading.Condition(RenewedLock())
+_changed = threading.Condition(RenewedLock())  # type: ignore[arg-type]
 _under_way: set[tuple[int, object]] = set()  # answers, each with its process: a fork has none
 
 

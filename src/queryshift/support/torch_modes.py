@@ -1,4 +1,4 @@
-"""Torch's modes: what a caller has switched around us must not change what is found or learnt."""
+"""Torch's modes: what a caller has switched around us must change no answer and no update."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def adaptation_modes() -> Iterator[None]:
 
 
 def retain_compiled_graphs() -> AbstractContextManager[Any]:
-    """Let compiled code be gone back through more than once; around its forward and that way."""
-    config: Any = sys.modules.get("torch._functorch.config")  # there once somebody compiles
-    found: AbstractContextManager[Any]
-    found = nullcontext() if config is None else config.patch(donated_buffer=False)
-    return found
+    """Let compiled code be differentiated more than once; around its forward and its backward."""
+    config: Any = sys.modules.get("torch._functorch.config")  # there once anything is compiled
+    context: AbstractContextManager[Any]
+    context = nullcontext() if config is None else config.patch(donated_buffer=False)
+    return context
 
 
 def without_inference_mode(tensor: Tensor) -> Tensor:

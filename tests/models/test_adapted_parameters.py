@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import queryshift as qs
-from queryshift.models.adapting import select
+from queryshift.encoders.adapted_parameters import select
 from queryshift.models.blocks import BELOW, BlockEncoder
 
 RUNS = []
@@ -54,7 +54,7 @@ def batch():
 
 
 def cut(encoder, wish):
-    from queryshift.models.adapting import adapt
+    from queryshift.encoders.adapted_parameters import adapt
 
     adapt({"vector": encoder}, wish)
     return encoder

@@ -1,4 +1,4 @@
-"""Norm layers whose weights others may stand in for: one set for all items, or one for each."""
+"""Norm layers whose weights may be overridden: one set for all items, or one for each."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def sees_the_batch(module: nn.Module) -> bool:
 
 
 def accept_override(norm: nn.Module) -> None:
-    """Let a norm layer work with the weights that stand in for its own, in their precision."""
-    own = cast(Tensor, norm.weight)
-    if own.dtype in (torch.float16, torch.bfloat16):
+    """Let a norm layer work with weights that override its own, in their precision."""
+    source = cast(Tensor, norm.weight)
+    if source.dtype in (torch.float16, torch.bfloat16):
         norm.float()  # its running statistics too
-    plain, axes = norm.forward, own.ndim
+    plain, axes = norm.forward, source.ndim
 
     def forward(values: Tensor) -> Tensor:
         if not torch.compiler.is_compiling():
