@@ -1,4 +1,4 @@
-"""Candidates that must not be found: for each query of a batch, some are left out."""
+"""Candidates that must not be found: which are left out for each query, and scores without them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from torch import Tensor
 
 from queryshift.errors import BadInput
 
-from . import Id, Searchable
+from .hits import Id
+from .searchable import Searchable
 
 Exclusion = Sequence[Id] | Id | None
 Group = Sequence[tuple[Any, Exclusion]]  # queries with what to leave out for each
@@ -25,14 +26,50 @@ def excluded_pairs(
         return None
     if len(ids) != queries:
         raise BadInput(f"got exclusions for {len(ids)} of {queries} queries: give one each.")
-    places = [set(gallery.positions(one)) for one in ids]
-    for row, found in enumerate(places):
-        if len(found) == len(gallery):
+    excluded = [set(gallery.positions(ids_of_query)) for ids_of_query in ids]
+    for row, positions in enumerate(excluded):
+        if len(positions) == len(gallery):
             raise BadInput(
                 f"all {len(gallery)} candidates are excluded for query {row}: leave some."
             )
-    pairs = sorted((row, place) for row, found in enumerate(places) for place in found)
+    pairs = sorted((row, place) for row, positions in enumerate(excluded) for place in positions)
     return torch.tensor(pairs, dtype=torch.long, device="cpu") if pairs else None
+
+
+def mask_excluded(
+    scores: Tensor, exclude: Tensor | None, first_query: int = 0, columns: int | Tensor = 0
+) -> Tensor:
+    """Scores (B, C) with -inf where a query must not meet a candidate; in place without a graph.
+
+    Arguments:
+        scores: of the queries from `first_query` on.
+        exclude: (query, position) pairs (P, 2), as `excluded_pairs` gives them.
+        columns: the gallery position of the first column, or those of all columns (C,).
+    """
+    if exclude is None or len(exclude) == 0:
+        return scores
+    cells = tuple(
+        index.to(scores.device)
+        for index in excluded_cells(exclude, scores.shape, first_query, columns)
+    )
+    worst = scores.new_tensor(-torch.inf)
+    return (
+        scores.index_put(cells, worst) if scores.requires_grad else scores.index_put_(cells, worst)
+    )
+
+
+def excluded_cells(
+    exclude: Tensor, shape: Sequence[int], first_query: int = 0, columns: int | Tensor = 0
+) -> tuple[Tensor, Tensor]:
+    """Rows and columns of the cells that `mask_excluded` masks in scores of this shape (B, C)."""
+    rows, positions = exclude[:, 0] - first_query, exclude[:, 1]
+    if isinstance(columns, Tensor):
+        pair, positions = (positions.to(columns.device)[:, None] == columns).nonzero().T
+        rows = rows.to(columns.device)[pair]
+    else:
+        positions = positions - columns
+    inside = (rows >= 0) & (rows < shape[0]) & (positions >= 0) & (positions < shape[1])
+    return rows[inside], positions[inside]
 
 
 def exclusions_by_query(exclude: Any) -> list[list[Id]] | None:
@@ -44,7 +81,7 @@ def exclusions_by_query(exclude: Any) -> list[list[Id]] | None:
             f"got {exclude!r} as exclude, expected a list that says for each query what to leave "
             f"out: [{exclude!r}] for one query, [{exclude!r}, None] for two."
         )
-    return [_listed(one) for one in exclude]
+    return [_listed(ids) for ids in exclude]
 
 
 def exclusions_left(group: Group, gallery: Searchable) -> list[tuple[Any, Exclusion]]:
@@ -54,8 +91,8 @@ def exclusions_left(group: Group, gallery: Searchable) -> list[tuple[Any, Exclus
     """
     if not any(ids for _, ids in group):
         return list(group)
-    there = set(gallery.ids)
-    kept = [(query, there.intersection(_listed(ids))) for query, ids in group]
+    known = set(gallery.ids)
+    kept = [(query, known.intersection(_listed(ids))) for query, ids in group]
     return [(query, list(ids)) for query, ids in kept if len(ids) < len(gallery)]
 
 

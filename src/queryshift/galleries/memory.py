@@ -23,6 +23,7 @@ from queryshift.support.torch_modes import (
 
 from .checks import as_tensor, checked_ids, checked_vectors
 from .clusters import spherical_kmeans
+from .exclusions import mask_excluded
 from .hits import Hits, Id, at_least_one
 
 CHUNK_SCORES = 2**23  # scores held at once: 32 MB in float32
@@ -301,13 +302,13 @@ class Gallery:
         width = self._width(len(queries))
         for start in range(0, len(self), width):
             chunk = self._score(queries, start, width, exclude)
-            best, found = chunk.topk(min(count, chunk.shape[1]), dim=1)
+            best, columns = chunk.topk(min(count, chunk.shape[1]), dim=1)
             if scores.shape[1] == 0:
-                scores, positions = best, found + start
+                scores, positions = best, columns + start
                 continue
             joined = torch.cat((scores, best), dim=1)
             scores, order = joined.topk(min(count, joined.shape[1]), dim=1)
-            positions = torch.cat((positions, found + start), dim=1).gather(1, order)
+            positions = torch.cat((positions, columns + start), dim=1).gather(1, order)
         vectors = self.vectors[positions].to(wide)
         return Hits(positions, scores, vectors, self.ids).to(home)
 
@@ -323,11 +324,7 @@ class Gallery:
         scores = queries @ candidates.flatten(0, 1).T
         if candidates.shape[1] > 1:
             scores = scores.view(len(queries), *candidates.shape[:2]).amax(dim=2)
-        if exclude is not None:
-            rows, columns = exclude.to(queries.device).T
-            here = (columns >= start) & (columns < start + width)
-            scores[rows[here], columns[here] - start] = -torch.inf
-        return scores
+        return mask_excluded(scores, exclude, columns=start)
 
     def _reach(self, exclude: Tensor | None) -> int:
         """How many candidates every query has left."""

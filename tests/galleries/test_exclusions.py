@@ -1,0 +1,47 @@
+"""Exclusions masked in scores: whole, in parts of rows or columns, and in columns of any order."""
+
+import torch
+
+from queryshift.galleries.exclusions import mask_excluded
+
+PAIRS = torch.tensor([[0, 3], [1, 0], [1, 4], [3, 2]])
+
+
+def scores():
+    return torch.arange(20.0).view(4, 5)
+
+
+def masked():
+    """All scores, the pairs masked one by one."""
+    expected = scores()
+    for query, position in PAIRS.tolist():
+        expected[query, position] = -torch.inf
+    return expected
+
+
+def test_every_pair_is_masked_and_nothing_else():
+    assert torch.equal(mask_excluded(scores(), PAIRS), masked())
+    assert torch.equal(mask_excluded(scores(), None), scores())
+    assert torch.equal(mask_excluded(scores(), PAIRS[:0]), scores())
+
+
+def test_parts_give_what_the_whole_gives():
+    rows = [mask_excluded(scores()[i : i + 2], PAIRS, first_query=i) for i in (0, 2)]
+    assert torch.equal(torch.cat(rows), masked())
+    columns = [mask_excluded(scores()[:, i : i + 2], PAIRS, columns=i) for i in (0, 2, 4)]
+    assert torch.equal(torch.cat(columns, dim=1), masked())
+
+
+def test_columns_may_be_any_candidates_even_twice():
+    listed = torch.tensor([4, 0, 4, 2])
+    assert torch.equal(
+        mask_excluded(scores()[:, listed], PAIRS, columns=listed), masked()[:, listed]
+    )
+
+
+def test_no_gradient_passes_an_excluded_score():
+    queries = torch.ones(4, 1, requires_grad=True)
+    several = (queries[:, :, None] * scores()[:, :, None]).amax(dim=2)  # keeps its result
+    finite = mask_excluded(several, PAIRS)
+    finite[torch.isfinite(finite)].sum().backward()
+    assert torch.equal(queries.grad[:, 0], masked().clamp(min=0).sum(dim=1))
