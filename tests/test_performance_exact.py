@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 
 from miniature import Toy, same
 from queryshift import REST, TCR, Gallery, Session, Tent, load
-from queryshift.models.towers import Block
+from queryshift.lab.tangram.transformer import Block
 from queryshift.retrieval.forward import Batch
 
 

@@ -18,7 +18,7 @@ from queryshift.lab.tangram.captions import COUNT
 from queryshift.lab.tangram.model import text_ids
 from queryshift.lab.tangram.spectrogram import LENGTH
 from queryshift.lab.tangram.towers import FRAMES, SIDE
-from queryshift.models.towers import LONGEST_TEXT
+from queryshift.lab.tangram.transformer import LONGEST_TEXT
 
 Arrays = dict[str, NDArray]
 SHARD = 250

@@ -1,4 +1,4 @@
-"""BERT's uncased words with the tokens that BLIP and BLIP-2 add to them."""
+"""BERT in BLIP and BLIP-2: its uncased tokenizer with their added tokens, and its sizes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,28 @@ from .checkpoints import Checkpoint
 
 USUAL = "bert-base-uncased"
 Source: TypeAlias = str | Path | None
+_HEAD = 64  # features of an attention head, in every published size
 _FILES = ("vocab.txt", "tokenizer.json")
 _ADVICE = (
     f'Go online once to fetch "{USUAL}", put its vocab.txt beside the checkpoint, or give '
     "`tokenizer=` a directory that holds it."
 )
+
+
+def text_config(checkpoint: Checkpoint, prefix: str) -> dict[str, Any]:
+    """Sizes of a BERT whose weights' names start with `prefix`."""
+    words, width = checkpoint.shape(f"{prefix}embeddings.word_embeddings.weight")
+    layer = f"{prefix}encoder.layer."
+    return {
+        "vocab_size": words,
+        "hidden_size": width,
+        "intermediate_size": checkpoint.shape(f"{layer}0.intermediate.dense.weight")[0],
+        "num_hidden_layers": checkpoint.depth(layer),
+        "num_attention_heads": width // _HEAD,
+        "max_position_embeddings": checkpoint.shape(
+            f"{prefix}embeddings.position_embeddings.weight"
+        )[0],
+    }
 
 
 def tokenizer(checkpoint: Checkpoint, words: str, added: list[str], source: Source) -> Any:

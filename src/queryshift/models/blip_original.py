@@ -87,8 +87,10 @@ def build(checkpoint: Checkpoint) -> Any:
     except ImportError as error:
         raise missing("transformers", "hf", "loading BLIP") from error
     config = BlipConfig(
-        vision_config=_vision(checkpoint),
-        text_config=_text(checkpoint),
+        vision_config=vision_config(checkpoint, _HEAD)
+        | {"layer_norm_eps": 1e-6},  # Hugging Face's own conversions have 1e-5
+        text_config=bert.text_config(checkpoint, "text_encoder.")
+        | {"encoder_hidden_size": checkpoint.shape(_PLACES)[-1]},
         image_text_hidden_size=checkpoint.shape("vision_proj.weight")[0],
     )
     with torch.device("meta"):
@@ -96,32 +98,17 @@ def build(checkpoint: Checkpoint) -> Any:
     return checkpoint.fill(model, _theirs)
 
 
-def _vision(checkpoint: Checkpoint) -> dict[str, Any]:
+def vision_config(checkpoint: Checkpoint, head: int) -> dict[str, Any]:
+    """Sizes of a vision transformer of BLIP's or BLIP-2's authors, `head` features a head."""
     _, places, width = checkpoint.shape(_PLACES)
     patch = checkpoint.shape("visual_encoder.patch_embed.proj.weight")[-1]
     return {
         "hidden_size": width,
         "intermediate_size": checkpoint.shape("visual_encoder.blocks.0.mlp.fc1.weight")[0],
         "num_hidden_layers": checkpoint.depth("visual_encoder.blocks."),
-        "num_attention_heads": width // _HEAD,
+        "num_attention_heads": width // head,
         "image_size": isqrt(places - 1) * patch,
         "patch_size": patch,
-        "layer_norm_eps": 1e-6,  # Hugging Face's own conversions have 1e-5
-    }
-
-
-def _text(checkpoint: Checkpoint) -> dict[str, Any]:
-    words, width = checkpoint.shape(_WORDS)
-    places = checkpoint.shape("text_encoder.embeddings.position_embeddings.weight")[0]
-    layer = "text_encoder.encoder.layer."
-    return {
-        "vocab_size": words,
-        "hidden_size": width,
-        "encoder_hidden_size": checkpoint.shape(_PLACES)[-1],
-        "intermediate_size": checkpoint.shape(f"{layer}0.intermediate.dense.weight")[0],
-        "num_hidden_layers": checkpoint.depth(layer),
-        "num_attention_heads": width // _HEAD,
-        "max_position_embeddings": places,
     }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isqrt
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from queryshift.media.items import pairs
 
 from . import bert
 from .blip2 import SEEN, Blip2Image
-from .blip_original import VISION_NAMES
+from .blip_original import VISION_NAMES, vision_config
 from .blocks import BlockEncoder, copy_on_same_storage
 from .checkpoints import Checkpoint, Format, renamed
 from .pictures import CLIP, Processor, cropped, padded
@@ -28,9 +27,8 @@ from .stems import read_in_full
 
 _TOKENS = 32  # of a caption
 _RATIO = 1.25  # a longer picture gets black bars
-_VISION_HEAD, _TEXT_HEAD = 88, 64  # features of an attention head
+_VISION_HEAD = 88  # features of an attention head
 _WORDS = "Qformer.bert.embeddings.word_embeddings.weight"
-_LAYER = "Qformer.bert.encoder.layer."
 
 FORMAT = Format(
     name="SPRC",
@@ -131,7 +129,8 @@ def build(checkpoint: Checkpoint) -> Any:
         raise missing("transformers", "hf", "loading SPRC") from error
     config = Blip2Config(
         vision_config=_vision(checkpoint),
-        qformer_config=_qformer(checkpoint),
+        qformer_config=bert.text_config(checkpoint, "Qformer.bert.")
+        | {"use_qformer_text_input": True},
         num_query_tokens=checkpoint.shape("query_tokens")[1],
         image_text_hidden_size=checkpoint.shape("text_proj.weight")[0],
     )
@@ -147,30 +146,7 @@ def _vision(checkpoint: Checkpoint) -> dict[str, Any]:
             f"{checkpoint.path} has CLIP's ViT-L as its image encoder: SPRC is read with EVA's "
             "ViT-g alone (sprc_cirr.pt, sprc_fiq.pt)."
         )
-    _, places, width = checkpoint.shape("visual_encoder.pos_embed")
-    patch = checkpoint.shape("visual_encoder.patch_embed.proj.weight")[-1]
-    return {
-        "hidden_size": width,
-        "intermediate_size": checkpoint.shape("visual_encoder.blocks.0.mlp.fc1.weight")[0],
-        "num_hidden_layers": checkpoint.depth("visual_encoder.blocks."),
-        "num_attention_heads": width // _VISION_HEAD,
-        "image_size": isqrt(places - 1) * patch,
-        "patch_size": patch,
-    }
-
-
-def _qformer(checkpoint: Checkpoint) -> dict[str, Any]:
-    words, width = checkpoint.shape(_WORDS)
-    places = checkpoint.shape("Qformer.bert.embeddings.position_embeddings.weight")[0]
-    return {
-        "vocab_size": words,
-        "hidden_size": width,
-        "intermediate_size": checkpoint.shape(f"{_LAYER}0.intermediate.dense.weight")[0],
-        "num_hidden_layers": checkpoint.depth(_LAYER),
-        "num_attention_heads": width // _TEXT_HEAD,
-        "max_position_embeddings": places,
-        "use_qformer_text_input": True,
-    }
+    return vision_config(checkpoint, _VISION_HEAD)
 
 
 def _with_joined_biases(checkpoint: Checkpoint) -> Checkpoint:

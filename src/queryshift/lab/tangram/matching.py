@@ -10,10 +10,10 @@ from torch.nn.functional import pad
 
 from queryshift.encoders.encoder import Encoder
 from queryshift.encoders.matcher import Matcher
-from queryshift.models.towers import LONGEST_TEXT, PADDING
 
 from .model import fill, text_ids, vocabulary
 from .towers import MatchingHead
+from .transformer import LONGEST_TEXT, PADDING
 
 
 class _TangramMatcher(Matcher):

@@ -21,7 +21,6 @@ from queryshift.encoders.prepared import Prepared
 from queryshift.errors import BadInput
 from queryshift.media.items import check_clips, pairs, rgb, sound, texts
 from queryshift.models.blocks import BlockEncoder
-from queryshift.models.towers import LONGEST_TEXT, PADDING
 
 from . import spectrogram
 from .towers import (
@@ -34,6 +33,7 @@ from .towers import (
     TextTower,
     VideoTower,
 )
+from .transformer import LONGEST_TEXT, PADDING
 
 PATCHES = "patches"  # key of those that are embedded
 WEIGHTS = Path(__file__).parent / "weights"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from queryshift.models.towers import (
+from .transformer import (
     DIMENSIONS,
     LONGEST_TEXT,
     PADDING,
@@ -40,8 +40,8 @@ class PatchTower(nn.Module):
 
     def look(self, pictures: Tensor) -> Tensor:
         """The patches of pictures of 8-bit values, embedded."""
-        found: Tensor = self.patches(pixels(pictures))
-        return found
+        patches: Tensor = self.patches(pixels(pictures))
+        return patches
 
     def forward(self, seen: Tensor, *others: Tensor) -> Tensor:
         """Vectors of what is looked at and what comes with it."""
@@ -61,8 +61,7 @@ class ImageTower(PatchTower):
 
     def tokens(self, patches: Tensor) -> Tensor:
         """The class token and the patches before the last block, which serves the class alone."""
-        found: Tensor = self.trunk.early(_with_class(self.token, patches + self.places))
-        return found
+        return self.trunk.early(_with_class(self.token, patches + self.places))
 
     def summary(self, tokens: Tensor) -> Tensor:
         """Vectors of pictures from their tokens."""
@@ -134,8 +133,8 @@ class AudioTower(PatchTower):
 
     def look(self, spectrograms: Tensor) -> Tensor:
         """The patches of spectrograms (B, 80, 64), embedded."""
-        found: Tensor = self.patches(spectrograms[..., None])
-        return found
+        patches: Tensor = self.patches(spectrograms[..., None])
+        return patches
 
     def read(self, patches: Tensor) -> Tensor:
         """Vectors of sounds."""

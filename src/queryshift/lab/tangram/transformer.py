@@ -1,4 +1,4 @@
-"""Small transformers with LayerNorm from the first layer on: the parts tangram's models share."""
+"""Small transformers with LayerNorm from the first layer on: the parts of tangram's towers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from .stems import in_full
+from queryshift.models.stems import in_full
 
 WIDTH = 128
 HEADS = 4
@@ -27,10 +27,10 @@ class Attention(nn.Module):
     def forward(self, rows: Tensor, context: Tensor, mask: Tensor | None = None) -> Tensor:
         """Rows (B, L, W) after looking at the context (B, M, W) where `mask` allows it."""
         keys, values = self.keys_values(context).chunk(2, dim=-1)
-        found = scaled_dot_product_attention(
+        heads = scaled_dot_product_attention(
             _split(self.queries(rows)), _split(keys), _split(values), attn_mask=mask
         )
-        mixed: Tensor = self.out(found.transpose(1, 2).flatten(2))
+        mixed: Tensor = self.out(heads.transpose(1, 2).flatten(2))
         return mixed
 
 
@@ -78,23 +78,15 @@ class Trunk(nn.Module):
         self.blocks = nn.ModuleList(Block(crosses) for _ in range(depth))
         self.norm = nn.LayerNorm(WIDTH)
 
-    def early(
-        self, rows: Tensor, mask: Tensor | None = None, other: Tensor | None = None
-    ) -> Tensor:
+    def early(self, rows: Tensor) -> Tensor:
         """All rows as the last block gets them."""
         for block in list(self.blocks)[:-1]:
-            rows = block(rows, mask, None, other)
+            rows = block(rows)
         return rows
 
-    def late(
-        self,
-        rows: Tensor,
-        mask: Tensor | None = None,
-        only: int | None = None,
-        other: Tensor | None = None,
-    ) -> Tensor:
+    def late(self, rows: Tensor, only: int) -> Tensor:
         """The first `only` rows behind the last block, which then computes no others."""
-        normed: Tensor = self.norm(self.blocks[-1](rows, mask, only, other))
+        normed: Tensor = self.norm(self.blocks[-1](rows, None, only))
         return normed
 
     def forward(
@@ -105,7 +97,11 @@ class Trunk(nn.Module):
         other: Tensor | None = None,
     ) -> Tensor:
         """All rows, or the first `only`, through every block."""
-        return self.late(self.early(rows, mask, other), mask, only, other)
+        for block in self.blocks:
+            is_last = block is self.blocks[-1]
+            rows = block(rows, mask, only if is_last else None, other)
+        normed: Tensor = self.norm(rows)
+        return normed
 
 
 class Patches(nn.Module):
