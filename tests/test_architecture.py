@@ -1,0 +1,40 @@
+"""The architecture page: its rooms are the tree's, in import order, and its files are there."""
+
+import re
+from pathlib import Path
+
+import queryshift
+from test_layers import ROOMS
+
+HOME = Path(queryshift.__file__).parent
+PAGE = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+TREE = re.search(r"```text\nsrc/queryshift/\n(.*?)```", PAGE, re.S)
+ENTRY = re.compile(r"^( +)(\w+)(/|\.py) +\S", re.M)
+
+
+def listed() -> list[str]:
+    """The rooms of the page's tree, the laboratory's as "lab.datasets"."""
+    assert TREE is not None
+    entries = ENTRY.findall(TREE.group(1))
+    return [f"lab.{name}" if len(indent) == 4 else name for indent, name, _ in entries]
+
+
+def test_the_page_lists_the_rooms_in_import_order():
+    assert [name for name in listed() if name != "lab"] == list(ROOMS)
+
+
+def test_they_are_the_tree():
+    top = {path.parent.name for path in HOME.glob("*/__init__.py")}
+    lab = {f"lab.{path.parent.name}" for path in (HOME / "lab").glob("*/__init__.py")}
+    files = {path.stem for path in HOME.glob("*.py")} - {"__init__"}
+    assert set(listed()) == top | lab | files
+
+
+def test_every_file_it_names_is_there():
+    named = set(re.findall(r"\b(\w+/\w+\.py)\b", PAGE))
+    missing = [
+        path
+        for path in named
+        if not (HOME / path).exists() and not (HOME.parents[1] / path).exists()
+    ]
+    assert named and not missing
