@@ -1,7 +1,10 @@
 """The architecture page: its rooms are the tree's, in import order, and its files are there."""
 
 import re
+from importlib import import_module
 from pathlib import Path
+
+import pytest
 
 import queryshift
 from test_layers import ROOMS
@@ -38,3 +41,14 @@ def test_every_file_it_names_is_there():
         if not (HOME / path).exists() and not (HOME.parents[1] / path).exists()
     ]
     assert named and not missing
+
+
+@pytest.mark.parametrize(
+    "room", [room for room in ROOMS if (HOME / room.replace(".", "/")).is_dir()]
+)
+def test_a_room_says_what_it_imports_and_where_to_start(room):
+    about = import_module(f"queryshift.{room}").__doc__ or ""
+    assert "Imports: " in about and "Start with " in about
+    assert len(about.splitlines()) <= 7
+    for file in re.findall(r"`(\w+\.py)`", about):
+        assert (HOME / room.replace(".", "/") / file).exists(), file

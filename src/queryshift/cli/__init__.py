@@ -1,4 +1,7 @@
-"""The command line: one file per command, each loaded only when it is asked for."""
+"""The command line: one file per command, each loaded only when it is asked for.
+
+Imports: everything. Start with this file, then the command's own.
+"""
 
 from __future__ import annotations
 

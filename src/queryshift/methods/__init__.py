@@ -1,4 +1,7 @@
-"""Every method, in the order reports list them. To add one: write its file, add it here."""
+"""Every method, in the order reports list them. To add one: write its file, add it here.
+
+Imports: `support`, `encoders`, `galleries`, `retrieval`. Start with `base.py`, then `tent.py`.
+"""
 
 from __future__ import annotations
 

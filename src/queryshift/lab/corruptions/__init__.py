@@ -1,6 +1,7 @@
 """Query shifts over four modalities: look one up by name, combine them, apply them seeded.
 
 Importing this package loads no numpy and no OpenCV; the first corruption that is asked for does.
+Imports: the product. Start with `contract.py`, then `names.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Datasets: each gives queries, candidates, and who matches whom.
 
 To add one: write its file with a `Reader`, and add a line to `DATASETS`.
+Imports: the product, `corruptions`, `tangram`. Start with `base.py`.
 """
 
 import os

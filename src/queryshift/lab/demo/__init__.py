@@ -1,4 +1,7 @@
-"""The demo: a shifted stream with and without adaptation, as numbers and as a page."""
+"""The demo: a shifted stream with and without adaptation, as numbers and as a page.
+
+Imports: the product and the laboratory up to `evaluation`. Start with `running.py`.
+"""
 
 from .page import place_for, write
 from .plan import Plan, shifts

@@ -1,4 +1,7 @@
-"""The paper's analyses, each computed as plain numbers first and drawn second."""
+"""The paper's analyses, each computed as plain numbers first and drawn second.
+
+Imports: the product and the laboratory up to `evaluation`. Start with `charts.py`.
+"""
 
 from __future__ import annotations
 

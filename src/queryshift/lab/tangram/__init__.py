@@ -1,4 +1,7 @@
-"""A small world made from seeds: scenes and captions, clips, edits, and other looks of them."""
+"""A small world made from seeds: scenes and captions, clips, edits, and other looks of them.
+
+Imports: the product. Start with `scenes.py`; the models of this world are in `model.py`.
+"""
 
 from .captions import captions
 from .clips import Clip, clips
