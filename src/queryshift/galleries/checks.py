@@ -15,6 +15,8 @@ from queryshift.errors import BadInput
 from .hits import Id
 
 LENGTH_TOLERANCE = 1e-2
+LOOKED_AT_ONCE = 2**24  # numbers: 64 MB in float32
+STORED_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def checked_ids(ids: Any, expected: int) -> list[Id]:
@@ -25,7 +27,7 @@ def checked_ids(ids: Any, expected: int) -> list[Id]:
     if len(plain) != expected:
         raise BadInput(f"got {len(plain)} ids for {expected} candidates, expected one each.")
     for one in plain:
-        if not isinstance(one, str | int):
+        if not isinstance(one, str | int) or isinstance(one, bool):
             raise BadInput(
                 f"got the id {one!r}, a {type(one).__name__}, expected text or a whole number: "
                 "str(...) makes it text."
@@ -59,25 +61,64 @@ def as_tensor(vectors: Any) -> Tensor:
 
 def checked_vectors(vectors: Tensor, rescale: bool) -> Tensor:
     """Finite unit vectors (N, V, D), or an error that names the first candidate at fault."""
+    if vectors.layout != torch.strided or vectors.is_meta:
+        raise BadInput(
+            f"got gallery vectors as a {'meta' if vectors.is_meta else 'sparse'} tensor, expected "
+            "all of their values in memory: vectors.to_dense() gives a sparse tensor's."
+        )
     if vectors.ndim == 2:
         vectors = vectors[:, None]
-    if vectors.ndim != 3 or 0 in vectors.shape or not vectors.is_floating_point():
+    if vectors.ndim != 3 or 0 in vectors.shape or vectors.dtype not in STORED_TYPES:
         raise BadInput(
             f"got gallery vectors of shape {tuple(vectors.shape)} and type {vectors.dtype}, "
             "expected floating-point (candidates, dimensions) or (candidates, several, "
             "dimensions) with at least one candidate."
         )
     check_finite(vectors, "candidate")
-    wide = torch.promote_types(vectors.dtype, torch.float32)
-    lengths = torch.linalg.vector_norm(vectors, dim=2, dtype=wide)
-    if bool((lengths == 0).any()):
-        first = int((lengths == 0).any(dim=1).nonzero()[0])
+    largest = vectors.abs().amax(dim=2)
+    if bool((largest == 0).any()):
+        first = int((largest == 0).any(dim=1).nonzero()[0])
         raise BadInput(f"candidate {first} has a zero vector, which is near nothing: drop it.")
     if rescale:
-        return torch.div(vectors, lengths[..., None]).to(vectors.dtype)
+        return _rescaled(vectors, largest)
+    lengths = _lengths(vectors)
     if bool(((lengths - 1).abs() > LENGTH_TOLERANCE).any()):
         raise BadInput(
             f"the encoder gave vectors of length {float(lengths.min()):.3g} to "
             f"{float(lengths.max()):.3g}, expected unit length: normalise them in forward()."
         )
     return vectors
+
+
+def check_unit_length(vectors: Tensor) -> None:
+    """Refuse stored vectors (N, V, D) that are not finite or not of unit length, in chunks."""
+    if vectors.dtype not in STORED_TYPES:
+        raise BadInput(f"got vectors of type {vectors.dtype}, expected floating-point ones.")
+    rows = max(1, LOOKED_AT_ONCE // vectors[0].numel())
+    for start in range(0, len(vectors), rows):
+        lengths = _lengths(vectors[start : start + rows])
+        wrong = ~((lengths - 1).abs() <= LENGTH_TOLERANCE)  # NaN is neither
+        if bool(wrong.any()):
+            row, vector = wrong.nonzero()[0].tolist()
+            length = float(lengths[row, vector])
+            raise BadInput(
+                f"candidate {start + row} has a vector of length {length:.3g}, expected length 1."
+            )
+
+
+def _lengths(vectors: Tensor) -> Tensor:
+    """Euclidean lengths (N, V), in float32 or wider."""
+    wide = torch.promote_types(vectors.dtype, torch.float32)
+    lengths: Tensor = torch.linalg.vector_norm(vectors, dim=2, dtype=wide)
+    return lengths
+
+
+def _rescaled(vectors: Tensor, largest: Tensor) -> Tensor:
+    """Vectors at unit length; those whose squares leave the type's range are scaled twice."""
+    lengths = _lengths(vectors)
+    outside = ~torch.isfinite(lengths) | (lengths == 0)
+    if bool(outside.any()):
+        factors = torch.where(outside, largest.to(lengths), 1)
+        vectors = vectors.to(lengths) / factors[..., None]
+        return torch.div(vectors, _lengths(vectors)[..., None]).to(largest.dtype)
+    return torch.div(vectors, lengths[..., None]).to(vectors.dtype)

@@ -11,10 +11,9 @@ from torch import Tensor
 
 from queryshift.encoders.encoder import Encoder
 from queryshift.encoders.prepared import several
-from queryshift.errors import BadFile, BadInput, GalleryMismatch
+from queryshift.errors import BadInput, GalleryMismatch
 from queryshift.support.lazy import lazy_property
 from queryshift.support.progress import track
-from queryshift.support.tensor_files import read, write
 from queryshift.support.torch_modes import (
     adaptation_modes,
     without_autocast,
@@ -24,6 +23,7 @@ from queryshift.support.torch_modes import (
 from .checks import as_tensor, checked_ids, checked_vectors
 from .clusters import spherical_kmeans
 from .exclusions import mask_excluded
+from .gallery_file import read_gallery, write_gallery
 from .hits import Hits, Id, at_least_one
 
 CHUNK_SCORES = 2**23  # scores held at once: 32 MB in float32
@@ -119,18 +119,34 @@ class Gallery:
         return cls(ids, checked_vectors(as_tensor(vectors), rescale=True))
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote; the vectors stay on disk until they are needed."""
-        tensors, about = read(path, "gallery")
-        vectors = tensors.get("vectors")
-        if vectors is None or vectors.ndim != 3 or len(about.get("ids", ())) != len(vectors):
-            raise BadFile(f'"{path}" holds no whole gallery: build it again.')
-        return cls(about["ids"], vectors, about["fingerprint"])
+    def load(cls, path: str | Path, *, verify: bool = True, mapped: bool = True) -> Self:
+        """Read what `save` wrote.
+
+        Args:
+            path: The file.
+            verify: Compare the checksum, and look whether all vectors are finite and of unit
+                length. This reads the whole file once; False trusts it.
+            mapped: Leave the vectors on disk until they are needed. A mapped file must not be cut
+                or written into by others, which ends the process; False reads it into memory.
+
+        Returns:
+            The gallery that was saved.
+
+        Raises:
+            BadFile: The file is not there, damaged, or holds no whole gallery.
+
+        Examples:
+            >>> import tempfile, queryshift as qs
+            >>> path = f"{tempfile.mkdtemp()}/captions.gallery"
+            >>> qs.Gallery.from_vectors(["a"], [[3.0, 4.0]]).save(path)
+            >>> qs.Gallery.load(path).ids
+            ['a']
+        """
+        return cls(*read_gallery(path, verify=verify, mapped=mapped))
 
     def save(self, path: str | Path) -> None:
-        """Write ids and vectors as one safetensors file, whole or not at all."""
-        about = {"ids": list(self.ids), "fingerprint": self.fingerprint}
-        write(path, "gallery", {"vectors": self.vectors}, about)
+        """Write ids, vectors and a checksum as one safetensors file, whole or not at all."""
+        write_gallery(path, self.ids, self.vectors, self.fingerprint)
 
     def add(self, encoder: Encoder, items: Sequence[Any], ids: Sequence[Id]) -> Self:
         """A new gallery with more candidates.

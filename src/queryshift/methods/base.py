@@ -166,6 +166,9 @@ class Method:
         """
         return memory
 
+    def check_memory(self, memory: Any, gallery: Searchable) -> None:
+        """Refuse, with a ValueError, memory from a file that the next batch could not use."""
+
     def observe(self, forward: Forward, memory: Any, step: int) -> Any:
         """Memory after a step's forward.
 

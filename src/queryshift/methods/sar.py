@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log
+from math import isfinite, log
 from typing import Literal
 
 import torch
@@ -63,6 +63,11 @@ class SAR(Method):
     def start(self, gallery: Searchable, device: torch.device) -> float | None:
         """The moving loss, not yet known."""
         return None
+
+    def check_memory(self, memory: float | None, gallery: Searchable) -> None:
+        """The moving loss is a number, or not yet known."""
+        if memory is not None and not (type(memory) is float and isfinite(memory)):
+            raise ValueError(f"the moving loss is {memory!r}, no finite number")
 
     def gradient(self, step_view: StepView, memory: float | None) -> Update:
         """The slope at the worst nearby point, for the queries that are reliable here and there."""

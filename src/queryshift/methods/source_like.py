@@ -51,6 +51,19 @@ class SourceLike:
         values = (pairs[kept], partners[kept], ranking[kept], unsure[kept])
         return type(self)(*values, self.batches + 1)
 
+    def check(self) -> None:
+        """Refuse, with a ValueError, parts that do not belong to as many pairs."""
+        parts = (self.queries, self.candidates, self.distances, self.entropies)
+        if not all(isinstance(part, Tensor) and part.is_floating_point() for part in parts):
+            raise ValueError("source-like pairs hold what is no tensor of numbers")
+        if self.queries.ndim != 2 or self.queries.shape != self.candidates.shape:
+            raise ValueError("source-like queries and candidates differ in shape")
+        if {self.distances.shape, self.entropies.shape} != {self.queries.shape[:1]}:
+            raise ValueError(f"{len(self.queries)} source-like pairs have other numbers of values")
+        counted = type(self.batches) is int and self.batches >= 0
+        if not counted or (self.batches > 0) != (len(self.queries) > 0):
+            raise ValueError(f"{len(self.queries)} source-like pairs are of {self.batches} batches")
+
     def __len__(self) -> int:
         return len(self.distances)
 
@@ -101,6 +114,17 @@ class FollowsSource(Method):
     def start(self, gallery: Searchable, device: torch.device) -> SourceLike:
         """An empty queue."""
         return SourceLike.empty(gallery.centroids(1).to(device))
+
+    def check_memory(self, memory: SourceLike, gallery: Searchable) -> None:
+        """The queue holds pairs of the gallery's dimension."""
+        if not isinstance(memory, SourceLike):
+            raise ValueError("the memory holds no source-like pairs")
+        memory.check()
+        if memory.queries.shape[1] != gallery.dimension:
+            raise ValueError(
+                f"source-like pairs have {memory.queries.shape[1]} dimensions, the gallery has "
+                f"{gallery.dimension}"
+            )
 
     def observe(self, forward: Forward, memory: SourceLike, step: int) -> SourceLike:
         """Let the most source-like pairs of a batch into the queue, at its first step only."""

@@ -95,6 +95,10 @@ class Wrapper(Method):
         """As the wrapped method."""
         return self.method.moved(memory, gallery)
 
+    def check_memory(self, memory: Any, gallery: Searchable) -> None:
+        """As the wrapped method."""
+        self.method.check_memory(memory, gallery)
+
     def observe(self, forward: Forward, memory: Any, step: int) -> Any:
         """As the wrapped method."""
         return self.method.observe(forward, memory, step)

@@ -34,7 +34,7 @@ from .batch_stats import BatchStats
 from .describe import origins, table
 from .guard import Guard
 from .settings import Mode, ScoreFrom, Settings
-from .state_file import read_state, write_state
+from .state_file import read_state, snapshot, write_state
 from .step import Adaptation, BatchResult, State, checked
 
 REMEMBERED = 2**16  # batches in the history, some 25 MB: a session may answer for months
@@ -181,7 +181,8 @@ class Session:
     def save(self, path: str | Path) -> None:
         """Write the state, whole or not at all; queries still gathering are not part of it."""
         with self._lock:
-            write_state(path, self)
+            taken = snapshot(self)
+        write_state(path, taken)
 
     @classmethod
     @adaptation_modes()
@@ -195,12 +196,12 @@ class Session:
     ) -> Self:
         """Take a stream up where `save` left it; a method of your own, a matcher are passed."""
         _check_parts(encoder, gallery, matcher)
-        stored = read_state(path, encoder, gallery, method, matcher)
+        stored = read_state(path, encoder, method, matcher)
         session = cls.__new__(cls)
         session.origins = stored.origins
         adaptation = Adaptation.of(encoder, gallery, stored.method, stored.settings, matcher)
         session._begin(adaptation, gallery)
-        session.restore(stored.state, stored.history)
+        session.restore(stored.state(session.state, gallery), stored.history())
         return session
 
     def restore(self, state: State, history: Sequence[BatchStats] = ()) -> None:

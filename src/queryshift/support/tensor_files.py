@@ -1,13 +1,12 @@
-"""Safe tensor files: safetensors with a checked header, written whole or not at all."""
+"""Safe tensor files: safetensors with a checked header and a checksum, whole or not at all."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -16,46 +15,71 @@ from torch import Tensor
 
 from queryshift.errors import BadFile
 
+from .atomic_files import replacing
+
+FORMAT = 2  # 1: without a checksum
+HASHED_AT_ONCE = 2**26  # bytes: between two parts an interrupt is heard
+
 
 def write(path: str | Path, kind: str, tensors: Mapping[str, Tensor], about: Any) -> None:
-    """Write tensors and a JSON value under one name, atomically."""
+    """Write tensors and named JSON values as one file, atomically.
+
+    A disk that is full, or a folder that may not be written to, is a `BadFile` that names the
+    path; what was there before stays.
+    """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     body = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    body["about"] = text_tensor(json.dumps(about))
-    temporary = path.with_name(f".{path.name}.{uuid4().hex}")
+    body["about"] = text_tensor(json.dumps({"format": FORMAT, **about}))
+    metadata = {"queryshift": kind, "checksum": checksum(kind, body)}
     try:
-        save_file(body, temporary, metadata={"queryshift": kind})
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        with replacing(path) as temporary:
+            save_file(body, temporary, metadata=metadata)
+    except (OSError, SafetensorError) as error:
+        raise BadFile(
+            f'"{path}" could not be written ({error}): make room on the disk or choose another '
+            "place; what was there before is unchanged."
+        ) from error
 
 
-def read(path: str | Path, kind: str) -> tuple[dict[str, Tensor], Any]:
-    """The tensors (memory-mapped) and the JSON value of a file of this kind."""
+def read(
+    path: str | Path, kind: str, *, verify: bool = True, mapped: bool = True
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors and the JSON values of a file of this kind.
+
+    `verify=False` leaves the checksum unread. `mapped` tensors stay on disk until they are
+    needed; others are copied into memory, where nothing that happens to the file reaches them.
+    """
     path = Path(path)
     if not path.is_file():
         raise BadFile(f'there is no file "{path}": expected a queryshift {kind} file.')
     try:
         with safe_open(path, framework="pt") as file:
-            found = (file.metadata() or {}).get("queryshift")
-            if found != kind:
-                raise BadFile(
-                    f'"{path}" is {f"a queryshift {found} file" if found else "of another program"}'
-                    f", expected a queryshift {kind} file."
-                )
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        about = json.loads(tensor_text(tensors.pop("about")))
-        if not isinstance(about, dict):
-            raise ValueError(f"it is described by a {type(about).__name__}, not by named parts")
-        return tensors, about
-    except (SafetensorError, KeyError, ValueError) as error:
+            metadata = file.metadata() or {}
+            _check_kind(path, metadata.get("queryshift"), kind)
+            names = list(file.keys())
+            body = {name: _held(file.get_tensor(name), mapped) for name in names}
+        about = _about(path, body["about"])
+        if verify:
+            _check_sum(metadata.get("checksum"), about["format"], kind, body)
+        return {name: tensor for name, tensor in body.items() if name != "about"}, about
+    except (SafetensorError, OSError, LookupError, TypeError, ValueError, RecursionError) as error:
         raise BadFile(
             f'"{path}" is damaged or cut short ({error}): expected a whole queryshift {kind} file; '
             "make it again or take it from a backup."
         ) from error
+
+
+def checksum(kind: str, tensors: Mapping[str, Tensor]) -> str:
+    """A hash of all content: the kind, and each tensor's name, type, shape and bytes."""
+    digest = blake2b(kind.encode(), digest_size=32)
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        told = json.dumps([name, str(tensor.dtype), list(tensor.shape)])
+        digest.update(f"\n{told}\n".encode())
+        content = tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data
+        for start in range(0, len(content), HASHED_AT_ONCE):
+            digest.update(content[start : start + HASHED_AT_ONCE])
+    return digest.hexdigest()
 
 
 def text_tensor(text: str) -> Tensor:
@@ -66,3 +90,37 @@ def text_tensor(text: str) -> Tensor:
 def tensor_text(tensor: Tensor) -> str:
     """The text that `text_tensor` stored."""
     return bytes(tensor.numpy()).decode()
+
+
+def _held(tensor: Tensor, mapped: bool) -> Tensor:
+    return tensor if mapped else tensor.clone()
+
+
+def _check_kind(path: Path, written: str | None, kind: str) -> None:
+    if written != kind:
+        raise BadFile(
+            f'"{path}" is {f"a queryshift {written} file" if written else "of another program"}'
+            f", expected a queryshift {kind} file."
+        )
+
+
+def _about(path: Path, stored: Tensor) -> dict[str, Any]:
+    """The JSON values, with the number of the file's format among them."""
+    about = json.loads(tensor_text(stored))
+    if not isinstance(about, dict):
+        raise ValueError(f"it is described by a {type(about).__name__}, not by named parts")
+    about = {"format": 1, **about}
+    if type(about["format"]) is not int or about["format"] < 1:
+        raise ValueError(f"its format is {about['format']!r}")
+    if about["format"] > FORMAT:
+        raise BadFile(
+            f'"{path}" has format {about["format"]}, this queryshift reads up to {FORMAT}: '
+            "update queryshift."
+        )
+    return about
+
+
+def _check_sum(stored: str | None, written: int, kind: str, body: Mapping[str, Tensor]) -> None:
+    """Refuse content other than what was written; files of format 1 have no checksum."""
+    if (stored is not None or written > 1) and stored != checksum(kind, body):
+        raise ValueError("its content is not what its checksum says")

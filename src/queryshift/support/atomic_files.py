@@ -1,0 +1,78 @@
+"""Files written whole or not at all, and what killed writers left behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import blake2b
+from pathlib import Path
+from platform import node
+from shutil import rmtree
+from uuid import uuid4
+
+STALE_AFTER = 3600.0  # seconds without a write: no writer is that slow between two
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary path, whose file takes the place of `path` when the block ends without error.
+
+    It lies in a hidden folder of its own beside `path`, where a writer may leave what it likes.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    remove_stale(path)
+    folder = path.with_name(f".{path.name}.{_machine()}-{os.getpid()}-{uuid4().hex[:12]}")
+    folder.mkdir()
+    try:
+        temporary = folder / "whole"
+        yield temporary
+        temporary.chmod(folder.stat().st_mode & 0o666)  # as any new file: safetensors makes 0600
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        rmtree(folder, ignore_errors=True)
+
+
+def remove_stale(path: Path) -> None:
+    """Remove temporaries of `path` whose writers were killed; those of live writers stay."""
+    pattern = _written_by(path.name)
+    for beside in path.parent.iterdir():
+        match = pattern.fullmatch(beside.name)
+        if match and (_writer_is_dead(match["machine"], match["process"]) or _is_old(beside)):
+            rmtree(beside, ignore_errors=True)  # another saver may be faster
+
+
+def _written_by(name: str) -> re.Pattern[str]:
+    """What the temporaries of a file are called: the writer's machine and process, a number."""
+    return re.compile(
+        rf"\.{re.escape(name)}\.(?P<machine>[0-9a-f]{{8}})-(?P<process>[0-9]+)-[0-9a-f]{{12}}"
+    )
+
+
+def _machine() -> str:
+    """Eight hexadecimal digits that tell machines apart: process numbers are a machine's own."""
+    return blake2b(node().encode(), digest_size=4).hexdigest()
+
+
+def _is_old(folder: Path) -> bool:
+    try:
+        latest = max(part.stat().st_mtime for part in (folder, *folder.iterdir()))
+    except OSError:  # it is gone
+        return False
+    return time.time() - latest > STALE_AFTER
+
+
+def _writer_is_dead(machine: str, process: str) -> bool:
+    if machine != _machine() or os.name != "posix":
+        return False
+    try:
+        os.kill(int(process), 0)  # signal 0 only asks whether there is such a process
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:
+        return False
+    return False
