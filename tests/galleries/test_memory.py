@@ -1,6 +1,5 @@
 """The gallery in memory: exact search, and a value that never changes."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -8,17 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
 from torch.nn.functional import normalize
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from miniature import DIMENSION, SeveralVectors, Toy, items, same
+from miniature import DIMENSION, SeveralVectors, Toy, items
 from queryshift import Gallery
-from queryshift.errors import BadFile, BadInput, GalleryMismatch
+from queryshift.errors import BadInput, GalleryMismatch
 from queryshift.galleries import memory
 from queryshift.retrieval.forward import Forward
-from queryshift.support.tensor_files import text_tensor
 
 
 def unit(*shape: int, seed: int = 0, dtype=torch.float32) -> torch.Tensor:
@@ -279,53 +276,3 @@ class TestAsAValue:
                 gallery.remove(one)
         with pytest.raises(BadInput, match="empty gallery"):
             gallery.remove(gallery.ids)
-
-
-class TestFiles:
-    def test_a_saved_gallery_is_the_same(self, tmp_path):
-        for ids in (["a", "ü", "c"], [3, 1, 2]):
-            gallery = Gallery.from_vectors(ids, unit(3, 2, 5).bfloat16())
-            gallery.save(tmp_path / "kept.gallery")
-            found = Gallery.load(tmp_path / "kept.gallery")
-            assert found.ids == ids
-            assert same(found.vectors, gallery.vectors)
-
-    def test_the_fingerprint_is_kept(self, tmp_path, encoder, gallery):
-        gallery.save(tmp_path / "kept")
-        found = Gallery.load(tmp_path / "kept")
-        assert len(found.add(encoder, items(1), ids=["new"])) == 61
-        with pytest.raises(GalleryMismatch):
-            found.add(Toy(seed=1), items(1), ids=["new"])
-
-    def test_loaded_vectors_stay_on_disk_until_they_are_needed(self, tmp_path):
-        Gallery.from_vectors(range(1000), unit(1000, 64)).save(tmp_path / "kept")
-        found = Gallery.load(tmp_path / "kept")
-        lies = found.vectors.data_ptr()
-        maps = Path("/proc/self/maps").read_text().splitlines()
-        spans = [line.split() for line in maps if line.endswith("/kept")]
-        ends = [[int(end, 16) for end in span[0].split("-")] for span in spans]
-        assert any(start <= lies < end for start, end in ends)
-
-    def test_many_long_ids_fit(self, tmp_path):
-        ids = [f"{number:064d}" for number in range(20_000)]
-        Gallery.from_vectors(ids, unit(20_000, 2)).save(tmp_path / "kept")
-        assert Gallery.load(tmp_path / "kept").ids == ids
-
-    def test_foreign_cut_and_missing_files_are_refused(self, tmp_path, gallery):
-        path = tmp_path / "kept"
-        with pytest.raises(BadFile, match="there is no file"):
-            Gallery.load(path)
-        gallery.save(path)
-        path.write_bytes(path.read_bytes()[:-100])
-        with pytest.raises(BadFile, match="damaged or cut short"):
-            Gallery.load(path)
-        save_file({"vectors": unit(3, 1, 4)}, path)
-        with pytest.raises(BadFile, match="of another program"):
-            Gallery.load(path)
-
-    @pytest.mark.parametrize("about", [{"ids": ["a"], "fingerprint": None}, {}, ["a", "b"]])
-    def test_a_file_that_is_not_what_it_claims_is_refused(self, about, tmp_path):
-        body = {"vectors": unit(2, 1, 4), "about": text_tensor(json.dumps(about))}
-        save_file(body, tmp_path / "bad", metadata={"queryshift": "gallery"})
-        with pytest.raises(BadFile):
-            Gallery.load(tmp_path / "bad")

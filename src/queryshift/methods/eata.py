@@ -85,18 +85,22 @@ class EATA(Method):
         if not isinstance(memory, Familiar):
             raise ValueError("the memory of EATA holds no moving mean")
         mean = memory.mean
-        if mean is not None and not (
-            isinstance(mean, Tensor) and mean.ndim == 1 and mean.is_floating_point()
-        ):
+        if mean is None:
+            return
+        if not isinstance(mean, Tensor) or mean.ndim != 1 or not mean.is_floating_point():
             raise ValueError("the moving mean is no vector of numbers")
+        if not bool(torch.isfinite(mean).all()):
+            raise ValueError("the moving mean holds NaN or infinity")
 
     def observe(self, forward: Forward, memory: Familiar, step: int) -> Familiar:
         """Choose the queries of this step, then let the mean follow them."""
         with torch.no_grad():
             predictions = (forward.scores / self.tau).softmax(dim=1)
             chosen = self._reliable(entropy(forward.scores / self.tau), predictions.shape[1])
-            known = memory.mean is not None and memory.mean.shape == predictions.shape[1:]
-            usual = memory.mean if known and forward.fixed_columns else None
+            usual = memory.mean if forward.fixed_columns else None
+            if usual is not None:  # one from a file may be of other columns, or another precision
+                fits = usual.shape == predictions.shape[1:]
+                usual = usual.to(predictions) if fits else None
             if usual is not None:
                 near = cosine_similarity(predictions, usual[None], dim=1)
                 chosen = chosen & (near.abs() < self.redundancy)

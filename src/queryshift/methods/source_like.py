@@ -56,6 +56,8 @@ class SourceLike:
         parts = (self.queries, self.candidates, self.distances, self.entropies)
         if not all(isinstance(part, Tensor) and part.is_floating_point() for part in parts):
             raise ValueError("source-like pairs hold what is no tensor of numbers")
+        if not all(bool(torch.isfinite(part).all()) for part in parts):
+            raise ValueError("source-like pairs hold NaN or infinity")
         if self.queries.ndim != 2 or self.queries.shape != self.candidates.shape:
             raise ValueError("source-like queries and candidates differ in shape")
         if {self.distances.shape, self.entropies.shape} != {self.queries.shape[:1]}:

@@ -1,0 +1,291 @@
+"""Session files, format 2: old ones are migrated, edited ones never fail later, settings change."""
+
+import json
+import time
+import warnings
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from miniature import DIMENSION, same
+from queryshift import EATA, METHODS, REST, SAR, Decoupled, Gallery, Guard, Refined, Session, Tent
+from queryshift.errors import BadFile, BadInput, Error
+from queryshift.sessions.batch_stats import BatchStats
+from queryshift.sessions.history_columns import packed_history, unpacked_history
+from queryshift.sessions.packing import packed, unpacked
+from queryshift.sessions.state_file import read_state, snapshot, write_state
+from queryshift.support.tensor_files import read, write
+from tampering import loads_otherwise, rewritten
+
+OLD = Path(__file__).parents[1] / "data" / "format_1"
+ANSWERS = json.loads((OLD / "answers.json").read_text())
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    return tmp_path / "session.state"
+
+
+@pytest.fixture
+def session(encoder, gallery, batches) -> Session:
+    started = Session(encoder, gallery, REST(), lr=0.01)
+    for batch in batches[:2]:
+        started.answer(batch)
+    return started
+
+
+class TestMigration:
+    @pytest.mark.parametrize("name", ANSWERS)
+    def test_an_old_session_goes_on_as_it_did(self, name, encoder, gallery, batches):
+        told, stored = ANSWERS[name], load_file(OLD / f"{name}.session")
+        session = Session.load(OLD / f"{name}.session", encoder, gallery)
+        assert torch.equal(session.state.adapted.values, stored["adapted.values"])
+        assert [one.batch for one in session.history] == [1, 2, 3]
+        latest = session.stats()
+        assert [latest.spread, latest.gap] == told["stats"]
+        assert [session.answer(batch).top(5).ids for batch in batches[3:]] == told["ids"]
+        params = session.state.adapted.values[::16]
+        assert torch.allclose(params, torch.tensor(told["params"]), atol=1e-5)
+
+    def test_its_settings_are_kept(self, encoder, gallery):
+        rest = Session.load(OLD / "rest.session", encoder, gallery)
+        assert rest.method == REST(decouple=True).resolved(encoder, 0.01)
+        assert rest.settings.guard.ordinary.count == 40
+        assert rest.settings.watch_angle
+        shadow = Session.load(OLD / "tent-decoupled.session", encoder, gallery)
+        assert (shadow.settings.mode, shadow.settings.seed) == ("shadow", 7)
+        assert shadow.method.name == "tent+refined+decoupled"
+
+    def test_saved_again_it_is_of_the_present_format(self, encoder, gallery, path):
+        session = Session.load(OLD / "eata.session", encoder, gallery)
+        session.save(path)
+        again = Session.load(path, encoder, gallery)
+        assert same((again.state, again.history), (session.state, session.history))
+        stored = read_state(path, encoder, None, None)
+        assert stored.about["format"] == 2
+
+
+class TestFlippedBits:
+    @pytest.mark.parametrize("count", [200, pytest.param(10_000, marks=pytest.mark.slow)])
+    def test_none_gives_another_session(self, count, session, path):
+        session.save(path)
+
+        def load(path):
+            again = Session.load(path, session.encoder, session.gallery)
+            return again.state, again.history, again.settings, again.method
+
+        assert loads_otherwise(path, count, seed=count, load=load, same=same) == 0
+
+
+def numbers(value, place=()):
+    """Where numbers stand in a JSON value."""
+    if isinstance(value, dict | list):
+        pairs = value.items() if isinstance(value, dict) else enumerate(value)
+        for name, inner in pairs:
+            yield from numbers(inner, (*place, name))
+    elif isinstance(value, int | float):
+        yield place
+
+
+def put(value, place, new) -> None:
+    for name in place[:-1]:
+        value = value[name]
+    value[place[-1]] = new
+
+
+WRONG = (-1, 0, 3, 2**64, 10**400, 0.5, True, None, "3", [])
+CHANGES = {
+    "longer": lambda value: torch.cat((value, value)),
+    "shorter": lambda value: value[:-1],
+    "column": lambda value: value.reshape(-1, 1),
+    "whole": lambda value: value.long(),
+    "wide": lambda value: value.double(),
+    "not finite": lambda value: value * float("nan"),
+}
+
+
+class TestEdited:
+    """A checksum that is right says nothing about who made the file."""
+
+    @pytest.fixture
+    def harmless(self, encoder, gallery, batches, path):
+        """Whether a file with these parts loads; if it does, it must answer and be saved."""
+
+        def harmless(tensors, about) -> bool:
+            write(path, "session", tensors, about)
+            try:
+                session = Session.load(path, encoder, gallery)
+            except BadFile:
+                return False
+            assert len(session.answer(batches[2]).top(3).ids) == 12
+            write_state(path, snapshot(session))
+            return True
+
+        return harmless
+
+    @pytest.fixture(params=[REST(), EATA(), Refined(SAR())], ids=lambda one: one.name)
+    def parts(self, request, encoder, gallery, batches, path):
+        session = Session(encoder, gallery, request.param, lr=0.01)
+        for batch in batches[:2]:
+            session.answer(batch)
+        session.save(path)
+        return read(path, "session", mapped=False)
+
+    def test_counts_of_a_state_are_refused_or_harmless(self, parts, harmless):
+        tensors, about = parts
+        places = [place for place in numbers(about) if place[0] in ("state", "shapes", "history")]
+        assert len(places) >= 10
+        loaded = 0
+        for place in places:
+            for wrong in WRONG:
+                edited = deepcopy(about)
+                put(edited, place, wrong)
+                loaded += harmless(tensors, edited)
+        assert 0 < loaded < len(places) * len(WRONG) / 2  # some are counts as good as those
+
+    def test_tensors_of_a_state_are_refused_or_harmless(self, parts, harmless):
+        tensors, about = parts
+        for name, value in tensors.items():
+            others = {other: kept for other, kept in tensors.items() if other != name}
+            assert name.startswith("history.") or not harmless(others, about)
+            for change in CHANGES.values():
+                harmless({**others, name: change(value)}, about)
+
+    def test_settings_are_refused_or_harmless(self, session, harmless, path):
+        session.save(path)
+        tensors, about = read(path, "session", mapped=False)
+        places = [place for place in numbers(about) if place[0] in ("settings", "lr", "method")]
+        for place in places:
+            for wrong in (-1, 0, None, "3", [], {}):
+                edited = deepcopy(about)
+                put(edited, place, wrong)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    harmless(tensors, edited)
+
+    def test_a_gallery_of_another_dimension_is_refused(self, session, path):
+        session.save(path)
+        draw = torch.Generator().manual_seed(0)
+        wider = Gallery.from_vectors(range(60), torch.randn(60, DIMENSION + 1, generator=draw))
+        with pytest.raises(Error, match="dimensions"):
+            Session.load(path, session.encoder, wider)
+
+    def test_another_methods_memory_is_refused(self, session, path):
+        session.save(path)
+        rewritten(path, "session", lambda about, _: about["state"].update(memory=0.5))
+        with pytest.raises(BadFile, match="no source-like pairs"):
+            Session.load(path, session.encoder, session.gallery)
+
+
+class TestChangingSettings:
+    def test_those_that_may_change(self, session, path):
+        session.save(path)
+        guard = Guard(collapse=0.5)
+        asked = {"mode": "shadow", "guard": guard, "gather": 4, "steps": 1, "lr": 0.5}
+        stored = read_state(path, session.encoder, None, None, asked)
+        changed = replace(session.settings, mode="shadow", guard=guard, gather=4, steps=1)
+        assert stored.settings == changed
+        assert stored.method == replace(session.method, lr=0.5)
+        assert stored.origins["lr"] == "the user"
+        assert same(
+            stored.state(session.adaptation.fresh(session.gallery), session.gallery), session.state
+        )
+
+    def test_a_wrapped_methods_rate(self, encoder, gallery, path):
+        Session(encoder, gallery, Decoupled(Tent()), lr=0.01).save(path)
+        method = read_state(path, encoder, None, None, {"lr": 0.5}).method
+        assert method.rate == method.method.rate == 0.5
+
+    def test_nothing_changes_unasked(self, session, path):
+        session.save(path)
+        stored = read_state(path, session.encoder, None, None)
+        assert (stored.settings, stored.method) == (session.settings, session.method)
+
+    def test_others_and_wrong_values_are_told(self, session, path):
+        session.save(path)
+        with pytest.raises(BadInput, match=r"got seed=3 for a saved session, expected one of mode"):
+            read_state(path, session.encoder, None, None, {"seed": 3})
+        with pytest.raises(BadInput, match="steps is 0"):
+            read_state(path, session.encoder, None, None, {"steps": 0})
+
+
+def long_history(count: int) -> list[BatchStats]:
+    """Measures as sessions have them: some always there, some never, some now and then."""
+    one = BatchStats(1, 64, True, 0.5, 0.25, 0.125, 0.75, 1.5, None)
+    return [
+        replace(
+            one, batch=n, drift=n / 3 if n % 2 else None, restart="why" if n % 99 == 7 else None
+        )
+        for n in range(count)
+    ]
+
+
+class TestHistory:
+    def test_columns_are_exact(self):
+        history = [
+            *long_history(120),
+            replace(long_history(1)[0], gap=float("nan"), drift=float("inf"), adapted=False),
+        ]
+        tensors = {}
+        about = json.loads(json.dumps(packed_history(map(vars, history), tensors)))
+        assert same(unpacked_history(about, tensors), history)
+        assert "history.reliable" not in tensors  # None throughout
+
+    def test_no_history_is_a_history(self):
+        assert unpacked_history(packed_history([], {}), {}) == []
+
+    def test_a_snapshot_without_history_is_small_and_loads(self, session, path):
+        session.history = long_history(2000)
+        session.save(path)
+        full = path.stat().st_size
+        write_state(path, snapshot(session, history=False))
+        assert path.stat().st_size < full / 5
+        again = Session.load(path, session.encoder, session.gallery)
+        assert again.history == []
+        assert same(again.state, session.state)
+
+    def test_a_snapshot_is_of_its_moment(self, session, batches, path):
+        taken, state, history = snapshot(session), session.state, list(session.history)
+        session.answer(batches[3])
+        write_state(path, taken)
+        again = Session.load(path, session.encoder, session.gallery)
+        assert same((again.state, again.history), (state, history))
+
+    def test_a_full_history_costs_little(self, session, path):
+        """Against the same as JSON, one object a batch, as it was kept before."""
+        history = long_history(2**14)
+
+        def seconds(work) -> float:
+            started = time.process_time()
+            work()
+            return time.process_time() - started
+
+        session.history = history
+        columns = min(seconds(lambda: session.save(path)) for _ in range(3))
+        objects = min(seconds(lambda: json.dumps(list(map(vars, history)))) for _ in range(3))
+        assert columns < 4 * objects
+        assert path.stat().st_size < len(json.dumps(list(map(vars, history)))) / 2
+        assert Session.load(path, session.encoder, session.gallery).history == history
+
+
+def test_memory_of_stages_is_kept_by_name():
+    """As `packed` keeps any mapping: a dataclass takes its type from the fresh one."""
+    bank = {"hubs": BatchStats(*range(9)), "bank": {"vectors": torch.ones(2, 3), "seen": 7}}
+    tensors = {}
+    stored = json.loads(json.dumps(packed(bank, "stages", tensors)))
+    fresh = {"hubs": BatchStats(*[0] * 9), "bank": None}
+    assert same(unpacked(stored, fresh, tensors), bank)
+    assert list(tensors) == ["stages.bank.vectors"]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_no_method_refuses_its_own_memory(name, encoder, gallery, batches, path):
+    for method in (METHODS[name](), Refined(METHODS[name]())):
+        session = Session(encoder, gallery, method, lr=0.01)
+        session.answer(batches[0])
+        session.save(path)
+        assert same(Session.load(path, encoder, gallery).state, session.state)
