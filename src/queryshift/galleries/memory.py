@@ -136,10 +136,9 @@ class Gallery:
             BadFile: The file is not there, damaged, or holds no whole gallery.
 
         Examples:
-            >>> import tempfile, queryshift as qs
-            >>> path = f"{tempfile.mkdtemp()}/captions.gallery"
-            >>> qs.Gallery.from_vectors(["a"], [[3.0, 4.0]]).save(path)
-            >>> qs.Gallery.load(path).ids
+            >>> import queryshift as qs
+            >>> qs.Gallery.from_vectors(["a"], [[3.0, 4.0]]).save("captions.gallery")
+            >>> qs.Gallery.load("captions.gallery").ids
             ['a']
         """
         return cls(*read_gallery(path, verify=verify, mapped=mapped))

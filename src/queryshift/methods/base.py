@@ -167,7 +167,12 @@ class Method:
         return memory
 
     def check_memory(self, memory: Any, gallery: Searchable) -> None:
-        """Refuse, with a ValueError, memory from a file that the next batch could not use."""
+        """Refuse, with a ValueError, memory from a file that the next batch could not use.
+
+        Args:
+            memory: The memory as it was read.
+            gallery: The session's gallery.
+        """
 
     def observe(self, forward: Forward, memory: Any, step: int) -> Any:
         """Memory after a step's forward.
