@@ -53,6 +53,16 @@ def test_candidates_that_are_all_alike_still_have_centres():
     assert torch.allclose(found, vectors(1)[0].expand(4, 6), atol=1e-6)
 
 
+def test_a_centre_that_serves_nobody_starts_again_at_the_worst_served_candidate(monkeypatch):
+    """Two of three centres start alike in the second group, none in the third."""
+    monkeypatch.setattr(clusters, "_spread", lambda all_, count, _: all_[[0, 20, 20]])
+    axes = torch.eye(6)
+    middles = normalize(torch.stack((axes[0], axes[1], axes[2] + 0.5 * axes[0])), dim=1)
+    groups = normalize(middles.repeat_interleave(20, dim=0) + 0.05 * vectors(60)[:, 0], dim=1)
+    found = clusters.spherical_kmeans(groups[:, None], 3)
+    assert (middles @ found.T).amax(dim=1).min() > 0.99
+
+
 def test_a_candidate_of_several_vectors_counts_by_its_mean():
     several = vectors(1, several=3)
     expected = normalize(several.mean(dim=1), dim=1)

@@ -143,6 +143,11 @@ def test_hard_margin_by_hand():
     assert found.tolist() == pytest.approx([math.log(0.5), 0.0])
 
 
+def test_hard_margin_has_no_floor():
+    found = losses.hard_margin(torch.tensor([0.9, 1.0]), torch.tensor([0.009, 1e-6]))
+    assert found.tolist() == pytest.approx([math.log(0.01), math.log(1e-6)])
+
+
 class TestDivergence:
     def test_by_hand(self):
         source = torch.tensor([[0.0, 0.0]])

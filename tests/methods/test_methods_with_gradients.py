@@ -158,6 +158,32 @@ class TestDecoupled:
         update = Decoupled(Given()).gradient(look, domain)
         assert all(torch.allclose(update.gradient[n], g) for n, g in domain.items())
 
+    @pytest.mark.parametrize(("drift_now", "decouples"), [(2.5e-9, False), (4e-8, True)])
+    def test_a_divergence_counts_from_a_hundred_millionth_on(self, world, drift_now, decouples):
+        probe, _ = general_of(world.look(world.moved(by=1e-4)))
+        by = 1e-4 * math.sqrt(drift_now / probe)  # a divergence grows with the square
+        look = world.look(world.moved(by=by))
+        moved, general = general_of(look)
+        assert moved.item() == pytest.approx(drift_now, rel=0.1)
+        self._decouples(look, {n: -10 * g for n, g in general.items()}, decouples)
+
+    @pytest.mark.parametrize(("ratio", "decouples"), [(2.5e-7, False), (4e-6, True)])
+    def test_a_general_direction_counts_from_a_millionth_of_the_gradient_on(
+        self, world, ratio, decouples
+    ):
+        look = world.look(world.moved())
+        _, general = general_of(look)
+        self._decouples(look, {n: -g / ratio for n, g in general.items()}, decouples)
+
+    def _decouples(self, look: StepView, domain: Params, expected: bool) -> None:
+        """Whether a gradient straight against the general direction is taken away, or kept."""
+        update = Decoupled(Given()).gradient(look, domain)
+        weight = math.exp(-update.measures["drift"].item())
+        for name, value in update.gradient.items():
+            left = torch.zeros_like(value) if expected else weight * domain[name]
+            size = domain[name].abs().max().item()
+            torch.testing.assert_close(value, left, rtol=1e-9, atol=1e-9 * size)
+
     def test_nothing_to_learn_stays_nothing(self, world):
         update = decoupled(world.look(world.moved()), Update(None), torch.zeros(()))
         assert update.gradient is None

@@ -5,7 +5,9 @@ import pytest
 import torch
 from fixed_retrieval import GALLERY, SIZE, entropy, pairs, retrieval, softmax
 
+from queryshift.galleries import Gallery
 from queryshift.methods import REST, TCR
+from queryshift.retrieval.forward import Forward
 
 K, TAU = 2, 0.2
 TERMS = ("uniformity", "gap", "entropy", "mining")
@@ -98,3 +100,16 @@ def test_a_consistency_of_zero_has_a_finite_loss(consistency):
     seen = retrieval(-GALLERY.vectors[:SIZE, 0])
     found = REST(consistency=consistency).loss(seen, pairs(entropy_limit=9.0))
     assert torch.isfinite(found)
+
+
+@pytest.mark.parametrize(
+    ("consistency", "hard"), [("affine", (1 - 0.96) / 2), ("clamp", 1e-6)], ids=["affine", "clamp"]
+)
+def test_negatives_far_on_the_other_side_have_margins_far_below_minus_one(consistency, hard):
+    """Two queries whose only negatives have cosine -0.96; both are trusted."""
+    gallery = Gallery.from_vectors("ab", torch.tensor([[0.6, 0.8], [-0.8, -0.6]]).double())
+    seen = Forward(gallery.vectors[:, 0].clone().requires_grad_(), gallery)
+    chosen = {term: term == "mining" for term in TERMS}
+    method = REST(neighbours=1, consistency=consistency, **chosen)
+    found = method.loss(seen, pairs(entropy_limit=1e9))
+    assert found.item() == pytest.approx(np.log(hard), rel=1e-6)

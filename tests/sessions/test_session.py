@@ -189,6 +189,18 @@ class TestGathering:
         whole.answer(batches[0], exclude=left_out)
         assert same(single.state.adapted, whole.state.adapted)
 
+    def test_a_fork_keeps_them_and_gathers_on_alone(self, encoder, gallery, batches):
+        session = Session(encoder, gallery, REST(), lr=0.01, gather=16)
+        queries = self.queries(batches)
+        session.answer(queries[:10])
+        twin = session.fork()
+        twin.answer(queries[10:16])
+        assert [one.queries for one in twin.history] == [16]
+        assert session.history == []
+        session.answer(queries[10:16])
+        assert [one.queries for one in session.history] == [16]
+        assert same(twin.state, session.state)
+
     def test_reset_drops_them_and_a_saved_state_lacks_them(
         self, encoder, gallery, batches, tmp_path
     ):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pictures import photo
 
-from queryshift.lab.corruptions import image
+from queryshift.lab.corruptions import find, image
 from queryshift.lab.corruptions.image import ice, noise, pixels
 from queryshift.lab.corruptions.image.blur import ZOOMS, shuffled
 from queryshift.lab.corruptions.image.plasma import plasma
@@ -132,3 +132,35 @@ def test_panes_of_ice_are_distinct_and_always_the_same():
     assert np.array_equal(ice.pane(0), first)
     brightness = [ice.pane(index).mean() for index in range(len(ice.PANES))]
     assert max(brightness) > 1.8 * min(brightness)
+
+
+@pytest.mark.parametrize(("height", "width"), [(100, 250), (250, 100)])
+def test_elastic_wrinkles_are_a_hundredth_of_each_side_and_as_high_as_the_height_says(
+    height, width
+):
+    """A picture whose colours are its coordinates shows how far each pixel came."""
+    rows, columns = np.mgrid[:height, :width]
+    coordinates = np.dstack((columns, rows, 0 * rows)).astype(np.uint8)
+    inner = (slice(25, -25), slice(25, -25))
+    fields = [
+        field[inner]
+        for seed in range(4)
+        for corrupted in [find("image", "elastic")(coordinates, 5, rng(seed)).astype(float)]
+        for field in (corrupted[..., 0] - columns, corrupted[..., 1] - rows)
+    ]
+    smooth_down, smooth_across = 0.01 * height, 0.01 * width
+    blurred = 1 / np.sqrt(3 * 4 * np.pi * smooth_down * smooth_across)  # of uniform noise in -1..1
+    assert np.std(fields) == pytest.approx(30 * 0.005 * height * blurred, rel=0.1)
+    for axis, smooth in ((1, smooth_down), (2, smooth_across)):
+        steps = np.diff(fields, axis=axis).var() / np.var(fields)
+        assert 1 - steps / 2 == pytest.approx(np.exp(-1 / (4 * smooth**2)), abs=0.06)
+
+
+@pytest.mark.parametrize("value", [40, 120, 255])
+def test_fog_fades_by_the_brightest_pixel_of_the_picture(value):
+    """Where the fog is thickest it is as bright as that pixel, never brighter."""
+    plain = np.full((64, 64, 3), value, np.uint8)
+    for severity, amount in zip(range(1, 6), (1.5, 2.0, 2.5, 2.5, 3.0), strict=True):
+        foggy = find("image", "fog")(plain, severity, rng())
+        assert foggy.max() == pytest.approx(value, abs=1)
+        assert foggy.min() == pytest.approx(value * value / (value + 255 * amount), abs=1)

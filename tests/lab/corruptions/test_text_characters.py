@@ -52,6 +52,13 @@ def test_ocr_confuses_only_what_looks_alike():
             assert after == before or after in alike[before]
 
 
+@pytest.mark.parametrize("word", ["so", "sol", "soul", "so1ou"])
+def test_ocr_misreads_at_least_two_characters_of_a_word(word):
+    for seed in range(30):
+        changed = corrupted("ocr", word, seed)
+        assert sum(map(str.__ne__, word, changed)) == 2, changed
+
+
 def test_ocr_leaves_words_without_such_letters_clean():
     assert corrupted("ocr", "a man may eat a tent") == "a man may eat a tent"
 

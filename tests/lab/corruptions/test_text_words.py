@@ -108,6 +108,16 @@ def test_punctuation_is_put_in_front_of_words():
         assert " ".join(token for token in after if token not in ".,!?;:") == CAPTION
 
 
+@pytest.mark.parametrize(("words", "severity", "most"), [(10, 5, 4), (10, 1, 2), (20, 1, 4)])
+def test_every_number_of_marks_up_to_the_most_is_drawn(words, severity, most):
+    caption = " ".join(["word"] * words)
+    drawn = {
+        len(corrupted("insert_punctuation", caption, severity, seed).split(" ")) - words
+        for seed in range(100)
+    }
+    assert drawn == set(range(1, most + 1))
+
+
 class TestAsPublished:
     @pytest.mark.parametrize("name", [name for name in WORD if name != "insert_punctuation"])
     def test_eda_loses_case_and_punctuation(self, name):

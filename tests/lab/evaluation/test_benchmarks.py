@@ -215,11 +215,11 @@ def test_an_unknown_shift_is_named():
 
 
 class TestShifted:
-    def queries(self, seed=0):
+    def queries(self, seed=0, order=range(5)):
         from queryshift.lab.datasets import Dataset
 
-        pictures = [np.full((16, 16, 3), 9 * i, np.uint8) for i in range(5)]
-        ids = [str(i) for i in range(5)]
+        pictures = [np.full((16, 16, 3), 9 * i, np.uint8) for i in order]
+        ids = [str(i) for i in order]
         dataset = Dataset("few", "image", "text", pictures, ids, ["a"], [[0]] * 5)
         return Shifted(dataset, corruptions.find("image", "gaussian_noise"), 5, seed)
 
@@ -227,6 +227,11 @@ class TestShifted:
         late = self.queries()[4]
         assert np.array_equal(late, list(self.queries())[4])
         assert not np.array_equal(late, self.queries(seed=1)[4])
+
+    def test_an_item_is_corrupted_alike_in_whatever_row_it_stands(self):
+        plain, turned = list(self.queries()), list(self.queries(order=(3, 0, 4, 2, 1)))
+        for row, number in enumerate((3, 0, 4, 2, 1)):
+            assert np.array_equal(turned[row], plain[number])
 
     def test_beyond_its_room_it_keeps_nothing(self, monkeypatch):
         monkeypatch.setattr("queryshift.lab.evaluation.streams.KEPT_BYTES", 2 * 16 * 16 * 3)

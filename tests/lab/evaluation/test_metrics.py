@@ -71,6 +71,15 @@ def test_ties_rank_the_right_answer_after_the_wrong_ones():
     assert metrics.ranks(query(10), gallery, [[0, 1]]).tolist() == [2]
 
 
+@pytest.mark.parametrize(("roundings", "rank"), [(0, 2), (3, 2), (6, 1)])
+def test_scores_a_few_roundings_apart_tie(roundings, rank):
+    """The right answer is ahead, by so little that another order of summing could undo it."""
+    cosines = 0.5 - torch.tensor([0.0, roundings * torch.finfo(torch.float32).eps])
+    vectors = torch.stack((cosines, (1 - cosines.square()).sqrt()), dim=1)
+    gallery = Gallery(range(2), vectors[:, None])
+    assert metrics.ranks(torch.tensor([[1.0, 0.0]]), gallery, [[0]]).tolist() == [rank]
+
+
 def test_a_collapsed_gallery_ranks_last():
     vectors = normalize(torch.ones(1, 37), dim=1).expand(1000, 37)
     queries = normalize(torch.randn(3, 37, generator=torch.Generator().manual_seed(0)), dim=1)

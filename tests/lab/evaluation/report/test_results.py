@@ -118,6 +118,18 @@ def test_a_folder_gives_each_cell_once_and_the_latest(tmp_path):
     assert problems == []
 
 
+def test_the_latest_is_told_by_its_finishing_time_not_by_its_place(tmp_path):
+    early, late = "2026-11-15T10:00:00Z", "2026-11-15T11:00:00Z"
+    write_line(tmp_path / "a.jsonl", cell(recall=20.0, finished=late))
+    write_line(tmp_path / "b.jsonl", cell(recall=10.0, finished=early))
+    write_line(tmp_path / "b.jsonl", cell("rest", recall=60.0, finished=late))
+    write_line(tmp_path / "b.jsonl", cell("rest", recall=70.0, finished=early))
+    every = [one for name in "ab" for one in read_lines(tmp_path / f"{name}.jsonl").cells]
+    for kept in (read_folder(tmp_path).cells, latest(every)):
+        found = {one.method: one.measure("recall@1") for one in kept}
+        assert found == {"frozen": 20.0, "rest": 60.0}
+
+
 def test_cells_over_other_queries_do_not_overrule(tmp_path):
     write_line(tmp_path / "whole" / "a.jsonl", cell(queries=200, finished="2026-01-01"))
     write_line(tmp_path / "trial" / "a.jsonl", cell(queries=20, finished="2026-01-02"))
