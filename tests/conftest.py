@@ -20,6 +20,16 @@ def clean():
     return items(60)
 
 
+@pytest.fixture
+def limited():
+    """A function that puts limits on items in force until the test ends."""
+    from queryshift.media.limits import Limits, limits, set_limits
+
+    before = limits()
+    yield lambda **changed: set_limits(Limits(**changed))
+    set_limits(before)
+
+
 @pytest.fixture(scope="session")
 def encoder():
     """A float32 toy; it never changes, so that all tests may share it."""

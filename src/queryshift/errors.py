@@ -2,6 +2,7 @@
 
 Error
 ├── BadInput            what was handed over cannot be used            (also a ValueError)
+│   ├── BadItem         one item of a batch cannot be used; it has the item's index
 │   ├── UnknownName     a name that is in none of the tables           (also a KeyError)
 │   ├── GalleryMismatch query and gallery do not fit together
 │   └── NeedsVectors    a full-gallery method on a gallery that cannot give its vectors
@@ -33,6 +34,20 @@ class Error(Exception):
 
 class BadInput(Error, ValueError):
     """What was handed over cannot be used."""
+
+
+class BadItem(BadInput):
+    """One item of a batch cannot be used; without it, the rest of the batch may be.
+
+    `index` is its place in the batch, `reason` what is wrong with it, `kind` what it is.
+    """
+
+    def __init__(self, index: int, reason: str, kind: str = "") -> None:
+        super().__init__(index, reason, kind)  # so that it can be pickled
+        self.index, self.reason, self.kind = index, reason, kind
+
+    def __str__(self) -> str:
+        return f"item {self.index}{f', {self.kind}:' if self.kind else ''} {self.reason}"
 
 
 class UnknownName(BadInput, KeyError):
@@ -73,5 +88,5 @@ def missing(package: str, extra: str, purpose: str) -> MissingExtra:
     """The error for an optional package that a call needs."""
     return MissingExtra(
         f'{purpose} needs the package "{package}", which is not installed: '
-        f'pip install "queryshift[{extra}]".'
+        f'pip install "queryshift[{extra}]", or in a clone: pip install -e ".[{extra}]".'
     )

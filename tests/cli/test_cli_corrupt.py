@@ -82,7 +82,7 @@ def test_a_sheet(photos):
         (["text", "ocr", "a", "b", "--level", 9], 'no level "9"'),
         (["text", "passive", "a", "b", "--level", 2], '"passive" takes no level'),
         (["again", "photos", "photos", "out"], "cannot be read"),
-        (["sheet", "nowhere.jpg"], '"nowhere.jpg" cannot be read'),
+        (["sheet", "nowhere.jpg"], 'there is no file "nowhere.jpg"'),
     ],
 )
 def test_errors_are_one_sentence(photos, arguments, sentence):

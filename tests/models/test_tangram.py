@@ -119,11 +119,13 @@ class TestPreparing:
 
     @pytest.mark.parametrize("item", ["film.mp4", Path("film.mp4"), None, 3])
     def test_what_is_no_clip_is_refused(self, models, item):
-        with pytest.raises(BadInput, match=f"item 0 is of type {type(item).__name__}, .* clip"):
+        with pytest.raises(
+            BadInput, match=f"item 0, .*{item and type(item).__name__}: expected a clip"
+        ):
             models["tangram-clips"]["video"].encode([item])
 
     def test_one_clip_in_the_place_of_a_batch_is_refused(self, models, things):
-        with pytest.raises(BadInput, match=r"item 0 is one picture, .* give \[clip\]"):
+        with pytest.raises(BadInput, match=r"item 0, .*: got one picture, .* give \[clip\]"):
             models["tangram-clips"]["video"].encode(things["video"][0])
 
     def test_short_sounds_are_filled_and_long_ones_cut(self, models):

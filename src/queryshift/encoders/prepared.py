@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from queryshift.errors import BadInput
+from queryshift.errors import BadInput, BadItem
 from queryshift.support.torch_modes import without_inference_mode
 
 Prepared: TypeAlias = Tensor | Mapping[str, Tensor] | tuple[Tensor, ...]
@@ -94,14 +94,16 @@ def _check_kind(prepared: Any) -> None:
 
 
 def check_finite(rows: Tensor, kind: str) -> None:
-    """Refuse rows that hold NaN or infinite values, naming the first."""
+    """Refuse rows that hold NaN or infinite values, naming the first; an "item" is a `BadItem`."""
     if bool(torch.isfinite(rows).all()):
         return
     bad = (~torch.isfinite(rows)).reshape(len(rows), -1).any(1)
-    raise BadInput(
-        f"{kind} {int(bad.nonzero()[0])} holds NaN or infinite values ({int(bad.sum())} of "
-        f"{len(rows)} do): repair or drop it, then ask again."
+    index = int(bad.nonzero()[0])
+    reason = (
+        f"holds NaN or infinite values ({int(bad.sum())} of {len(rows)} do): repair or drop it, "
+        "then ask again."
     )
+    raise BadItem(index, reason) if kind == "item" else BadInput(f"{kind} {index} {reason}")
 
 
 def joined(parts: Sequence[Prepared]) -> Prepared:

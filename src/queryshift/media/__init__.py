@@ -1,4 +1,9 @@
-"""Pictures, sounds, films and text as users hand them over: arrays, PIL images, bytes, files.
+"""Pictures, films, sound and text as users give them: the one room where they are read.
 
-Imports: `support`. Start with `items.py`.
+Models, laboratory and service all read here: arrays, PIL images, bytes, file objects and
+`pathlib.Path`, within limits that are checked before anything is decoded. Text is never opened as a
+path. Pillow, soundfile and PyAV are imported when the first such item is read.
+
+Imports: `support`, `errors`. Start with `pictures.py`; `items.py` has what all kinds share,
+`limits.py` how large an item may be.
 """

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from queryshift.errors import BadInput, missing
+from queryshift.errors import BadInput
+from queryshift.support.optional import need
 
 from .checkpoints import Checkpoint
 
@@ -45,9 +45,10 @@ def tokenizer(checkpoint: Checkpoint, words: str, added: list[str], source: Sour
     """
     near, rows = checkpoint.path.parent, checkpoint.shape(words)[0]
     beside = any((near / file).is_file() for file in _FILES)
+    transformers = need("transformers", "hf", "reading texts as BERT does")
     wanted = str(source or (near if beside else USUAL))
     try:
-        found = _tokenizers().from_pretrained(wanted)
+        found = transformers.BertTokenizerFast.from_pretrained(wanted)
     except (OSError, ValueError) as error:
         raise BadInput(f'no tokenizer "{wanted}" ({error}). {_ADVICE}') from error
     found.add_tokens(added, special_tokens=True)
@@ -57,10 +58,3 @@ def tokenizer(checkpoint: Checkpoint, words: str, added: list[str], source: Sour
             f"words, the checkpoint {checkpoint.path} has {rows}. {_ADVICE}"
         )
     return found
-
-
-def _tokenizers() -> Any:
-    try:
-        return import_module("transformers").BertTokenizerFast
-    except ImportError as error:
-        raise missing("transformers", "hf", "reading texts as BERT does") from error

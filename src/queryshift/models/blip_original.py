@@ -12,7 +12,8 @@ import torch
 from torch.nn.functional import interpolate
 
 from queryshift.encoders.encoder import Encoder
-from queryshift.errors import BadInput, missing
+from queryshift.errors import BadInput
+from queryshift.support.optional import need
 
 from . import bert, blip
 from .checkpoints import Checkpoint, Format, renamed
@@ -82,11 +83,8 @@ def load(
 
 def build(checkpoint: Checkpoint) -> Any:
     """The checkpoint as a `BlipForImageTextRetrieval`, its matching head included."""
-    try:
-        from transformers import BlipConfig, BlipForImageTextRetrieval
-    except ImportError as error:
-        raise missing("transformers", "hf", "loading BLIP") from error
-    config = BlipConfig(
+    transformers = need("transformers", "hf", "loading BLIP")
+    config = transformers.BlipConfig(
         vision_config=vision_config(checkpoint, _HEAD)
         | {"layer_norm_eps": 1e-6},  # Hugging Face's own conversions have 1e-5
         text_config=bert.text_config(checkpoint, "text_encoder.")
@@ -94,7 +92,7 @@ def build(checkpoint: Checkpoint) -> Any:
         image_text_hidden_size=checkpoint.shape("vision_proj.weight")[0],
     )
     with torch.device("meta"):
-        model = BlipForImageTextRetrieval(config)
+        model = transformers.BlipForImageTextRetrieval(config)
     return checkpoint.fill(model, _theirs)
 
 

@@ -14,7 +14,9 @@ from torch.nn.functional import gelu, normalize, scaled_dot_product_attention
 
 from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadInput
-from queryshift.media.items import check_clips, rgb, sound
+from queryshift.media.films import clips
+from queryshift.media.items import read_each
+from queryshift.media.sounds import sound
 
 from .blocks import BlockEncoder
 from .checkpoints import Checkpoint, Format
@@ -68,7 +70,7 @@ class AudioEncoder(_TowerEncoder):
     def prepare(self, items: Sequence[Any]) -> Mapping[str, Tensor]:
         """Normalised filter banks (B, 1, 128, 1024)."""
         length = self.tower.pos_embed.shape[1] * _PATCH**2 // BINS
-        banks = np.stack([filter_bank(item, length).T for item in items])
+        banks = np.stack(read_each(items, lambda item: filter_bank(item, length).T))
         return {"bank": torch.from_numpy(banks)[:, None]}
 
 
@@ -90,10 +92,9 @@ class VideoEncoder(_TowerEncoder):
 
     def prepare(self, items: Sequence[Any]) -> Mapping[str, Tensor]:
         """The frames that are looked at, (B, frames, 3, 224, 224)."""
-        check_clips(items)
         side = _PATCH * round(self.tower.pos_embed.shape[1] ** 0.5)
-        clips = [[cropped(rgb(frame), side) for frame in self._look(item)] for item in items]
-        return {"frames": torch.stack([stacked(clip, IMAGENET) for clip in clips])}
+        squares = [[cropped(frame, side) for frame in clip] for clip in clips(items, self._look)]
+        return {"frames": torch.stack([stacked(clip, IMAGENET) for clip in squares])}
 
     def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
         """Vectors (B, D)."""
@@ -101,8 +102,6 @@ class VideoEncoder(_TowerEncoder):
 
     def _look(self, clip: Any) -> list[Any]:
         """The frames to look at, of ten that lie evenly over the clip, as the authors take them."""
-        if not len(clip):
-            raise BadInput("got a clip without frames.")
         return [clip[index * len(clip) // _CLIP_FRAMES] for index in self.taken]
 
 

@@ -6,14 +6,14 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 
-from queryshift.errors import BadFile, BadInput, missing
+from queryshift.errors import BadFile, BadInput
 from queryshift.support.lazy import lazy_property
+from queryshift.support.optional import need
 
 from .blocks import BlockEncoder
 from .reading import Pictures, Words
@@ -182,10 +182,7 @@ def blocks_of(tower: nn.Module, prefix: str) -> str | None:
 
 
 def _transformers() -> Any:
-    try:
-        return import_module("transformers")
-    except ImportError as error:
-        raise missing("transformers", "hf", "loading a Hugging Face model") from error
+    return need("transformers", "hf", "loading a Hugging Face model")
 
 
 def _version() -> int:

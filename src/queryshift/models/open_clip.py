@@ -12,7 +12,8 @@ from queryshift.encoders.adapted_parameters import LayerChoice, norm_layer_names
 from queryshift.encoders.adapted_parameters import adapt as adapt_layers
 from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadInput
-from queryshift.media.items import rgb, texts
+from queryshift.media.pictures import pictures
+from queryshift.media.texts import texts
 
 from .blocks import BlockEncoder
 from .stems import read_in_full
@@ -34,7 +35,7 @@ class OpenClipImage(BlockEncoder):
 
     def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
         """Pixels."""
-        return {"pixels": torch.stack([self.transform(rgb(item)) for item in items])}
+        return {"pixels": torch.stack([self.transform(picture) for picture in pictures(items)])}
 
     def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
         """What `encode_image` gives."""

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+BICUBIC = 3  # PIL.Image.Resampling.BICUBIC
 
 
 @dataclass(frozen=True)
@@ -18,7 +23,7 @@ class Scale:
     mean: tuple[float, float, float]
     spread: tuple[float, float, float]
 
-    def pixels(self, picture: Image.Image) -> Tensor:
+    def pixels(self, picture: Image) -> Tensor:
         """The picture as a tensor (3, height, width) of about zero mean and unit spread."""
         values = np.asarray(picture, dtype=np.float32) / 255.0
         scaled = (values - np.array(self.mean, np.float32)) / np.array(self.spread, np.float32)
@@ -29,34 +34,36 @@ IMAGENET = Scale((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 CLIP = Scale((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
 
 
-def cropped(image: Image.Image, side: int) -> Image.Image:
+def cropped(image: Image, side: int) -> Image:
     """The middle square, after the shorter edge was made `side` pixels long (bicubic)."""
     width, height = image.size
     shorter = min(width, height)
     size = (int(side * width / shorter), int(side * height / shorter))
-    resized = image.resize(size, Image.Resampling.BICUBIC)
+    resized = image.resize(size, BICUBIC)
     left, top = (round((length - side) / 2) for length in size)
     return resized.crop((left, top, left + side, top + side))
 
 
-def squeezed(image: Image.Image, side: int) -> Image.Image:
+def squeezed(image: Image, side: int) -> Image:
     """The whole picture as a square, whatever its proportions were (bicubic)."""
-    return image.resize((side, side), Image.Resampling.BICUBIC)
+    return image.resize((side, side), BICUBIC)
 
 
-def padded(image: Image.Image, ratio: float) -> Image.Image:
+def padded(image: Image, ratio: float) -> Image:
     """The picture with black bars where it is longer or taller than `ratio` (TargetPad)."""
     width, height = image.size
     if max(width, height) / min(width, height) < ratio:
         return image
     target = max(width, height) / ratio
     across, down = (max(int((target - length) / 2), 0) for length in (width, height))
-    canvas = Image.new("RGB", (width + 2 * across, height + 2 * down))
+    from PIL.Image import new
+
+    canvas = new("RGB", (width + 2 * across, height + 2 * down))
     canvas.paste(image, (across, down))
     return canvas
 
 
-def stacked(images: Sequence[Image.Image], scale: Scale) -> Tensor:
+def stacked(images: Sequence[Image], scale: Scale) -> Tensor:
     """Pictures of one size as one tensor (B, 3, height, width)."""
     return torch.stack([scale.pixels(image) for image in images])
 
@@ -65,9 +72,9 @@ def stacked(images: Sequence[Image.Image], scale: Scale) -> Tensor:
 class Processor:
     """Stands in for a Hugging Face image processor where the authors' preprocessing has none."""
 
-    shape: Callable[[Image.Image], Image.Image]
+    shape: Callable[[Image], Image]
     scale: Scale
 
-    def __call__(self, images: Sequence[Image.Image], return_tensors: str) -> dict[str, Tensor]:
+    def __call__(self, images: Sequence[Image], return_tensors: str) -> dict[str, Tensor]:
         """The pictures as the tensor `pixel_values`."""
         return {"pixel_values": stacked([self.shape(image) for image in images], self.scale)}

@@ -10,11 +10,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL.Image import Resampling
 from torch import Tensor
 
-from queryshift.media.items import rgb, sound, texts
+from queryshift.media.pictures import pictures
+from queryshift.media.sounds import sounds
+from queryshift.media.texts import texts
 from queryshift.support.locks import RenewedLock
+
+from .pictures import squeezed
 
 PUBLISHED_WORDS = 30  # kept of a caption by BLIP's evaluation, and TCR's after it
 
@@ -79,14 +82,13 @@ class Pictures:
 
     def __call__(self, items: Sequence[Any]) -> dict[str, Tensor]:
         """What the processor makes of the pictures."""
-        pictures = [rgb(item) for item in items]
+        images = pictures(items)
         if self.square is None:
-            return dict(self.processor(images=pictures, return_tensors="pt"))
-        side = (self.square, self.square)
-        squeezed = [one.resize(side, Resampling.BICUBIC) for one in pictures]
+            return dict(self.processor(images=images, return_tensors="pt"))
+        squares = [squeezed(image, self.square) for image in images]
         return dict(
             self.processor(
-                images=squeezed, do_resize=False, do_center_crop=False, return_tensors="pt"
+                images=squares, do_resize=False, do_center_crop=False, return_tensors="pt"
             )
         )
 
@@ -101,7 +103,7 @@ class Sounds:
     def __call__(self, items: Sequence[Any]) -> dict[str, Tensor]:
         """Spectrograms, and that none stands for a sound that was longer."""
         rate, longest = self.extractor.sampling_rate, self.extractor.nb_max_samples
-        waves = [sound(item, rate) for item in items]
+        waves = sounds(items, rate)
         self._warn_of_cuts(max(map(len, waves)) / rate, longest / rate)
         features = self.extractor(
             [wave[:longest] for wave in waves], sampling_rate=rate, return_tensors="pt"

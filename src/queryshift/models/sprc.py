@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from PIL.Image import Image
 from torch import Tensor
 
 from queryshift.encoders.adapted_parameters import norm_layer_names
 from queryshift.encoders.encoder import Encoder
-from queryshift.errors import BadFile, missing
-from queryshift.media.items import pairs
+from queryshift.errors import BadFile
+from queryshift.media.texts import pairs
+from queryshift.support.optional import need
 
 from . import bert
 from .blip2 import SEEN, Blip2Image
@@ -24,6 +24,9 @@ from .checkpoints import Checkpoint, Format, renamed
 from .pictures import CLIP, Processor, cropped, padded
 from .reading import Pictures, Words
 from .stems import read_in_full
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 _TOKENS = 32  # of a caption
 _RATIO = 1.25  # a longer picture gets black bars
@@ -123,11 +126,8 @@ def load(
 
 def build(checkpoint: Checkpoint) -> Any:
     """The checkpoint as a `Blip2ForImageTextRetrieval`."""
-    try:
-        from transformers import Blip2Config, Blip2ForImageTextRetrieval
-    except ImportError as error:
-        raise missing("transformers", "hf", "loading SPRC") from error
-    config = Blip2Config(
+    transformers = need("transformers", "hf", "loading SPRC")
+    config = transformers.Blip2Config(
         vision_config=_vision(checkpoint),
         qformer_config=bert.text_config(checkpoint, "Qformer.bert.")
         | {"use_qformer_text_input": True},
@@ -135,7 +135,7 @@ def build(checkpoint: Checkpoint) -> Any:
         image_text_hidden_size=checkpoint.shape("text_proj.weight")[0],
     )
     with torch.device("meta"):
-        model = Blip2ForImageTextRetrieval(config)
+        model = transformers.Blip2ForImageTextRetrieval(config)
     model.vision_model.post_layernorm.eps = 1e-5  # the authors' ln_vision has torch's own
     return _with_joined_biases(checkpoint).fill(model, _theirs)
 

@@ -5,8 +5,8 @@ from PIL import Image
 from queryshift.errors import BadFile, BadInput
 from queryshift.lab.corruptions import sheet
 from queryshift.lab.corruptions.files import Recipe
-from queryshift.lab.corruptions.files.formats import read_picture
 from queryshift.lab.corruptions.names import NAMES
+from queryshift.media.pictures import read_picture
 
 
 @pytest.fixture(scope="module")

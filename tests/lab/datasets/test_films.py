@@ -9,10 +9,9 @@ import soundfile
 from PIL import Image
 
 from queryshift.errors import BadFile, MissingExtra
-from queryshift.lab.corruptions.files import reading
-from queryshift.lab.corruptions.files.films import THROUGHOUT, Sampling, read_frames
 from queryshift.lab.datasets import DATASETS
 from queryshift.lab.datasets.films import CAV_MAE, extract
+from queryshift.media.films import THROUGHOUT, Sampling, read_frames
 
 
 def write_film(path, seconds=12, sound=True):
@@ -71,9 +70,9 @@ def test_one_reader_takes_ten_frames_by_any_rule(films, sampling, numbers):
     assert found == pytest.approx([4 * number for number in numbers], abs=6)
 
 
-def test_films_of_absurd_size_are_refused(films, monkeypatch):
-    monkeypatch.setattr(reading, "LARGEST_PICTURE", 320 * 160 - 1)
-    with pytest.raises(BadFile, match=r'/a\.mkv" has 320 x 160 pixels; more than 51,199'):
+def test_films_of_absurd_size_are_refused(films, limited):
+    limited(pixels=320 * 160)
+    with pytest.raises(BadFile, match=r'/a\.mkv": got 320 x 160 pixels; 51,200 or more'):
         read_frames(films / "a.mkv")
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from queryshift.errors import BadInput
+from queryshift.media.pictures import read_picture
 from queryshift.support.progress import track
 
 from .contract import SEVERITIES
-from .files.formats import encode_picture, read_picture
+from .files.formats import encode_picture
 from .files.making import write_whole
 from .files.recipe import USUAL_PRESET, Recipe
 from .image.pixels import rgb

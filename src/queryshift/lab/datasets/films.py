@@ -7,14 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from queryshift.errors import BadFile
-from queryshift.lab.corruptions.audio.waveform import Waveform
-from queryshift.lab.corruptions.files.films import FILMS, Sampling, opened, read_frames
 from queryshift.lab.corruptions.files.formats import encode_picture, encode_sound
 from queryshift.lab.corruptions.files.making import write_whole
+from queryshift.media.films import FILMS, Sampling, read_film_sound, read_frames
 from queryshift.support.progress import track
 
 from .audio_video import SOUNDS
@@ -62,7 +58,7 @@ def _made(film: Path, out: Path) -> bool:
     sound = out / SOUNDS / f"{film.stem}.wav"
     if sound.is_file():
         return False
-    frames, wave = squares(film), read_waveform(film)
+    frames, wave = squares(film), read_film_sound(film, RATE)
     for number, frame in enumerate(frames):
         place = out / f"frame_{number}" / f"{film.stem}.jpg"
         write_whole(place, encode_picture(frame, ".jpg", QUALITY))
@@ -76,17 +72,3 @@ def squares(film: Path) -> Sequence[Any]:
 
     size, method = (SIDE, SIDE), Image.Resampling.BILINEAR
     return [ImageOps.fit(frame, size, method) for frame in read_frames(film, CAV_MAE)]
-
-
-def read_waveform(film: Path) -> Waveform:
-    """The first channel of the sound at 16 kHz."""
-    import av
-
-    with opened(film, "audio") as (container, stream):
-        resampler = av.AudioResampler(format="s16p", rate=RATE)
-        parts: list[NDArray[np.int16]] = []
-        for frame in [*container.decode(stream), None]:
-            parts += [part.to_ndarray()[0] for part in resampler.resample(frame)]
-    if not parts:
-        raise BadFile(f'"{film}" has no sound that can be decoded.')
-    return Waveform(np.concatenate(parts), RATE)

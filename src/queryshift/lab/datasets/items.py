@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any, Protocol, overload
 
 from queryshift.errors import BadFile
-from queryshift.lab.corruptions.files.formats import read_clip, read_picture, read_sound
+from queryshift.media.films import read_clip
+from queryshift.media.pictures import read_picture
+from queryshift.media.sounds import read_sound
 
 FRAMES = 10  # of a clip, in the folders frame_0 to frame_9
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from PIL.Image import Image
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
@@ -19,7 +19,10 @@ from torch.nn.functional import normalize
 from queryshift.encoders.encoder import Encoder
 from queryshift.encoders.prepared import Prepared
 from queryshift.errors import BadInput
-from queryshift.media.items import check_clips, pairs, rgb, sound, texts
+from queryshift.media.films import clips as read_clips
+from queryshift.media.pictures import pictures as read_pictures
+from queryshift.media.sounds import sounds
+from queryshift.media.texts import pairs, texts
 from queryshift.models.blocks import BlockEncoder
 
 from . import spectrogram
@@ -102,10 +105,7 @@ class VideoEncoder(PatchEncoder):
 
     def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
         """The clips as one tensor."""
-        check_clips(items)
-        for clip in items:
-            _check_length(clip)
-        return {"frames": torch.stack([pictures(clip) for clip in items])}
+        return {"frames": torch.stack([_stacked(clip) for clip in read_clips(items, _ten)])}
 
 
 class AudioEncoder(PatchEncoder):
@@ -114,8 +114,8 @@ class AudioEncoder(PatchEncoder):
     def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
         """The sounds' log-mel spectrograms."""
         waves = torch.zeros(len(items), spectrogram.LENGTH)
-        for wave, item in zip(waves, items, strict=True):
-            samples = torch.from_numpy(sound(item, spectrogram.RATE))[: spectrogram.LENGTH]
+        for wave, heard in zip(waves, sounds(items, spectrogram.RATE), strict=True):
+            samples = torch.from_numpy(heard)[: spectrogram.LENGTH]
             wave[: len(samples)] = samples
         return {"spectrograms": spectrogram.log_mel(waves)}
 
@@ -166,21 +166,24 @@ def fill(towers: Mapping[str, nn.Module], name: str) -> None:
     nn.ModuleDict(towers).load_state_dict(full)
 
 
-def _check_length(clip: Any) -> None:
+def _ten(clip: Any) -> Any:
+    """The clip, if it has ten frames."""
     if len(clip) != FRAMES:
         raise BadInput(
             f"got a clip of {len(clip)} frames, expected {FRAMES}: take ten that are evenly spaced."
         )
+    return clip
 
 
 def pictures(items: Sequence[Any]) -> Tensor:
     """Pictures as one tensor (B, 64, 64, 3) of 8-bit values."""
-    return torch.from_numpy(np.stack([_picture(item) for item in items]))
+    return _stacked(read_pictures(items))
 
 
-def _picture(item: Any) -> NDArray[np.uint8]:
-    shown = rgb(item)
-    return np.array(shown if shown.size == (SIDE, SIDE) else shown.resize((SIDE, SIDE)))
+def _stacked(images: Sequence[Image]) -> Tensor:
+    side = (SIDE, SIDE)
+    scaled = [image if image.size == side else image.resize(side) for image in images]
+    return torch.from_numpy(np.stack([np.asarray(image) for image in scaled]))
 
 
 def text_ids(sentences: Sequence[str]) -> Tensor:

@@ -11,14 +11,9 @@ from typing import Any
 from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadFile, BadInput, unknown
 from queryshift.galleries import Gallery
-from queryshift.lab.corruptions.files.formats import (
-    CAPTIONS,
-    PICTURES,
-    SOUNDS,
-    read_captions,
-    read_picture,
-    read_sound,
-)
+from queryshift.lab.corruptions.files.formats import CAPTIONS, read_captions
+from queryshift.media.pictures import PICTURES, read_picture
+from queryshift.media.sounds import SOUNDS, read_sound
 from queryshift.methods import METHODS
 from queryshift.models import load
 from queryshift.support.progress import track

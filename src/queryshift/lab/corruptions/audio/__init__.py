@@ -7,9 +7,10 @@ the published one.
 
 from __future__ import annotations
 
+from queryshift.media.waveform import Waveform
+
 from . import street, weather
 from .noise import Background, GaussianNoise
-from .waveform import Waveform
 
 __all__ = [
     "FAMILIES",

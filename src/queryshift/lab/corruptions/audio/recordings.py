@@ -10,11 +10,11 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from queryshift.errors import BadFile, BadInput
+from queryshift.media.sounds import SOUNDS, read_sound, resampled
 
 from .levels import rms
 
 Floats = NDArray[np.float32]
-SUFFIXES = frozenset({".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif"})
 QUIETEST_EXCERPT = 0.01  # of the whole recording's loudness: a pause is not blown up into a roar
 
 
@@ -43,11 +43,11 @@ def recordings(folder: Path, name: str) -> tuple[Path, ...]:
     if not folder.is_dir():
         raise BadInput(f'"{folder}" is not a folder; noise= is a folder of recordings.')
     wanted = (*folder.glob(f"{name}*"), *folder.glob(f"{name}/*"))
-    found = [path for path in wanted if path.suffix.lower() in SUFFIXES]
+    found = [path for path in wanted if path.suffix.lower() in SOUNDS]
     if not found:
         raise BadInput(
             f'no recording of {name} in "{folder}": expected files named {name}*.wav '
-            f"or a folder {name}/ ({', '.join(sorted(SUFFIXES))})."
+            f"or a folder {name}/ ({', '.join(SOUNDS)})."
         )
     return tuple(sorted(found, key=lambda path: (path.stem != name, path)))
 
@@ -55,23 +55,9 @@ def recordings(folder: Path, name: str) -> tuple[Path, ...]:
 @lru_cache(maxsize=32)
 def load(path: Path, rate: int) -> Floats:
     """A recording as one channel at `rate`; read once per process."""
-    import soundfile
-
-    try:
-        channels, own_rate = soundfile.read(path, dtype="float32", always_2d=True)
-    except (soundfile.SoundFileError, OSError) as error:
-        raise BadFile(f'"{path}" cannot be read as a recording: {error}') from error
-    wave = resampled(channels.mean(axis=1), own_rate, rate)
+    recording = read_sound(path)
+    wave: Floats = resampled(recording.samples, recording.rate, rate).astype(np.float32)
     if rms(wave) == 0:
         raise BadFile(f'the recording "{path}" is silent; there is no noise in it to use.')
     wave.setflags(write=False)
     return wave
-
-
-def resampled(wave: Floats, rate: int, wanted: int) -> Floats:
-    """`wave` at another rate, by cutting or extending its spectrum."""
-    if rate == wanted or not len(wave):
-        return wave
-    count = max(1, round(len(wave) * wanted / rate))
-    stretched = np.fft.irfft(np.fft.rfft(wave), count) * (count / len(wave))
-    return stretched.astype(np.float32)

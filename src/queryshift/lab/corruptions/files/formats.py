@@ -1,50 +1,18 @@
-"""Items from files and to bytes: pictures, captions, sound."""
+"""Captions from files; captions, pictures and sound to bytes."""
 
 from __future__ import annotations
 
 import json
-import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from queryshift.errors import BadFile
+from queryshift.media.items import decoding, regular
+from queryshift.media.waveform import Waveform
 
-from .films import FILMS, read_frames
-from .reading import check_size, named
-
-LONGEST_SOUND = 400_000_000  # samples: two hours at 48 kHz
-PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff")
-SOUNDS = (".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif")
 CAPTIONS = (".txt", ".json")
-
-
-def read_picture(path: Path) -> Any:
-    """A picture, upright, as a decoded Pillow image; its size is checked before it is decoded."""
-    from PIL import Image, ImageOps
-
-    with named(path, "a picture"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about damaged metadata and size
-        with Image.open(path) as image:
-            check_size(path, image.width, image.height)
-            return ImageOps.exif_transpose(image)
-
-
-def read_clip(paths: Sequence[Path]) -> list[Any]:
-    """The frames of a clip, which must be of one size, or ten frames of a film."""
-    if paths[0].suffix.lower() in FILMS:
-        return read_frames(paths[0])
-    frames = [read_picture(path) for path in paths]
-    for path, frame in zip(paths, frames, strict=True):
-        if frame.size != frames[0].size:
-            sizes = [f"{one.width} x {one.height}" for one in (frames[0], frame)]
-            raise BadFile(
-                f'the frames of a clip must be of one size; "{paths[0]}" has {sizes[0]} pixels, '
-                f'"{path}" has {sizes[1]}.'
-            )
-    return frames
 
 
 def encode_picture(image: Any, suffix: str, quality: int) -> bytes:
@@ -57,23 +25,7 @@ def encode_picture(image: Any, suffix: str, quality: int) -> bytes:
     return buffer.getvalue()
 
 
-def read_sound(path: Path) -> Any:
-    """A sound file as a mono `Waveform`: several channels become their mean."""
-    import soundfile
-
-    from ..audio import Waveform
-
-    with named(path, "a sound file"), soundfile.SoundFile(path) as file:
-        if file.frames * file.channels > LONGEST_SOUND:
-            raise BadFile(
-                f'"{path}" has {file.frames:,} samples in {file.channels} channels; more than '
-                f"{LONGEST_SOUND:,} are not decoded: cut it first."
-            )
-        channels, rate = file.read(dtype="float32", always_2d=True), file.samplerate
-    return Waveform(channels.mean(axis=1), rate)
-
-
-def encode_sound(wave: Any, suffix: str) -> bytes:
+def encode_sound(wave: Waveform, suffix: str) -> bytes:
     """A `Waveform` as 16-bit FLAC or, for any other suffix, WAV."""
     import soundfile
 
@@ -100,8 +52,8 @@ class Captions:
 
 def read_captions(path: Path) -> Captions:
     """One caption a line, or a JSON list of records with a "caption" that is text or several."""
-    with named(path, "a file of captions"):
-        text = path.read_text(encoding="utf-8-sig")
+    with decoding(path, "file of captions"):
+        text = regular(path).read_text(encoding="utf-8-sig")
         if path.suffix.lower() != ".json":
             return Captions(tuple(text.removesuffix("\n").split("\n")) if text else ())
         records = tuple(json.loads(text))

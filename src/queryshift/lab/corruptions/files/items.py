@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from queryshift.errors import BadInput
+from queryshift.media.films import FILMS, FRAMES_OF_A_FILM
+from queryshift.media.pictures import PICTURES
+from queryshift.media.sounds import SOUNDS
 
-from .films import FILMS, FRAMES_OF_A_FILM
-from .formats import CAPTIONS, PICTURES, SOUNDS
+from .formats import CAPTIONS
 
 SUFFIXES = {"image": PICTURES, "text": CAPTIONS, "audio": SOUNDS, "video": (*PICTURES, *FILMS)}
 _FRAME_FOLDER = re.compile(r"frame_\d+")

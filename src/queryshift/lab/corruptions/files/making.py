@@ -9,6 +9,9 @@ from pathlib import Path, PurePosixPath
 
 from queryshift import __version__
 from queryshift.errors import BadInput, Error, MissingExtra
+from queryshift.media.films import read_clip
+from queryshift.media.pictures import read_picture
+from queryshift.media.sounds import read_sound
 
 from . import formats
 from .items import Item
@@ -94,12 +97,12 @@ def _corrupted(task: Task) -> list[bytes]:
         numbered = enumerate(captions.texts, start=1)
         return [captions.encode(recipe.apply(text, f"{item.id}#{n}") for n, text in numbered)]
     if recipe.modality == "audio":
-        wave = recipe.apply(formats.read_sound(item.sources[0]), item.id)
+        wave = recipe.apply(read_sound(item.sources[0]), item.id)
         return [formats.encode_sound(wave, suffix)]
     if recipe.modality == "image":
-        picture = recipe.apply(formats.read_picture(item.sources[0]), item.id)
+        picture = recipe.apply(read_picture(item.sources[0]), item.id)
         return [formats.encode_picture(picture, suffix, task.quality)]
-    frames = recipe.apply(formats.read_clip(item.sources), item.id)
+    frames = recipe.apply(read_clip(item.sources), item.id)
     return [formats.encode_picture(frame, suffix, task.quality) for frame in frames]
 
 

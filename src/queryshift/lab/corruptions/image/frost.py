@@ -11,9 +11,9 @@ from typing import Any
 import cv2
 import numpy as np
 from numpy.random import Generator
-from PIL import Image, UnidentifiedImageError
 
-from queryshift.errors import BadFile, BadInput
+from queryshift.errors import BadInput
+from queryshift.media.pictures import read_picture
 
 from ..contract import at
 from .ice import PANES, pane
@@ -58,11 +58,7 @@ def texture(name: int | Path) -> Pixels:
     """One texture, drawn or read once per process."""
     if isinstance(name, int):
         return pane(name)
-    try:
-        with Image.open(name) as photograph:
-            return np.array(photograph.convert("RGB"))
-    except (OSError, UnidentifiedImageError) as error:
-        raise BadFile(f"the frost texture {name} cannot be read: {error}.") from error
+    return np.array(read_picture(name).convert("RGB"))
 
 
 @lru_cache(maxsize=12)

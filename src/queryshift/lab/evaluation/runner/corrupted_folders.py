@@ -9,16 +9,14 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from queryshift.errors import BadFile, BadInput
-from queryshift.lab.corruptions.files.formats import (
-    read_captions,
-    read_clip,
-    read_picture,
-    read_sound,
-)
+from queryshift.lab.corruptions.files.formats import read_captions
 from queryshift.lab.corruptions.files.items import find_items
 from queryshift.lab.corruptions.files.layouts import LAYOUTS
 from queryshift.lab.datasets import Dataset
 from queryshift.lab.datasets.items import LazyItems
+from queryshift.media.films import read_clip
+from queryshift.media.pictures import read_picture
+from queryshift.media.sounds import read_sound
 
 from ..benchmarks import AS_IT_IS, Benchmark
 

@@ -1,0 +1,28 @@
+"""What an error about an optional package says."""
+
+import sys
+
+import pytest
+
+from queryshift.errors import MissingExtra
+from queryshift.media.pictures import read_picture
+from queryshift.media.sounds import read_sound
+from queryshift.support.optional import need
+
+
+def test_a_module_that_is_there_is_given():
+    assert need("json", "lab", "reading labels").loads("[1]") == [1]
+
+
+@pytest.mark.parametrize(
+    ("module", "package", "read"),
+    [("PIL.Image", "pillow", read_picture), ("soundfile", "soundfile", read_sound)],
+)
+def test_the_error_names_the_package_and_both_ways_to_install_it(
+    monkeypatch, module, package, read
+):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtra, match=f'needs the package "{package}"') as caught:
+        read(b"")
+    assert 'pip install "queryshift[lab]"' in str(caught.value)  # from a wheel
+    assert 'pip install -e ".[lab]"' in str(caught.value)  # in a clone
