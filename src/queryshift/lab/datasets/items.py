@@ -1,4 +1,7 @@
-"""Items on disk that are opened when they are asked for, each with the files it is made of."""
+"""Items on disk that are opened when they are asked for, each with the files it is made of.
+
+The readers are imported then, so that the datasets' names load no NumPy.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,6 @@ from pathlib import Path
 from typing import Any, Protocol, overload
 
 from queryshift.errors import BadFile
-from queryshift.media.films import read_clip
-from queryshift.media.pictures import read_picture
-from queryshift.media.sounds import read_sound
 
 FRAMES = 10  # of a clip, in the folders frame_0 to frame_9
 
@@ -39,6 +39,8 @@ class Picture:
 
     def open(self) -> Any:
         """A Pillow image."""
+        from queryshift.media.pictures import read_picture
+
         return read_picture(present(self.path)).convert("RGB")
 
 
@@ -55,6 +57,8 @@ class Sound:
 
     def open(self) -> Any:
         """A `Waveform` at the file's own rate."""
+        from queryshift.media.sounds import read_sound
+
         return read_sound(present(self.path))
 
 
@@ -73,6 +77,8 @@ class Clip:
 
     def open(self) -> Any:
         """A list of Pillow images in order."""
+        from queryshift.media.films import read_clip
+
         frames = self.files
         present(frames[0])
         return [frame.convert("RGB") for frame in read_clip(frames)]
