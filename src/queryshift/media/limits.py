@@ -29,7 +29,7 @@ class Limits:
     ratio: float = 512
     file_bytes: int = 1 << 30
     seconds: float = 7200
-    characters: int = 1 << 20
+    characters: int = 100_000
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
