@@ -26,7 +26,7 @@ try:
 except ImportError:
     sys.exit(__doc__)
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "corruptions"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "lab" / "corruptions"))
 
 from pictures import FORK_NAMES, photo
 

@@ -18,7 +18,7 @@ import numpy as np
 from imagecorruptions import corrupt
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "corruptions"))
+sys.path.insert(0, str(ROOT / "tests" / "lab" / "corruptions"))
 
 from pictures import DETERMINISTIC, FORK_NAMES, measures, photos, sampled  # noqa: E402
 

@@ -19,8 +19,8 @@ import nlpaug
 import nlpaug.augmenter.char as nac
 from nlpaug.util.text.tokenizer import Tokenizer
 
-TESTS = Path(__file__).parents[1] / "tests"
-sys.path.insert(0, str(TESTS / "corruptions"))
+TESTS = Path(__file__).parents[1] / "tests" / "lab" / "corruptions"
+sys.path.insert(0, str(TESTS))
 
 from edit_distance import error_rate  # noqa: E402
 from photo_captions import WRITTEN, generated  # noqa: E402

@@ -1,7 +1,10 @@
 """The tools that compare two versions of the package and trace one batch through it."""
 
+import ast
 import subprocess
 import sys
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from tools.compare_streams import apart, difference
 from tools.trace_batch import Trace
 
 ROOT = Path(__file__).parents[2]
+SCRIPTS = sorted([*ROOT.glob("bench/*.py"), *ROOT.glob("tools/*.py")])
 
 
 def tool(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -89,3 +93,12 @@ def test_the_tracer_prints_what_a_batch_passes_through():
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith("answer: ")
     assert "methods/rest.py" in ran.stdout
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_what_a_script_imports_of_the_package_is_there(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("queryshift"):
+            module = import_module(node.module)
+            for name in (alias.name for alias in node.names):
+                assert hasattr(module, name) or find_spec(f"{node.module}.{name}"), name
