@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -78,11 +79,13 @@ def test_audio_corruptions(here):
 
 
 def test_the_corrupt_command(here):
-    for console in re.findall(r"```console\n(.*?)```", page("corrupt-command.md"), re.S):
-        for command, said in re.findall(r"^\$ queryshift (.*)\n((?:[^$].*\n)*)", console, re.M):
-            ran = CliRunner().invoke(main, shlex.split(command, comments=True))
-            assert ran.exit_code == 0, ran.output
-            assert said in ("", ran.output), command
+    consoles = re.findall(r"```console\n(.*?)```", page("corrupt-command.md"), re.S)
+    shown = [re.findall(r"^\$ queryshift (.*)\n((?:[^$].*\n)*)", one, re.M) for one in consoles]
+    assert shown and all(shown)
+    for command, said in chain.from_iterable(shown):
+        ran = CliRunner().invoke(main, shlex.split(command, comments=True))
+        assert ran.exit_code == 0, ran.output
+        assert said in ("", ran.output), command
 
 
 def test_levels_on_the_command_line(here):
@@ -119,14 +122,18 @@ def test_datasets(here):
     names = run(submissions.replace("sprc_cirr.pt", "tangram-edits"), names)
     assert [len(set(ranking)) for ranking in names["rankings"]] == [6, 6]  # of seven, one asks
     assert len(list((here / "submission").iterdir())) == 2
-    for command in re.findall(r"^\$ queryshift (data check .*)$", page("datasets.md"), re.M):
+    commands = re.findall(r"^\$ queryshift (data check .*)$", page("datasets.md"), re.M)
+    assert commands
+    for command in commands:
         ran = CliRunner().invoke(main, shlex.split(command.replace("~", str(here))))
         assert "published" in ran.output and ran.exit_code == 1  # they are smaller than published
 
 
 def test_the_papers_numbers():
     (code,) = blocks("reports.md")
-    for expression, value in re.findall(r"^(.*?) +# ([\d.]+)$", code, re.M):
+    shown = re.findall(r"^(.*?) +# ([\d.]+)$", code, re.M)
+    assert shown
+    for expression, value in shown:
         assert eval(expression, run("from queryshift.lab.evaluation import paper", {})) == float(
             value
         )

@@ -96,7 +96,9 @@ def test_every_method_is_in_the_table():
 
 
 def test_everything_it_links_to_exists():
-    for target in re.findall(r"\]\((?!http)(.*?)(?:#.*?)?\)", README):
+    targets = re.findall(r"\]\((?!http)(.*?)(?:#.*?)?\)", README)
+    assert targets
+    for target in targets:
         assert (ROOT / target).exists(), target
 
 
