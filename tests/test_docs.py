@@ -15,7 +15,7 @@ from queryshift import Gallery, Session
 from queryshift.cli import main
 from queryshift.lab.evaluation.benchmark_methods import method_of
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
-from queryshift.lab.tuning.grid import tune
+from queryshift.lab.tuning.grid_search import tune
 from queryshift.methods import METHODS, WRAPPERS, Method
 
 ROOT = Path(__file__).parents[1]

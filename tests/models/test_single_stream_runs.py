@@ -11,7 +11,7 @@ from queryshift.errors import BadInput
 from queryshift.lab.evaluation import paper
 from queryshift.lab.evaluation.benchmark_methods import method_of
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
-from queryshift.lab.evaluation.report.beside import theirs
+from queryshift.lab.evaluation.report.paper_numbers import theirs
 from queryshift.lab.evaluation.report.tables import Column, tabulate
 from queryshift.lab.evaluation.results import read_folder
 from queryshift.lab.evaluation.runner.choices import Choices

@@ -15,7 +15,7 @@ import numpy as np
 
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
 from queryshift.lab.evaluation.report import Options, markdown, report
-from queryshift.lab.evaluation.report.marks import places
+from queryshift.lab.evaluation.report.significance_marks import places
 from queryshift.lab.evaluation.report.tables import Entry, Table, tabulate
 from queryshift.lab.evaluation.results import Cell, read_folder
 from queryshift.lab.evaluation.significance import draw_seeds, p_values, resampled_means

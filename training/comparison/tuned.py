@@ -18,7 +18,7 @@ import torch
 import queryshift as qs
 from queryshift.lab.datasets.tangram import TASKS, tangram
 from queryshift.lab.evaluation.stream_evaluation import shifted
-from queryshift.lab.tuning.grid import Trial, Tuned, chosen, tune
+from queryshift.lab.tuning.grid_search import Trial, Tuned, chosen, tune
 from queryshift.models import load
 
 from .dev_shifts import DEV, dev_shift

@@ -118,7 +118,7 @@ def _again(manifest: Path, source: Path, target: Path, jobs: int | None) -> None
 @click.option("--preset", default="imagenet_c", show_default=True, help="Or mm_robustness.")
 def _sheet(photo: Path, target: Path | None, seed: int, preset: str) -> None:
     """Draw all 16 image corruptions of PHOTO at all 5 severities in one labelled picture."""
-    from queryshift.lab.corruptions.sheet import write_sheet
+    from queryshift.lab.corruptions.contact_sheet import write_sheet
 
     sheet = target or Path(f"{photo.stem}-sheet.jpg")
     width, height = write_sheet(photo, sheet, seed, preset)

@@ -48,9 +48,9 @@ def command(as_json: bool, out: Path, **wish: object) -> None:
     $ queryshift demo --task audio --shift rain --severity 5
     $ queryshift demo --shift diverse --json
     """
-    from queryshift.lab.demo import Plan, demonstrate, place_for, write
+    from queryshift.lab.demo import DemoPlan, demonstrate, place_for, write
 
-    plan, page = Plan(**wish), place_for(out)  # type: ignore[arg-type]
+    plan, page = DemoPlan(**wish), place_for(out)  # type: ignore[arg-type]
     click.echo(f"{plan.in_words} This takes about a minute.", err=True)
     demo = demonstrate(plan)
     if as_json:

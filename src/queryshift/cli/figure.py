@@ -10,7 +10,7 @@ import click
 from queryshift.lab.figures import FIGURES
 
 if TYPE_CHECKING:
-    from queryshift.lab.figures.stage import Request
+    from queryshift.lab.figures.experiment import Request
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -51,9 +51,11 @@ def command(name: str, out: Path | None, numbers: bool, given: Path | None, **wa
     $ queryshift figure scaling --shift motion_blur --queries 1000
     $ queryshift figure severity --benchmark tangram-o-text --out text.svg --json
     """
-    from queryshift.lab.figures.making import make
+    from queryshift.lab.figures.write_figure import write_figure
 
-    chart, written = make(name, _request(**wanted), out or Path(f"{name}.png"), numbers, given)
+    chart, written = write_figure(
+        name, _request(**wanted), out or Path(f"{name}.png"), numbers, given
+    )
     click.echo(chart.verdict)
     click.echo("\n".join(map(str, written)))
 
@@ -63,7 +65,7 @@ def _request(
 ) -> Request:
     from queryshift.lab.evaluation.runner.choices import Choices
     from queryshift.lab.evaluation.runner.machine import best_device
-    from queryshift.lab.figures.stage import Request
+    from queryshift.lab.figures.experiment import Request
 
     given["device"] = given["device"] or best_device()
     given["translator"] = given["translator"] or ()

@@ -13,7 +13,7 @@ from queryshift.methods import METHODS
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from queryshift.lab.tuning.grid import Trial, Tuned
+    from queryshift.lab.tuning.grid_search import Trial, Tuned
 
 _PATH = click.Path(path_type=Path)
 

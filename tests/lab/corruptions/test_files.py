@@ -9,7 +9,13 @@ import pytest
 from PIL import Image
 
 from queryshift.errors import BadInput, Error, UnknownName
-from queryshift.lab.corruptions.files import Recipe, corrupt_files, make_again, making, parallel
+from queryshift.lab.corruptions.files import (
+    Recipe,
+    corrupt_files,
+    corrupt_item,
+    make_again,
+    parallel,
+)
 
 FOG = Recipe("image", "fog", 3)
 NOISE = Recipe("image", "gaussian_noise", 5, seed=7)
@@ -238,7 +244,7 @@ class TestBadInput:
 
         monkeypatch.setattr(Path, "replace", full)
         with pytest.raises(OSError, match="disk full"):
-            making.write_whole(tmp_path / "a.jpg", b"picture")
+            corrupt_item.write_whole(tmp_path / "a.jpg", b"picture")
         assert not contents(tmp_path)
 
     def test_input_and_output_must_differ(self, photos):

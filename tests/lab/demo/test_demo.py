@@ -21,10 +21,10 @@ from PIL import Image
 from queryshift.cli import main
 from queryshift.errors import BadInput, UnknownName
 from queryshift.lab.datasets.tangram import TASKS, tangram
-from queryshift.lab.demo import Plan, demonstrate, place_for, running, shifts, write
-from queryshift.lab.demo.charts import HEIGHT, LEFT, RIGHT, WIDTH, Chart
-from queryshift.lab.demo.media import parts
+from queryshift.lab.demo import DemoPlan, demonstrate, place_for, run_demo, shifts, write
 from queryshift.lab.demo.page import examples, html, measures_along, right_along
+from queryshift.lab.demo.page_parts import parts
+from queryshift.lab.demo.svg_curves import HEIGHT, LEFT, RIGHT, WIDTH, Chart
 
 VOID = {"meta", "img", "line", "polyline", "br"}
 
@@ -39,36 +39,36 @@ def small(task, count):
 @pytest.fixture(scope="module")
 def demo():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "tangram", small)
-        yield demonstrate(Plan(queries=80))
+        patch.setattr(run_demo, "tangram", small)
+        yield demonstrate(DemoPlan(queries=80))
 
 
 class TestPlan:
     def test_an_unknown_shift_is_answered_with_the_nearest(self):
         with pytest.raises(UnknownName, match='did you mean "gaussian_noise"'):
-            Plan(shift="gausian_noise")
+            DemoPlan(shift="gausian_noise")
 
     def test_a_shift_of_another_task_is_unknown(self):
         with pytest.raises(UnknownName, match="shift of audio queries"):
-            Plan(task="audio", shift="fog")
+            DemoPlan(task="audio", shift="fog")
 
     def test_an_unknown_task(self):
         with pytest.raises(UnknownName, match='did you mean "video"'):
-            Plan(task="vidio")
+            DemoPlan(task="vidio")
 
     @pytest.mark.parametrize("wrong", [{"severity": 6}, {"queries": 1}])
     def test_other_wrong_values(self, wrong):
         with pytest.raises(BadInput):
-            Plan(**wrong)
+            DemoPlan(**wrong)
 
     @pytest.mark.parametrize("task", TASKS)
     def test_every_shift_of_a_task_can_be_made(self, task):
         assert len(shifts(task)) == {"image": 17, "text": 15, "video": 17, "audio": 8}.get(task, 13)
         for shift in shifts(task):
-            assert callable(Plan(task=task, shift=shift).corruption())
+            assert callable(DemoPlan(task=task, shift=shift).corruption())
 
     def test_the_default_is_the_first_of_the_list(self):
-        assert [Plan(task=task).named for task in TASKS] == [
+        assert [DemoPlan(task=task).named for task in TASKS] == [
             *("gaussian_noise", "ocr", "gaussian_noise", "gaussian_noise", "noise+character")
         ]
 
@@ -107,7 +107,7 @@ class TestStreams:
                 assert (first in demo.dataset.matches[row]) == (stream.outcome.ranks[row] == 1)
 
     def test_the_same_plan_gives_the_same_answers_and_another_seed_others(self, demo):
-        one, other = (demonstrate(Plan(queries=8, seed=3)) for _ in range(2))
+        one, other = (demonstrate(DemoPlan(queries=8, seed=3)) for _ in range(2))
         for left, right in zip(one.shifted, other.shifted, strict=True):
             assert left.found.equal(right.found)
             assert left.outcome.history == right.outcome.history
@@ -115,9 +115,9 @@ class TestStreams:
 
     @pytest.mark.parametrize(("task", "batch"), [("composed", 32), ("image", 64)])
     def test_batches_are_those_of_the_benchmark(self, task, batch, monkeypatch):
-        monkeypatch.setattr(running, "tangram", small)
-        monkeypatch.setattr(running, "SHOWN", ("frozen",))
-        asked = demonstrate(Plan(task=task, queries=70))
+        monkeypatch.setattr(run_demo, "tangram", small)
+        monkeypatch.setattr(run_demo, "SHOWN", ("frozen",))
+        asked = demonstrate(DemoPlan(task=task, queries=70))
         sizes = [seen.queries for seen in asked.shifted[0].outcome.history]
         assert sizes == [batch] * (70 // batch) + [70 % batch]
         assert f"in the latest {min(4 * batch, 70)} queries" in html(asked)
@@ -138,7 +138,7 @@ class TestStreams:
         assert demo.question == "Which of 400 captions belongs to the picture?"
         assert demo.asked(demo.rows[0]) == "80 pictures, gaussian noise (severity 3/5)"
         assert demo.asked(demo.rows[4]) == "40 pictures, clean"
-        assert Plan(shift="diverse").shift_in_words == "a different shift each (severity 3/5)"
+        assert DemoPlan(shift="diverse").shift_in_words == "a different shift each (severity 3/5)"
 
 
 class Balance(HTMLParser):
@@ -311,7 +311,7 @@ class TestCommand:
         )
         options = ("--task=audio", "--shift=rain", "--severity=5", "--seed=7", "--queries=99")
         self.run(*options, "--out", str(tmp_path / "page.html"))
-        assert plans == [Plan("audio", "rain", 5, 7, 99)]
+        assert plans == [DemoPlan("audio", "rain", 5, 7, 99)]
 
     @pytest.mark.parametrize("options", [(), ("--json",)])
     def test_what_will_take_a_while_is_said_before_it_does(self, options, tmp_path, monkeypatch):

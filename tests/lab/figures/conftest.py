@@ -1,4 +1,4 @@
-"""A stage small enough for every analysis: the toy encoder, sixty candidates, two batches."""
+"""An experiment small enough for every analysis: the toy encoder, sixty candidates, two batches."""
 
 import pytest
 
@@ -6,12 +6,12 @@ BATCH = 12
 
 
 @pytest.fixture(scope="session")
-def stage(encoder, gallery, clean, tmp_path_factory):
+def experiment(encoder, gallery, clean, tmp_path_factory):
     """Twenty-four shifted queries of toy items, each with two right answers."""
     from miniature import shifted
     from queryshift.lab.datasets import Dataset
     from queryshift.lab.evaluation.benchmarks import Benchmark
-    from queryshift.lab.figures.stage import Request, Stage
+    from queryshift.lab.figures.experiment import Experiment, Request
 
     row = Benchmark(
         name="toy-items",
@@ -34,25 +34,25 @@ def stage(encoder, gallery, clean, tmp_path_factory):
         candidates=clean,
         matches=[(one, one + count) for one in range(count)],
     )
-    return Stage(row, dataset, encoder, gallery, Request(kept=tmp_path_factory.mktemp("kept")))
+    return Experiment(row, dataset, encoder, gallery, Request(kept=tmp_path_factory.mktemp("kept")))
 
 
-def opening(patch, stage):
-    """Every analysis opens the small stage from now on, whatever it is asked for."""
-    from queryshift.lab.figures.stage import Stage
+def opening(patch, experiment):
+    """Every analysis opens the small experiment from now on, whatever it is asked for."""
+    from queryshift.lab.figures.experiment import Experiment
 
-    patch.setattr(Stage, "open", classmethod(lambda cls, *given: stage))
+    patch.setattr(Experiment, "open", classmethod(lambda cls, *given: experiment))
 
 
 @pytest.fixture
-def opened(stage, monkeypatch):
-    """The small stage, in the place of every other."""
-    opening(monkeypatch, stage)
-    return stage
+def opened(experiment, monkeypatch):
+    """The small experiment, in the place of every other."""
+    opening(monkeypatch, experiment)
+    return experiment
 
 
 @pytest.fixture(scope="session")
-def chart_of(stage):
+def chart_of(experiment):
     """The chart of a name, computed once for all tests."""
     from queryshift.lab.figures import FIGURES
 
@@ -63,8 +63,8 @@ def chart_of(stage):
             pytest.importorskip("sklearn")
         if name not in known:
             with pytest.MonkeyPatch.context() as patch:
-                opening(patch, stage)
-                known[name] = FIGURES[name](stage.request)
+                opening(patch, experiment)
+                known[name] = FIGURES[name](experiment.request)
         return known[name]
 
     return find

@@ -9,7 +9,7 @@ from queryshift.lab.evaluation.metrics import gap, spread
 from queryshift.lab.evaluation.stream_evaluation import StreamResult
 from queryshift.lab.figures import angles, consistency, cost, offset, scaling, severity, stream
 from queryshift.lab.figures.charts import Line
-from queryshift.lab.figures.stage import Request, Stage
+from queryshift.lab.figures.experiment import Experiment, Request
 
 
 @pytest.fixture
@@ -34,10 +34,10 @@ def test_scaling_by_hand():
     assert doubled.tolist()[0] == pytest.approx([0.948683, -0.316228], abs=1e-5)
 
 
-def test_the_untouched_recall_is_the_frozen_models(stage, chart_of):
+def test_the_untouched_recall_is_the_frozen_models(experiment, chart_of):
     chart = chart_of("scaling")
     untouched = chart.lines[0].y[chart.lines[0].x.index(1.0)]
-    assert untouched == pytest.approx(stage.recall(stage.method("frozen")))
+    assert untouched == pytest.approx(experiment.recall(experiment.method("frozen")))
 
 
 def test_an_offset_of_one_lets_the_centres_meet():
@@ -54,13 +54,14 @@ def test_the_place_of_a_gap_is_interpolated_and_never_behind():
     assert offset.crossing(gaps, 1.5) is None
 
 
-def test_the_source_gap_is_that_of_a_session_that_never_moves(stage):
-    first = offset.source_gap(stage)
+def test_the_source_gap_is_that_of_a_session_that_never_moves(experiment):
+    first = offset.source_gap(experiment)
     assert first > 0
-    session = stage.session(offset.REST(lr=0.0), steps=1)
-    stage.run(session)
+    session = experiment.session(offset.REST(lr=0.0), steps=1)
+    experiment.run(session)
     assert all(
-        torch.equal(value, stage.encoder.norm_params()[n]) for n, value in session.params.items()
+        torch.equal(value, experiment.encoder.norm_params()[n])
+        for n, value in session.params.items()
     )
 
 
@@ -94,11 +95,11 @@ def test_the_window_forgets(monkeypatch):
     assert line.y == [100.0, 0.0, 0.0]
 
 
-def test_a_decoupled_gradient_never_opens_more_than_a_right_angle(stage):
-    found = angles.watched(stage, stage.method("tent+decoupled"))
+def test_a_decoupled_gradient_never_opens_more_than_a_right_angle(experiment):
+    found = angles.watched(experiment, experiment.method("tent+decoupled"))
     assert max(found.angles) <= 90.1
     assert found.answered == [12, 24]
-    plain = angles.watched(stage, stage.method("tent"))
+    plain = angles.watched(experiment, experiment.method("tent"))
     assert plain.angles != found.angles
 
 
@@ -123,21 +124,21 @@ def test_the_first_methods_ratio_is_one(chart_of):
         ("audioset-o-audio", {"noise+weather"}),
     ],
 )
-def test_severity_takes_one_shift_of_every_category(stage, benchmark, shifts):
+def test_severity_takes_one_shift_of_every_category(experiment, benchmark, shifts):
     from dataclasses import replace
 
     from queryshift.lab.evaluation.benchmarks import BENCHMARKS
 
-    assert set(severity.shifts_of(replace(stage, row=BENCHMARKS[benchmark]))) == shifts
+    assert set(severity.shifts_of(replace(experiment, row=BENCHMARKS[benchmark]))) == shifts
 
 
 @pytest.mark.parametrize(
     ("drawn_a_little", "untouched", "holds"), [(0, 0, True), (5, 5, True), (9, 5, False)]
 )
-def test_drawing_together_must_not_help_at_any_factor(stage, drawn_a_little, untouched, holds):
+def test_drawing_together_must_not_help_at_any_factor(experiment, drawn_a_little, untouched, holds):
     known = {0.1: 0.0, 0.85: float(drawn_a_little), 1.0: float(untouched)}
     recalls = [known.get(factor, 0.0 if factor < 1 else 20.0) for factor in scaling.FACTORS]
-    chart = scaling._chart(stage, [Line("shifted queries", scaling.FACTORS, recalls)])
+    chart = scaling._chart(experiment, [Line("shifted queries", scaling.FACTORS, recalls)])
     assert chart.holds is holds
 
 
@@ -145,7 +146,7 @@ def test_severity_asks_under_every_severity(opened, monkeypatch):
     def falling(self, method):
         return 100.0 - 10 * self.request.severity
 
-    monkeypatch.setattr(Stage, "recall", falling)
+    monkeypatch.setattr(Experiment, "recall", falling)
     chart = severity.compute(opened.request)
     assert [line.y for line in chart.lines] == [[90, 80, 70, 60, 50]] * 4
     assert "a shift drawn for each query at severities 1 to 5" in chart.about
@@ -156,29 +157,29 @@ def test_what_corrupts_nothing_has_no_severities(tmp_path):
         severity.compute(Request(benchmark="tangram-clean-text", kept=tmp_path))
 
 
-def test_of_several_categories_the_caption_names_the_one_that_is_drawn(stage):
+def test_of_several_categories_the_caption_names_the_one_that_is_drawn(experiment):
     from dataclasses import replace
 
     from queryshift.lab.evaluation.benchmarks import BENCHMARKS
 
-    fiq = replace(stage, row=BENCHMARKS["fiq-o"])
+    fiq = replace(experiment, row=BENCHMARKS["fiq-o"])
     assert fiq.about.startswith("fiq-o, dress, noise+character at severity 3, 24 queries")
 
 
 def test_names_that_do_not_exist_are_refused_at_once(tmp_path):
     with pytest.raises(UnknownName, match="tangram-o-image"):
-        Stage.open(Request(benchmark="tangram-o-imag", kept=tmp_path))
+        Experiment.open(Request(benchmark="tangram-o-imag", kept=tmp_path))
     with pytest.raises(UnknownName, match='did you mean "fog"'):
-        Stage.open(Request(benchmark="tangram-o-image", shift="fogg", kept=tmp_path))
+        Experiment.open(Request(benchmark="tangram-o-image", shift="fogg", kept=tmp_path))
 
 
-def test_excluded_candidates_are_no_answers(stage):
+def test_excluded_candidates_are_no_answers(experiment):
     from dataclasses import replace
 
-    vectors = stage.seen_by_source(stage.queries)
-    exclude = [[p for p in range(60) if p not in right] for right in stage.dataset.matches]
-    alone = replace(stage, dataset=replace(stage.dataset, exclude=exclude))
-    assert alone.recall_of(vectors) == 100 > stage.recall_of(vectors)
+    vectors = experiment.seen_by_source(experiment.queries)
+    exclude = [[p for p in range(60) if p not in right] for right in experiment.dataset.matches]
+    alone = replace(experiment, dataset=replace(experiment.dataset, exclude=exclude))
+    assert alone.recall_of(vectors) == 100 > experiment.recall_of(vectors)
 
 
 @pytest.mark.slow
@@ -186,8 +187,8 @@ def test_a_real_stage_keeps_its_gallery_for_the_next_figure(tmp_path):
     from queryshift.lab.evaluation.runner.choices import Choices
 
     request = Request(benchmark="tangram-o-text", choices=Choices(queries=64), kept=tmp_path)
-    stage = Stage.open(request)
-    assert (len(stage.dataset), len(stage.gallery), stage.shift) == (64, 2000, "ocr")
+    experiment = Experiment.open(request)
+    assert (len(experiment.dataset), len(experiment.gallery), experiment.shift) == (64, 2000, "ocr")
     assert len(list(tmp_path.iterdir())) == 1
-    assert stage.recall_of(stage.seen_by_source(stage.clean)) > 80
-    assert stage.recall_of(stage.seen_by_source(stage.queries)) < 80
+    assert experiment.recall_of(experiment.seen_by_source(experiment.clean)) > 80
+    assert experiment.recall_of(experiment.seen_by_source(experiment.queries)) < 80

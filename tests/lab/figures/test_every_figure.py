@@ -52,7 +52,7 @@ def test_every_analysis_has_a_file_and_a_name():
         for path in files("queryshift.lab.figures").iterdir()
         if path.name.endswith(".py")
     }
-    assert names - set(FIGURES) == {"__init__", "charts", "stage", "drawing", "making"}
+    assert names - set(FIGURES) == {"__init__", "charts", "experiment", "drawing", "write_figure"}
 
 
 def test_an_unknown_figure_is_named():
@@ -61,21 +61,21 @@ def test_an_unknown_figure_is_named():
 
 
 def test_what_is_no_figure_file_is_refused_before_computing(tmp_path, opened):
-    from queryshift.lab.figures import making
+    from queryshift.lab.figures import write_figure
 
     for out in (tmp_path / "one.bmp", tmp_path / "missing" / "one.png"):
         with pytest.raises(BadInput, match=r"no format|no folder"):
-            making.make("scaling", opened.request, out)
+            write_figure.write_figure("scaling", opened.request, out)
 
 
 def test_numbers_alone_need_no_matplotlib(tmp_path, opened, monkeypatch):
-    from queryshift.lab.figures import drawing, making
+    from queryshift.lab.figures import drawing, write_figure
 
     monkeypatch.setattr(drawing, "find_spec", lambda name: None)
-    chart, written = making.make("scaling", opened.request, tmp_path / "one.json")
+    chart, written = write_figure.write_figure("scaling", opened.request, tmp_path / "one.json")
     assert written == [tmp_path / "one.json"]
     assert json.loads(written[0].read_text())["lines"][0]["y"] == [
         pytest.approx(value, rel=1e-5) for value in dataclasses.asdict(chart)["lines"][0]["y"]
     ]
     with pytest.raises(ImportError, match=r"queryshift\[figures\]"):
-        making.make("scaling", opened.request, tmp_path / "one.png")
+        write_figure.write_figure("scaling", opened.request, tmp_path / "one.png")

@@ -12,7 +12,7 @@ from importlib import import_module
 from queryshift.errors import unknown
 
 from .combine import both, one_of, segments
-from .contract import SEVERITIES, Corruption, at, check_severity
+from .corruption import SEVERITIES, Corruption, at, check_severity
 from .names import COMBINATIONS, MODALITIES, NAMES, REPRESENTATIVE
 from .seeding import corrupt, generator
 

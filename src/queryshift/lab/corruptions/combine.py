@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from queryshift.errors import BadInput
 
-from .contract import Corruption, check_severity
+from .corruption import Corruption, check_severity
 
 if TYPE_CHECKING:
     from numpy.random import Generator

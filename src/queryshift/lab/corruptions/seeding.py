@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from .contract import Corruption, check_severity
+from .corruption import Corruption, check_severity
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -11,7 +11,7 @@ from numpy.random import Generator
 from queryshift.errors import BadInput
 
 from . import image
-from .contract import Corruption, check_severity
+from .corruption import Corruption, check_severity
 from .names import NAMES
 
 

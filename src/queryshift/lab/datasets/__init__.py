@@ -9,7 +9,7 @@ from pathlib import Path
 
 from queryshift.support.tables import Table
 
-from .base import Dataset
+from .dataset import Dataset
 from .readable import usable
 from .reader import Reader
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from .base import Dataset
+from .dataset import Dataset
 from .items import Clip, LazyItems, Sound
 from .reader import TEXT, Reader, find_file, read_json, records
 

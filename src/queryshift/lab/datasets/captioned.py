@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .base import Dataset
+from .dataset import Dataset
 from .items import LazyItems, Source
 
 

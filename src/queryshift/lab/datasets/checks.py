@@ -12,7 +12,7 @@ from queryshift.errors import BadFile
 from queryshift.support.progress import track
 
 from . import DATASETS
-from .base import Dataset
+from .dataset import Dataset
 from .items import Clip, LazyItems, Picture, Sound, Source
 from .reader import Reader
 

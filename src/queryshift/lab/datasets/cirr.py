@@ -9,7 +9,7 @@ from typing import Any
 
 from queryshift.errors import BadFile, BadInput, unknown
 
-from .base import Dataset
+from .dataset import Dataset
 from .items import Composed, LazyItems, Picture
 from .reader import (
     NUMBER_OR_TEXT,

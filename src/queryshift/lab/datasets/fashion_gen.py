@@ -10,8 +10,8 @@ from typing import Any
 
 from queryshift.errors import BadFile, missing
 
-from .base import Dataset
 from .captioned import Captioned, captioned
+from .dataset import Dataset
 from .reader import Reader, find_file
 
 FIELDS = ("input_image", "input_productID", "input_description", "input_category")

@@ -8,7 +8,7 @@ from typing import Any
 
 from queryshift.errors import BadFile
 
-from .base import Dataset
+from .dataset import Dataset
 from .items import Composed, LazyItems, Picture
 from .reader import TEXT, TEXTS, Reader, find_file, find_folder, parted, read_json, records
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from .base import Dataset
 from .captioned import Captioned, captioned
+from .dataset import Dataset
 from .items import Picture
 from .reader import TEXT, TEXTS, Kind, find_file, find_folder, read_json, records
 

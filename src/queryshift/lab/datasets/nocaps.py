@@ -9,8 +9,8 @@ from typing import Any
 
 from queryshift.errors import BadFile
 
-from .base import Dataset
 from .captioned import Captioned, captioned
+from .dataset import Dataset
 from .items import Picture
 from .reader import NUMBER_OR_TEXT, TEXT, Reader, find_file, find_folder, read_json, records
 

@@ -9,7 +9,7 @@ from typing import Any
 from queryshift.errors import BadFile
 from queryshift.support.progress import track
 
-from .base import Dataset, at
+from .dataset import Dataset, at
 from .items import LazyItems, Source
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from queryshift.errors import BadFile, unknown
 
-from .base import Dataset
+from .dataset import Dataset
 
 Counts = Mapping[str, int | None]  # "images", "captions", "pairs", ... to a number, None: not known
 

@@ -16,7 +16,7 @@ from queryshift.lab.tangram import (
     scenes,
 )
 
-from .base import Dataset
+from .dataset import Dataset
 
 TASKS = {
     "image": ("tangram", "image", "text"),

@@ -3,8 +3,8 @@
 Imports: the product and the laboratory up to `evaluation`. Start with `running.py`.
 """
 
+from .demo_plan import DemoPlan, shifts
 from .page import place_for, write
-from .plan import Plan, shifts
-from .running import Demo, Row, demonstrate
+from .run_demo import Demo, Row, demonstrate
 
-__all__ = ["Demo", "Plan", "Row", "demonstrate", "place_for", "shifts", "write"]
+__all__ = ["Demo", "DemoPlan", "Row", "demonstrate", "place_for", "shifts", "write"]

@@ -13,9 +13,9 @@ from queryshift.errors import BadInput
 from queryshift.sessions.batch_stats import BatchStats
 from queryshift.support.templates import template
 
-from .charts import BOTTOM, HEIGHT, LEFT, RIGHT, WIDTH, Chart
-from .media import Part, parts
-from .running import Demo, Stream
+from .page_parts import Part, parts
+from .run_demo import Demo, Stream
+from .svg_curves import BOTTOM, HEIGHT, LEFT, RIGHT, WIDTH, Chart
 
 EXAMPLES = 6
 SMOOTHED = 4  # batches behind each point of the recall curve

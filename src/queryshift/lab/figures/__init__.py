@@ -12,7 +12,7 @@ from queryshift.support.tables import Table
 
 if TYPE_CHECKING:
     from .charts import Chart
-    from .stage import Request
+    from .experiment import Request
 
 FIGURES: Table[Callable[[Request], Chart]] = Table(
     "figure",

@@ -9,7 +9,7 @@ from queryshift.methods.rest import REST
 from queryshift.support.progress import track
 
 from .charts import Curves, Line
-from .stage import DIVERSE, Request, Stage
+from .experiment import DIVERSE, Experiment, Request
 
 
 @dataclass(frozen=True)
@@ -28,20 +28,20 @@ class Watched:
 
 def compute(request: Request) -> Curves:
     """The angle of each batch, for Tent and REST with and without decoupling."""
-    stage = Stage.open(request, DIVERSE)
+    experiment = Experiment.open(request, DIVERSE)
     methods = {
-        "Tent": stage.method("tent"),
-        "Tent, decoupled": stage.method("tent+decoupled"),
+        "Tent": experiment.method("tent"),
+        "Tent, decoupled": experiment.method("tent+decoupled"),
         "REST": REST(),
         "REST, decoupled": REST(decouple=True),
     }
-    found = {name: watched(stage, one) for name, one in track(methods.items(), "angles")}
-    return _chart(stage, found)
+    found = {name: watched(experiment, one) for name, one in track(methods.items(), "angles")}
+    return _chart(experiment, found)
 
 
-def watched(stage: Stage, method: Method) -> Watched:
+def watched(experiment: Experiment, method: Method) -> Watched:
     """One method over the stream, its applied gradient watched."""
-    outcome = stage.run(stage.session(method, watch_angle=True))
+    outcome = experiment.run(experiment.session(method, watch_angle=True))
     so_far, answered, angles = 0, [], []
     for batch in outcome.history:
         so_far += batch.queries
@@ -51,14 +51,14 @@ def watched(stage: Stage, method: Method) -> Watched:
     return Watched(answered, angles, outcome.recall())
 
 
-def _chart(stage: Stage, paths: dict[str, Watched]) -> Curves:
+def _chart(experiment: Experiment, paths: dict[str, Watched]) -> Curves:
     tent, tent_kept, rest, rest_kept = paths.values()
     means = "; ".join(
         f"{name} {one.mean:.1f} degrees, {one.recall:.1f} %" for name, one in paths.items()
     )
     return Curves(
         title="Do the gradients fight what the source model knows?",
-        about=stage.about,
+        about=experiment.about,
         claim="Decoupling brings the angle down to 90 degrees, and recall rises.",
         holds=max(tent_kept.mean, rest_kept.mean) <= 90
         and tent_kept.recall > tent.recall

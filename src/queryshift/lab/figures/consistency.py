@@ -10,7 +10,7 @@ from torch import Tensor
 from queryshift.methods.rest import REST
 
 from .charts import Histogram
-from .stage import Request, Stage
+from .experiment import Experiment, Request
 
 BINS = 40
 
@@ -26,26 +26,28 @@ def true_pairs(queries: Tensor, candidates: Tensor, matches: Sequence[Sequence[i
 
 def compute(request: Request) -> Histogram:
     """The distribution of true-pair cosines of shifted queries before and after, and of clean."""
-    stage = Stage.open(request)
-    session = stage.session(REST())
-    stage.run(session)
+    experiment = Experiment.open(request)
+    session = experiment.session(REST())
+    experiment.run(session)
     seen = {
-        "shifted queries, before": stage.seen_by_source(stage.queries),
-        "shifted queries, after REST": stage.seen_by(session, stage.queries),
-        "clean queries, source model": stage.seen_by_source(stage.clean),
+        "shifted queries, before": experiment.seen_by_source(experiment.queries),
+        "shifted queries, after REST": experiment.seen_by(session, experiment.queries),
+        "clean queries, source model": experiment.seen_by_source(experiment.clean),
     }
-    matches, candidates = stage.dataset.matches, stage.candidates
-    return _chart(stage, {name: true_pairs(one, candidates, matches) for name, one in seen.items()})
+    matches, candidates = experiment.dataset.matches, experiment.candidates
+    return _chart(
+        experiment, {name: true_pairs(one, candidates, matches) for name, one in seen.items()}
+    )
 
 
-def _chart(stage: Stage, cosines: dict[str, Tensor]) -> Histogram:
+def _chart(experiment: Experiment, cosines: dict[str, Tensor]) -> Histogram:
     every = torch.cat(list(cosines.values()))
     edges = torch.linspace(float(every.min()), float(every.max()), BINS + 1)
     counts = {name: torch.histogram(one, edges).hist for name, one in cosines.items()}
     before, after, clean = (float(one.mean()) for one in cosines.values())
     return Histogram(
         title="How similar are queries to their right answers, before and after REST?",
-        about=stage.about,
+        about=experiment.about,
         claim="REST raises the consistency of queries with their right answers.",
         holds=after > before,
         finding=(

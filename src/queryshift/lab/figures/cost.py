@@ -19,7 +19,7 @@ from queryshift.sessions.session import Session
 from queryshift.support.progress import track
 
 from .charts import Grid
-from .stage import Request, Stage
+from .experiment import Experiment, Request
 
 METHODS: dict[str, Method] = {
     "Tent": Tent(),
@@ -37,14 +37,14 @@ QUERIES = 1000  # that the seconds are given for
 def compute(request: Request) -> Grid:
     """Seconds for 1,000 queries and ratios to Tent: both directions, half the gallery and all."""
     names = (request.benchmark,) if request.benchmark else BENCHMARKS
-    stages = [Stage.open(replace(request, benchmark=name)) for name in names]
+    experiments = [Experiment.open(replace(request, benchmark=name)) for name in names]
     columns: dict[str, dict[str, list[float]]] = {}
-    for stage in stages:
+    for experiment in experiments:
         for share in SHARES:
-            gallery = part(stage.gallery, share)
-            label = f"{stage.row.query} queries,\n{len(gallery):,} candidates"
-            columns[label] = timed(stage, gallery)
-    return _chart("; ".join(stage.about for stage in stages), columns)
+            gallery = part(experiment.gallery, share)
+            label = f"{experiment.row.query} queries,\n{len(gallery):,} candidates"
+            columns[label] = timed(experiment, gallery)
+    return _chart("; ".join(experiment.about for experiment in experiments), columns)
 
 
 def part(gallery: Gallery, share: float) -> Gallery:
@@ -53,14 +53,14 @@ def part(gallery: Gallery, share: float) -> Gallery:
     return Gallery.from_vectors(gallery.ids[:kept], gallery.vectors[:kept])
 
 
-def timed(stage: Stage, gallery: Gallery) -> dict[str, list[float]]:
+def timed(experiment: Experiment, gallery: Gallery) -> dict[str, list[float]]:
     """Seconds of every batch with every method; all take a batch before any takes the next."""
-    sessions = {name: Session(stage.encoder, gallery, one) for name, one in METHODS.items()}
+    sessions = {name: Session(experiment.encoder, gallery, one) for name, one in METHODS.items()}
     seconds: dict[str, list[float]] = {name: [] for name in sessions}
-    size = stage.row.batch
-    starts = range(0, len(stage.queries) - size + 1, size) or range(1)
+    size = experiment.row.batch
+    starts = range(0, len(experiment.queries) - size + 1, size) or range(1)
     for start in track(starts, f"{len(gallery):,} candidates"):
-        asked = stage.queries[start : start + size]
+        asked = experiment.queries[start : start + size]
         for name, session in sessions.items():
             seconds[name].append(clocked(session, asked))
     return {name: [QUERIES / size * one for one in all_of] for name, all_of in seconds.items()}

@@ -6,7 +6,7 @@ from queryshift.methods.rest import REST
 from queryshift.support.progress import track
 
 from .charts import Curves, Line, Mark
-from .stage import Request, Stage
+from .experiment import Experiment, Request
 
 COUNTS = (1, 2, 5, 10, 20, 50)
 PAPER = 10
@@ -14,13 +14,13 @@ PAPER = 10
 
 def compute(request: Request) -> Curves:
     """Recall at 1 of REST for every K."""
-    stage = Stage.open(request)
-    recalls = [stage.recall(REST(neighbours=count)) for count in track(COUNTS, "neighbours")]
+    experiment = Experiment.open(request)
+    recalls = [experiment.recall(REST(neighbours=count)) for count in track(COUNTS, "neighbours")]
     at = dict(zip(COUNTS, recalls, strict=True))
     best = max(at, key=lambda one: at[one])
     return Curves(
         title="How many candidates of each query (K) does REST need?",
-        about=stage.about,
+        about=experiment.about,
         claim="K = 10 is a good choice, better than very few.",
         holds=at[PAPER] > at[1] and at[PAPER] >= at[best] - 1,
         finding=(

@@ -10,7 +10,7 @@ from queryshift.lab.evaluation.metrics import gap
 from queryshift.methods.rest import REST
 
 from .charts import Curves, Line, Mark
-from .stage import Request, Stage
+from .experiment import Experiment, Request
 
 FACTORS = tuple(round(-1 + 0.125 * step, 3) for step in range(25))  # -1 to 2
 
@@ -26,14 +26,17 @@ def moved(queries: Tensor, candidates: Tensor, factor: float) -> Tensor:
 
 def compute(request: Request) -> Curves:
     """Recall at 1 over offsets, with the offset that gives the gap REST takes for the source's."""
-    stage = Stage.open(request)
-    queries, candidates = stage.seen_by_source(stage.queries), stage.candidates
+    experiment = Experiment.open(request)
+    queries, candidates = experiment.seen_by_source(experiment.queries), experiment.candidates
     sets = [moved(queries, candidates, factor) for factor in FACTORS]
-    recalls = [stage.recall_of(one) for one in sets]
+    recalls = [experiment.recall_of(one) for one in sets]
     gaps = [gap(one, candidates) for one in sets]
-    clean, estimate = gap(stage.seen_by_source(stage.clean), candidates), source_gap(stage)
+    clean, estimate = (
+        gap(experiment.seen_by_source(experiment.clean), candidates),
+        source_gap(experiment),
+    )
     place = crossing(gaps, estimate)
-    there = None if place is None else stage.recall_of(moved(queries, candidates, place))
+    there = None if place is None else experiment.recall_of(moved(queries, candidates, place))
     places = {
         "untouched": 0.0,
         "gap closed": 1.0,
@@ -42,13 +45,13 @@ def compute(request: Request) -> Curves:
     }
     marks = [Mark(x, text) for text, x in places.items() if x is not None]
     wide = Line("gap x 100", FACTORS, [100 * one for one in gaps])
-    return _chart(stage, [Line("recall at 1 (%)", FACTORS, recalls), wide], marks, there)
+    return _chart(experiment, [Line("recall at 1 (%)", FACTORS, recalls), wide], marks, there)
 
 
-def source_gap(stage: Stage) -> float:
+def source_gap(experiment: Experiment) -> float:
     """The gap REST takes for the source's (Eq. 7), from a session that never moves."""
-    session = stage.session(REST(lr=0.0), steps=1)
-    found = stage.run(session).history[-1].source_gap
+    session = experiment.session(REST(lr=0.0), steps=1)
+    found = experiment.run(session).history[-1].source_gap
     assert found is not None
     return found
 
@@ -65,13 +68,15 @@ def crossing(gaps: list[float], wanted: float) -> float | None:
     return None
 
 
-def _chart(stage: Stage, lines: list[Line], marks: list[Mark], there: float | None) -> Curves:
+def _chart(
+    experiment: Experiment, lines: list[Line], marks: list[Mark], there: float | None
+) -> Curves:
     at = dict(zip(FACTORS, lines[0].y, strict=True))
     best = max(at, key=lambda one: at[one])
     met = "is not met by any offset" if there is None else f"gives {there:.1f} %"
     return Curves(
         title="Does it help to move the queries towards the gallery?",
-        about=stage.about,
+        about=experiment.about,
         claim="Closing the gap ever further does not always help; the estimated source gap does.",
         holds=there is not None and there > at[0.0] and there >= at[1.0],
         finding=(

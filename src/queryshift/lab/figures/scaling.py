@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from .charts import Curves, Line, Mark
-from .stage import Request, Stage
+from .experiment import Experiment, Request
 
 FACTORS = (0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0)
 
@@ -19,24 +19,24 @@ def scaled(queries: Tensor, factor: float) -> Tensor:
 
 def compute(request: Request) -> Curves:
     """Recall at 1 over scaling factors, for the shifted queries and for the clean ones."""
-    stage = Stage.open(request)
-    sources = {"shifted queries": stage.queries, "clean queries": stage.clean}
+    experiment = Experiment.open(request)
+    sources = {"shifted queries": experiment.queries, "clean queries": experiment.clean}
     lines = []
     for name, queries in sources.items():
-        vectors = stage.seen_by_source(queries)
-        found = [stage.recall_of(scaled(vectors, factor)) for factor in FACTORS]
+        vectors = experiment.seen_by_source(queries)
+        found = [experiment.recall_of(scaled(vectors, factor)) for factor in FACTORS]
         lines.append(Line(name, FACTORS, found))
-    return _chart(stage, lines)
+    return _chart(experiment, lines)
 
 
-def _chart(stage: Stage, lines: list[Line]) -> Curves:
+def _chart(experiment: Experiment, lines: list[Line]) -> Curves:
     recalls = dict(zip(FACTORS, lines[0].y, strict=True))
     untouched = recalls[1.0]
     wide = max((factor for factor in FACTORS if factor > 1), key=lambda one: recalls[one])
     tight, together = min(FACTORS), max(recalls[factor] for factor in FACTORS if factor < 1)
     return Curves(
         title="Does it help to spread the queries apart?",
-        about=stage.about,
+        about=experiment.about,
         claim="Spreading the queries raises recall, drawing them together does not.",
         holds=recalls[wide] > untouched >= together,
         finding=(

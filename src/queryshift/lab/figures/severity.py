@@ -11,7 +11,7 @@ from queryshift.lab.evaluation.streams import needs_translator
 from queryshift.support.progress import track
 
 from .charts import Curves, Line
-from .stage import COMPARED, Request, Stage, told
+from .experiment import COMPARED, Experiment, Request, told
 
 
 def compute(request: Request) -> Curves:
@@ -20,33 +20,33 @@ def compute(request: Request) -> Curves:
         raise BadInput(
             f"{request.benchmark} corrupts nothing, so it has no severities: choose one that does."
         )
-    stage = Stage.open(request)
-    shifts = shifts_of(stage)
+    experiment = Experiment.open(request)
+    shifts = shifts_of(experiment)
     cells = [(shift, level) for level in SEVERITIES for shift in shifts]
     found: dict[tuple[str, int], list[float]] = {}
     for shift, level in track(cells, "severities"):
-        under = stage.under(shift, level)
+        under = experiment.under(shift, level)
         for key, name in COMPARED.items():
-            found.setdefault((name, level), []).append(under.recall(stage.method(key)))
+            found.setdefault((name, level), []).append(under.recall(experiment.method(key)))
     lines = [
         Line(name, SEVERITIES, [_mean(found[name, level]) for level in SEVERITIES])
         for name in COMPARED.values()
     ]
-    return _chart(stage, shifts, lines)
+    return _chart(experiment, shifts, lines)
 
 
-def shifts_of(stage: Stage) -> tuple[str, ...]:
+def shifts_of(experiment: Experiment) -> tuple[str, ...]:
     """The one that was asked for, or one of every category."""
-    if stage.request.shift is not None or stage.row.diverse:
-        return (stage.shift,)
-    row = stage.row
+    if experiment.request.shift is not None or experiment.row.diverse:
+        return (experiment.shift,)
+    row = experiment.row
     typical = set(row.shifts).intersection(REPRESENTATIVE.get(row.query, {}).values())
     named = (name for name in row.shifts if not typical or name in typical)
-    translated = stage.request.choices.translator
+    translated = experiment.request.choices.translator
     return tuple(name for name in named if translated or not needs_translator(row, name))
 
 
-def _chart(stage: Stage, shifts: Sequence[str], lines: list[Line]) -> Curves:
+def _chart(experiment: Experiment, shifts: Sequence[str], lines: list[Line]) -> Curves:
     loss = {line.name: line.y[0] - line.y[-1] for line in lines}
     better = all(
         rest >= other for line in lines for rest, other in zip(lines[-1].y, line.y, strict=True)
@@ -55,7 +55,7 @@ def _chart(stage: Stage, shifts: Sequence[str], lines: list[Line]) -> Curves:
     at_most = ", ".join(f"{line.name} {line.y[-1]:.1f}" for line in lines)
     return Curves(
         title="How does recall fall as the corruption becomes more severe?",
-        about=stage.described(f"{' and '.join(map(told, shifts))} at severities 1 to 5"),
+        about=experiment.described(f"{' and '.join(map(told, shifts))} at severities 1 to 5"),
         claim="REST is best at every severity and falls more slowly.",
         holds=better and loss["REST"] == min(loss.values()),
         finding=f"recall at 1 at severity 5: {at_most} %; points lost from severity 1: {falls}.",

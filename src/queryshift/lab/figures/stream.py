@@ -7,20 +7,20 @@ from queryshift.lab.evaluation.stream_evaluation import StreamResult
 from queryshift.support.progress import track
 
 from .charts import Curves, Line
-from .stage import COMPARED, Request, Stage
+from .experiment import COMPARED, Experiment, Request
 
 WINDOW = 256  # queries
 
 
 def compute(request: Request) -> Curves:
     """Recall at 1 of the last 256 queries, batch after batch, for every method."""
-    stage = Stage.open(request)
+    experiment = Experiment.open(request)
     outcomes = {
-        name: stage.run(stage.session(stage.method(key)))
+        name: experiment.run(experiment.session(experiment.method(key)))
         for key, name in track(COMPARED.items(), "streams")
     }
-    lines = [along(name, one, stage.row.batch) for name, one in outcomes.items()]
-    return _chart(stage, lines, outcomes)
+    lines = [along(name, one, experiment.row.batch) for name, one in outcomes.items()]
+    return _chart(experiment, lines, outcomes)
 
 
 def along(name: str, outcome: StreamResult, batch: int) -> Line:
@@ -30,13 +30,13 @@ def along(name: str, outcome: StreamResult, batch: int) -> Line:
     return Line(name, ends, [recall(came[max(0, end - WINDOW) : end], 1) for end in ends])
 
 
-def _chart(stage: Stage, lines: list[Line], outcomes: dict[str, StreamResult]) -> Curves:
+def _chart(experiment: Experiment, lines: list[Line], outcomes: dict[str, StreamResult]) -> Curves:
     last = {line.name: line.y[-1] for line in lines}
     whole = ", ".join(f"{name} {one.recall():.1f}" for name, one in outcomes.items())
     ends = ", ".join(f"{name} {one:.1f}" for name, one in last.items())
     return Curves(
         title="How does recall develop along the stream?",
-        about=f"{stage.about}; mean of the last {WINDOW} queries",
+        about=f"{experiment.about}; mean of the last {WINDOW} queries",
         claim="REST gains along the stream and stays ahead of the others.",
         holds=last["REST"] == max(last.values()) and last["REST"] > lines[-1].y[0],
         finding=f"recall at 1 of the last {WINDOW} queries: {ends} %; of the whole: {whole} %.",

@@ -12,7 +12,7 @@ from queryshift.methods.tent import Tent
 from queryshift.support.progress import track
 
 from .charts import Curves, Line
-from .stage import Request, Stage
+from .experiment import Experiment, Request
 
 TEMPERATURES = (1e-4, 1e-3, 5e-3, 0.01, 0.02, 0.05, 0.1)
 METHODS: dict[str, Callable[[float], Method]] = {
@@ -24,14 +24,17 @@ METHODS: dict[str, Callable[[float], Method]] = {
 
 def compute(request: Request) -> Curves:
     """Recall at 1 of every method at every temperature."""
-    stage = Stage.open(request)
+    experiment = Experiment.open(request)
     cells = [(name, one) for name in METHODS for one in TEMPERATURES]
     found = {
-        (name, one): stage.recall(METHODS[name](one)) for name, one in track(cells, "temperatures")
+        (name, one): experiment.recall(METHODS[name](one))
+        for name, one in track(cells, "temperatures")
     }
-    frozen = stage.recall(Frozen())
+    frozen = experiment.recall(Frozen())
     lines = [Line(name, TEMPERATURES, [found[name, t] for t in TEMPERATURES]) for name in METHODS]
-    return _chart(stage, [*lines, Line("source model", TEMPERATURES, [frozen] * len(TEMPERATURES))])
+    return _chart(
+        experiment, [*lines, Line("source model", TEMPERATURES, [frozen] * len(TEMPERATURES))]
+    )
 
 
 def best(line: Line) -> float:
@@ -39,7 +42,7 @@ def best(line: Line) -> float:
     return max(zip(line.y, line.x, strict=True))[1]
 
 
-def _chart(stage: Stage, lines: list[Line]) -> Curves:
+def _chart(experiment: Experiment, lines: list[Line]) -> Curves:
     spans = {line.name: (min(line.y), max(line.y)) for line in lines}
     ranges = "; ".join(
         f"{line.name} {min(line.y):.1f} to {max(line.y):.1f} % (best at {best(line):g})"
@@ -48,7 +51,7 @@ def _chart(stage: Stage, lines: list[Line]) -> Curves:
     (plain_low, plain_high), (low, high) = spans["Tent"], spans["Tent, refined"]
     return Curves(
         title="Does prediction refinement make the temperature matter less?",
-        about=stage.about,
+        about=experiment.about,
         claim="Refinement steadies the choice of a temperature and lifts recall.",
         holds=high - low < plain_high - plain_low and low > plain_low and high > plain_high,
         finding=f"recall at 1 over temperatures 0.0001 to 0.1: {ranges}.",

@@ -12,7 +12,7 @@ from queryshift.lab.evaluation.metrics import gap, spread
 from queryshift.methods.rest import REST
 
 from .charts import Clouds
-from .stage import Request, Stage
+from .experiment import Experiment, Request
 
 PERPLEXITY = 30
 
@@ -21,14 +21,17 @@ def compute(request: Request) -> Clouds:
     """The queries' right answers, and the queries before and after, in the same coordinates."""
     if find_spec("sklearn") is None:
         raise missing("scikit-learn", "figures", "t-SNE")
-    stage = Stage.open(request)
-    session = stage.session(REST())
-    stage.run(session)
-    before, after = stage.seen_by_source(stage.queries), stage.seen_by(session, stage.queries)
-    clean = stage.seen_by_source(stage.clean)
-    answers = stage.candidates[[right[0] for right in stage.dataset.matches], 0]
+    experiment = Experiment.open(request)
+    session = experiment.session(REST())
+    experiment.run(session)
+    before, after = (
+        experiment.seen_by_source(experiment.queries),
+        experiment.seen_by(session, experiment.queries),
+    )
+    clean = experiment.seen_by_source(experiment.clean)
+    answers = experiment.candidates[[right[0] for right in experiment.dataset.matches], 0]
     panels = _panels(answers, {"before": before, "after REST": after}, request.seed)
-    return _chart(stage, panels, clean, before, after)
+    return _chart(experiment, panels, clean, before, after)
 
 
 def plane(vectors: Tensor, seed: int) -> Tensor:
@@ -55,17 +58,17 @@ def _short(points: Tensor) -> list[list[float]]:
 
 
 def _chart(
-    stage: Stage,
+    experiment: Experiment,
     panels: dict[str, dict[str, list[list[float]]]],
     clean: Tensor,
     before: Tensor,
     after: Tensor,
 ) -> Clouds:
     spreads = [spread(one) for one in (before, after, clean)]
-    gaps = [gap(one, stage.candidates) for one in (before, after, clean)]
+    gaps = [gap(one, experiment.candidates) for one in (before, after, clean)]
     return Clouds(
         title="Where do queries and their right answers lie, before and after REST?",
-        about=f"{stage.about}; one t-SNE of all points, cosine distance",
+        about=f"{experiment.about}; one t-SNE of all points, cosine distance",
         claim="REST scatters the queries and closes the distance of the two centres.",
         holds=spreads[1] > spreads[0] and gaps[1] < gaps[0],
         finding=(

@@ -18,7 +18,7 @@ from queryshift.methods import METHODS
 from queryshift.models import load
 from queryshift.support.progress import track
 
-from .grid import RATES, SAMPLE, TEMPERATURES, Tuned, tune
+from .grid_search import RATES, SAMPLE, TEMPERATURES, Tuned, tune
 
 Reader = Callable[[Path], Any]
 READERS: Mapping[str, tuple[tuple[str, ...], Reader]] = {

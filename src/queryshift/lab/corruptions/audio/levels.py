@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from queryshift.errors import unknown
 
-from ..contract import at
+from ..corruption import at
 
 Scale = Literal["snr", "read"]
 Floats = NDArray[np.floating]

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from ..contract import at
+from ..corruption import at
 from . import levels, recordings
 from .levels import Floats, Scale
 from .synthesis import unit

@@ -10,12 +10,12 @@ from queryshift.errors import BadInput
 from queryshift.support.progress import track
 
 from . import manifest
+from .corrupt_item import ItemResult, ItemTask, make
 from .items import Item, find_items
 from .layouts import LAYOUTS
-from .making import Done, Task, make
 from .manifest import Entry
+from .output_paths import plan
 from .parallel import each
-from .planning import plan
 from .recipe import Recipe
 
 __all__ = ["LAYOUTS", "Recipe", "Summary", "corrupt_files", "make_again"]
@@ -77,10 +77,10 @@ def make_again(listed: Path, source: Path, target: Path, jobs: int | None = 1) -
 
 
 def _run(
-    tasks: Sequence[Task],
+    tasks: Sequence[ItemTask],
     listed: Path,
     jobs: int | None,
-    objection: Callable[[Task, Done], str | None] = lambda task, done: done.problem,
+    objection: Callable[[ItemTask, ItemResult], str | None] = lambda task, done: done.problem,
 ) -> Summary:
     """Carry out the tasks, note each in the manifest as it is finished, and count."""
     if listed.is_symlink():
@@ -99,14 +99,14 @@ def _run(
     return Summary(made, kept, tuple(problems), listed, changed, captions)
 
 
-def _task_of(entry: Entry, item: Item, root: Path) -> Task:
+def _task_of(entry: Entry, item: Item, root: Path) -> ItemTask:
     recipe = Recipe(
         entry.modality, entry.corruption, entry.severity, entry.seed, dict(entry.options)
     )
-    return Task(item, recipe, root, tuple(entry.files), entry.quality, known=entry)
+    return ItemTask(item, recipe, root, tuple(entry.files), entry.quality, known=entry)
 
 
-def _difference(task: Task, done: Done) -> str | None:
+def _difference(task: ItemTask, done: ItemResult) -> str | None:
     """What is not as the manifest says."""
     if done.entry is None or task.known is None or done.entry.files == task.known.files:
         return done.problem

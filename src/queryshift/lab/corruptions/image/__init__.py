@@ -10,7 +10,7 @@ from pathlib import Path
 
 from queryshift.errors import unknown
 
-from ..contract import Corruption
+from ..corruption import Corruption
 from . import mm_robustness
 from .blur import defocus_blur, glass_blur, motion_blur, zoom_blur
 from .digital import contrast, elastic, elastic_pixels, jpeg, pixelate

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.random import Generator
 
-from ..contract import at
+from ..corruption import at
 from .pixels import Floats, Pixels, on_pictures, to_bytes
 from .warp import smeared, zoomed
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.random import Generator
 from PIL import Image
 
-from ..contract import at
+from ..corruption import at
 from .pixels import Floats, Pixels, on_pictures, to_bytes
 
 QUALITIES = (25, 18, 15, 10, 7)

@@ -15,7 +15,7 @@ from numpy.random import Generator
 from queryshift.errors import BadInput
 from queryshift.media.pictures import read_picture
 
-from ..contract import at
+from ..corruption import at
 from .ice import PANES, pane
 from .pixels import Pixels, apply
 

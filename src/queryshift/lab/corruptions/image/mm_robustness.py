@@ -14,7 +14,7 @@ import cv2
 import numpy as np
 from numpy.random import Generator
 
-from ..contract import Corruption, at
+from ..corruption import Corruption, at
 from .blur import GLASS, ZOOMS, shuffled, soft_blur, zoom_mean
 from .digital import COARSENESS, QUALITIES, elastic_pixels, jpeg_coded
 from .frost import Frost, sized, texture, texture_names

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.random import Generator
 
-from ..contract import at
+from ..corruption import at
 from .pixels import Pixels, looked_up, on_pictures, to_bytes
 
 _QUANTILES = (np.arange(4096) + 0.5) / 4096

@@ -13,7 +13,7 @@ from PIL import Image
 
 from queryshift.errors import BadInput
 
-from ..contract import Corruption, check_severity
+from ..corruption import Corruption, check_severity
 
 Pixels: TypeAlias = npt.NDArray[Any]  # (H, W, 3), uint8; OpenCV's stubs name no dtype
 Floats: TypeAlias = npt.NDArray[Any]  # float32

@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 from numpy.random import Generator
 
-from ..contract import at
+from ..corruption import at
 from .pixels import Floats, Pixels, looked_up, on_pictures, to_bytes
 from .plasma import plasma
 from .warp import cropped_side, smeared, zoomed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..contract import Corruption
+from ..corruption import Corruption
 from .characters import character_delete, character_insert, character_replace, character_swap, ocr
 from .levels import LEVELS, at_level
 from .published import as_published

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from queryshift.errors import BadInput
 
-from ..contract import Corruption, check_severity
+from ..corruption import Corruption, check_severity
 from ..names import NAMES
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from queryshift.errors import unknown
 
-from ..contract import Corruption
+from ..corruption import Corruption
 from . import characters, words
 from .captions import check_caption
 from .wordnet import every_synonym

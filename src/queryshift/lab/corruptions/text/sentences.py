@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from queryshift.errors import BadInput, unknown
 
-from ..contract import Corruption, check_severity
+from ..corruption import Corruption, check_severity
 from ..seeding import corrupt
 from .captions import check_caption
 from .rules.active import to_active
@@ -65,7 +65,7 @@ def sentence(name: str, backend: str = "rules", models: tuple[str, ...] = ()) ->
     if backend not in BACKENDS:
         raise unknown("backend", backend, BACKENDS)
     if backend == "models":
-        from .models import published
+        from .sentence_models import published
 
         return published(name, models)
     if models:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..contract import Corruption
+from ..corruption import Corruption
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -12,11 +12,11 @@ from queryshift.errors import unknown
 from ..rank_metrics import SECONDS
 from ..results import Cell, read_folder
 from ..significance import RESAMPLES
-from .base import check_base as check_base
-from .beside import beside_paper, clocked
-from .formats import comma_separated, latex, markdown
-from .marks import LEGEND, LEVEL, places, significance
-from .page import html
+from .frozen_check import check_base as check_base
+from .html_page import html
+from .markdown_latex_csv import comma_separated, latex, markdown
+from .paper_numbers import beside_paper, clocked
+from .significance_marks import LEGEND, LEVEL, places, significance
 from .tables import Table, tabulate
 from .terminal import terminal
 

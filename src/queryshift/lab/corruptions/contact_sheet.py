@@ -10,9 +10,9 @@ from queryshift.errors import BadInput
 from queryshift.media.pictures import read_picture
 from queryshift.support.progress import track
 
-from .contract import SEVERITIES
+from .corruption import SEVERITIES
 from .files.formats import encode_picture
-from .files.making import write_whole
+from .files.corrupt_item import write_whole
 from .files.recipe import USUAL_PRESET, Recipe
 from .image.pixels import rgb
 from .names import NAMES

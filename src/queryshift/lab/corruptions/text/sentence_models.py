@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from queryshift.errors import BadFile, BadInput, MissingExtra, missing
 
-from ..contract import Corruption, check_severity
+from ..corruption import Corruption, check_severity
 from .captions import check_caption
 
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Stage:
+class Experiment:
     """Encoder, gallery and queries under one shift. A value: sessions start from it."""
 
     row: Benchmark

@@ -10,7 +10,7 @@ from queryshift.errors import BadInput
 
 from ..benchmarks import BENCHMARKS
 from ..results import Cell
-from .beside import theirs
+from .paper_numbers import theirs
 from .tables import Column, metric_of
 
 TOLERANCE = 0.3  # in percent of queries

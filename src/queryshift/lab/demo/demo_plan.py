@@ -32,7 +32,7 @@ WORDS = {
 
 
 @dataclass(frozen=True)
-class Plan:
+class DemoPlan:
     """What is asked; without a `shift`, under the first of the paper's list."""
 
     task: str = "image"

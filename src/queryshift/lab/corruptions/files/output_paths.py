@@ -7,25 +7,25 @@ from pathlib import Path, PurePosixPath
 
 from queryshift.errors import BadInput
 
+from .corrupt_item import ItemTask
 from .items import SUFFIXES, Item, find_items
 from .layouts import Layout, find_layout, output_name
-from .making import Task
 from .recipe import Recipe
 
 
 def plan(
     recipe: Recipe, source: Path, target: Path, layout: str, base: Path | None = None
-) -> list[Task]:
+) -> list[ItemTask]:
     """One task per item of `source`; `target` is a folder, or a file for one file."""
     style = find_layout(layout, recipe.modality)
     if layout == "plain" and _names_a_file(recipe.modality, source, target):
         (item,) = find_items(recipe.modality, source, base=base)
-        tasks = [Task(item, recipe, target.parent, (target.name,), style.jpeg_quality)]
+        tasks = [ItemTask(item, recipe, target.parent, (target.name,), style.jpeg_quality)]
     elif target.is_file():
         raise BadInput(f'"{target}" is a file; name a folder for the output.')
     else:
         tasks = [
-            Task(item, recipe, target, outputs(style, recipe, item), style.jpeg_quality)
+            ItemTask(item, recipe, target, outputs(style, recipe, item), style.jpeg_quality)
             for item in find_items(recipe.modality, source, avoid=target, base=base)
         ]
     check(tasks)
@@ -46,7 +46,7 @@ def outputs(layout: Layout, recipe: Recipe, item: Item) -> tuple[str, ...]:
     )
 
 
-def check(tasks: Iterable[Task]) -> None:
+def check(tasks: Iterable[ItemTask]) -> None:
     """Refuse two items that would become one file, and outputs that would replace clean files."""
     taken: dict[str, str] = {}
     clean = {path.resolve() for task in tasks for path in task.item.sources}

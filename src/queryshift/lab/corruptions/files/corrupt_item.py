@@ -20,7 +20,7 @@ from .recipe import Recipe
 
 
 @dataclass(frozen=True)
-class Task:
+class ItemTask:
     """One item to corrupt: where from, how, where to, and what is known of an earlier run."""
 
     item: Item
@@ -32,7 +32,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Done:
+class ItemResult:
     """What became of a task: an entry for the manifest, or a problem in one sentence."""
 
     id: str
@@ -43,12 +43,12 @@ class Done:
     captions: int = 0
 
 
-def make(task: Task) -> Done:
+def make(task: ItemTask) -> ItemResult:
     """Corrupt one item, unless its files are there already and as they should be."""
     try:
         source = _digest(task.item.sources)
         if _is_still_right(task, source):
-            return Done(task.item.id, task.known, kept=True)
+            return ItemResult(task.item.id, task.known, kept=True)
         contents = _corrupted(task)
         if len(contents) != len(task.outputs):
             raise BadInput(f"{len(contents)} files come out, {len(task.outputs)} were expected.")
@@ -57,11 +57,11 @@ def make(task: Task) -> Done:
             write_whole(inside(task.root, name), content)
         changed, captions = _changed(task)
         entry = _entry(task, source, files)
-        return Done(task.item.id, entry, changed=changed, captions=captions)
+        return ItemResult(task.item.id, entry, changed=changed, captions=captions)
     except MissingExtra:
         raise
     except (Error, OSError) as error:
-        return Done(task.item.id, problem=str(error))
+        return ItemResult(task.item.id, problem=str(error))
 
 
 def inside(root: Path, name: str) -> Path:
@@ -89,7 +89,7 @@ def write_whole(path: Path, content: bytes) -> None:
         partial.unlink(missing_ok=True)
 
 
-def _corrupted(task: Task) -> list[bytes]:
+def _corrupted(task: ItemTask) -> list[bytes]:
     item, recipe = task.item, task.recipe
     suffix = PurePosixPath(task.outputs[0]).suffix.lower()
     if recipe.modality == "text":
@@ -106,7 +106,7 @@ def _corrupted(task: Task) -> list[bytes]:
     return [formats.encode_picture(frame, suffix, task.quality) for frame in frames]
 
 
-def _changed(task: Task) -> tuple[int, int]:
+def _changed(task: ItemTask) -> tuple[int, int]:
     """How many captions came out different, of how many; rules leave many as they are."""
     if task.recipe.modality != "text":
         return 0, 0
@@ -115,7 +115,7 @@ def _changed(task: Task) -> tuple[int, int]:
     return sum(old != new for old, new in zip(before, after, strict=True)), len(before)
 
 
-def _entry(task: Task, source: str, files: dict[str, bytes]) -> Entry:
+def _entry(task: ItemTask, source: str, files: dict[str, bytes]) -> Entry:
     return Entry(
         id=task.item.id,
         modality=task.recipe.modality,
@@ -131,7 +131,7 @@ def _entry(task: Task, source: str, files: dict[str, bytes]) -> Entry:
     )
 
 
-def _is_still_right(task: Task, source: str) -> bool:
+def _is_still_right(task: ItemTask, source: str) -> bool:
     """Whether an earlier run made just this, and its files have not changed since."""
     wanted = _entry(task, source, dict.fromkeys(task.outputs, b""))
     if task.known is None or not task.known.made_like(wanted):

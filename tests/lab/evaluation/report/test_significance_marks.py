@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from made_cells import cell, table_of
 
-from queryshift.lab.evaluation.report.marks import places, significance
+from queryshift.lab.evaluation.report.significance_marks import places, significance
 from queryshift.lab.evaluation.report.tables import tabulate
 
 RESAMPLES = 2000

@@ -21,7 +21,7 @@ from queryshift.retrieval.forward import Forward
 from queryshift.sessions.session import Session
 from queryshift.support.progress import counting
 
-from .plan import SHOWN, Plan
+from .demo_plan import SHOWN, DemoPlan
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Row:
 class Demo:
     """All that came out."""
 
-    plan: Plan
+    plan: DemoPlan
     dataset: Dataset
     queries: Sequence[Any]  # as they were asked, shifted
     shifted: tuple[Stream, ...]
@@ -98,7 +98,7 @@ def _same(one: Any, other: Any) -> bool:
     return bool(np.array_equal(one, other))
 
 
-def demonstrate(plan: Plan) -> Demo:
+def demonstrate(plan: DemoPlan) -> Demo:
     """Ask every method the plan's shifted queries, then half as many clean ones."""
     model, query, other = TASKS[plan.task]
     corruption = plan.corruption()
@@ -123,7 +123,7 @@ class _Crowd:
     encoder: Encoder
     gallery: Gallery
     matches: Sequence[Sequence[int]]
-    plan: Plan
+    plan: DemoPlan
 
     def asked(self, queries: Sequence[Any], label: str) -> Iterator[Stream]:
         """The same queries in the same order, by each method from its source on."""

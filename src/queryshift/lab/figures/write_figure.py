@@ -7,12 +7,12 @@ from pathlib import Path
 from . import FIGURES
 from .charts import Chart, read, to_json
 from .drawing import check, draw
-from .stage import Request
+from .experiment import Request
 
 NUMBERS = ".json"
 
 
-def make(
+def write_figure(
     name: str, request: Request, out: Path, numbers: bool = False, given: Path | None = None
 ) -> tuple[Chart, list[Path]]:
     """Compute a figure and write it; the suffix of `out` is the format, ".json" its numbers.

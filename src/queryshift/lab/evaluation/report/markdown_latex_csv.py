@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 from .grid import Grid, Text, grid
-from .marks import LEGEND
+from .significance_marks import LEGEND
 from .tables import Table
 
 if TYPE_CHECKING:

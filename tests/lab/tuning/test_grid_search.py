@@ -10,7 +10,7 @@ from torch.nn.functional import normalize
 import queryshift as qs
 from miniature import Toy, items, shifted
 from queryshift.errors import BadInput
-from queryshift.lab.tuning.grid import FEWEST, Trial, _made, chosen, contrast, tune
+from queryshift.lab.tuning.grid_search import FEWEST, Trial, _made, chosen, contrast, tune
 
 GRID = {"rates": (1e-4, 1e-2), "temperatures": (0.02, 0.1)}
 MATCHES = [[place] for place in range(60)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from queryshift.support.templates import template
 
 from .grid import grid
-from .marks import FROZEN
+from .significance_marks import FROZEN
 from .tables import Entry, Table
 
 if TYPE_CHECKING:
