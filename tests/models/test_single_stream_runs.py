@@ -11,7 +11,7 @@ from queryshift.errors import BadInput
 from queryshift.lab.evaluation import paper
 from queryshift.lab.evaluation.benchmark_methods import method_of
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
-from queryshift.lab.evaluation.report.paper_numbers import theirs
+from queryshift.lab.evaluation.report.paper_numbers import paper_value
 from queryshift.lab.evaluation.report.tables import Column, tabulate
 from queryshift.lab.evaluation.results import read_folder
 from queryshift.lab.evaluation.runner.choices import Choices
@@ -79,7 +79,7 @@ def test_another_depth_is_refused(plan, judged):
 def test_the_papers_single_stream_stands_beside_it(judged):
     column = Column("coco-o-image", SHIFT, "recall@1")
     single = paper.find(column.benchmark, SHIFT, "frozen", "BLIP ViT-B/16 with matching")
-    assert theirs(judged[1][0], column) == single
+    assert paper_value(judged[1][0], column) == single
 
 
 def test_a_model_without_a_head_is_refused(tmp_path):

@@ -1,6 +1,6 @@
-"""The command line: one file per command, each loaded only when it is asked for.
+"""The command line: one file per command, each loaded only when it is used.
 
-Imports: everything. Start with this file, then the command's own.
+Imports: all other rooms. Start with `run.py`; a command parses, calls the library and prints.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        found: click.Command = import_module(f"{__name__}.{name}").command
-        return found
+        command: click.Command = import_module(f"{__name__}.{name}").command
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -49,7 +49,7 @@ class _Commands(click.Group):
         except Error as error:
             raise click.ClickException(str(error)) from error
         except OSError as error:  # no such folder, no right to write, no room on the disk
-            if error.errno in (None, EPIPE):  # click ends quietly when nobody reads on
+            if error.errno in (None, EPIPE):  # click ends quietly when the reader is gone
                 raise
             place = f'"{error.filename}": ' if error.filename else ""
             raise click.ClickException(f"{place}{error.strerror}.") from error
@@ -58,4 +58,4 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="queryshift")
 def main() -> None:
-    """Forward that adapts, online and without labels, to the queries it really gets."""
+    """Retrieval that adapts, online and without labels, to the queries it really gets."""

@@ -41,12 +41,12 @@ def check(ctx: click.Context, name: str, root: str | None, part: str | None, as_
     place = found_at(name, root)
     if place is None:
         raise click.UsageError(f"give --root, or set {HOME} to the folder that holds {name}/.")
-    found = checks.check(name, place, part)
+    result = checks.check(name, place, part)
     if as_json:
-        click.echo(json.dumps(found.as_dict()))
+        click.echo(json.dumps(result.as_dict()))
     else:
-        _show(found)
-    ctx.exit(0 if found.complete else 1)
+        _show(result)
+    ctx.exit(0 if result.complete else 1)
 
 
 @command.command()
@@ -62,46 +62,46 @@ def frames(ctx: click.Context, folder: str, out: str, as_json: bool) -> None:
     """
     from queryshift.lab.datasets import films
 
-    outcome = films.extract(folder, out)
+    extraction = films.extract(folder, out)
     if as_json:
-        click.echo(json.dumps(asdict(outcome)))
+        click.echo(json.dumps(asdict(extraction)))
     else:
-        for sentence in outcome.failed:
+        for sentence in extraction.failed:
             click.echo(sentence, err=True)
         click.echo(
-            f"{len(outcome.done)} extracted, {len(outcome.there)} were there, "
-            f"{len(outcome.failed)} failed."
+            f"{len(extraction.done)} extracted, {len(extraction.there)} were there, "
+            f"{len(extraction.failed)} failed."
         )
-    ctx.exit(1 if outcome.failed else 0)
+    ctx.exit(1 if extraction.failed else 0)
 
 
-def _show(found: Check) -> None:
+def _show(result: Check) -> None:
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=True)
-    console.print(_table(found))
-    for kind, lines in (("missing", found.missing), ("left out", found.left_out)):
+    console.print(_table(result))
+    for kind, lines in (("missing", result.missing), ("left out", result.left_out)):
         for line in lines[:NAMED]:
             console.print(f"{kind}: {line}", markup=False)
         if len(lines) > NAMED:
             console.print(f"{kind}: {len(lines):,} in all; --json names them.")
-    console.print("Complete." if found.complete else "Not complete.")
+    console.print("Complete." if result.complete else "Not complete.")
 
 
-def _table(found: Check) -> Table:
+def _table(result: Check) -> Table:
     from rich.table import Table
 
-    table = Table("part", "what", title=found.name)
+    table = Table("part", "what", title=result.name)
     for column in ("found", "published", "paper"):
         table.add_column(column, justify="right")
-    for count in found.counts:
+    for count in result.counts:
         style = "red" if count.short else None
         table.add_row(count.part, count.what, *_numbers(count), style=style)
     return table
 
 
 def _numbers(count: Count) -> list[str]:
-    """The three numbers; what nobody published is a dash, the paper's stands where it differs."""
-    found = "not read" if count.found is None else f"{count.found:,}"
+    """The three numbers; what was not published is a dash, the paper's stands where it differs."""
+    present = "not read" if count.found is None else f"{count.found:,}"
     published = "-" if count.published is None else f"{count.published:,}"
-    return [found, published, "" if count.paper is None else f"{count.paper:,}"]
+    return [present, published, "" if count.paper is None else f"{count.paper:,}"]

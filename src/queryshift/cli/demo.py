@@ -9,17 +9,21 @@ from typing import TYPE_CHECKING
 
 import click
 
+from queryshift.lab.datasets.tangram_tasks import TASKS
+
 if TYPE_CHECKING:
     from rich.table import Table
 
     from queryshift.lab.demo import Demo
 
-TASKS = ("image", "text", "video", "audio", "composed")
-
 
 @click.command()
 @click.option(
-    "--task", type=click.Choice(TASKS), default="image", show_default=True, help="What is asked."
+    "--task",
+    type=click.Choice(list(TASKS)),
+    default="image",
+    show_default=True,
+    help="What is asked.",
 )
 @click.option(
     "--shift",
@@ -98,7 +102,7 @@ def _table(demo: Demo) -> Table:
         first = row.method == "frozen"
         if first:
             table.add_section()
-            table.add_row(f"[bold]{demo.asked(row)}")
+            table.add_row(f"[bold]{demo.described(row)}")
         table.add_row(
             f"  {row.method}",
             f"{row.right_before:.1f} %",

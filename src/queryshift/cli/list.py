@@ -42,7 +42,7 @@ def benchmarks() -> Listing:
 
 
 def methods() -> Listing:
-    """Methods, then what can be put around one, each with its own first sentence."""
+    """Methods, then wrappers, each with the first sentence of its docstring."""
     named = [*METHODS.items(), *((f"+{name}", wrapper) for name, wrapper in WRAPPERS.items())]
     rows = [(name, (method.__doc__ or "").splitlines()[0]) for name, method in named]
     return Listing(("name", "what it does"), rows)
@@ -65,12 +65,12 @@ def corruptions() -> Listing:
 
 
 def datasets() -> Listing:
-    """Datasets on disk, and which benchmarks ask them."""
-    asked: dict[str, list[str]] = {name: [] for name in DATASETS}
+    """Datasets on disk, and which benchmarks use them."""
+    series: dict[str, list[str]] = {name: [] for name in DATASETS}
     for row in BENCHMARKS.values():
-        if row.dataset in asked and row.series not in asked[row.dataset]:
-            asked[row.dataset].append(row.series)
-    return Listing(("name", "asked by"), [(name, ", ".join(asked[name])) for name in asked])
+        if row.dataset in series and row.series not in series[row.dataset]:
+            series[row.dataset].append(row.series)
+    return Listing(("name", "asked by"), [(name, ", ".join(series[name])) for name in series])
 
 
 LISTINGS: dict[str, Callable[[], Listing]] = {

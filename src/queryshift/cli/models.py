@@ -38,40 +38,40 @@ def check(name: str, adapt: str, preprocessing: str, as_json: bool) -> None:
     """
     from queryshift.models import inspect
 
-    found = inspect.check(name, adapt, preprocessing)
+    inspection = inspect.check(name, adapt, preprocessing)
     if as_json:
-        click.echo(json.dumps(found.as_dict()))
+        click.echo(json.dumps(inspection.as_dict()))
         return
-    _show(found)
+    _show(inspection)
 
 
-def _show(found: Inspection) -> None:
+def _show(inspection: Inspection) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
-    console.print(_table(found))
-    for warning in found.warnings:
+    console.print(_table(inspection))
+    for warning in inspection.warnings:
         console.print(f"[yellow]warning[/] {warning}")
-    if not found.warnings:
+    if not inspection.warnings:
         console.print("Round trip without a warning.")
 
 
-def _table(found: Inspection) -> Table:
+def _table(inspection: Inspection) -> Table:
     from rich.table import Table
 
-    table = Table("", *(side.modality for side in found.sides), title=found.name)
+    table = Table("", *(side.modality for side in inspection.sides), title=inspection.name)
     for label, values in {
-        "encoder": [side.encoder for side in found.sides],
+        "encoder": [side.encoder for side in inspection.sides],
         "vector": [
             f"{side.dimensions}"
             + (f" x {side.vectors_per_item}" if side.vectors_per_item > 1 else "")
-            for side in found.sides
+            for side in inspection.sides
         ],
-        "parameters": [f"{side.parameters:,}" for side in found.sides],
-        "norm layers": [f"{side.norm_layers}" for side in found.sides],
-        "that adapt": [f"{side.adapted_layers}" for side in found.sides],
-        "adapted parameters": [f"{side.adapted_parameters:,}" for side in found.sides],
-        "state per session": [f"{side.session_bytes / 1024:,.0f} KiB" for side in found.sides],
+        "parameters": [f"{side.parameters:,}" for side in inspection.sides],
+        "norm layers": [f"{side.norm_layers}" for side in inspection.sides],
+        "that adapt": [f"{side.adapted_layers}" for side in inspection.sides],
+        "adapted parameters": [f"{side.adapted_parameters:,}" for side in inspection.sides],
+        "state per session": [f"{side.session_bytes / 1024:,.0f} KiB" for side in inspection.sides],
     }.items():
         table.add_row(label, *values)
     return table

@@ -1,9 +1,10 @@
-"""`queryshift run`: methods over a benchmark, cell by cell, so that nothing finished is lost."""
+"""`queryshift run`: methods over a benchmark; every finished cell is kept."""
 
 from __future__ import annotations
 
 import sys
 from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,7 +89,7 @@ def _plans(benchmark: str, given: dict[str, Any]) -> list[Plan]:
     from queryshift.lab.evaluation.runner.machine import best_device
     from queryshift.lab.evaluation.runner.plans import Plan, plans_for
 
-    methods = [one for name in given["methods"] for one in (_PAPERS if name == "all" else (name,))]
+    methods = [_PAPERS if name == "all" else (name,) for name in given["methods"]]
     choices = Choices(
         model=given["model"],
         root=given["root"],
@@ -102,15 +103,15 @@ def _plans(benchmark: str, given: dict[str, Any]) -> list[Plan]:
         matcher=given["matcher"] or given["rerank"] is not None,
         rerank=given["rerank"],
     )
-    wanted = Plan(
+    plan = Plan(
         row=find(benchmark)[0],
-        methods=tuple(methods),
+        methods=tuple(chain(*methods)),
         seeds=tuple(range(given["seeds"])),
         shifts=given["shifts"],
         severities=given["severities"],
         choices=choices,
     )
-    return plans_for(benchmark, wanted)
+    return plans_for(benchmark, plan)
 
 
 def _executor(given: dict[str, Any]) -> AbstractContextManager[Execute]:

@@ -22,7 +22,7 @@ def _numbers(
     ctx: click.Context, option: click.Parameter, value: str | None
 ) -> tuple[float, ...] | None:
     try:
-        return None if value is None else tuple(float(one) for one in value.split(","))
+        return None if value is None else tuple(map(float, value.split(",")))
     except ValueError:
         raise click.BadParameter(f"{value!r}: give numbers with commas between them.") from None
 
@@ -45,7 +45,7 @@ def command(
 
     Queries and candidates are a folder of pictures, a folder of sounds, or a file with one caption
     a line; a caption's name in the labels is the caption, a file's name is its name. Labels may
-    name a few queries only. Without labels the shift measures decide: see docs/tune.md.
+    name a few queries only. Without labels the contrast decides: see docs/tune.md.
 
     \b
     $ queryshift tune clip-base --queries photos/ --gallery captions.txt
@@ -54,39 +54,39 @@ def command(
     from queryshift.lab.tuning.files import tune_files
 
     chosen: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-    found = tune_files(model, queries, gallery, labels, **chosen)
+    tuned = tune_files(model, queries, gallery, labels, **chosen)
     if as_json:
-        click.echo(json.dumps(found.as_dict()))
+        click.echo(json.dumps(tuned.as_dict()))
         return
-    _show(found)
+    _show(tuned)
 
 
-def _show(found: Tuned) -> None:
+def _show(tuned: Tuned) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
-    console.print(_table(found))
-    decided = f"recall at 1 over {found.labelled} labels" if found.labelled else "the contrast"
-    if found.best is None:
+    console.print(_table(tuned))
+    decided = f"recall at 1 over {tuned.labelled} labels" if tuned.labelled else "the contrast"
+    if tuned.best is None:
         console.print(f"By {decided} nothing was better than not adapting:")
-    elif found.at_edge:
-        console.print(f"The best learning rate is the {found.at_edge} tried: try --rates beyond.")
-    console.print(f"Chosen by {decided}, from {found.queries} queries:")
-    click.echo(found.line)
+    elif tuned.at_edge:
+        console.print(f"The best learning rate is the {tuned.at_edge} tried: try --rates beyond.")
+    console.print(f"Chosen by {decided}, from {tuned.queries} queries:")
+    click.echo(tuned.line)
 
 
-def _table(found: Tuned) -> Table:
+def _table(tuned: Tuned) -> Table:
     from rich.table import Table
 
-    recall = ["recall at 1"] if found.labelled else []
+    recall = ["recall at 1"] if tuned.labelled else []
     table = Table("lr", "temperature", "contrast", "similarity", "variety", *recall, "")
-    table.add_row("not adapted", "", *_measures(found.source), "")
-    for trial in found.trials:
-        mark = "best" if trial == found.best else ""
+    table.add_row("not adapted", "", *_measures(tuned.source), "")
+    for trial in tuned.trials:
+        mark = "best" if trial == tuned.best else ""
         table.add_row(f"{trial.lr:g}", f"{trial.temperature:g}", *_measures(trial), mark)
     return table
 
 
 def _measures(trial: Trial) -> list[str]:
-    shown = [f"{one:.3f}" for one in (trial.contrast, trial.similarity, trial.variety)]
+    shown = [f"{value:.3f}" for value in (trial.contrast, trial.similarity, trial.variety)]
     return shown if trial.recall is None else [*shown, f"{trial.recall:.1f}"]

@@ -87,12 +87,9 @@ def test_what_a_rule_is_unsure_of_is_left_alone():
 @pytest.mark.parametrize(
     ("name", "least"), [("formal", 0.4), ("casual", 0.9), ("passive", 0.5), ("active", 0.02)]
 )
-def test_changed_captions_are_counted(name, least):
-    found = text.changes(text.sentence(name), WRITTEN)
-    assert found.total == len(WRITTEN)
-    assert found.share >= least
-    assert str(text.Changes(30, 120)) == "30 of 120 captions changed (25.0%)"
-    assert text.changes(text.formal, []).share == 0
+def test_rules_change_their_share_of_captions(name, least):
+    changed = [by_rule(name, caption) != caption for caption in WRITTEN]
+    assert sum(changed) >= least * len(WRITTEN)
 
 
 @pytest.mark.parametrize("name", ["passive", "active", "formal", "casual"])

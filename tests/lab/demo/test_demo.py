@@ -90,12 +90,12 @@ class TestStreams:
 
     def test_every_method_goes_its_own_way(self, demo):
         for streams in (demo.shifted, demo.clean):
-            spreads = {one.outcome.history[-1].spread for one in streams}
+            spreads = {one.result.history[-1].spread for one in streams}
             assert len(spreads) == len(streams)
 
     def test_the_cost_of_a_query_is_its_part_of_the_streams_seconds(self, demo):
         for row, stream in zip(demo.rows, (*demo.shifted, *demo.clean), strict=True):
-            assert row.ms_per_query * row.queries == pytest.approx(1000 * stream.outcome.seconds)
+            assert row.ms_per_query * row.queries == pytest.approx(1000 * stream.result.seconds)
 
     def test_clean_queries_are_found_and_shifted_ones_lost(self, demo):
         shifted, clean = demo.rows[0], demo.rows[4]
@@ -103,22 +103,22 @@ class TestStreams:
 
     def test_the_first_answers_kept_are_those_that_were_ranked(self, demo):
         for stream in (*demo.shifted, *demo.clean):
-            for row, first in enumerate(stream.found[:, 0].tolist()):
-                assert (first in demo.dataset.matches[row]) == (stream.outcome.ranks[row] == 1)
+            for row, first in enumerate(stream.positions[:, 0].tolist()):
+                assert (first in demo.dataset.matches[row]) == (stream.result.ranks[row] == 1)
 
     def test_the_same_plan_gives_the_same_answers_and_another_seed_others(self, demo):
         one, other = (demonstrate(DemoPlan(queries=8, seed=3)) for _ in range(2))
         for left, right in zip(one.shifted, other.shifted, strict=True):
-            assert left.found.equal(right.found)
-            assert left.outcome.history == right.outcome.history
-            assert not left.found.equal(demo.shifted[0].found[:8])
+            assert left.positions.equal(right.positions)
+            assert left.result.history == right.result.history
+            assert not left.positions.equal(demo.shifted[0].positions[:8])
 
     @pytest.mark.parametrize(("task", "batch"), [("composed", 32), ("image", 64)])
     def test_batches_are_those_of_the_benchmark(self, task, batch, monkeypatch):
         monkeypatch.setattr(run_demo, "tangram", small)
         monkeypatch.setattr(run_demo, "SHOWN", ("frozen",))
         asked = demonstrate(DemoPlan(task=task, queries=70))
-        sizes = [seen.queries for seen in asked.shifted[0].outcome.history]
+        sizes = [seen.queries for seen in asked.shifted[0].result.history]
         assert sizes == [batch] * (70 // batch) + [70 % batch]
         assert f"in the latest {min(4 * batch, 70)} queries" in html(asked)
 
@@ -136,8 +136,8 @@ class TestStreams:
 
     def test_what_was_asked_in_words(self, demo):
         assert demo.question == "Which of 400 captions belongs to the picture?"
-        assert demo.asked(demo.rows[0]) == "80 pictures, gaussian noise (severity 3/5)"
-        assert demo.asked(demo.rows[4]) == "40 pictures, clean"
+        assert demo.described(demo.rows[0]) == "80 pictures, gaussian noise (severity 3/5)"
+        assert demo.described(demo.rows[4]) == "40 pictures, clean"
         assert DemoPlan(shift="diverse").shift_in_words == "a different shift each (severity 3/5)"
 
 
@@ -177,7 +177,7 @@ class TestPage:
         assert shown.count('class="answer wrong"') == len(answers) - right
 
     def test_examples_come_from_the_last_quarter(self, demo):
-        late = demo.shifted[0].outcome.order[60:].tolist()
+        late = demo.shifted[0].result.order[60:].tolist()
         asked = {part.content for example in examples(demo) for part in example.asked}
         assert asked <= {parts("image", demo.queries[row])[0].content for row in late}
         assert len(asked) == 6
@@ -191,9 +191,9 @@ class TestPage:
     def test_the_curve_is_of_the_latest_four_batches(self, demo):
         first = demo.shifted[0]
         ranks = torch.tensor([1] * 10 + [2] * 50)[:, None]
-        history = [replace(first.outcome.history[0], queries=10) for _ in range(6)]
-        outcome = replace(first.outcome, all_ranks=ranks, order=torch.arange(60), history=history)
-        chart = right_along((replace(first, outcome=outcome),))
+        history = [replace(first.result.history[0], queries=10) for _ in range(6)]
+        result = replace(first.result, all_ranks=ranks, order=torch.arange(60), history=history)
+        chart = right_along((replace(first, result=result),))
         assert chart.lines["frozen"] == pytest.approx([100, 50, 100 / 3, 25, 0, 0])
 
     def test_measures_of_all_methods_and_of_clean_queries(self, demo):
@@ -201,7 +201,7 @@ class TestPage:
         assert len(found) == 5
         for chart in found.values():
             assert list(chart.lines) == ["frozen", "tent", "tcr", "rest"]
-        clean = [seen.gap for seen in demo.clean[0].outcome.history]
+        clean = [seen.gap for seen in demo.clean[0].result.history]
         gap = found["Gap between queries and answers"]
         assert gap.clean == pytest.approx(sum(clean) / len(clean))
 

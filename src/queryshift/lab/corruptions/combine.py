@@ -21,12 +21,12 @@ def segments(*corruptions: Corruption) -> Corruption:
     Part i of k runs from floor(i n / k) to floor((i + 1) n / k) of the n frames or samples; an
     empty part is skipped, so that a clip of one frame meets the last corruption alone.
     """
-    return _Segments(_several("segments", corruptions))
+    return _Segments("segments", corruptions)
 
 
 def one_of(*corruptions: Corruption) -> Corruption:
     """Draw one of the corruptions for each item, all equally likely (the diverse protocol)."""
-    return _OneOf(_several("one_of", corruptions))
+    return _OneOf("one_of", corruptions)
 
 
 def both(image: Corruption, text: Corruption) -> Corruption:
@@ -35,13 +35,20 @@ def both(image: Corruption, text: Corruption) -> Corruption:
 
 
 @dataclass(frozen=True)
-class _Segments:
+class _Several:
+    function: str
     corruptions: tuple[Corruption, ...]
+
+    def __post_init__(self) -> None:
+        if not self.corruptions:
+            raise BadInput(f"{self.function}() got no corruption; give at least one.")
 
     @property
     def __name__(self) -> str:
-        return _call("segments", self.corruptions)
+        return _call(self.function, self.corruptions)
 
+
+class _Segments(_Several):
     def __call__(self, item: Any, severity: int, rng: Generator, /) -> Any:
         check_severity(severity)
         count = len(self.corruptions)
@@ -54,14 +61,7 @@ class _Segments:
         return _joined(parts, item)
 
 
-@dataclass(frozen=True)
-class _OneOf:
-    corruptions: tuple[Corruption, ...]
-
-    @property
-    def __name__(self) -> str:
-        return _call("one_of", self.corruptions)
-
+class _OneOf(_Several):
     def __call__(self, item: Any, severity: int, rng: Generator, /) -> Any:
         check_severity(severity)
         drawn = self.corruptions[int(rng.integers(len(self.corruptions)))]
@@ -82,19 +82,13 @@ class _Both:
         try:
             image, text = item
         except (TypeError, ValueError):
-            found = type(item).__name__
-            raise BadInput(f"a composed query is a pair (image, text); got {found}.") from None
+            kind = type(item).__name__
+            raise BadInput(f"a composed query is a pair (image, text); got {kind}.") from None
         return self.image(image, severity, rng), self.text(text, severity, rng)
 
 
 def _call(function: str, corruptions: Sequence[Corruption]) -> str:
     return f"{function}({', '.join(corruption.__name__ for corruption in corruptions)})"
-
-
-def _several(function: str, corruptions: tuple[Corruption, ...]) -> tuple[Corruption, ...]:
-    if not corruptions:
-        raise BadInput(f"{function}() got no corruption; give at least one.")
-    return corruptions
 
 
 def _joined(parts: list[Any], like: Any) -> Any:

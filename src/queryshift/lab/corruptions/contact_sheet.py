@@ -11,8 +11,8 @@ from queryshift.media.pictures import read_picture
 from queryshift.support.progress import track
 
 from .corruption import SEVERITIES
-from .files.formats import encode_picture
 from .files.corrupt_item import write_whole
+from .files.formats import encode_picture
 from .files.recipe import USUAL_PRESET, Recipe
 from .image.pixels import rgb
 from .names import NAMES

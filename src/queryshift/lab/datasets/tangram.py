@@ -17,15 +17,7 @@ from queryshift.lab.tangram import (
 )
 
 from .dataset import Dataset
-
-TASKS = {
-    "image": ("tangram", "image", "text"),
-    "text": ("tangram", "text", "image"),
-    "video": ("tangram-clips", "video", "audio"),
-    "audio": ("tangram-clips", "audio", "video"),
-    "composed": ("tangram-edits", "image+text", "image"),
-}
-"""Task to the model that answers it, the queries' modality and the candidates'."""
+from .tangram_tasks import COMPOSED, TASKS
 
 LOOKS: dict[str, Callable[[str, int], list[Scene]]] = {
     "plain": scenes,
@@ -99,7 +91,7 @@ def _composed(task: str, split: str, count: int, look: str) -> Dataset:
     shown = candidates(asked)
     pictures = [scene.image() for scene in shown]
     queries = [edit.query() for edit in asked]
-    return Dataset(task, "image+text", "image", queries, _ids(count), pictures, _own(count))
+    return Dataset(task, COMPOSED, "image", queries, _ids(count), pictures, _own(count))
 
 
 def _ids(count: int) -> list[str]:

@@ -32,7 +32,7 @@ class Measure(NamedTuple):
 
 MEASURES = (
     Measure(
-        "Spread of the queries (uniformity)",
+        "Spread of the queries",
         "Mean distance of the query vectors to their centre: "
         "queries that a shift has pushed together can hardly be told apart.",
         lambda stats: stats.spread,
@@ -123,7 +123,7 @@ def html(demo: Demo) -> str:
 def right_along(streams: tuple[Stream, ...]) -> Chart:
     """How often the first answer was right in the latest batches, as the stream goes on."""
     return Chart(
-        {one.method: _latest_right(one) for one in streams},
+        {stream.method: _latest_right(stream) for stream in streams},
         _asked(streams[0]),
         bounds=(0.0, 100.0),
     )
@@ -132,7 +132,7 @@ def right_along(streams: tuple[Stream, ...]) -> Chart:
 def measures_along(demo: Demo) -> Iterator[tuple[Measure, Chart]]:
     """Each measure along the shifted stream, with its mean for clean queries as they are."""
     for measure in MEASURES:
-        seen = {one.method: _values(one, measure) for one in demo.shifted}
+        seen = {stream.method: _values(stream, measure) for stream in demo.shifted}
         lines = {method: values for method, values in seen.items() if values}
         clean = _values(demo.clean[0], measure)
         if lines:
@@ -142,7 +142,7 @@ def measures_along(demo: Demo) -> Iterator[tuple[Measure, Chart]]:
 
 def examples(demo: Demo) -> list[Example]:
     """Queries drawn from the last quarter of the stream, when there has been time to adapt."""
-    order = demo.shifted[0].outcome.order.tolist()
+    order = demo.shifted[0].result.order.tolist()
     late = order[3 * len(order) // 4 :]
     drawn = Random(demo.plan.seed).sample(late, min(EXAMPLES, len(late)))
     return [_example(demo, row) for row in drawn]
@@ -152,11 +152,11 @@ def _example(demo: Demo, row: int) -> Example:
     data = demo.dataset
     answers = [
         Answer(
-            one.method,
-            parts(data.gallery, data.candidates[int(one.found[row, 0])]),
-            int(one.outcome.ranks[row]),
+            stream.method,
+            parts(data.gallery, data.candidates[int(stream.positions[row, 0])]),
+            int(stream.result.ranks[row]),
         )
-        for one in demo.shifted
+        for stream in demo.shifted
     ]
     return Example(
         parts(data.query, data.queries[row]), parts(data.query, demo.queries[row]), answers
@@ -165,7 +165,7 @@ def _example(demo: Demo, row: int) -> Example:
 
 def _latest_right(stream: Stream) -> list[float]:
     """Percent of right first answers in each batch and those just before it."""
-    right = (stream.outcome.ranks[stream.outcome.order] == 1).double()
+    right = (stream.result.ranks[stream.result.order] == 1).double()
     ends = _asked(stream)
     starts = [0, *ends][: len(ends)]
     first = [starts[max(0, batch - SMOOTHED + 1)] for batch in range(len(ends))]
@@ -174,9 +174,9 @@ def _latest_right(stream: Stream) -> list[float]:
 
 def _values(stream: Stream, measure: Measure) -> list[float]:
     """A measure batch by batch; nothing if the method does not have it."""
-    values = [measure.value(seen) for seen in stream.outcome.history]
+    values = [measure.value(seen) for seen in stream.result.history]
     return [] if None in values else [value for value in values if value is not None]
 
 
 def _asked(stream: Stream) -> list[int]:
-    return list(accumulate(seen.queries for seen in stream.outcome.history))
+    return list(accumulate(seen.queries for seen in stream.result.history))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from torch import Tensor
 from queryshift.encoders.encoder import Encoder
 from queryshift.galleries import Gallery
 from queryshift.lab.datasets import Dataset
-from queryshift.lab.datasets.tangram import TASKS, tangram
+from queryshift.lab.datasets.tangram import tangram
+from queryshift.lab.datasets.tangram_tasks import TASKS
 from queryshift.lab.evaluation.stream_evaluation import StreamResult, run, shifted
 from queryshift.methods import METHODS
 from queryshift.models import load
@@ -29,18 +31,18 @@ class Stream:
     """One stream through one method."""
 
     method: str
-    outcome: StreamResult
-    found: Tensor  # (Q, 10) positions of the best candidates, query by query as in the dataset
+    result: StreamResult
+    positions: Tensor  # (Q, 10) of the best candidates, query by query as in the dataset
 
     @property
     def right(self) -> float:
         """Percentage of queries whose first answer is right."""
-        return self.outcome.recall(1)
+        return self.result.recall(1)
 
     @property
     def ms_per_query(self) -> float:
         """Milliseconds a query took, adaptation and answer together."""
-        return 1000 * self.outcome.seconds / len(self.found)
+        return 1000 * self.result.seconds / len(self.positions)
 
 
 @dataclass(frozen=True)
@@ -70,9 +72,9 @@ class Demo:
         """The table: every method on both streams, beside the model as it is."""
         named = {"shifted": self.shifted, "clean": self.clean}
         return [
-            Row(name, len(one.found), one.method, streams[0].right, one.right, one.ms_per_query)
+            Row(name, len(own.positions), own.method, streams[0].right, own.right, own.ms_per_query)
             for name, streams in named.items()
-            for one in streams
+            for own in streams
         ]
 
     @property
@@ -85,17 +87,17 @@ class Demo:
         """How many queries the shift left as they were: not all have a verb to turn."""
         return sum(map(_same, self.queries, self.dataset.queries))
 
-    def asked(self, row: Row) -> str:
+    def described(self, row: Row) -> str:
         """What the queries of a row were."""
         how = "clean" if row.stream == "clean" else self.plan.shift_in_words
         return f"{row.queries:,} {self.plan.words.queries}, {how}"
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(first: Any, second: Any) -> bool:
     """Whether two queries are equal; composed ones are pairs."""
-    if isinstance(one, tuple):
-        return all(map(_same, one, other))
-    return bool(np.array_equal(one, other))
+    if isinstance(first, tuple):
+        return all(map(_same, first, second))
+    return bool(np.array_equal(first, second))
 
 
 def demonstrate(plan: DemoPlan) -> Demo:
@@ -106,33 +108,31 @@ def demonstrate(plan: DemoPlan) -> Demo:
     encoders = load(model)
     gallery = Gallery.build(encoders[other], dataset.candidates, batch_size=256)
     queries = shifted(dataset, corruption, plan.severity, plan.seed)
-    crowd = _Crowd(encoders[query], gallery, dataset.matches, plan)
+    streams = partial(_streams, encoders[query], gallery, dataset, plan)
     return Demo(
         plan=plan,
         dataset=dataset,
         queries=queries,
-        shifted=tuple(crowd.asked(queries, plan.shift_in_words)),
-        clean=tuple(crowd.asked(dataset.queries[: plan.queries // 2], "clean")),
+        shifted=tuple(streams(queries, plan.shift_in_words)),
+        clean=tuple(streams(dataset.queries[: plan.queries // 2], "clean")),
     )
 
 
-@dataclass(frozen=True)
-class _Crowd:
-    """The methods, all before the same gallery."""
-
-    encoder: Encoder
-    gallery: Gallery
-    matches: Sequence[Sequence[int]]
-    plan: DemoPlan
-
-    def asked(self, queries: Sequence[Any], label: str) -> Iterator[Stream]:
-        """The same queries in the same order, by each method from its source on."""
-        right = self.matches[: len(queries)]
-        for method in SHOWN:
-            session = _Remembering(self.encoder, self.gallery, METHODS[method]())
-            with counting(f"{label}: {method}", len(queries)) as watch:
-                outcome = run(session, queries, right, self.plan.seed, self.plan.batch, watch)
-            yield Stream(method, outcome, torch.cat(session.found)[outcome.order.argsort()])
+def _streams(
+    encoder: Encoder,
+    gallery: Gallery,
+    dataset: Dataset,
+    plan: DemoPlan,
+    queries: Sequence[Any],
+    label: str,
+) -> Iterator[Stream]:
+    """The same queries in the same order, by each method from its source on."""
+    matches = dataset.matches[: len(queries)]
+    for method in SHOWN:
+        session = _Remembering(encoder, gallery, METHODS[method]())
+        with counting(f"{label}: {method}", len(queries)) as watch:
+            result = run(session, queries, matches, plan.seed, plan.batch, watch)
+        yield Stream(method, result, torch.cat(session.positions)[result.order.argsort()])
 
 
 class _Remembering(Session):
@@ -140,10 +140,10 @@ class _Remembering(Session):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.found: list[Tensor] = []
+        self.positions: list[Tensor] = []
 
     def answer(self, *given: Any, **named: Any) -> Forward:
         """As every session, and the ten best positions are kept."""
         answer = super().answer(*given, **named)
-        self.found.append(answer.top(10).positions)
+        self.positions.append(answer.top(10).positions)
         return answer

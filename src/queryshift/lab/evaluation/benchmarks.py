@@ -9,11 +9,10 @@ from typing import Any
 
 from queryshift.errors import unknown
 from queryshift.lab.corruptions.names import COMBINATIONS, NAMES
+from queryshift.lab.datasets.tangram_tasks import COMPOSED, TASKS
 
 AS_IT_IS = ""
 """The shift of a row that has no list of them: queries as they are, or one drawn for each."""
-
-COMPOSED = "image+text"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,21 +156,12 @@ def _composed_queries() -> Iterator[Benchmark]:
     yield composed("cirr2fiq", "fashion-iq", _SPRC["CIRR"], severities=())
 
 
-_TASKS = {
-    "image": ("tangram", "image", "text"),
-    "text": ("tangram", "text", "image"),
-    "video": ("tangram-clips", "video", "audio"),
-    "audio": ("tangram-clips", "audio", "video"),
-    "composed": ("tangram-edits", COMPOSED, "image"),
-}
-
-
 def _tangram() -> Iterator[Benchmark]:
     """The embedded world; nothing is on disk, so a rule stands for the sentence level.
 
     Online, clips and sounds meet one corruption per stream, not the paper's combinations.
     """
-    for task, (model, query, gallery) in _TASKS.items():
+    for task, (model, query, gallery) in TASKS.items():
         row = Benchmark(
             name=f"tangram-o-{task}",
             series="tangram-o",

@@ -21,8 +21,9 @@ from queryshift.lab.corruptions import (
     segments,
 )
 from queryshift.lab.datasets import Dataset
+from queryshift.lab.datasets.tangram_tasks import COMPOSED
 
-from .benchmarks import COMPOSED, Benchmark
+from .benchmarks import Benchmark
 
 KEPT_BYTES = 2**28  # of corrupted queries, so that several methods are asked the same ones cheaply
 TRANSLATED = "backtranslation"

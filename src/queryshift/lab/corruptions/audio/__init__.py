@@ -2,32 +2,15 @@
 
 An item is a mono waveform: an array (taken to be at 16 kHz), or a `Waveform` that knows its rate.
 `rain` is `Rain()`; `Rain(noise="recordings/")` takes real rain, `Rain(scale="read")` is as loud as
-the published one.
+the published one. Imports: `corruption` of the room. Start with `noise.py`.
 """
 
 from __future__ import annotations
 
-from queryshift.media.waveform import Waveform
+from queryshift.media.waveform import Waveform as Waveform
 
 from . import street, weather
 from .noise import Background, GaussianNoise
-
-__all__ = [
-    "FAMILIES",
-    "Crowd",
-    "GaussianNoise",
-    "Rain",
-    "Thunder",
-    "Traffic",
-    "Waveform",
-    "Wind",
-    "crowd",
-    "gaussian_noise",
-    "rain",
-    "thunder",
-    "traffic",
-    "wind",
-]
 
 
 class Crowd(Background):

@@ -1,7 +1,8 @@
 """The 16 image corruptions, from RGB bytes or a Pillow image to the same.
 
 `FAMILIES` holds the `imagenet_c` forms. `preset` gives the forms of either published source, by
-name, and takes a folder of photographs for frost.
+name, and takes a folder of photographs for frost. Imports: `corruption` and `names` of the room.
+Start with `noise.py`; `pixels.py` is what all share.
 """
 
 from __future__ import annotations
@@ -13,34 +14,11 @@ from queryshift.errors import unknown
 from ..corruption import Corruption
 from . import mm_robustness
 from .blur import defocus_blur, glass_blur, motion_blur, zoom_blur
-from .digital import contrast, elastic, elastic_pixels, jpeg, pixelate
+from .digital import contrast, elastic, jpeg, pixelate
+from .digital import elastic_pixels as elastic_pixels
 from .frost import Frost, frost
 from .noise import gaussian_noise, impulse_noise, shot_noise, speckle_noise
 from .weather import brightness, fog, snow
-
-__all__ = [
-    "FAMILIES",
-    "PRESETS",
-    "Frost",
-    "brightness",
-    "contrast",
-    "defocus_blur",
-    "elastic",
-    "elastic_pixels",
-    "fog",
-    "frost",
-    "gaussian_noise",
-    "glass_blur",
-    "impulse_noise",
-    "jpeg",
-    "motion_blur",
-    "pixelate",
-    "preset",
-    "shot_noise",
-    "snow",
-    "speckle_noise",
-    "zoom_blur",
-]
 
 PRESETS = ("imagenet_c", "mm_robustness")
 

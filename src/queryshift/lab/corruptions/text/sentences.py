@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from queryshift.errors import BadInput, unknown
 
 from ..corruption import Corruption, check_severity
-from ..seeding import corrupt
 from .captions import check_caption
 from .rules.active import to_active
 from .rules.casual import to_casual
@@ -71,33 +69,6 @@ def sentence(name: str, backend: str = "rules", models: tuple[str, ...] = ()) ->
     if models:
         raise BadInput(f'got models {models!r} for the rules; say backend="models" to use them.')
     return _BY_RULE[name]
-
-
-@dataclass(frozen=True)
-class Changes:
-    """How many captions a corruption left as they were."""
-
-    changed: int
-    total: int
-
-    @property
-    def share(self) -> float:
-        """The changed part of all captions, 0 to 1."""
-        return self.changed / self.total if self.total else 0.0
-
-    def __str__(self) -> str:
-        return f"{self.changed} of {self.total} captions changed ({self.share:.1%})"
-
-
-def changes(
-    corruption: Corruption, captions: Iterable[str], severity: int = 5, seed: int = 0
-) -> Changes:
-    """Corrupt all captions and count those that came out different."""
-    outcomes = [
-        corrupt(caption, corruption, severity, seed=seed, item_id=place) != caption
-        for place, caption in enumerate(captions)
-    ]
-    return Changes(sum(outcomes), len(outcomes))
 
 
 _BY_RULE: dict[str, Corruption] = {

@@ -1,4 +1,7 @@
-"""The paper's result tables as data: every cell, by our names of benchmarks, shifts and methods."""
+"""The paper's result tables as data: every cell, by our names of benchmarks, shifts and methods.
+
+`tables/` holds them as JSON. Imports nothing of the room; start with `find`.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +99,7 @@ def values() -> Iterator[Value]:
 @cache
 def models() -> tuple[str, ...]:
     """The source models of the tables, in their order."""
-    return tuple(dict.fromkeys(one.model for one in values()))
+    return tuple(dict.fromkeys(value.model for value in values()))
 
 
 def find(benchmark: str, shift: str, label: str, model: str = "", metric: str = "") -> Value | None:
@@ -107,10 +110,11 @@ def find(benchmark: str, shift: str, label: str, model: str = "", metric: str = 
     """
     if model and model not in models():
         raise unknown("model of the paper", model, models())
-    for one in _by_stream().get((benchmark, label), ()):
-        fits = one.column.metric == metric if metric else one.column.metric.startswith("recall@")
-        if fits and one.column.shift in ("", shift) and model in ("", one.model):
-            return one
+    for value in _by_stream().get((benchmark, label), ()):
+        name = value.column.metric
+        fits = name == metric if metric else name.startswith("recall@")
+        if fits and value.column.shift in ("", shift) and model in ("", value.model):
+            return value
     return None
 
 
@@ -118,7 +122,7 @@ def find(benchmark: str, shift: str, label: str, model: str = "", metric: str = 
 def _by_stream() -> dict[tuple[str, str], tuple[Value, ...]]:
     """All numbers by benchmark and method."""
     grouped: dict[tuple[str, str], tuple[Value, ...]] = {}
-    for one in values():
-        key = (one.column.benchmark, one.row.label)
-        grouped[key] = (*grouped.get(key, ()), one)
+    for value in values():
+        key = (value.column.benchmark, value.row.label)
+        grouped[key] = (*grouped.get(key, ()), value)
     return grouped

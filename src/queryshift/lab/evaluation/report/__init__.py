@@ -1,4 +1,9 @@
-"""Reports: tables recomputed from the ranks of finished cells, tested, beside the paper."""
+"""Reports: tables recomputed from the ranks of finished cells, tested, beside the paper's.
+
+`tables.py` makes tables of cells (start there), `significance_marks.py` tests differences,
+`paper_numbers.py` adds the paper's, and one file per format writes them. Imports: `..results`,
+`..rank_metrics`, `..significance`, `..paper`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +20,7 @@ from ..significance import RESAMPLES
 from .frozen_check import check_base as check_base
 from .html_page import html
 from .markdown_latex_csv import comma_separated, latex, markdown
-from .paper_numbers import beside_paper, clocked
+from .paper_numbers import beside_paper, timed
 from .significance_marks import LEGEND, LEVEL, places, significance
 from .tables import Table, tabulate
 from .terminal import terminal
@@ -44,15 +49,15 @@ class Options:
 def report_folder(path: str | Path, options: Options = Options()) -> Report:  # noqa: B008
     """The report of all finished cells below a folder; damaged lines are named in its notes."""
     lines = read_folder(path)
-    made = report(lines.cells, options)
-    return Report(made.tables, made.legend, (*made.notes, *lines.problems))
+    whole = report(lines.cells, options)
+    return Report(whole.tables, whole.legend, (*whole.notes, *lines.problems))
 
 
 def report(cells: Sequence[Cell], options: Options = Options()) -> Report:  # noqa: B008
     """The report of these cells."""
     tables = tabulate(cells, options.metric)
     if options.paper and options.metric is None:
-        tables += tabulate(clocked(cells, options.paper_model), SECONDS)
+        tables += tabulate(timed(cells, options.paper_model), SECONDS)
     tables = [places(table) for table in tables]
     tables = [significance(table, options.resamples, options.seed) for table in tables]
     if options.paper:
@@ -69,29 +74,29 @@ FORMATS: dict[str, Callable[[Report], str]] = {
 }
 
 
-def render(made: Report, form: str) -> str:
+def render(report: Report, form: str) -> str:
     """The report in one of `FORMATS`."""
     if form not in FORMATS:
         raise unknown("format", form, FORMATS)
-    return FORMATS[form](made)
+    return FORMATS[form](report)
 
 
 def _legend(tables: Sequence[Table]) -> tuple[str, ...]:
     entries = [entry for table in tables for row in table.rows.values() for entry in row if entry]
     used = dict.fromkeys(mark for entry in entries for mark in entry.marks)
-    told = []
+    sentences = []
     if any(entry.place for entry in entries):
-        told.append("Bold: the best. Underlined: the second best.")
+        sentences.append("Bold: the best. Underlined: the second best.")
     if any(entry.deviation is not None for entry in entries):
-        told.append("±: standard deviation over seeds.")
+        sentences.append("±: standard deviation over seeds.")
     if used:
         meanings = ", ".join(
             f"{mark} {meaning}" for mark, meaning in LEGEND.items() if mark in used
         )
-        told.append(f"{meanings} (paired bootstrap, Holm-corrected p ≤ {LEVEL}).")
+        sentences.append(f"{meanings} (paired bootstrap, Holm-corrected p ≤ {LEVEL}).")
     if any(entry.paper is not None for entry in entries):
-        told.append("paper, diff: the paper's number, and ours less the paper's.")
-    return tuple(told)
+        sentences.append("paper, diff: the paper's number, and ours less the paper's.")
+    return tuple(sentences)
 
 
 def _origins(cells: Sequence[Cell]) -> tuple[str, ...]:
@@ -102,8 +107,8 @@ def _origins(cells: Sequence[Cell]) -> tuple[str, ...]:
     }
     return tuple(
         f"Cells of several {kind}: "
-        + ", ".join(f"{name} ({count} cells)" for name, count in found.items())
+        + ", ".join(f"{name} ({count} cells)" for name, count in counts.items())
         + "."
-        for kind, found in origins.items()
-        if len(found) > 1
+        for kind, counts in origins.items()
+        if len(counts) > 1
     )

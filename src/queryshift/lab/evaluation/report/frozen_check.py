@@ -1,4 +1,4 @@
-"""Is the base right? Frozen rows on queries as they were found, against the paper's."""
+"""Is the frozen model the paper's? Its recall on uncorrupted queries, against the paper's."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from queryshift.errors import BadInput
 
 from ..benchmarks import BENCHMARKS
 from ..results import Cell
-from .paper_numbers import theirs
+from .paper_numbers import paper_value
 from .tables import Column, metric_of
 
 TOLERANCE = 0.3  # in percent of queries
@@ -34,16 +34,16 @@ class Comparison(NamedTuple):
     benchmark: str
     metric: str
     ours: float
-    theirs: float
+    paper: float
 
     @property
     def difference(self) -> float:
-        """Ours less theirs."""
-        return self.ours - self.theirs
+        """Ours less the paper's."""
+        return self.ours - self.paper
 
     def __str__(self) -> str:
         """One line for people."""
-        numbers = f"ours {self.ours:.1f}, paper {self.theirs:.1f}, {self.difference:+.1f}"
+        numbers = f"ours {self.ours:.1f}, paper {self.paper:.1f}, {self.difference:+.1f}"
         return f"{self.benchmark}, {self.metric}: {numbers}"
 
 
@@ -55,16 +55,16 @@ def check_base(
     The list is empty where the paper has no such row: its corruptions were unseeded, so corrupted
     rows are never compared.
     """
-    found = list(_comparisons(cells, model))
-    wrong = [one for one in found if abs(one.difference) > tolerance]
+    comparisons = list(_comparisons(cells, model))
+    wrong = [comparison for comparison in comparisons if abs(comparison.difference) > tolerance]
     if wrong:
-        rows = "\n".join(f"  {one}" for one in wrong)
+        rows = "\n".join(f"  {comparison}" for comparison in wrong)
         causes = "\n".join(f"  - {cause}" for cause in CAUSES)
         raise BadInput(
             f"the frozen model differs from the paper's by more than {tolerance}, so that nothing "
             f"built on it can be compared:\n{rows}\nWhat usually causes it:\n{causes}"
         )
-    return found
+    return comparisons
 
 
 def _comparisons(cells: Sequence[Cell], model: str) -> Iterator[Comparison]:
@@ -73,7 +73,7 @@ def _comparisons(cells: Sequence[Cell], model: str) -> Iterator[Comparison]:
     for benchmark in dict.fromkeys(cell.benchmark for cell in frozen):
         own = [cell for cell in frozen if cell.benchmark == benchmark]
         column = Column(benchmark, "", metric_of(benchmark))
-        value = theirs(own[0], column, model)
+        value = paper_value(own[0], column, model)
         if value is not None:
             ours = mean(cell.measure(column.metric) for cell in own)
             yield Comparison(benchmark, column.metric, ours, value.value)

@@ -1,4 +1,4 @@
-"""A table as text in rows and columns, before any format dresses it."""
+"""A table as text in rows and columns, before any format is applied."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def grid(table: Table) -> Grid:
     for label, entries in table.rows.items():
         rows.append((Text(label), *map(_ours, entries)))
         if any(entry and entry.paper is not None for entry in entries):
-            rows.append((Text(PAPER, quiet=True), *map(_theirs, entries)))
+            rows.append((Text(PAPER, quiet=True), *map(_paper, entries)))
             rows.append((Text(DIFFERENCE, quiet=True), *map(_difference, entries)))
     return Grid(heading(table), ("method", *table.names), tuple(rows))
 
@@ -52,7 +52,9 @@ def heading(table: Table) -> str:
     """The title, with the metrics and how many queries stand behind each number."""
     metrics = ", ".join(dict.fromkeys(column.metric for column in table.columns))
     sizes = sorted({(cell.queries, cell.candidates) for cell in table.cells})
-    size = "; ".join(f"{asked:,} queries, {among:,} candidates" for asked, among in sizes[:2])
+    size = "; ".join(
+        f"{queries:,} queries, {candidates:,} candidates" for queries, candidates in sizes[:2]
+    )
     more = "; ..." if len(sizes) > 2 else ""
     return f"{table.title}: {metrics} ({size}{more})"
 
@@ -64,7 +66,7 @@ def _ours(entry: Entry | None) -> Text:
     return Text(f"{entry.mean:.1f}", spread, entry.place, entry.marks)
 
 
-def _theirs(entry: Entry | None) -> Text:
+def _paper(entry: Entry | None) -> Text:
     known = entry is not None and entry.paper is not None
     return Text(f"{entry.paper:.1f}" if known and entry else MISSING, quiet=True)
 

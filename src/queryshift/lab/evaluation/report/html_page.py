@@ -19,12 +19,12 @@ _STRONGEST = 0.55  # opacity of the largest gain or loss of a table
 
 def html(report: Report) -> str:
     """The page: per table a bar for each average, then every number, tinted by its gain."""
-    tables = [_told(table) for table in report.tables]
+    tables = [_parts(table) for table in report.tables]
     page = template("queryshift.lab.evaluation.report", "page.html")
     return page.render(tables=tables, legend=report.legend, notes=report.notes)
 
 
-def _told(table: Table) -> dict[str, Any]:
+def _parts(table: Table) -> dict[str, Any]:
     shown = grid(table)
     tints = _tints(table)
     return {

@@ -23,7 +23,7 @@ _CSV = (
 
 
 def markdown(report: Report) -> str:
-    """Tables with **best** and <u>second best</u>, each with what is to be said about it."""
+    """Tables with **best** and <u>second best</u>, each with its notes."""
     parts = []
     for table in report.tables:
         shown = grid(table)
@@ -31,16 +31,19 @@ def markdown(report: Report) -> str:
         lines += [_bar(("---", *("--:" for _ in shown.header[1:])))]
         lines += [_bar(tuple(map(_markdown_text, row))) for row in shown.rows]
         parts.append("\n".join([*lines, "", *(f"- {note}" for note in table.notes)]).rstrip())
-    told = [*(f"{sentence}" for sentence in report.legend), *report.notes]
-    return "\n\n".join([*parts, "\n".join(f"- {one}" for one in told)]) + "\n"
+    sentences = [f"- {sentence}" for sentence in (*report.legend, *report.notes)]
+    return "\n\n".join([*parts, "\n".join(sentences)]) + "\n"
 
 
 def latex(report: Report) -> str:
     """Tables for `booktabs`, with a caption each; paste them as they are."""
-    told = [f"% {note}" for note in (*report.notes, *(n for t in report.tables for n in t.notes))]
+    comments = [
+        f"% {note}" for note in (*report.notes, *(n for t in report.tables for n in t.notes))
+    ]
     legend = _escaped(" ".join(report.legend))
     return (
-        "\n".join([*told, *(_latex_table(grid(table), legend) for table in report.tables)]) + "\n"
+        "\n".join([*comments, *(_latex_table(grid(table), legend) for table in report.tables)])
+        + "\n"
     )
 
 
@@ -97,7 +100,7 @@ def _latex_text(text: Text) -> str:
 
 def _escaped(text: str) -> str:
     escaped = re.sub(r"([_%&#$])", r"\\\1", text)
-    return re.sub("[±–≤↓†]", lambda found: _LATEX_WORDS[found[0]], escaped)
+    return re.sub("[±–≤↓†]", lambda match: _LATEX_WORDS[match[0]], escaped)
 
 
 def _csv_rows(table: Table) -> list[list[object]]:

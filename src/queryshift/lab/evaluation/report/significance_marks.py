@@ -82,7 +82,7 @@ def _resampled(
     """Resampled metrics (B, M, C + 1), larger is better; columns of a benchmark share draws."""
     rng = np.random.default_rng(seed)
     weights = draw_seeds(len(seeds), resamples, rng)
-    found = {(c.label, c.benchmark, c.shift, c.seed): c for c in table.cells}
+    cells = {(c.label, c.benchmark, c.shift, c.seed): c for c in table.cells}
     sign = 1.0 if table.higher_is_better else -1.0
     parts = []
     for benchmark in dict.fromkeys(column.benchmark for column in table.columns):
@@ -90,7 +90,7 @@ def _resampled(
         scores = np.array(
             [
                 [
-                    [_shares(found[label, *column[:2], one], column) for one in seeds]
+                    [_shares(cells[label, *column[:2], number], column) for number in seeds]
                     for column in own
                 ]
                 for label in labels
@@ -105,10 +105,10 @@ def _tested(means: Floats, seeds: int) -> str:
     """What the test rests on, and whether it could have found anything."""
     resamples, methods, columns = means.shape
     comparisons = (methods - 1) * columns
-    told = f"Tested on {seeds} seeds that all methods have, with {resamples:,} resamples"
+    basis = f"Tested on {seeds} seeds that all methods have, with {resamples:,} resamples"
     if comparisons * 2 / (resamples + 1) <= LEVEL:
-        return f"{told}."
-    return f"{told}: too few for {comparisons} comparisons to uphold each of them, take more."
+        return f"{basis}."
+    return f"{basis}: too few for {comparisons} comparisons to uphold each of them, take more."
 
 
 def _shares(cell: Cell, column: Column) -> Floats:

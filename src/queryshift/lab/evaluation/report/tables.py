@@ -27,7 +27,7 @@ _SHIFTS = (
 
 
 class Column(NamedTuple):
-    """One stream of a table, and the metric it is judged by."""
+    """One stream of a table, and the metric it is measured by."""
 
     benchmark: str
     shift: str
@@ -69,8 +69,8 @@ class Table:
     @property
     def higher_is_better(self) -> bool:
         """Whether the best number is the largest."""
-        judged_by = self.columns[0].metric
-        return judged_by != SECONDS and metric(judged_by).higher_is_better
+        name = self.columns[0].metric
+        return name != SECONDS and metric(name).higher_is_better
 
 
 def metric_of(benchmark: str) -> str:
@@ -141,9 +141,9 @@ def _row(cells: list[Cell], columns: Iterable[Column]) -> tuple[Entry | None, ..
     for column in columns:
         here = [c for c in cells if (c.benchmark, c.shift) == column[:2]]
         measured.append({cell.seed: cell.measure(column.metric) for cell in here})
-    whole = set.intersection(*(set(one) for one in measured))
-    averages = [float(np.mean([one[seed] for one in measured])) for seed in sorted(whole)]
-    return (*(_entry(list(one.values())) for one in measured), _entry(averages))
+    whole = set.intersection(*map(set, measured))
+    averages = [float(np.mean([of[seed] for of in measured])) for seed in sorted(whole)]
+    return (*(_entry(list(of.values())) for of in measured), _entry(averages))
 
 
 def _entry(values: list[float]) -> Entry | None:

@@ -13,32 +13,27 @@ from queryshift.lab.corruptions.files.formats import read_captions
 from queryshift.lab.corruptions.files.items import find_items
 from queryshift.lab.corruptions.files.layouts import LAYOUTS
 from queryshift.lab.datasets import Dataset
-from queryshift.lab.datasets.items import LazyItems
+from queryshift.lab.datasets.items import LazyItems, Picture, Sound, Source
 from queryshift.media.films import read_clip
-from queryshift.media.pictures import read_picture
-from queryshift.media.sounds import read_sound
 
 from ..benchmarks import AS_IT_IS, Benchmark
 
-Files = tuple[Path, ...]
-
 
 @dataclass(frozen=True)
-class Made:
-    """One corrupted query on disk."""
+class Frames:
+    """A clip whose frames are in these files."""
 
-    modality: str
-    files: Files
+    files: tuple[Path, ...]
 
     def open(self) -> Any:
-        """The item, in the form its dataset gives clean ones in."""
-        return _READ[self.modality](self.files)
+        """A list of Pillow images in order."""
+        return [frame.convert("RGB") for frame in read_clip(self.files)]
 
 
-_READ: dict[str, Callable[[Files], Any]] = {
-    "image": lambda files: read_picture(files[0]).convert("RGB"),
-    "video": lambda files: [frame.convert("RGB") for frame in read_clip(files)],
-    "audio": lambda files: read_sound(files[0]),
+_SOURCES: dict[str, Callable[[tuple[Path, ...]], Source]] = {
+    "image": lambda files: Picture(files[0]),
+    "video": Frames,
+    "audio": lambda files: Sound(files[0]),
 }
 
 
@@ -55,20 +50,19 @@ def corrupted_beforehand(
             f"{row.name} draws or combines corruptions, which folders of single ones do not hold: "
             "leave --from-folder out, they are made as they are asked."
         )
-    place = _place(folder, row.query, shift, severity)
+    inner = _inner_folder(folder, row.query, shift, severity)
     if row.query == "text":
-        return _captions(place, dataset.query_ids)
-    items = {PurePosixPath(one.id).stem: one.sources for one in find_items(row.query, place)}
-    found = _wanted(items, _names(dataset), place)
-    return LazyItems([Made(row.query, tuple(files)) for files in found])
+        return _captions(inner, dataset.query_ids)
+    items = {PurePosixPath(item.id).stem: item.sources for item in find_items(row.query, inner)}
+    return LazyItems(list(map(_SOURCES[row.query], _by_name(items, _names(dataset), inner))))
 
 
-def _wanted(items: Mapping[str, Any], names: Sequence[str], place: Path) -> list[Any]:
-    """What each query is there, by name."""
+def _by_name(items: Mapping[str, Any], names: Sequence[str], path: Path) -> list[Any]:
+    """The item of each name, or an error that says what is missing."""
     lost = [name for name in names if name not in items]
     if lost:
         raise BadFile(
-            f'"{place}" holds nothing for {len(lost)} of {len(names)} queries, the first is '
+            f'"{path}" holds nothing for {len(lost)} of {len(names)} queries, the first is '
             f'"{lost[0]}": make it with `queryshift corrupt` from all clean ones.'
         )
     return [items[name] for name in names]
@@ -81,39 +75,40 @@ def _names(dataset: Dataset) -> list[str]:
     return list(dataset.query_ids)
 
 
-def _place(folder: Path, modality: str, shift: str, severity: int) -> Path:
+def _inner_folder(folder: Path, modality: str, shift: str, severity: int) -> Path:
     """Where a layout puts this shift; the first layout that has such a folder counts."""
-    fitting = [one.folders[modality] for one in LAYOUTS.values() if modality in one.folders]
-    named = [inner for inner in (each(shift, severity) for each in fitting) if inner]
-    for inner in named:
-        if (folder / inner).is_dir():
-            return folder / inner
+    fitting = [style.folders[modality] for style in LAYOUTS.values() if modality in style.folders]
+    names = [name for name in (name_of(shift, severity) for name_of in fitting) if name]
+    for name in names:
+        if (folder / name).is_dir():
+            return folder / name
     raise BadFile(
         f'"{folder}" holds no {modality} queries under "{shift}" at severity {severity}: expected '
-        f"a folder {' or '.join(named)}, as `queryshift corrupt --layout` makes them."
+        f"a folder {' or '.join(names)}, as `queryshift corrupt --layout` makes them."
     )
 
 
-def _captions(place: Path, names: Sequence[str]) -> Sequence[str]:
-    files = [item.sources[0] for item in find_items("text", place)]
+def _captions(folder: Path, names: Sequence[str]) -> Sequence[str]:
+    files = [item.sources[0] for item in find_items("text", folder)]
     tested = [file for file in files if "test" in file.stem] or files  # beside copies of others
     if len(tested) != 1:
-        raise BadFile(f'"{place}" holds {len(tested)} files of captions, expected one.')
-    found = read_captions(tested[0])
-    if found.records is not None and all("image" in record for record in found.records):
-        return _wanted(_by_picture(found.records), names, tested[0])
-    if len(found.texts) != len(names):
+        raise BadFile(f'"{folder}" holds {len(tested)} files of captions, expected one.')
+    captions = read_captions(tested[0])
+    if captions.records is not None and all("image" in record for record in captions.records):
+        return _by_name(_by_picture(captions.records), names, tested[0])
+    if len(captions.texts) != len(names):
         raise BadFile(
-            f'"{tested[0]}" has {len(found.texts)} captions and names no pictures, expected one '
+            f'"{tested[0]}" has {len(captions.texts)} captions and names no pictures, expected one '
             f"for each of the {len(names)} queries, in their order."
         )
-    return found.texts
+    return captions.texts
 
 
 def _by_picture(records: Sequence[dict[str, Any]]) -> dict[str, str]:
     """Captions by the ids that datasets give them: the picture, and which of its captions."""
-    own: dict[str, list[str]] = defaultdict(list)
+    texts: dict[str, list[str]] = defaultdict(list)
     for record in records:
-        told = record["caption"]
-        own[PurePosixPath(str(record["image"])).stem] += [told] if isinstance(told, str) else told
-    return {f"{name}#{at}": text for name, texts in own.items() for at, text in enumerate(texts)}
+        caption = record["caption"]
+        several = [caption] if isinstance(caption, str) else caption
+        texts[PurePosixPath(str(record["image"])).stem] += several
+    return {f"{name}#{at}": text for name, own in texts.items() for at, text in enumerate(own)}
