@@ -10,7 +10,7 @@ from torch.nn.functional import normalize
 import queryshift as qs
 from miniature import Toy, items, shifted
 from queryshift.errors import BadInput
-from queryshift.lab.tuning.grid_search import FEWEST, Trial, _made, chosen, contrast, tune
+from queryshift.lab.tuning.grid_search import FEWEST, Trial, _call_of, chosen, contrast, tune
 
 GRID = {"rates": (1e-4, 1e-2), "temperatures": (0.02, 0.1)}
 MATCHES = [[place] for place in range(60)]
@@ -150,7 +150,7 @@ class TestTheRecommendation:
     )
     def test_keeps_what_the_method_was_made_with(self, method, expected, tuned):
         known = {"qs": qs, "Mine": Mine, "fisher": getattr(method, "fisher", None)}
-        line = replace(tuned, made=_made(method)).line
+        line = replace(tuned, call=_call_of(method)).line
         assert expected is None or line.startswith(f"{expected}lr=")
         again = replace(eval(line, known), lr=method.lr, temperature=method.temperature)
         inner = getattr(method, "method", None)

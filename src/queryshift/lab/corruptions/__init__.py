@@ -1,7 +1,8 @@
 """Query shifts over four modalities: look one up by name, combine them, apply them seeded.
 
-Importing this package loads no numpy and no OpenCV; the first corruption that is asked for does.
-Imports: the product. Start with `contract.py`, then `names.py`.
+A folder or file per modality; `files/` corrupts files and folders. Imports: `errors`, `support`,
+`media`. Start with `corruption.py`, then `image/noise.py`. Importing this package loads no numpy
+and no OpenCV; the first corruption that is used does.
 """
 
 from __future__ import annotations

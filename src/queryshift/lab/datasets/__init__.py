@@ -1,7 +1,8 @@
-"""Datasets: each gives queries, candidates, and who matches whom.
+"""Datasets: each gives queries, candidates, and which candidates are right for a query.
 
-To add one: write its file with a `Reader`, and add a line to `DATASETS`.
-Imports: the product, `corruptions`, `tangram`. Start with `base.py`.
+One file per dataset; `dataset.py` says what a dataset is, `reader.py` how one is read. Imports: the
+product, `corruptions`, `tangram`. Start with `dataset.py`, then `coco.py`. To add one: write its
+file with a `Reader`, and add a line to `DATASETS`.
 """
 
 import os

@@ -23,10 +23,10 @@ class Listed:
     def __call__(self, root: Path, part: str, query: str) -> Dataset:
         """Videos asked for their sounds, or sounds for their videos."""
         path = find_file(root, *self.lists)
-        found = read_json(path)
+        content = read_json(path)
         listed = records(
             path,
-            found.get("data") if isinstance(found, dict) else found,
+            content.get("data") if isinstance(content, dict) else content,
             video_id=TEXT,
             wav=TEXT,
             video_path=TEXT,
@@ -34,14 +34,14 @@ class Listed:
         seen = LazyItems([Clip(_frames(root, each), each["video_id"]) for each in listed])
         heard = LazyItems([Sound(_sound(root, each)) for each in listed])
         names = [each["video_id"] for each in listed]
-        asked, answers = (seen, heard) if query == "video" else (heard, seen)
+        queries, candidates = (seen, heard) if query == "video" else (heard, seen)
         return Dataset(
             self.name,
             query,
             "audio" if query == "video" else "video",
-            queries=asked,
+            queries=queries,
             query_ids=names,
-            candidates=answers,
+            candidates=candidates,
             matches=[(row,) for row in range(len(listed))],
             candidate_ids=names,
             labels=[each.get("labels", "") for each in listed],

@@ -79,14 +79,14 @@ def check(name: str, root: str | Path, part: str | None = None) -> Check:
 
 def _missing(dataset: Dataset) -> list[Path]:
     files = dict.fromkeys(path for each in _sources(dataset) for path in each.files)
-    found = track(files, f"looking for the files of {dataset.name}")
-    return [path for path in found if not path.is_file()]
+    listed = track(files, f"looking for the files of {dataset.name}")
+    return [path for path in listed if not path.is_file()]
 
 
 def _present(dataset: Dataset, absent: Sequence[Path]) -> dict[str, int]:
     """The counts of the annotations; of pictures, clips and sounds, less those without a file."""
     gone = set(absent)
-    lost = Counter(COUNTED.get(type(one)) for one in _sources(dataset) if gone & set(one.files))
+    lost = Counter(COUNTED.get(type(item)) for item in _sources(dataset) if gone & set(item.files))
     return {what: count - lost[what] for what, count in dataset.counts.items()}
 
 
@@ -103,9 +103,8 @@ def _by_part(
     for part in parts:
         paper = reader.paper if reader.paper_parts == (part,) else {}
         for what, published in reader.parts[part].items():
-            theirs = paper.get(what)
-            other = theirs if theirs != published else None
-            rows.append(Count(part, what, counted.get(part, {}).get(what), published, other))
+            own = paper.get(what) if paper.get(what) != published else None
+            rows.append(Count(part, what, counted.get(part, {}).get(what), published, own))
     return rows
 
 

@@ -54,25 +54,25 @@ def read(root: Path, part: str, query: str) -> Dataset:
     path = find_file(root, f"captions/cap.{VERSION}.{split}.json")
     listed = records(path, read_json(path), **FIELDS)
     places = {name: place for place, name in enumerate(pictures)}
-    asked, flawed = parted(listed, lambda record: _flaw(record, places))
+    usable, flawed = parted(listed, lambda record: _flaw(record, places))
     right = _soft_targets if part == SOFT else _hard_target
     return Dataset(
         f"cirr-{part}",
         query,
         "image",
         queries=LazyItems(
-            [Composed(pictures[each["reference"]], each["caption"].strip()) for each in asked]
+            [Composed(pictures[each["reference"]], each["caption"].strip()) for each in usable]
         ),
-        query_ids=[str(each["pairid"]) for each in asked],
+        query_ids=[str(each["pairid"]) for each in usable],
         candidates=LazyItems(list(pictures.values())),
-        matches=[right(each, places) for each in asked],
+        matches=[right(each, places) for each in usable],
         candidate_ids=list(pictures),
-        exclude=[(places[each["reference"]],) for each in asked],
-        subsets=[_subset(each, places) for each in asked],
+        exclude=[(places[each["reference"]],) for each in usable],
+        subsets=[_subset(each, places) for each in usable],
         counts={
             "images": len(pictures),
             "captions": len(listed),
-            "pairs": sum("target_hard" in each for each in asked),
+            "pairs": sum("target_hard" in each for each in usable),
         },
         left_out=[f"pair {each['pairid']} {flaw}" for each, flaw in flawed],
     )
@@ -109,27 +109,27 @@ def write_submissions(
     dataset: Dataset, rankings: Sequence[Sequence[int]], folder: str | Path
 ) -> list[Path]:
     """Write the two files the server takes, from whole rankings; their paths."""
-    made = {metric: submission(dataset, rankings, metric) for metric in METRICS}
+    submissions = {metric: submission(dataset, rankings, metric) for metric in METRICS}
     Path(folder).mkdir(parents=True, exist_ok=True)
     paths = []
-    for metric, answers in made.items():
+    for metric, answers in submissions.items():
         paths.append(Path(folder) / f"{dataset.name}-{metric}.json")
         paths[-1].write_text(json.dumps(answers))
     return paths
 
 
 def _allowed(dataset: Dataset, row: int, metric: str) -> set[int]:
-    everyone = range(len(dataset.candidates)) if metric == "recall" else dataset.subsets[row]
-    return set(everyone) - set(dataset.exclude[row])
+    counted = range(len(dataset.candidates)) if metric == "recall" else dataset.subsets[row]
+    return set(counted) - set(dataset.exclude[row])
 
 
 def _pictures(root: Path, split: str) -> dict[str, Picture]:
     path = find_file(root, f"image_splits/split.{VERSION}.{split}.json")
-    found = read_json(path)
-    if not isinstance(found, dict) or not TEXTS.fits(list(found.values())):
+    files = read_json(path)
+    if not isinstance(files, dict) or not TEXTS.fits(list(files.values())):
         raise BadFile(f'"{path}" holds no names with a file each: is it another file?')
     folder = find_folder(root, "img_raw", "")
-    return {name: Picture(folder / place) for name, place in found.items()}
+    return {name: Picture(folder / place) for name, place in files.items()}
 
 
 def _flaw(record: Record, places: Mapping[str, int]) -> str | None:
@@ -161,7 +161,7 @@ def _subset(record: Record, places: Mapping[str, int]) -> list[int]:
 
 
 # The repository's README gives 4,181 pairs for val; the dataset's paper 4,148 for test1. 2,297 is
-# the number of pictures in val as its users count it; nobody's count of test1's is known to us. The
+# the number of pictures in val as its users count it; no count of test1's is known to us. The
 # paper's 4,148 are the test split.
 READER = Reader(
     name="cirr",

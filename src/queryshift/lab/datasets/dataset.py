@@ -11,7 +11,7 @@ from queryshift.errors import BadInput
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Queries of one modality, candidates of another, and who matches whom."""
+    """Queries of one modality, candidates of another, and which are right for which query."""
 
     name: str
     query: str  # modality of the queries, "image+text" for composed ones

@@ -24,7 +24,7 @@ def read(root: Path, part: str, query: str) -> Dataset:
     places = {name: place for place, name in enumerate(names)}
     folder = find_folder(root, "images", "")
     numbered = [{**record, "number": number} for number, record in enumerate(listed)]
-    asked, flawed = parted(numbered, lambda record: _flaw(record, places))
+    usable, flawed = parted(numbered, lambda record: _flaw(record, places))
     return Dataset(
         f"fashion-iq-{part}",
         query,
@@ -32,18 +32,18 @@ def read(root: Path, part: str, query: str) -> Dataset:
         queries=LazyItems(
             [
                 Composed(_picture(folder, record["candidate"]), joined(record["captions"]))
-                for record in asked
+                for record in usable
             ]
         ),
-        query_ids=[f"{part}-{record['number']}" for record in asked],
+        query_ids=[f"{part}-{record['number']}" for record in usable],
         candidates=LazyItems([_picture(folder, name) for name in names]),
-        matches=[(places[record["target"]],) for record in asked],
+        matches=[(places[record["target"]],) for record in usable],
         candidate_ids=names,
-        labels=[part] * len(asked),
+        labels=[part] * len(usable),
         counts={
             "images": len(names),
             "captions": sum(len(record["captions"]) for record in listed),
-            "pairs": len(asked),
+            "pairs": len(usable),
         },
         left_out=[f'record {record["number"]} of "{path.name}" {flaw}' for record, flaw in flawed],
     )
@@ -66,10 +66,10 @@ def _flaw(record: dict[str, Any], places: dict[str, int]) -> str | None:
 
 
 def _names(path: Path) -> list[str]:
-    found = read_json(path)
-    if not TEXTS.fits(found):
+    names = read_json(path)
+    if not TEXTS.fits(names):
         raise BadFile(f'"{path}" holds no list of names: is it another file?')
-    return list(found)
+    return list(names)
 
 
 def _picture(folder: Path, name: str) -> Picture:

@@ -18,7 +18,7 @@ SENTENCES = Kind(
     'a list of sentences with a "raw" text each',
     lambda value: (
         isinstance(value, list)
-        and all(isinstance(one, dict) and TEXT.fits(one.get("raw")) for one in value)
+        and all(isinstance(each, dict) and TEXT.fits(each.get("raw")) for each in value)
     ),
 )
 
@@ -36,15 +36,15 @@ class Karpathy:
         """The pictures of one split with their first five captions."""
         own = () if self.split_file is None else (self.split_file.format(part),)
         path = find_file(root, *self.annotations, *own)
-        found, pictures = read_json(path), find_folder(root, *self.folders)
-        if isinstance(found, dict):
-            shown = _all_splits(path, found.get("images"), part, pictures)
+        content, pictures = read_json(path), find_folder(root, *self.folders)
+        if isinstance(content, dict):
+            shown = _all_splits(path, content.get("images"), part, pictures)
         else:
-            shown = _one_split(path, found, root)
+            shown = _one_split(path, content, root)
         return captioned(self.name, shown, query, most=CAPTIONS)
 
 
-def _all_splits(path: Path, found: Any, part: str, pictures: Path) -> Sequence[Captioned]:
+def _all_splits(path: Path, content: Any, part: str, pictures: Path) -> Sequence[Captioned]:
     wanted = TRAINING if part == "train" else (part,)
     return [
         Captioned(
@@ -52,17 +52,17 @@ def _all_splits(path: Path, found: Any, part: str, pictures: Path) -> Sequence[C
             Picture(pictures / record.get("filepath", "") / record["filename"]),
             [sentence["raw"] for sentence in record["sentences"]],
         )
-        for record in records(path, found, filename=TEXT, split=TEXT, sentences=SENTENCES)
+        for record in records(path, content, filename=TEXT, split=TEXT, sentences=SENTENCES)
         if record["split"] in wanted
     ]
 
 
-def _one_split(path: Path, found: Any, root: Path) -> Sequence[Captioned]:
+def _one_split(path: Path, content: Any, root: Path) -> Sequence[Captioned]:
     return [
         Captioned(
             PurePosixPath(record["image"]).stem,
             Picture(root / record["image"]),
             record["caption"],
         )
-        for record in records(path, found, image=TEXT, caption=TEXTS)
+        for record in records(path, content, image=TEXT, caption=TEXTS)
     ]

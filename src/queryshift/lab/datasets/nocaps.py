@@ -22,11 +22,11 @@ ENTIRE = "entire"
 def read(root: Path, part: str, query: str) -> Dataset:
     """The pictures of one domain, or all of them, with their ten captions."""
     path = find_file(root, *ANNOTATIONS)
-    found = read_json(path)
-    if not isinstance(found, dict) or not {"images", "annotations"} <= set(found):
+    content = read_json(path)
+    if not isinstance(content, dict) or not {"images", "annotations"} <= set(content):
         raise BadFile(f'"{path}" lacks "images" or "annotations": expected COCO\'s format.')
-    images = records(path, found["images"], id=NUMBER_OR_TEXT, file_name=TEXT, domain=TEXT)
-    captions, homeless = _captions(path, found["annotations"], {each["id"] for each in images})
+    images = records(path, content["images"], id=NUMBER_OR_TEXT, file_name=TEXT, domain=TEXT)
+    captions, homeless = _captions(path, content["annotations"], {each["id"] for each in images})
     folder = find_folder(root, *FOLDERS)
     shown = [
         Captioned(
@@ -42,12 +42,12 @@ def read(root: Path, part: str, query: str) -> Dataset:
 
 
 def _captions(
-    path: Path, found: Any, known: set[Any]
+    path: Path, content: Any, known: set[Any]
 ) -> tuple[dict[Any, list[str]], Sequence[str]]:
     """The captions of each picture, and a sentence on each that has none."""
     captions: dict[Any, list[str]] = defaultdict(list)
     homeless = []
-    for each in records(path, found, id=NUMBER_OR_TEXT, image_id=NUMBER_OR_TEXT, caption=TEXT):
+    for each in records(path, content, id=NUMBER_OR_TEXT, image_id=NUMBER_OR_TEXT, caption=TEXT):
         if each["image_id"] in known:
             captions[each["image_id"]].append(each["caption"])
         else:

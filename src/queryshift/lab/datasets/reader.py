@@ -56,11 +56,11 @@ class Reader:
         home = Path(root).expanduser()
         if not home.is_dir():
             raise BadFile(f'there is no folder "{home}": expected the one that holds {self.name}.')
-        found = self.read(home, part, query)
-        if not len(found):
-            told = " ".join([f'part "{part}": are these other files?', *found.left_out[:1]])
-            raise BadFile(f'"{home}" has no query of {self.name}, {told}')
-        return found
+        dataset = self.read(home, part, query)
+        if not len(dataset):
+            reason = " ".join([f'part "{part}": are these other files?', *dataset.left_out[:1]])
+            raise BadFile(f'"{home}" has no query of {self.name}, {reason}')
+        return dataset
 
 
 def find_file(root: Path, *names: str) -> Path:
@@ -87,11 +87,11 @@ def read_json(path: Path) -> Any:
         ) from error
 
 
-def records(path: Path, found: Any, **fields: Kind) -> Sequence[dict[str, Any]]:
-    """`found`, if it is a list of records that all have these fields, of these kinds."""
-    if not isinstance(found, list):
-        raise BadFile(f'"{path}" holds a {type(found).__name__}, expected a list of records.')
-    for number, record in enumerate(found):
+def records(path: Path, content: Any, **fields: Kind) -> Sequence[dict[str, Any]]:
+    """`content`, if it is a list of records that all have these fields, of these kinds."""
+    if not isinstance(content, list):
+        raise BadFile(f'"{path}" holds a {type(content).__name__}, expected a list of records.')
+    for number, record in enumerate(content):
         for name, kind in fields.items():
             if not isinstance(record, dict) or name not in record:
                 raise BadFile(f'"{path}": record {number} has no "{name}": is it another file?')
@@ -100,13 +100,13 @@ def records(path: Path, found: Any, **fields: Kind) -> Sequence[dict[str, Any]]:
                     f'"{path}": the "{name}" of record {number} is {str(record[name])[:60]!r}, '
                     f"expected {kind.words}: take it from the publisher again."
                 )
-    return found
+    return content
 
 
 def parted(
     listed: Sequence[dict[str, Any]], flaw: Callable[[dict[str, Any]], str | None]
 ) -> tuple[list[dict[str, Any]], list[tuple[dict[str, Any], str]]]:
     """The records without a flaw, and the others, each with its own."""
-    judged = [(record, flaw(record)) for record in listed]
-    good = [record for record, fault in judged if fault is None]
-    return good, [(record, fault) for record, fault in judged if fault is not None]
+    checked = [(record, flaw(record)) for record in listed]
+    good = [record for record, fault in checked if fault is None]
+    return good, [(record, fault) for record, fault in checked if fault is not None]

@@ -74,8 +74,8 @@ def _image(task: str, split: str, count: int, look: str) -> Dataset:
 def _text(task: str, split: str, count: int, look: str) -> Dataset:
     """One caption of each scene, every one of the five places as often."""
     pictures, texts = _scenes(split, count, look)
-    asked = [texts[CAPTIONS * row + row % CAPTIONS] for row in range(count)]
-    return Dataset(task, "text", "image", asked, _ids(count), pictures, _own(count))
+    queries = [texts[CAPTIONS * row + row % CAPTIONS] for row in range(count)]
+    return Dataset(task, "text", "image", queries, _ids(count), pictures, _own(count))
 
 
 def _clip(task: str, split: str, count: int, look: str) -> Dataset:
@@ -87,10 +87,9 @@ def _clip(task: str, split: str, count: int, look: str) -> Dataset:
 
 
 def _composed(task: str, split: str, count: int, look: str) -> Dataset:
-    asked = edits(split, count)
-    shown = candidates(asked)
-    pictures = [scene.image() for scene in shown]
-    queries = [edit.query() for edit in asked]
+    changes = edits(split, count)
+    pictures = [scene.image() for scene in candidates(changes)]
+    queries = [edit.query() for edit in changes]
     return Dataset(task, COMPOSED, "image", queries, _ids(count), pictures, _own(count))
 
 

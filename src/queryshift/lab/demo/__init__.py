@@ -1,6 +1,7 @@
 """The demo: a shifted stream with and without adaptation, as numbers and as a page.
 
-Imports: the product and the laboratory up to `evaluation`. Start with `running.py`.
+Imports: the product and the laboratory up to `evaluation`. Start with `run_demo.py`; `page.py`
+writes the page.
 """
 
 from .demo_plan import DemoPlan, shifts

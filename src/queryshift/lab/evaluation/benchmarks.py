@@ -1,4 +1,4 @@
-"""The benchmarks: a row each, with all that decides what is asked of whom. No torch is loaded."""
+"""The benchmarks: a row each, with all that decides what is run. No torch is loaded."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Benchmark:
     metric: str = "recall@1"  # the one the paper reports
     categories: tuple[str, ...] = ()  # each with a gallery and a session of its own
     as_published: bool = False  # corrupted as the published scripts do, mistakes included
-    sentence: str = "backtranslation"  # stands for the sentence level in combinations
+    sentence: str = "backtranslation"  # the change at the sentence level of combinations
 
     @property
     def protocol(self) -> str:
@@ -68,10 +68,10 @@ def find(name: str) -> tuple[Benchmark, ...]:
     """The row of this name, or all directions of a benchmark the paper names ("coco-o")."""
     if name in BENCHMARKS:
         return (BENCHMARKS[name],)
-    found = tuple(row for row in BENCHMARKS.values() if row.series == name)
-    if not found:
+    rows = tuple(row for row in BENCHMARKS.values() if row.series == name)
+    if not rows:
         raise unknown("benchmark", name, [*BENCHMARKS, *SERIES])
-    return found
+    return rows
 
 
 def all_shifts(query: str) -> tuple[str, ...]:
@@ -89,9 +89,9 @@ def single_shifts(query: str) -> tuple[str, ...]:
     return COMBINATIONS[query] if query == COMPOSED else tuple(chain(*NAMES[query].values()))
 
 
-def directions(series: str, one: str, other: str, **shared: Any) -> Iterator[Benchmark]:
+def directions(series: str, first: str, second: str, **shared: Any) -> Iterator[Benchmark]:
     """Two rows: ask with either modality, search the other."""
-    for query, gallery in ((one, other), (other, one)):
+    for query, gallery in ((first, second), (second, first)):
         name = f"{series}-{query}"
         yield Benchmark(name=name, series=series, query=query, gallery=gallery, **shared)
 
@@ -157,7 +157,7 @@ def _composed_queries() -> Iterator[Benchmark]:
 
 
 def _tangram() -> Iterator[Benchmark]:
-    """The embedded world; nothing is on disk, so a rule stands for the sentence level.
+    """The embedded world; nothing is on disk, so a rule makes the sentence level.
 
     Online, clips and sounds meet one corruption per stream, not the paper's combinations.
     """
@@ -179,8 +179,8 @@ def _tangram() -> Iterator[Benchmark]:
         yield replace(row, name=f"tangram-clean-{task}", series="tangram-clean", severities=())
         for look in ("crayon", "products") if model == "tangram" else ():
             series = f"tangram2{look}"
-            named = replace(row, name=f"{series}-{task}", series=series, part=look, severities=())
-            yield replace(named, diverse=look == "products")
+            other = replace(row, name=f"{series}-{task}", series=series, part=look, severities=())
+            yield replace(other, diverse=look == "products")
 
 
 BENCHMARKS: dict[str, Benchmark] = {

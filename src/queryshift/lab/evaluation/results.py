@@ -81,7 +81,7 @@ class Cell:
     def measure(self, name: str) -> float:
         """A metric of the ranks ("recall@1", "subset_recall@1", "mean_rank", ...), or "seconds"."""
         if name == SECONDS:
-            return self._took()
+            return self._seconds()
         return metric(name).of(self.ranks_for(name), self.categories)
 
     def ranks_for(self, name: str) -> Ranks:
@@ -92,7 +92,7 @@ class Cell:
             raise BadInput(f'"{name}" needs ranks within a subset; {self.benchmark} has none.')
         return self.subset_ranks
 
-    def _took(self) -> float:
+    def _seconds(self) -> float:
         if self.seconds is None:
             raise BadInput(f"a cell of {self.benchmark}, {self.label}, does not say its seconds.")
         return self.seconds
@@ -188,18 +188,18 @@ def _text(path: Path) -> str:
 def read_folder(path: str | Path) -> Lines:
     """The cells of a file, or of all below a folder; of a repeated cell, the last.
 
-    Files end in `.jsonl`, or `.jsonl.gz` where somebody compressed them. A cell over other numbers
-    of queries or candidates is another one; one that was run again with other settings is told.
+    Files end in `.jsonl`, or `.jsonl.gz` where they were compressed. A cell over other numbers
+    of queries or candidates is another one; cells run again with other settings are a problem.
     """
     path = Path(path)
     files = [path]
     if path.is_dir():
-        files = sorted(one for end in ("", ".gz") for one in path.rglob(f"*.jsonl{end}"))
+        files = sorted(file for end in ("", ".gz") for file in path.rglob(f"*.jsonl{end}"))
     parts = [read_lines(file) for file in files]
     problems = [problem for part in parts for problem in part.problems]
     if not any(part.cells for part in parts):
-        found = "\n".join(problems) or f"{len(files)} files that end in .jsonl, no cell in them"
-        raise BadFile(f'no finished cell in "{path}": {found}. `queryshift run` writes them.')
+        reason = "\n".join(problems) or f"{len(files)} files that end in .jsonl, no cell in them"
+        raise BadFile(f'no finished cell in "{path}": {reason}. `queryshift run` writes them.')
     cells = [cell for part in parts for cell in part.cells]
     kept = {_sized(cell): cell for cell in _by_time(cells)}
     return Lines(list(kept.values()), [*problems, *_overruled(cells, kept)])
@@ -220,7 +220,7 @@ def _sized(cell: Cell) -> tuple[Any, ...]:
 
 def _overruled(cells: Iterable[Cell], kept: Mapping[tuple[Any, ...], Cell]) -> list[str]:
     """A sentence on the cells in whose place stand later ones with other settings."""
-    found = Counter(
+    counts = Counter(
         (cell.benchmark, names)
         for cell in cells
         if (names := _other_settings(cell.settings, kept[_sized(cell)].settings))
@@ -228,13 +228,13 @@ def _overruled(cells: Iterable[Cell], kept: Mapping[tuple[Any, ...], Cell]) -> l
     return [
         f"{count} cells of {benchmark} were run again with other settings ({', '.join(names)}): "
         "the later ones count."
-        for (benchmark, names), count in found.items()
+        for (benchmark, names), count in counts.items()
     ]
 
 
 def _other_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
-    told = sorted((before.keys() & now.keys()) - {"ray_node", "skipped"})
-    return tuple(name for name in told if before[name] != now[name])
+    shared = sorted((before.keys() & now.keys()) - {"ray_node", "skipped"})
+    return tuple(name for name in shared if before[name] != now[name])
 
 
 def _end_at_a_line(file: BinaryIO) -> None:
@@ -278,7 +278,7 @@ def _unpack(packed: str, form: int) -> Ranks:
 
 
 def _lock(descriptor: int) -> None:
-    """Wait until no other process appends; closing the file lets the next one go on."""
+    """Wait until no other process appends; closing the file frees it for the next."""
     if sys.platform != "win32":
         import fcntl
 

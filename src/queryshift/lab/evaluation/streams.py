@@ -31,7 +31,7 @@ TRANSLATED = "backtranslation"
 
 @dataclass(frozen=True)
 class CorruptionFactory:
-    """How the corruptions of a row are made: in its form, and from what a user has brought."""
+    """The corruptions of a row: in its published form, with a user's models and recordings."""
 
     row: Benchmark
     translator: tuple[str, ...] = ()  # two models, for back-translation
@@ -59,33 +59,32 @@ class CorruptionFactory:
         """The representatives of categories, one for each part of a clip or of a pair."""
         if query == COMPOSED:
             image, text = categories
-            named = self.row.sentence if text == "sentence" else REPRESENTATIVE["text"][text]
+            change = self.row.sentence if text == "sentence" else REPRESENTATIVE["text"][text]
             return both(
-                self.single("image", REPRESENTATIVE["image"][image]), self.single("text", named)
+                self.single("image", REPRESENTATIVE["image"][image]), self.single("text", change)
             )
-        return segments(*(self.single(query, REPRESENTATIVE[query][one]) for one in categories))
+        return segments(*(self.single(query, REPRESENTATIVE[query][name]) for name in categories))
 
     def drawn(self, query: str) -> Corruption:
         """One of all for each query; clips draw for each segment, pairs for each half."""
         if query == COMPOSED:
             return both(self.drawn("image"), self.drawn("text"))
-        made = {category: self._all(query, names) for category, names in NAMES[query].items()}
+        families = {category: self._all(query, names) for category, names in NAMES[query].items()}
         if query not in COMBINATIONS:
-            return one_of(*chain.from_iterable(made.values()))
-        mixed = ([made[one] for one in shift.split("+")] for shift in COMBINATIONS[query])
+            return one_of(*chain.from_iterable(families.values()))
+        mixed = ([families[name] for name in shift.split("+")] for shift in COMBINATIONS[query])
         return one_of(*(segments(*(one_of(*family) for family in parts)) for parts in mixed))
 
     def _all(self, query: str, names: Sequence[str]) -> list[Corruption]:
-        made = (name for name in names if self.translator or name != TRANSLATED)
-        return [self.single(query, name) for name in made]
+        return [self.single(query, name) for name in names if self.translator or name != TRANSLATED]
 
     def _recorded(self, name: str) -> Corruption:
         """As loud as READ published it, from recordings where it is no white noise."""
         plain: Any = find("audio", name)
-        wanted = {"scale": "read", "noise": self.noise}
-        known = {one.name for one in fields(plain)}
-        made: Corruption = replace(plain, **{k: v for k, v in wanted.items() if k in known})
-        return made
+        options = {"scale": "read", "noise": self.noise}
+        known = {field.name for field in fields(plain)}
+        loud: Corruption = replace(plain, **{k: v for k, v in options.items() if k in known})
+        return loud
 
 
 def corruption_of(
@@ -99,9 +98,9 @@ def corruption_of(
     """
     if not row.corrupted:
         return None
-    making = CorruptionFactory(row, translator, noise)
+    factory = CorruptionFactory(row, translator, noise)
     if row.diverse:
-        return making.drawn(row.query)
+        return factory.drawn(row.query)
     if shift not in row.shifts:
         raise BadInput(f'{row.name} has no shift "{shift}"; it has: {", ".join(row.shifts)}.')
     if needs_translator(row, shift) and not translator:
@@ -110,8 +109,8 @@ def corruption_of(
             "--translator THERE BACK on the command line."
         )
     if shift in COMBINATIONS.get(row.query, ()):
-        return making.combined(row.query, shift.split("+"))
-    return making.single(row.query, shift)
+        return factory.combined(row.query, shift.split("+"))
+    return factory.single(row.query, shift)
 
 
 def needs_translator(row: Benchmark, shift: str) -> bool:
@@ -141,19 +140,19 @@ class Shifted(Sequence[Any]):
 
     def __getitem__(self, row: Any) -> Any:
         if row not in self._kept:
-            made = self._made(row)
-            self._room -= weight(made)
+            query = self._corrupted(row)
+            self._room -= weight(query)
             if self._room < 0:
-                return made
-            self._kept[row] = made
+                return query
+            self._kept[row] = query
         return self._kept[row]
 
-    def _made(self, row: int) -> Any:
+    def _corrupted(self, row: int) -> Any:
         item = self._dataset.queries[row]  # past the end: IndexError, which ends an iteration
         if self._corruption is None:
             return item
-        named = self._dataset.query_ids[row]
-        return corrupt(item, self._corruption, self._severity, seed=self._seed, item_id=named)
+        name = self._dataset.query_ids[row]
+        return corrupt(item, self._corruption, self._severity, seed=self._seed, item_id=name)
 
 
 def weight(item: Any) -> int:

@@ -1,6 +1,7 @@
 """The paper's analyses, each computed as plain numbers first and drawn second.
 
-Imports: the product and the laboratory up to `evaluation`. Start with `charts.py`.
+A file per figure, with a `compute`; `charts.py` says what they give, `drawing.py` draws it.
+Imports: the product and the laboratory up to `evaluation`. Start with `experiment.py`.
 """
 
 from __future__ import annotations

@@ -51,14 +51,14 @@ def tune_files(
 ) -> Tuned:
     """`tune` for a model by name, with queries and candidates from files."""
     kind = METHODS[method]
-    asked, kept = read_items(queries), read_items(gallery)
+    query_items, candidates = read_items(queries), read_items(gallery)
     encoders = load(model)
-    query, other = (_side(encoders, one, model) for one in (asked, kept))
-    matches = None if labels is None else read_labels(labels, asked.names, kept.names)
+    query, other = (_encoder(encoders, items, model) for items in (query_items, candidates))
+    matches = None if labels is None else read_labels(labels, query_items.names, candidates.names)
     return tune(
         query,
-        Gallery.build(other, kept.items),
-        asked.items,
+        Gallery.build(other, candidates.items),
+        query_items.items,
         kind(),
         rates=rates,
         temperatures=temperatures,
@@ -79,14 +79,14 @@ def read_items(path: Path) -> Named:
         return Named("text", texts, texts)
     if not path.is_dir():
         raise BadInput(f'there is no file or folder "{path}".')
-    found = {
-        modality: sorted(one for one in path.iterdir() if one.suffix.lower() in endings)
+    listed = {
+        modality: sorted(file for file in path.iterdir() if file.suffix.lower() in endings)
         for modality, (endings, _) in READERS.items()
     }
-    modality = max(found, key=lambda one: len(found[one]))
-    files, read = found[modality], READERS[modality][1]
-    if not files or sum(map(bool, found.values())) > 1:
-        counts = " and ".join(f"{len(each)} of {name}" for name, each in found.items())
+    modality = max(listed, key=lambda name: len(listed[name]))
+    files, read = listed[modality], READERS[modality][1]
+    if not files or sum(map(bool, listed.values())) > 1:
+        counts = " and ".join(f"{len(some)} of {name}" for name, some in listed.items())
         raise BadInput(f'"{path}" has files {counts}: expected a folder of one of the two.')
     items = tuple(read(file) for file in track(files, f"reading {path.name}"))
     return Named(modality, tuple(file.name for file in files), items)
@@ -104,22 +104,24 @@ def read_labels(path: Path, queries: Sequence[str], candidates: Sequence[str]) -
     for name in (name for right in labels.values() for name in right):
         if name not in places:
             raise unknown("candidate", name, list(places))
-    return [[place for name in labels.get(one, ()) for place in places[name]] for one in queries]
+    return [
+        [place for name in labels.get(query, ()) for place in places[name]] for query in queries
+    ]
 
 
 def _mapping(path: Path) -> dict[str, list[str]]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        labels = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise BadFile(f'"{path}" cannot be read as labels: {error}') from error
-    if not isinstance(found, dict) or not all(isinstance(one, list) for one in found.values()):
+    if not isinstance(labels, dict) or not all(isinstance(some, list) for some in labels.values()):
         raise BadFile(
             f'"{path}" holds no labels: expected {{"query name": ["candidate name", ...], ...}}.'
         )
-    return found
+    return labels
 
 
-def _side(encoders: Mapping[str, Encoder], items: Named, model: str) -> Encoder:
+def _encoder(encoders: Mapping[str, Encoder], items: Named, model: str) -> Encoder:
     if items.modality not in encoders:
         raise BadInput(
             f'"{model}" has no encoder for {items.modality}; it has: {", ".join(sorted(encoders))}.'

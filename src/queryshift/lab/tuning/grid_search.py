@@ -24,7 +24,7 @@ from queryshift.support.progress import track
 RATES = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3)
 TEMPERATURES = (0.01, 0.02, 0.05)
 SAMPLE, BATCH, FEWEST = 256, 64, 16
-AROUND = 10  # neighbours that a query's or a candidate's surroundings are judged by
+AROUND = 10  # neighbours that a query's or a candidate's surroundings are measured by
 KEPT = 0.8  # of the source's variety of answers: a session that has less is collapsing
 ENOUGH = 0.8  # of the contrast there is to gain: recall stops growing before the contrast does
 
@@ -51,7 +51,7 @@ class Tuned:
     source: Trial
     trials: tuple[Trial, ...]
     best: Trial | None
-    made: str
+    call: str
     """How the method is made, up to its learning rate: "qs.REST(decouple=True, "."""
 
     @property
@@ -59,12 +59,12 @@ class Tuned:
         """Python that makes the recommended method."""
         if self.best is None:
             return "qs.Frozen()"
-        return f"{self.made}lr={self.best.lr:g}, temperature={self.best.temperature:g})"
+        return f"{self.call}lr={self.best.lr:g}, temperature={self.best.temperature:g})"
 
     @property
     def at_edge(self) -> str | None:
         """ "largest" or "smallest", if the best learning rate is the last of the grid there."""
-        rates = sorted({one.lr for one in self.trials})
+        rates = sorted({trial.lr for trial in self.trials})
         if self.best is None or len(rates) < 2:
             return None
         return {rates[0]: "smallest", rates[-1]: "largest"}.get(self.best.lr)
@@ -95,28 +95,28 @@ def tune(
     draw = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(queries), generator=draw, device="cpu")
     rows = order[:sample].tolist()
-    asked = [queries[row] for row in rows]
+    drawn = [queries[row] for row in rows]
     right = [set(matches[row]) if matches else set() for row in rows]
     method = method or REST()
     points = [replace(method, lr=lr, temperature=t) for lr, t in product(rates, temperatures)]
     source, *trials = (
-        _trial(Session(encoder, gallery, one, seed=seed), asked, right)
-        for one in track([Frozen(), *points], "tuning")
+        _trial(Session(encoder, gallery, point, seed=seed), drawn, right)
+        for point in track([Frozen(), *points], "tuning")
     )
     return Tuned(
         method=type(method).__name__,
-        queries=len(asked),
+        queries=len(drawn),
         labelled=sum(map(bool, right)),
         source=source,
         trials=tuple(trials),
         best=chosen(source, trials),
-        made=_made(method),
+        call=_call_of(method),
     )
 
 
 def chosen(source: Trial, trials: Sequence[Trial]) -> Trial | None:
     """The best trial, if it is better than the source; none whose answers have become few."""
-    sound = [one for one in trials if one.variety >= KEPT * source.variety]
+    sound = [trial for trial in trials if trial.variety >= KEPT * source.variety]
     if source.recall is None:
         sound = _careful(source, sound)
     best = max(sound, key=_worth, default=None)
@@ -136,10 +136,10 @@ def contrast(queries: Tensor, answers: Tensor, around: Tensor) -> float:
 
 def _careful(source: Trial, trials: Sequence[Trial]) -> list[Trial]:
     """The trials of the smallest learning rate that gives most of the contrast to be gained."""
-    most = max((one.contrast for one in trials), default=source.contrast)
+    most = max((trial.contrast for trial in trials), default=source.contrast)
     enough = source.contrast + ENOUGH * (most - source.contrast)
-    rate = min((one.lr for one in trials if one.contrast >= enough), default=None)
-    return [one for one in trials if one.lr == rate]
+    rate = min((trial.lr for trial in trials if trial.contrast >= enough), default=None)
+    return [trial for trial in trials if trial.lr == rate]
 
 
 def _worth(trial: Trial) -> tuple[float, float]:
@@ -147,37 +147,38 @@ def _worth(trial: Trial) -> tuple[float, float]:
     return (trial.recall or 0.0, trial.contrast)
 
 
-def _trial(session: Session, asked: Sequence[Any], right: Sequence[set[int]]) -> Trial:
+def _trial(session: Session, queries: Sequence[Any], right: Sequence[set[int]]) -> Trial:
     """One session over the whole sample."""
-    seen = [session.answer(asked[i : i + BATCH]) for i in range(0, len(asked), BATCH)]
-    first = [int(place) for one in seen for place in one.hits(1).positions[:, 0]]
+    answers = [session.answer(queries[i : i + BATCH]) for i in range(0, len(queries), BATCH)]
+    first = [int(place) for answer in answers for place in answer.hits(1).positions[:, 0]]
     hits = [place in own for place, own in zip(first, right, strict=True) if own]
-    queries, answers = (_joined(seen, name) for name in ("vectors", "nearest"))
+    vectors, nearest = (_joined(answers, name) for name in ("vectors", "nearest"))
+    around = torch.cat([answer.hits(AROUND).scores for answer in answers])
     return Trial(
         lr=session.method.rate if session.method.adapting else 0.0,
         temperature=session.method.tau,
-        contrast=contrast(queries, answers, torch.cat([one.hits(AROUND).scores for one in seen])),
-        similarity=float((queries * answers).sum(dim=1).mean()),
+        contrast=contrast(vectors, nearest, around),
+        similarity=float((vectors * nearest).sum(dim=1).mean()),
         variety=len(set(first)) / len(first),
         recall=100 * sum(hits) / len(hits) if hits else None,
     )
 
 
-def _made(method: Method) -> str:
-    """Python that makes a method, up to its learning rate; what is the user's has his name."""
-    kind, told = type(method), []
-    for one in fields(method):
-        value = getattr(method, one.name)
+def _call_of(method: Method) -> str:
+    """Python that makes a method, up to its learning rate; a user's own values by their names."""
+    kind, arguments = type(method), []
+    for field in fields(method):
+        name, value = field.name, getattr(method, field.name)
         if isinstance(value, Method):
-            told.append(f"{_made(value).removesuffix(', ')})")
-        elif one.name not in TUNABLE and value is not one.default and value != one.default:
-            told.append(f"{one.name}={value!r}" if one.repr else f"{one.name}={one.name}")
+            arguments.append(f"{_call_of(value).removesuffix(', ')})")
+        elif name not in TUNABLE and value is not field.default and value != field.default:
+            arguments.append(f"{name}={value!r}" if field.repr else f"{name}={name}")
     home = "qs." if kind.__module__.startswith("queryshift.") else ""
-    return f"{home}{kind.__name__}({''.join(f'{one}, ' for one in told)}"
+    return f"{home}{kind.__name__}({''.join(f'{argument}, ' for argument in arguments)}"
 
 
-def _joined(seen: Sequence[Forward], name: str) -> Tensor:
-    return torch.cat([getattr(one, name).detach() for one in seen])
+def _joined(answers: Sequence[Forward], name: str) -> Tensor:
+    return torch.cat([getattr(answer, name).detach() for answer in answers])
 
 
 def _check(
@@ -197,5 +198,5 @@ def _check(
         if place not in range(candidates):
             raise BadInput(
                 f"got {place!r} as a match, expected positions in the gallery, 0 to "
-                f"{candidates - 1}: gallery.positions(ids) tells those of ids."
+                f"{candidates - 1}: gallery.positions(ids) gives those of ids."
             )

@@ -1,4 +1,8 @@
-"""Corrupted files: one, a folder, or the same ones again from a manifest."""
+"""Corrupted files: one, a folder, or the same ones again from a manifest.
+
+A run goes from `recipe.py` (what to do) over `output_paths.py` (a task per item) to
+`corrupt_item.py` (start there) and `manifest.py`. Imports: the rest of `corruptions`.
+"""
 
 from __future__ import annotations
 

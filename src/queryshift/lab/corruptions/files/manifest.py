@@ -77,12 +77,12 @@ def _finished(content: bytes, path: Path) -> int:
 
 def _entry(line: bytes, where: str) -> Entry:
     try:
-        found: dict[str, Any] = json.loads(line)
-        entry = Entry(**found)
+        stored: dict[str, Any] = json.loads(line)
+        entry = Entry(**stored)
     except (ValueError, TypeError) as error:
         raise BadFile(f"{where} is no manifest entry: {error}.") from error
     for field in fields(Entry):
-        value = found[field.name]
+        value = stored[field.name]
         if not _fits(value, str(field.type)):
             raise BadFile(f'{where} has a wrong "{field.name}": {value!r}.')
     if not entry.files:

@@ -86,8 +86,8 @@ class Recipe:
 @lru_cache(maxsize=64)
 def _resolved(modality: str, name: str, options: tuple[tuple[str, str], ...]) -> Corruption:
     """The corruption with its options; kept, since a text model takes long to load."""
-    found = find(modality, name)
-    known = _options(modality, found)
+    plain = find(modality, name)
+    known = _options(modality, plain)
     for option, _ in options:
         if option not in known:
             raise BadInput(
@@ -95,10 +95,10 @@ def _resolved(modality: str, name: str, options: tuple[tuple[str, str], ...]) ->
                 f"its options: {', '.join(known)}."
             )
     if not options:
-        return found
+        return plain
     change: dict[str, Callable[..., Corruption]]
     change = {"image": _image, "text": _text, "video": _video, "audio": replace}
-    return change[modality](found, **dict(options))
+    return change[modality](plain, **dict(options))
 
 
 def _options(modality: str, corruption: Any) -> tuple[str, ...]:
@@ -139,7 +139,7 @@ def _text(
     if preset not in (None, "mm_robustness"):
         raise unknown("text preset", preset, ["mm_robustness"])
     chosen = corruption if preset is None else text.as_published(corruption)
-    levels = {str(one): one for one in text.LEVELS}
+    levels = {str(number): number for number in text.LEVELS}
     if level not in (None, *levels):
         raise unknown("level", level, levels)
     return chosen if level is None else text.at_level(chosen, levels[level])
