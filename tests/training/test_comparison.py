@@ -11,7 +11,8 @@ import pytest
 from training.comparison import choose, lines, report, run, store, units
 from training.comparison.units import Part, Unit
 
-from queryshift.lab.datasets.tangram import TASKS, tangram
+from queryshift.lab.datasets.tangram import tangram
+from queryshift.lab.datasets.tangram_tasks import TASKS
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
 from queryshift.lab.evaluation.results import Cell, read_folder, write_line
 from queryshift.lab.evaluation.stream_evaluation import shifted

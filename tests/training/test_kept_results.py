@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from training.comparison import lines, report, units
 
-from queryshift.lab.datasets.tangram import TASKS
+from queryshift.lab.datasets.tangram_tasks import TASKS
 from queryshift.lab.evaluation.results import read_folder
 
 ROOT = Path(__file__).parents[2]

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from queryshift.lab.datasets.tangram import TASKS
+from queryshift.lab.datasets.tangram_tasks import TASKS
 
 from .units import is_clean
 

@@ -10,7 +10,8 @@ import argparse
 import torch
 
 from queryshift import REST, SAR, TCR, Gallery, Session, Tent, load
-from queryshift.lab.datasets.tangram import TASKS, tangram
+from queryshift.lab.datasets.tangram import tangram
+from queryshift.lab.datasets.tangram_tasks import TASKS
 from queryshift.lab.evaluation.stream_evaluation import run, shifted
 from queryshift.methods.decoupled import drift
 from queryshift.retrieval.refinement import refined

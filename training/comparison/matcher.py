@@ -17,7 +17,8 @@ import torch
 import queryshift as qs
 from queryshift.encoders.matcher import Matching
 from queryshift.lab.corruptions import find
-from queryshift.lab.datasets.tangram import TASKS, tangram
+from queryshift.lab.datasets.tangram import tangram
+from queryshift.lab.datasets.tangram_tasks import TASKS
 from queryshift.lab.evaluation.stream_evaluation import run, shifted
 from queryshift.models import load, matcher
 

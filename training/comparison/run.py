@@ -22,7 +22,8 @@ import torch
 
 from queryshift import Gallery, Guard, Ordinary, Session
 from queryshift.lab.datasets import Dataset
-from queryshift.lab.datasets.tangram import CAPTIONS, TASKS, tangram
+from queryshift.lab.datasets.tangram import CAPTIONS, tangram
+from queryshift.lab.datasets.tangram_tasks import TASKS
 from queryshift.lab.evaluation.benchmark_methods import method_of
 from queryshift.lab.evaluation.stream_evaluation import run, shifted
 from queryshift.lab.tangram import captions, scenes

@@ -24,7 +24,8 @@ from queryshift import METHODS, Gallery, Session
 from queryshift.encoders.encoder import Encoder
 from queryshift.lab.corruptions import Corruption, find
 from queryshift.lab.datasets import Dataset
-from queryshift.lab.datasets.tangram import CAPTIONS, TASKS, tangram
+from queryshift.lab.datasets.tangram import CAPTIONS, tangram
+from queryshift.lab.datasets.tangram_tasks import TASKS
 from queryshift.lab.evaluation.stream_evaluation import StreamResult, run, shifted
 from queryshift.models import load
 

@@ -8,7 +8,8 @@ from itertools import product
 from typing import Any
 
 from queryshift.lab.corruptions import Corruption
-from queryshift.lab.datasets.tangram import CAPTIONS, TASKS
+from queryshift.lab.datasets.tangram import CAPTIONS
+from queryshift.lab.datasets.tangram_tasks import TASKS
 from queryshift.lab.evaluation import streams
 from queryshift.lab.evaluation.benchmarks import AS_IT_IS, BENCHMARKS, Benchmark
 

@@ -7,7 +7,8 @@ import pytest
 
 from queryshift.errors import BadInput, UnknownName
 from queryshift.lab import tangram as world
-from queryshift.lab.datasets.tangram import LOOKED_AT, LOOKS, TASKS, tangram
+from queryshift.lab.datasets.tangram import LOOKED_AT, LOOKS, tangram
+from queryshift.lab.datasets.tangram_tasks import TASKS
 
 CANDIDATES = {"image": 10_000, "text": 2_000, "video": 2_000, "audio": 2_000, "composed": 3_000}
 
