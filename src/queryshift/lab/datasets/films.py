@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from queryshift.errors import BadFile
-from queryshift.lab.corruptions.files.formats import encode_picture, encode_sound
 from queryshift.lab.corruptions.files.corrupt_item import write_whole
+from queryshift.lab.corruptions.files.formats import encode_picture, encode_sound
 from queryshift.media.films import FILMS, Sampling, read_film_sound, read_frames
 from queryshift.support.progress import track
 

@@ -1,7 +1,7 @@
 """A small world made from seeds: scenes and captions, clips, edits, and other looks of them.
 
-`model.py` and `towers.py` are the bundled models of it. Imports: the product. Start with
-`scenes.py`.
+`model.py` and `towers.py` are the bundled models of it.
+Imports: the product. Start with `scenes.py`.
 """
 
 from .captions import captions
