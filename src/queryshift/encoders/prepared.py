@@ -61,8 +61,8 @@ def several(items: Any) -> Sequence[Any]:
     """Items that can be counted and cut into batches; those that come one by one are listed."""
     check_several(items)
     known = hasattr(items, "__len__") and hasattr(items, "__getitem__")
-    found: Sequence[Any] = items if known else list(items)
-    return found
+    listed: Sequence[Any] = items if known else list(items)
+    return listed
 
 
 def check(prepared: Prepared, expected: int) -> None:

@@ -53,7 +53,7 @@ class Hits:
 
 
 def at_least_one(count: int) -> int:
-    """`count` as a plain int, or an error: one cannot ask for no hits, or for half of one."""
+    """`count` as a plain int, or an error: at least one hit must be asked for."""
     try:
         whole = operator.index(count)
     except TypeError:

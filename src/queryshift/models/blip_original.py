@@ -48,7 +48,7 @@ VISION_NAMES = (
 )
 """Hugging Face's names in a vision transformer, and those of BLIP's and BLIP-2's authors."""
 
-_theirs = renamed(*VISION_NAMES, ("vision_model.post_layernorm", "visual_encoder.norm"))
+_authors_name = renamed(*VISION_NAMES, ("vision_model.post_layernorm", "visual_encoder.norm"))
 
 
 def recognises(path: Path) -> bool:
@@ -93,7 +93,7 @@ def build(checkpoint: Checkpoint) -> Any:
     )
     with torch.device("meta"):
         model = transformers.BlipForImageTextRetrieval(config)
-    return checkpoint.fill(model, _theirs)
+    return checkpoint.fill(model, _authors_name)
 
 
 def vision_config(checkpoint: Checkpoint, head: int) -> dict[str, Any]:

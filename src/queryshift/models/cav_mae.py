@@ -145,7 +145,7 @@ def filter_bank(item: Any, length: int) -> NDArray[np.float32]:
 def _authors_names(own: int) -> Callable[[str], str]:
     """From names in our towers to the authors', who number the shared blocks anew."""
 
-    def theirs(name: str) -> str:
+    def authors_name(name: str) -> str:
         tower, part, *rest = name.split(".")
         side = tower[0]  # a or v
         if part != "blocks":
@@ -156,7 +156,7 @@ def _authors_names(own: int) -> Callable[[str], str]:
         of_side = f"{layer}_{side}" if layer.startswith("norm") else layer
         return ".".join(["blocks_u", str(int(number) - own), of_side, *rest])
 
-    return theirs
+    return authors_name
 
 
 class Tower(nn.Module):

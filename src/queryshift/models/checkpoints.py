@@ -85,17 +85,17 @@ class Checkpoint:
         numbers = (name.removeprefix(prefix).partition(".")[0] for name in self.weights)
         return max((int(number) + 1 for number in numbers if number.isdecimal()), default=0)
 
-    def fill(self, module: Module, theirs: Callable[[str], str]) -> Module:
+    def fill(self, module: Module, authors_name: Callable[[str], str]) -> Module:
         """The module, built on the meta device, with the weights of this file in float32.
 
-        `theirs` gives the authors' name for a weight of the module.
+        `authors_name` gives the authors' name for a weight of the module.
         """
-        wanted = {name: theirs(name) for name in module.state_dict()}
+        wanted = {name: authors_name(name) for name in module.state_dict()}
         self._check(wanted.values())
         for name, empty in module.state_dict().items():
             self._check_shape(wanted[name], tuple(empty.shape))
         full = {name: self.weights[name].to(torch.float32, copy=True) for name in wanted.values()}
-        module.load_state_dict({name: full[theirs] for name, theirs in wanted.items()}, assign=True)
+        module.load_state_dict({name: full[source] for name, source in wanted.items()}, assign=True)
         _count_positions(module)
         return module.eval()
 
@@ -128,12 +128,12 @@ class Checkpoint:
 def renamed(*renames: tuple[str, str]) -> Callable[[str], str]:
     """A function from our names to the authors' that replaces parts of them, in order."""
 
-    def theirs(name: str) -> str:
+    def authors_name(name: str) -> str:
         for ours, authors in renames:
             name = name.replace(ours, authors)
         return name
 
-    return theirs
+    return authors_name
 
 
 def read(path: Path) -> Any:

@@ -1,7 +1,7 @@
 """Recorded forwards: the launches of a batch, and those of its way back, as one CUDA graph each.
 
 A recording reads its inputs from tensors of its own and leaves its results in others. What it keeps
-for the way back is overwritten by its next forward, so whoever goes back later runs it once more.
+for the way back is overwritten by its next forward, so a later way back runs the forward once more.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def replayed(replica: Replica, run: Run, params: Params, shared: Prepared) -> Te
 
 
 class Recordings:
-    """Those of one encoder in one thread, by what goes in; the longest unused make way."""
+    """Those of one encoder in one thread, by what goes in; the longest unused are dropped."""
 
     def __init__(self) -> None:
         self._seen: OrderedDict[Hashable, int] = OrderedDict()
@@ -97,8 +97,8 @@ class Recording:
         with torch.no_grad():
             if params:
                 torch._foreach_copy_(list(self._params.values()), list(params))
-            for mine, given in zip(tensors(self._shared), shared, strict=True):
-                mine.copy_(given)
+            for input, given in zip(tensors(self._shared), shared, strict=True):
+                input.copy_(given)
         self._play_forward()
         self.turn += 1
         return self.turn
@@ -126,13 +126,13 @@ class Recording:
         def warm_up() -> None:
             for _ in range(WARM_UP):
                 self._slopes = torch.zeros_like(see())
-                found = product() if graph else ()
-            self._reached = [one is not None for one in found]
-            self._sizes = [one.numel() for one in found if one is not None]
+                gradient = product() if graph else ()
+            self._reached = [part is not None for part in gradient]
+            self._sizes = [part.numel() for part in gradient if part is not None]
 
         aside(warm_up)
         seen.clear()  # a leaf remembers the stream of the graph that it is part of
-        # without a graph it is an answer, for which somebody waits
+        # without a graph it is an answer, which takes priority
         vectors, self._play_forward, pool = record(see, first=not graph)
         if graph:
             self._gradient, self._play_backward, _ = record(lambda: _flat(product()), pool)
@@ -181,19 +181,19 @@ def record(
     stream = torch.cuda.Stream(priority=-1) if first else None  # type: ignore[no-untyped-call]
     mode = "thread_local"  # other threads go on meanwhile
     with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode=mode):
-        found = work()
-    return found, graph.replay, graph.pool()
+        result = work()
+    return result, graph.replay, graph.pool()
 
 
 def _flat(gradient: tuple[Tensor | None, ...]) -> Tensor:
-    return torch.cat([one.reshape(-1) for one in gradient if one is not None])
+    return torch.cat([part.reshape(-1) for part in gradient if part is not None])
 
 
 def _recordings(replica: Replica) -> Recordings:
-    found = _known.get(replica)
-    if found is None:  # a replica is one thread's own
-        found = _known[replica] = Recordings()
-    return found
+    recordings = _known.get(replica)
+    if recordings is None:  # a replica is one thread's own
+        recordings = _known[replica] = Recordings()
+    return recordings
 
 
 def _kind(tensor: Tensor) -> Hashable:

@@ -45,10 +45,10 @@ class Checkpoint:
         else:
             file = self._fetched("config.json")
         try:
-            found: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+            config: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         except ValueError as error:
             raise BadFile(f"{file} is not JSON ({error}): fetch the model anew.") from error
-        return found
+        return config
 
     @property
     def architecture(self) -> str:
@@ -61,7 +61,7 @@ class Checkpoint:
         """The whole model, in eval mode and float32, every weight from the checkpoint."""
         cls = getattr(_transformers(), self.architecture)
         with self._reading("the weights"):
-            found, notes = cls.from_pretrained(self.name, output_loading_info=True, **self._safely)
+            model, notes = cls.from_pretrained(self.name, output_loading_info=True, **self._safely)
         absent = sorted(notes["missing_keys"])
         if absent:
             raise BadFile(
@@ -69,7 +69,7 @@ class Checkpoint:
                 f"{', '.join(absent[:NAMED])}{', ...' if len(absent) > NAMED else ''}. They would "
                 "be random: use a checkpoint saved from that class."
             )
-        return found.float().eval()
+        return model.float().eval()
 
     def words(self, to_the_limit: bool = False, masked: bool = True, limit: int = 0) -> Words:
         """How this model reads texts; `limit` is the model's own unless given."""
@@ -165,14 +165,14 @@ class Tower(BlockEncoder):
 
 def pooled(output: Any) -> Tensor:
     """What the tower's own pooling gives."""
-    found: Tensor = output.pooler_output
-    return found
+    rows: Tensor = output.pooler_output
+    return rows
 
 
 def first_token(output: Any) -> Tensor:
     """The hidden state of the class token."""
-    found: Tensor = output.last_hidden_state[:, 0]
-    return found
+    rows: Tensor = output.last_hidden_state[:, 0]
+    return rows
 
 
 def blocks_of(tower: nn.Module, prefix: str) -> str | None:

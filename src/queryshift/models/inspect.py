@@ -41,7 +41,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What was found, and what to be wary of."""
+    """The sides of a model, and warnings."""
 
     name: str
     sides: tuple[Side, ...]
@@ -67,8 +67,8 @@ def examine(model: Mapping[str, Encoder], name: str) -> Inspection:
         sides.append(_side(modality, encoder, vectors))
         warnings += [f"{modality}: {trap}" for trap in _traps(encoder, items, vectors)]
     if len({side.dimensions for side in sides}) > 1:
-        found = ", ".join(f"{side.modality} {side.dimensions}" for side in sides)
-        warnings.append(f"the encoders' vectors cannot be compared: dimensions are {found}.")
+        sizes = ", ".join(f"{side.modality} {side.dimensions}" for side in sides)
+        warnings.append(f"the encoders' vectors cannot be compared: dimensions are {sizes}.")
     return Inspection(name, tuple(sides), tuple(warnings))
 
 

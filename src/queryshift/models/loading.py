@@ -153,10 +153,10 @@ def matcher(
     matchers = import_module(MATCHING[side]).MATCHERS
     if query not in matchers:
         raise unknown("modality with a matcher", query, matchers)
-    found: Matcher = matchers[query](model).eval()
+    head: Matcher = matchers[query](model).eval()
     named = [count for name, count in PUBLISHED_RERANK.items() if name in (told or "").lower()]
-    found.rerank = rerank or next(iter(named), found.rerank)
-    return found
+    head.rerank = rerank or next(iter(named), head.rerank)
+    return head
 
 
 def _found(name: str, published: bool) -> dict[str, Encoder]:
@@ -179,8 +179,8 @@ def _from_file(path: Path, published: bool) -> dict[str, Encoder]:
     """A model in a file of its authors' own format."""
     for module in map(_module, FORMATS):
         if module.recognises(path):
-            found: dict[str, Encoder] = module.load(path, published=published)
-            return found
+            encoders: dict[str, Encoder] = module.load(path, published=published)
+            return encoders
     raise BadFile(
         f"{path} is none of the checkpoint files known here (BLIP's, CAV-MAE's, SPRC's): "
         "give one of those, or the directory of a Hugging Face model."

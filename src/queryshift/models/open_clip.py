@@ -90,9 +90,9 @@ def wrap(
 
 def _blocks(encoder: Encoder, visual: bool) -> str | None:
     """The one list of residual blocks in the visual tower, or outside it."""
-    found = [
+    lists = [
         name
         for name, _ in encoder.named_modules()
         if name.endswith(("resblocks", "blocks")) and name.startswith(VISUAL) == visual
     ]
-    return found[0] if len(found) == 1 else None
+    return lists[0] if len(lists) == 1 else None

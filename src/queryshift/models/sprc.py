@@ -40,7 +40,7 @@ FORMAT = Format(
     unused=(r"Qformer\.cls\..*", r"Qformer\.bert\.embeddings\.position_ids", "prompt_tokens|temp"),
 )
 
-_theirs = renamed(
+_authors_name = renamed(
     *VISION_NAMES,
     ("vision_model.post_layernorm", "ln_vision"),
     ("embeddings.word_embeddings", "Qformer.bert.embeddings.word_embeddings"),
@@ -137,7 +137,7 @@ def build(checkpoint: Checkpoint) -> Any:
     with torch.device("meta"):
         model = transformers.Blip2ForImageTextRetrieval(config)
     model.vision_model.post_layernorm.eps = 1e-5  # the authors' ln_vision has torch's own
-    return _with_joined_biases(checkpoint).fill(model, _theirs)
+    return _with_joined_biases(checkpoint).fill(model, _authors_name)
 
 
 def _vision(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -153,8 +153,8 @@ def _with_joined_biases(checkpoint: Checkpoint) -> Checkpoint:
     """EVA has biases for queries and values; Hugging Face one for all, with zeros for keys."""
     weights = dict(checkpoint.weights)
     for name in checkpoint.weights:
-        block, found, _ = name.partition(".q_bias")
-        if found and f"{block}.v_bias" in weights:
+        block, is_bias, _ = name.partition(".q_bias")
+        if is_bias and f"{block}.v_bias" in weights:
             query, value = weights.pop(name), weights.pop(f"{block}.v_bias")
             weights[f"{block}.qkv.bias"] = torch.cat([query, torch.zeros_like(query), value])
     return replace(checkpoint, weights=weights)

@@ -40,7 +40,7 @@ def in_full(layer: Layer) -> Layer:
 
 
 def read_in_full(tower: nn.Module) -> None:
-    """The same for all layers of somebody else's tower that read raw values."""
+    """The same for all layers of another library's tower that read raw values."""
     for name, part in tower.named_modules():
         narrow = isinstance(part, nn.Conv2d) and part.in_channels <= _CHANNELS
         if narrow or name.endswith(_PATCHES):

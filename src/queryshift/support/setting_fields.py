@@ -20,17 +20,17 @@ _TOLD: dict[Any, str] = {
 def sayable(kind: type[Any]) -> dict[str, tuple[Any, ...]]:
     """The fields of a dataclass that can be said in a word, and the types each may have."""
     hints = get_type_hints(kind)
-    typed = {one.name: _alternatives(hints[one.name]) for one in fields(kind)}
+    typed = {field.name: _alternatives(hints[field.name]) for field in fields(kind)}
     return {
         name: types
         for name, types in typed.items()
-        if all(one in _TOLD or get_origin(one) is Literal for one in types)
+        if all(hint in _TOLD or get_origin(hint) is Literal for hint in types)
     }
 
 
 def described(types: tuple[Any, ...]) -> str:
     """In words: what a setting of these types may be."""
-    return " or ".join(_described(one) for one in types)
+    return " or ".join(_described(hint) for hint in types)
 
 
 def check_values(owner: Any, name: str) -> None:
@@ -41,7 +41,7 @@ def check_values(owner: Any, name: str) -> None:
         return
     for key, types in allowed.items():
         value = getattr(owner, key)
-        if not any(_is(value, one) for one in types):
+        if not any(_is(value, hint) for hint in types):
             raise BadInput(f"{name}: {key} is {value!r}, expected {described(types)}.")
 
 

@@ -188,7 +188,7 @@ def _stacked(images: Sequence[Image]) -> Tensor:
 
 def text_ids(sentences: Sequence[str]) -> Tensor:
     """The ids of sentences' pieces (B, L), filled up to the longest."""
-    return torch.tensor([found.ids for found in tokenizer().encode_batch(texts(sentences))])
+    return torch.tensor([tokens.ids for tokens in tokenizer().encode_batch(texts(sentences))])
 
 
 def vocabulary() -> int:
@@ -200,7 +200,7 @@ def vocabulary() -> int:
 @cache
 def tokenizer() -> Tokenizer:
     """WordPiece over the words of the captions; it marks the start and the end."""
-    found = Tokenizer.from_file(str(WEIGHTS / "tokenizer.json"))
-    found.enable_truncation(LONGEST_TEXT)
-    found.enable_padding(pad_id=PADDING)
-    return found
+    word_pieces = Tokenizer.from_file(str(WEIGHTS / "tokenizer.json"))
+    word_pieces.enable_truncation(LONGEST_TEXT)
+    word_pieces.enable_padding(pad_id=PADDING)
+    return word_pieces
