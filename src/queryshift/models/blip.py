@@ -13,7 +13,7 @@ from queryshift.encoders.prepared import Prepared
 
 from .hf import Checkpoint, Tower, first_token
 from .reading import Pictures, Words
-from .slim import ClassTokenTower, every_row
+from .vision_towers import ClassTokenTower, every_row
 
 PUBLISHED_TOKENS = 35
 

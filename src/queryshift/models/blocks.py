@@ -18,7 +18,7 @@ from queryshift.encoders.prepared import Prepared
 from queryshift.errors import BadInput
 
 from .block_cut import Cut
-from .graphs import replayed
+from .cuda_graphs import replayed
 
 Module = TypeVar("Module", bound=nn.Module)
 BELOW = "below"  # key of the hidden states that enter the first adapted block

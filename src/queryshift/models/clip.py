@@ -6,7 +6,7 @@ from queryshift.encoders.adapted_parameters import norm_layer_names
 from queryshift.encoders.encoder import Encoder
 
 from .hf import Checkpoint, Tower, first_token, pooled
-from .slim import ClassTokenTower
+from .vision_towers import ClassTokenTower
 
 
 def load(checkpoint: Checkpoint) -> dict[str, Encoder]:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from queryshift.encoders.encoder import Encoder
 
 from .hf import Checkpoint, Tower, pooled
-from .slim import PatchTower
+from .vision_towers import PatchTower
 
 
 class NaFlexImage(Tower):

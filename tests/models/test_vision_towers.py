@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import queryshift as qs
-from queryshift.models.slim import Slim, every_row, slim
+from queryshift.models.vision_towers import Slim, every_row, slim
 
 READ_AT_THE_CLASS_TOKEN = [
     "CLIPModel",

@@ -13,7 +13,7 @@ import torch
 from queryshift import METHODS, REST, SAR, Decoupled, Gallery, Session, Tent, load
 from queryshift.errors import BadInput
 from queryshift.lab.datasets.tangram import tangram
-from queryshift.models import graphs
+from queryshift.models import cuda_graphs
 
 
 class Recorder:
@@ -38,8 +38,8 @@ class Recorder:
 @pytest.fixture
 def recorder(monkeypatch):
     found = Recorder()
-    monkeypatch.setattr(graphs, "record", found.record)
-    monkeypatch.setattr(graphs, "aside", lambda work: work())
+    monkeypatch.setattr(cuda_graphs, "record", found.record)
+    monkeypatch.setattr(cuda_graphs, "aside", lambda work: work())
     return found
 
 
@@ -91,33 +91,33 @@ def test_a_session_learns_and_answers_the_same(recorder, encoder, gallery, world
 def test_shapes_are_recorded_when_they_come_the_third_time(recorder, encoder, world):
     for times in range(1, 5):
         encoder.encode(world.queries[:2])
-        assert recorder.made == (times >= graphs.RECORDED_AT)
+        assert recorder.made == (times >= cuda_graphs.RECORDED_AT)
     encoder.encode(world.queries[:3])
     assert recorder.made == 1
 
 
 def test_large_batches_are_never_recorded(recorder, encoder, world, monkeypatch):
-    monkeypatch.setattr(graphs, "LARGEST", 4)
+    monkeypatch.setattr(cuda_graphs, "LARGEST", 4)
     for size in (4, 5):
-        for _ in range(graphs.RECORDED_AT):
+        for _ in range(cuda_graphs.RECORDED_AT):
             encoder.encode(world.queries[:size])
     assert recorder.made == 1
 
 
 def test_the_longest_unused_shape_makes_way(recorder, encoder, world):
-    for size in range(1, graphs.KEPT + 2):
-        for _ in range(graphs.RECORDED_AT):
+    for size in range(1, cuda_graphs.KEPT + 2):
+        for _ in range(cuda_graphs.RECORDED_AT):
             encoder.encode(world.queries[:size])
-    assert recorder.made == graphs.KEPT + 1
-    encoder.encode(world.queries[: graphs.KEPT + 1])
-    assert recorder.made == graphs.KEPT + 1
+    assert recorder.made == cuda_graphs.KEPT + 1
+    encoder.encode(world.queries[: cuda_graphs.KEPT + 1])
+    assert recorder.made == cuda_graphs.KEPT + 1
     encoder.encode(world.queries[:1])
-    assert recorder.made == graphs.KEPT + 2
+    assert recorder.made == cuda_graphs.KEPT + 2
 
 
 def test_who_goes_back_late_gets_the_gradient_of_his_own_forward(recorder, encoder, world):
     items = world.queries[:4]
-    for _ in range(graphs.RECORDED_AT):
+    for _ in range(cuda_graphs.RECORDED_AT):
         seen(encoder, items)
     early, late = seen(encoder, items), seen(encoder, items[::-1], gain=1.1)
     plain = load("tangram")["image"]
@@ -133,9 +133,9 @@ def test_results_are_the_callers_own(recorder, encoder, world):
 
 
 def test_recordings_go_with_their_encoder(recorder, encoder, world):
-    for _ in range(graphs.RECORDED_AT):
+    for _ in range(cuda_graphs.RECORDED_AT):
         encoder.encode(world.queries[:2])
-    (kept,) = graphs._known[encoder.replica()]._kept.values()
+    (kept,) = cuda_graphs._known[encoder.replica()]._kept.values()
     gone = weakref.ref(kept)
     del kept
     encoder.to("cpu")  # moved: other replicas, other recordings
@@ -148,10 +148,10 @@ def test_what_cannot_be_recorded_is_said(encoder, world, monkeypatch):
     def fails(*_, **__):
         raise RuntimeError("operation not permitted when stream is capturing")
 
-    monkeypatch.setattr(graphs, "record", fails)
-    monkeypatch.setattr(graphs, "aside", lambda work: work())
+    monkeypatch.setattr(cuda_graphs, "record", fails)
+    monkeypatch.setattr(cuda_graphs, "aside", lambda work: work())
     with pytest.raises(BadInput, match=r"without `cuda_graphs`.*not permitted when stream"):
-        for _ in range(graphs.RECORDED_AT):
+        for _ in range(cuda_graphs.RECORDED_AT):
             encoder.encode(world.queries[:2])
 
 
