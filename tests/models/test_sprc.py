@@ -12,7 +12,7 @@ from queryshift.encoders.norm_layers import is_norm
 from queryshift.errors import BadFile, BadInput
 from queryshift.models import sprc
 from queryshift.models.checkpoints import Checkpoint
-from queryshift.models.pictures import cropped, padded
+from queryshift.models.image_preprocessing import cropped, padded
 from queryshift.models.sprc import FORMAT, ComposedEncoder, build
 
 TEXTS = ["a red dog", "LONG grass (on) dog!", "runs"]

@@ -12,7 +12,8 @@ from queryshift.encoders.encoder import Encoder
 from queryshift.encoders.prepared import Prepared
 
 from .hf import Checkpoint, Tower, first_token
-from .reading import Pictures, Words
+from .image_preprocessing import Pictures
+from .tokenising import Words
 from .vision_towers import ClassTokenTower, every_row
 
 PUBLISHED_TOKENS = 35

@@ -13,8 +13,9 @@ from queryshift.encoders.encoder import Encoder
 
 from .blocks import BlockEncoder, copy_on_same_storage
 from .hf import Checkpoint, blocks_of
-from .reading import Pictures, Words
+from .image_preprocessing import Pictures
 from .stems import read_in_full
+from .tokenising import Words
 
 SEEN = "seen"  # key of the image encoder's hidden states
 

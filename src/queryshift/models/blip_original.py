@@ -17,8 +17,8 @@ from queryshift.support.optional import need
 
 from . import bert, blip
 from .checkpoints import Checkpoint, Format, renamed
-from .pictures import CLIP, Processor, squeezed
-from .reading import Pictures, Words
+from .image_preprocessing import CLIP, Pictures, Processor, squeezed
+from .tokenising import Words
 
 PUBLISHED_SIDE = 384
 _HEAD = 64  # features of an attention head, in every published size

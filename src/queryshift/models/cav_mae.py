@@ -21,7 +21,7 @@ from queryshift.media.sounds import sound
 from .blocks import BlockEncoder
 from .checkpoints import Checkpoint, Format
 from .filterbank import BINS, RATE, log_mel
-from .pictures import IMAGENET, cropped, stacked
+from .image_preprocessing import IMAGENET, cropped, stacked
 from .stems import in_full
 
 Frames = Literal["mean"] | int

@@ -2,19 +2,60 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
 from queryshift.encoders.adapted_parameters import norm_layer_names
 from queryshift.encoders.encoder import Encoder
+from queryshift.media.sounds import sounds
 
 from .hf import Checkpoint, Tower, pooled
-from .reading import Sounds
+
+
+@dataclass
+class Sounds:
+    """Sounds to spectrograms, at the model's own rate; what is too long is cut at its end."""
+
+    extractor: Any
+    _warned: bool = False
+
+    def __call__(self, items: Sequence[Any]) -> dict[str, Tensor]:
+        """Spectrograms, and that none stands for a sound that was longer."""
+        rate, longest = self.extractor.sampling_rate, self.extractor.nb_max_samples
+        waves = sounds(items, rate)
+        self._warn_of_cuts(max(map(len, waves)) / rate, longest / rate)
+        features = self.extractor(
+            [wave[:longest] for wave in waves], sampling_rate=rate, return_tensors="pt"
+        )["input_features"]
+        # The library would pick one sound of the batch at random and call it a long one.
+        none_is_longer = torch.zeros(len(waves), 1, dtype=torch.bool)
+        return {
+            "input_features": torch.as_tensor(np.asarray(features)),
+            "is_longer": none_is_longer,
+        }
+
+    def _warn_of_cuts(self, seconds: float, most: float) -> None:
+        if seconds > most and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"a sound of {seconds:.1f} s is longer than the {most:g} s this model takes: "
+                "such sounds are cut at their end (said once).",
+                stacklevel=5,
+            )
 
 
 def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
     """Audio and text encoders of one checkpoint."""
     checkpoint.refuse_published()
     model = checkpoint.model
-    sounds = Sounds(checkpoint.extractor())
-    audio = Tower(model.audio_model, model.audio_projection, sounds, pooled)
+    spectrograms = Sounds(checkpoint.extractor())
+    audio = Tower(model.audio_model, model.audio_projection, spectrograms, pooled)
     # The batch norm at the input holds each mel band's statistics in decibels: it stays.
     audio.norm_names = norm_layer_names(audio, "*batch_norm", "*fusion_model*")
     text = Tower(model.text_model, model.text_projection, checkpoint.words(), pooled)

@@ -16,8 +16,9 @@ from queryshift.support.lazy import lazy_property
 from queryshift.support.optional import need
 
 from .blocks import BlockEncoder
-from .reading import Pictures, Words
+from .image_preprocessing import Pictures
 from .stems import read_in_full
+from .tokenising import Words
 
 NAMED = 5  # of many keys, how many an error names
 COUNT_FROM_PADDING = ("altclip_text_model", "clap_text_model")  # positions, as RoBERTa does

@@ -21,9 +21,9 @@ from .blip2 import SEEN, Blip2Image
 from .blip_original import VISION_NAMES, vision_config
 from .blocks import BlockEncoder, copy_on_same_storage
 from .checkpoints import Checkpoint, Format, renamed
-from .pictures import CLIP, Processor, cropped, padded
-from .reading import Pictures, Words
+from .image_preprocessing import CLIP, Pictures, Processor, cropped, padded
 from .stems import read_in_full
+from .tokenising import Words
 
 if TYPE_CHECKING:
     from PIL.Image import Image

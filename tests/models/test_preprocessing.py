@@ -1,5 +1,6 @@
 """What happens to items on their way in: cuts, padding, colours, rates, published habits."""
 
+import threading
 import warnings
 
 import numpy as np
@@ -11,7 +12,7 @@ import queryshift as qs
 from queryshift.errors import BadInput, BadItem
 from queryshift.media.pictures import rgb
 from queryshift.media.sounds import sound
-from queryshift.models.reading import clean_caption
+from queryshift.models.tokenising import clean_caption
 
 LONG = "a red square " * 40
 
@@ -53,6 +54,24 @@ class TestTexts:
             warnings.simplefilter("error")
             vectors = text.encode([LONG])
         assert vectors.isfinite().all()
+
+    def test_are_read_in_a_process_forked_while_another_thread_reads(self, checkpoint, forked):
+        text = qs.load(checkpoint("CLIPModel"))["text"]
+        begun, over = threading.Event(), threading.Event()
+
+        def read():
+            with text.read._lock:
+                begun.set()
+                over.wait()
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        begun.wait()
+        try:
+            assert forked(lambda: len(text.prepare(["an arrow"])["input_ids"]) == 1)
+        finally:
+            over.set()
+            reader.join()
 
     def test_that_just_fit_are_not_warned_of(self, checkpoint):
         text = qs.load(checkpoint("AltCLIPModel"))["text"]

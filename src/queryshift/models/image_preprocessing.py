@@ -1,14 +1,16 @@
-"""Pictures cropped, padded and scaled for a vision tower as torchvision would, by Pillow alone."""
+"""Pictures to pixels: by a model's own processor, or cropped, padded and scaled by Pillow alone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from queryshift.media.pictures import pictures
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -70,7 +72,7 @@ def stacked(images: Sequence[Image], scale: Scale) -> Tensor:
 
 @dataclass(frozen=True)
 class Processor:
-    """Stands in for a Hugging Face image processor where the authors' preprocessing has none."""
+    """Authors' preprocessing in the form of a Hugging Face image processor."""
 
     shape: Callable[[Image], Image]
     scale: Scale
@@ -78,3 +80,23 @@ class Processor:
     def __call__(self, images: Sequence[Image], return_tensors: str) -> dict[str, Tensor]:
         """The pictures as the tensor `pixel_values`."""
         return {"pixel_values": stacked([self.shape(image) for image in images], self.scale)}
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Pictures to pixels; with `square`, squeezed to that side instead of scaled and cropped."""
+
+    processor: Any
+    square: int | None = None
+
+    def __call__(self, items: Sequence[Any]) -> dict[str, Tensor]:
+        """What the processor makes of the pictures."""
+        images = pictures(items)
+        if self.square is None:
+            return dict(self.processor(images=images, return_tensors="pt"))
+        squares = [squeezed(image, self.square) for image in images]
+        return dict(
+            self.processor(
+                images=squares, do_resize=False, do_center_crop=False, return_tensors="pt"
+            )
+        )
