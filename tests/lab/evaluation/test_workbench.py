@@ -1,0 +1,55 @@
+"""What a process keeps between cells: so much of it, and only as long as the workbench."""
+
+from dataclasses import replace
+
+import pytest
+
+from queryshift.lab.evaluation.benchmarks import BENCHMARKS
+from queryshift.lab.evaluation.runner import workbench as module
+from queryshift.lab.evaluation.runner.choices import Choices
+from queryshift.lab.evaluation.runner.workbench import MODELS, Recent, Workbench
+
+ROW = BENCHMARKS["tangram-o-image"]
+
+
+@pytest.fixture
+def loads(monkeypatch):
+    """The names of the models that were loaded, in order."""
+    names = []
+    loaded = {"image": None, "text": None}
+    monkeypatch.setattr(module, "load", lambda name, **given: names.append(name) or loaded)
+    return names
+
+
+def test_the_value_used_longest_ago_goes_first():
+    made, recent = [], Recent(2)
+
+    def get(key):
+        return recent.get(key, lambda: made.append(key) or key)
+
+    assert [get(key) for key in "abacb"] == list("abacb")
+    assert made == ["a", "b", "c", "b"]  # "a" was used after "b", so "b" went
+
+
+def test_a_model_is_loaded_once_and_a_few_are_kept(loads):
+    workbench = Workbench()
+    for name in ("one", "two", "one", "two"):
+        workbench.encoders(ROW, Choices(model=name))
+    assert loads == ["one", "two"] and MODELS == 2
+    workbench.encoders(ROW, Choices(model="three"))
+    workbench.encoders(ROW, Choices(model="one"))
+    assert loads == ["one", "two", "three", "one"]
+
+
+def test_another_device_or_preprocessing_is_another_model(loads):
+    workbench, choices = Workbench(), Choices(model="one")
+    workbench.encoders(ROW, choices)
+    workbench.encoders(ROW, replace(choices, preprocessing="published"))
+    workbench.encoders(ROW, replace(choices, device="meta"))
+    assert loads == ["one"] * 3
+
+
+def test_two_workbenches_share_nothing(loads):
+    for _ in range(2):
+        Workbench().encoders(ROW, Choices(model="one"))
+    assert loads == ["one", "one"]
