@@ -138,7 +138,9 @@ def same(left, right) -> bool:
         return isinstance(right, Tensor) and left.dtype == right.dtype and torch.equal(left, right)
     if is_dataclass(left):
         return type(left) is type(right) and all(
-            same(getattr(left, one.name), getattr(right, one.name)) for one in fields(left)
+            same(getattr(left, one.name), getattr(right, one.name))
+            for one in fields(left)
+            if one.compare
         )
     if isinstance(left, dict):
         return list(left) == list(right) and all(same(left[name], right[name]) for name in left)
@@ -149,7 +151,7 @@ def same(left, right) -> bool:
 
 def memory_of(session) -> tuple:
     """All that a session remembers."""
-    return (session.state, session._before, session.history, session._gathered)
+    return (session.state, session._ledger.now.previous, session.history, session._gathered)
 
 
 def tensors_in(*roots) -> list[Tensor]:

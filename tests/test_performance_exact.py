@@ -13,13 +13,13 @@ from torch.overrides import TorchFunctionMode, resolve_name
 from miniature import Toy, same
 from queryshift import REST, TCR, Gallery, Session, Tent, load
 from queryshift.lab.tangram.transformer import Block
-from queryshift.retrieval.forward import Batch
+from queryshift.retrieval.batch import Batch
 
 
 def test_a_product_is_the_one_torch_takes_with_slopes(encoder, gallery, batches):
     batch = Batch(encoder, gallery, encoder.ready(batches[0]))
     source = encoder.norm_params()
-    seen = batch.see(source, graph=True)
+    seen = batch.forward(source, graph=True)
     slope = torch.randn(seen.vectors.shape, generator=torch.Generator().manual_seed(0))
     (pulled,) = seen.gradients((seen.vectors * slope).sum())
     leaves = {name: value.clone().requires_grad_() for name, value in source.items()}
@@ -100,7 +100,7 @@ def test_no_search_is_done_twice_for_one_forward(encoder, clean, batches, monkey
 @pytest.mark.parametrize("method", [REST(), REST(decouple=True), Tent(), TCR()])
 def test_one_graph_is_alive_at_a_time(encoder, gallery, batches, method, monkeypatch):
     alive = []
-    plain = Batch.see
+    plain = Batch.forward
 
     def watched(batch, params, graph):
         assert not (graph and any(one() for one in alive)), "the last step's graph is still held"
@@ -109,7 +109,7 @@ def test_one_graph_is_alive_at_a_time(encoder, gallery, batches, method, monkeyp
             alive.append(ref(seen.backward))
         return seen
 
-    monkeypatch.setattr(Batch, "see", watched)
+    monkeypatch.setattr(Batch, "forward", watched)
     session = Session(encoder, gallery, method, lr=0.01)
     held = [session.answer(batch) for batch in batches[:2]]
     assert len(alive) == 6 and len(held) == 2

@@ -15,6 +15,7 @@ from miniature import DIMENSION, SeveralVectors, Toy, items
 from queryshift import Gallery
 from queryshift.errors import BadInput, GalleryMismatch
 from queryshift.galleries import memory
+from queryshift.retrieval.answer import Answer
 from queryshift.retrieval.forward import Forward
 
 
@@ -160,12 +161,12 @@ class TestSearch:
     @pytest.mark.parametrize("count", [0, -1, 1.5, None, "3", True])
     def test_as_many_as_nobody_can_find_are_refused(self, count):
         gallery, queries = Gallery.from_vectors("abc", unit(3, 4)), unit(2, 4)
-        answer = Forward(queries, gallery)
+        answer = Answer(Forward(queries, gallery))
         answer.top(2)  # searched already, or not yet
         for ask in (
             answer.top,
             answer.top(2).top,
-            Forward(queries, gallery).top,
+            Answer(Forward(queries, gallery)).top,
             lambda count: gallery.search(queries, count),
         ):
             with pytest.raises(BadInput, match=f"asked for {count!r} hits, expected a whole"):
@@ -173,7 +174,7 @@ class TestSearch:
 
     def test_may_be_counted_by_numpy(self):
         gallery, queries = Gallery.from_vectors("abc", unit(3, 4)), unit(2, 4)
-        assert Forward(queries, gallery).top(np.int64(2)).positions.shape == (2, 2)
+        assert Answer(Forward(queries, gallery)).top(np.int64(2)).positions.shape == (2, 2)
 
 
 class _Largest(TorchDispatchMode):

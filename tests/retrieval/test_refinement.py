@@ -170,12 +170,12 @@ def test_summed_shares_are_those_of_each_candidate(duplicates):
 class TestSeenBy:
     def test_the_same_queries_see_the_same(self):
         found = refine(QUERIES, GALLERY, K, TAU)
-        assert torch.equal(found.seen_by(QUERIES), found.similarities)
+        assert torch.equal(found.similarities_of(QUERIES), found.similarities)
 
     def test_other_vectors_meet_the_very_same_columns(self):
         found, others = refine(QUERIES, GALLERY, K, TAU), unit(6, 4, seed=7)
         loops = Loops(QUERIES, GALLERY)
-        seen = found.seen_by(others)
+        seen = found.similarities_of(others)
         assert torch.equal(torch.isneginf(seen), torch.isneginf(found.similarities))
         columns = [c for listed in loops.lists for c in listed]
         for i in range(6):
@@ -190,7 +190,7 @@ class TestSeenBy:
         gallery, others = gallery_of(9, each=3), unit(6, 4, seed=7)
         found = refine(QUERIES, gallery, K, TAU)
         loops = Loops(QUERIES, gallery)
-        seen = found.seen_by(others)[:, 0].tolist()
+        seen = found.similarities_of(others)[:, 0].tolist()
         expected = [
             similarity(others[i].numpy(), loops.candidates[loops.lists[i][0]]) for i in range(6)
         ]

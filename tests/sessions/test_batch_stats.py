@@ -62,7 +62,7 @@ def test_the_frozen_model_reports_what_the_source_like_pairs_show(session, batch
 
 def test_history_keeps_every_batch(session, batches):
     asked = session(REST())
-    with pytest.raises(BadInput, match="nothing to report yet: answer a batch first"):
+    with pytest.raises(BadInput, match="there are no statistics yet: answer a batch first"):
         asked.stats()
     for number, batch in enumerate(batches):
         asked.answer(batch, adapt=number != 2)

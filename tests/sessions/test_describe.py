@@ -8,9 +8,9 @@ import pytest
 from miniature import Toy
 from queryshift import METHODS, REST, Decoupled, Guard, Ordinary, Refined, Session, Tent
 from queryshift.methods import WRAPPERS
-from queryshift.methods.base import Origin
 from queryshift.sessions.describe import table
 from queryshift.sessions.settings import Settings
+from queryshift.support.setting_fields import Origin
 
 ORIGINS = (*get_args(Origin), "the user", "the encoder")
 

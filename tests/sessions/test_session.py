@@ -367,8 +367,8 @@ def test_layers_that_some_batches_do_not_reach_stay_learnt(clean, batches):
     assert torch.allclose(unreached, 0.9 * earlier)
 
 
-def test_the_history_has_an_end(monkeypatch, session, batches):
-    monkeypatch.setattr("queryshift.sessions.session.REMEMBERED", 3)
+def test_the_history_has_an_end(encoder, gallery, batches):
+    session = Session(encoder, gallery, REST(), history=3)
     for batch in batches[:5]:
         session.answer(batch, adapt=False)
     assert [one.batch for one in session.history] == [3, 4, 5]

@@ -17,7 +17,7 @@ from queryshift.errors import BadFile, BadInput, Error
 from queryshift.sessions.batch_stats import BatchStats
 from queryshift.sessions.history_columns import packed_history, unpacked_history
 from queryshift.sessions.packing import packed, unpacked
-from queryshift.sessions.state_file import read_state, snapshot, write_state
+from queryshift.sessions.state_file import read_state, write_state
 from queryshift.support.tensor_files import read, write
 from tampering import loads_otherwise, rewritten
 
@@ -122,7 +122,7 @@ class TestEdited:
             except BadFile:
                 return False
             assert len(session.answer(batches[2]).top(3).ids) == 12
-            write_state(path, snapshot(session))
+            write_state(path, session.snapshot())
             return True
 
         return harmless
@@ -242,14 +242,14 @@ class TestHistory:
         session.history = long_history(2000)
         session.save(path)
         full = path.stat().st_size
-        write_state(path, snapshot(session, history=False))
+        write_state(path, session.snapshot(history=False))
         assert path.stat().st_size < full / 5
         again = Session.load(path, session.encoder, session.gallery)
         assert again.history == []
         assert same(again.state, session.state)
 
     def test_a_snapshot_is_of_its_moment(self, session, batches, path):
-        taken, state, history = snapshot(session), session.state, list(session.history)
+        taken, state, history = session.snapshot(), session.state, list(session.history)
         session.answer(batches[3])
         write_state(path, taken)
         again = Session.load(path, session.encoder, session.gallery)

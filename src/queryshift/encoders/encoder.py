@@ -45,6 +45,9 @@ class Encoder(FrozenModule):
     recommended: Mapping[str, Mapping[str, float]] = {}
     """Learning rate and temperature per method name, or "*" for all of them."""
 
+    dimension: int | None = None
+    """Length of the vectors, if it is known before the first of them; a session checks it."""
+
     @abstractmethod
     def prepare(self, items: Sequence[Any]) -> Prepared:
         """Tensors for a list of items, on the CPU.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeAlias
 
 import torch
 from torch import Tensor
@@ -15,38 +14,53 @@ from queryshift.errors import BadInput
 Id: TypeAlias = str | int
 
 
+class Candidates(Protocol):
+    """Where the ids and vectors of hits are looked up."""
+
+    def ids_at(self, positions: Tensor) -> list[list[Id]]:
+        """The ids at positions (B, K), one list per query."""
+
+    def vectors_at(self, positions: Tensor) -> Tensor:
+        """The vectors (B, K, V, D) at positions (B, K)."""
+
+
 @dataclass(frozen=True)
 class Hits:
-    """The K best candidates of each of B queries, best first."""
+    """The K best candidates of each of B queries, best first.
 
-    positions: Tensor  # (B, K) in the gallery
-    scores: Tensor  # (B, K)
-    vectors: Tensor  # (B, K, V, D)
-    gallery_ids: Sequence[Id]
+    Attributes:
+        positions: (B, K), where each candidate stands in the gallery.
+        scores: (B, K), in the order of the ranking; cosines unless a stage re-ranked them.
+        candidates: where `ids` and `vectors` are looked up when they are asked for.
+    """
+
+    positions: Tensor
+    scores: Tensor
+    candidates: Candidates = field(compare=False, repr=False)
 
     @property
     def ids(self) -> list[list[Id]]:
         """The candidates' ids, one list per query."""
-        return [[self.gallery_ids[p] for p in row] for row in self.positions.tolist()]
+        return self.candidates.ids_at(self.positions)
+
+    @property
+    def vectors(self) -> Tensor:
+        """The candidates' vectors (B, K, V, D), in the precision and on the device of the scores.
+
+        They are fetched by each call: many hits cost their memory only where it is needed.
+        """
+        return self.candidates.vectors_at(self.positions).to(self.scores)
 
     def top(self, count: int) -> Hits:
-        """The first `count` of each query."""
+        """The first `count` hits of each query."""
         count = at_least_one(count)
-        return replace(
-            self,
-            positions=self.positions[:, :count],
-            scores=self.scores[:, :count],
-            vectors=self.vectors[:, :count],
-        )
+        if count >= self.positions.shape[1]:
+            return self
+        return replace(self, positions=self.positions[:, :count], scores=self.scores[:, :count])
 
     def to(self, device: torch.device | str) -> Hits:
         """The same hits on another device."""
-        return replace(
-            self,
-            positions=self.positions.to(device),
-            scores=self.scores.to(device),
-            vectors=self.vectors.to(device),
-        )
+        return replace(self, positions=self.positions.to(device), scores=self.scores.to(device))
 
     def __len__(self) -> int:
         return len(self.positions)

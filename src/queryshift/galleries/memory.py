@@ -324,8 +324,15 @@ class Gallery:
             joined = torch.cat((scores, best), dim=1)
             scores, order = joined.topk(min(count, joined.shape[1]), dim=1)
             positions = torch.cat((positions, columns + start), dim=1).gather(1, order)
-        vectors = self.vectors[positions].to(wide)
-        return Hits(positions, scores, vectors, self.ids).to(home)
+        return Hits(positions, scores, self).to(home)
+
+    def ids_at(self, positions: Tensor) -> list[list[Id]]:
+        """The ids at positions (B, K), one list per query."""
+        return [[self.ids[position] for position in row] for row in positions.tolist()]
+
+    def vectors_at(self, positions: Tensor) -> Tensor:
+        """The vectors (B, K, V, D) at positions (B, K), where the gallery has them."""
+        return self.vectors[positions.to(self.vectors.device)]
 
     def _width(self, queries: int) -> int:
         """Candidates to score at once: their scores, and their vectors made wide, are bounded."""

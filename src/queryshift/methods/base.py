@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -12,18 +12,14 @@ from torch import Tensor
 from queryshift.encoders.encoder import Encoder, Params
 from queryshift.errors import BadInput
 from queryshift.galleries import Searchable
-from queryshift.retrieval.forward import Forward, StepView
-from queryshift.support.setting_fields import check_values
+from queryshift.retrieval.batch import StepView
+from queryshift.retrieval.forward import Forward
+from queryshift.support.setting_fields import check_values as check_values
+from queryshift.support.setting_fields import setting as setting
 
 from .optimiser import Optimiser
 
-Origin = Literal["paper", "TCR's code", "official code", "T3A's code", "a port", "ours"]
 UNCHANGED: Any = object()
-
-
-def setting(default: Any, origin: Origin, about: str) -> Any:
-    """A field of a method, with where its default comes from and what it means."""
-    return field(default=default, metadata={"origin": origin, "about": about})
 
 
 @dataclass(frozen=True)
@@ -78,6 +74,9 @@ class Method:
     built_in: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Wrappers that the method does without: by name, the settings that do the same inside it."""
 
+    def __post_init__(self) -> None:
+        self.check()
+
     @property
     def name(self) -> str:
         """The key of `METHODS` and of `Encoder.recommended`."""
@@ -111,13 +110,11 @@ class Method:
     def resolved(self, encoder: Encoder, lr: float | None = None, name: str | None = None) -> Self:
         """The same method with learning rate and temperature filled in for this encoder."""
         known = {**self.fallback, **advice(encoder.recommended, name or self.name)}
-        filled = replace(
+        return replace(
             self,
-            lr=next(one for one in (lr, self.lr, known["lr"]) if one is not None),
+            lr=next(rate for rate in (lr, self.lr, known["lr"]) if rate is not None),
             temperature=known["temperature"] if self.temperature is None else self.temperature,
         )
-        filled.check()
-        return filled
 
     def check(self) -> None:
         """Refuse settings that cannot work."""

@@ -8,7 +8,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from queryshift.retrieval.forward import Forward, StepView
+from queryshift.retrieval.batch import StepView
+from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.refinement import Duplicates, RefinedPrediction, refined
 
 from .base import Update, setting
@@ -25,7 +26,7 @@ NEAR = 1e-8  # so is a divergence below this
 def drift(source: Forward, prediction: RefinedPrediction) -> Tensor:
     """D_KL: how far the refined prediction has moved from the source's, on the same columns."""
     with torch.no_grad():
-        before = prediction.seen_by(source.vectors) / prediction.temperature
+        before = prediction.similarities_of(source.vectors) / prediction.temperature
     return divergence(before, prediction.logits)
 
 

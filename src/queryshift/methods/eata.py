@@ -14,7 +14,8 @@ from torch.nn.functional import cosine_similarity
 from queryshift.encoders.encoder import Encoder, Params
 from queryshift.errors import BadInput
 from queryshift.galleries import Searchable
-from queryshift.retrieval.forward import Batch, Forward, StepView
+from queryshift.retrieval.batch import Batch, StepView
+from queryshift.retrieval.forward import Forward
 from queryshift.support.torch_modes import adaptation_modes
 
 from .base import Method, Update, setting
@@ -71,6 +72,8 @@ class EATA(Method):
         """A share lies between 0 and 1."""
         super().check()
         self._must("share", 0 < self.share <= 1, "more than 0, and at most 1")
+        importance = self.fisher is None or isinstance(self.fisher, Mapping)
+        self._must("fisher", importance, "none, or what fisher_of(encoder, gallery, queries) gave")
 
     def start(self, gallery: Searchable, device: torch.device) -> Familiar:
         """Nothing is familiar yet."""
@@ -167,7 +170,7 @@ def fisher_of(
     total: Params = {}
     batches = [clean[i : i + 64] for i in range(0, len(clean), 64)]
     for items in batches:
-        forward = Batch(encoder, gallery, encoder.ready(items)).see(params, graph=True)
+        forward = Batch(encoder, gallery, encoder.ready(items)).forward(params, graph=True)
         label_loss = -(forward.scores / temperature).log_softmax(dim=1).amax(dim=1).mean()
         (gradient,) = forward.gradients(label_loss)
         squared = {name: grad.square() for name, grad in gradient.items()}

@@ -57,6 +57,18 @@ class Adapted:
         """The state before any update."""
         return cls(values, torch.zeros_like(values), torch.zeros_like(values))
 
+    def updated(
+        self,
+        optimiser: Optimiser,
+        gradient: Tensor,
+        lr: float | Tensor,
+        weight_decay: float,
+    ) -> Self:
+        """The state after one update by AdamW or plain gradient descent."""
+        if optimiser == "adamw":
+            return self.adamw(gradient, lr, weight_decay)
+        return self.sgd(gradient, lr, weight_decay)
+
     def adamw(self, gradient: Tensor, lr: float | Tensor, weight_decay: float) -> Self:
         """The state after one update with decoupled weight decay."""
         slow, slower = BETAS

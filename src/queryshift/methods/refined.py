@@ -9,30 +9,31 @@ from typing import Any
 from torch import Tensor
 
 from queryshift.encoders.encoder import Params
-from queryshift.retrieval import refinement as refine
-from queryshift.retrieval.forward import Forward, StepView
-from queryshift.retrieval.refinement import Duplicates
-from queryshift.support.lazy import lazy_property
+from queryshift.retrieval.batch import StepView
+from queryshift.retrieval.forward import Forward
+from queryshift.retrieval.refinement import Duplicates, RefinedPrediction, refined
 
 from .base import Update, setting
 from .wrapper import Wrapper
 
 
 @dataclass(frozen=True, eq=False)
-class _Narrowed(Forward):
-    """A retrieval whose scores are those of the refined candidates only."""
+class _NarrowedForward(Forward):
+    """A forward whose scores are those of the refined candidates only."""
 
-    narrow: refine.RefinedPrediction | None = None
+    prediction: RefinedPrediction | None = None
 
     def scored(self, queries: Tensor, change: Callable[[Tensor], Tensor] | None = None) -> Tensor:
         """Similarity (B, C) to each query's own candidates; -inf where a column is not its own."""
-        assert self.narrow is not None
-        return (self.narrow if change is None else self.narrow.changed(change)).seen_by(queries)
+        assert self.prediction is not None
+        if change is None:
+            return self.prediction.similarities_of(queries)
+        return self.prediction.changed_similarities(queries, change)
 
     def summed(self, shares: Tensor) -> Tensor:
         """Each listed candidate's and centroid's share of the batch."""
-        assert self.narrow is not None
-        return self.narrow.summed(shares)
+        assert self.prediction is not None
+        return self.prediction.summed(shares)
 
     @property
     def fixed_columns(self) -> bool:
@@ -77,22 +78,26 @@ class Refined(Wrapper):
 
     def gradient(self, step_view: StepView, memory: Any) -> Update:
         """As the wrapped method, on the refined candidates."""
-        return self.method.gradient(_NarrowedLook(step_view, self), memory)
+        return self.method.gradient(_NarrowedView(step_view, self), memory)
 
     def _narrowed(self, forward: Forward) -> Forward:
-        narrow = refine.refined(forward, self.neighbours, self.method.tau, self.duplicates)
-        values = {one.name: getattr(forward, one.name) for one in fields(Forward)}
-        return _Narrowed(**values, narrow=narrow)
+        key = ("narrowed", self.neighbours, self.duplicates)
+        if key not in forward.cache:
+            prediction = refined(forward, self.neighbours, self.method.tau, self.duplicates)
+            values = {field.name: getattr(forward, field.name) for field in fields(Forward)}
+            forward.cache[key] = _NarrowedForward(**values | {"cache": {}}, prediction=prediction)
+        narrowed: Forward = forward.cache[key]
+        return narrowed
 
 
-class _NarrowedLook(StepView):
-    """A look whose retrievals are narrowed; it shares the forward of the look it stands for."""
+class _NarrowedView(StepView):
+    """A step whose forwards are narrowed; it shares those of the step that it narrows."""
 
     def __init__(self, whole: StepView, method: Refined) -> None:
         super().__init__(whole.batch, whole.params, whole.source_params, whole.seed)
         self._whole, self._method = whole, method
 
-    @lazy_property
+    @property
     def now(self) -> Forward:
         return self._method._narrowed(self._whole.now)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
@@ -10,7 +10,8 @@ from torch.nn.functional import normalize
 
 from queryshift.encoders.encoder import Encoder, Params
 from queryshift.galleries import Searchable
-from queryshift.retrieval.forward import Forward, StepView
+from queryshift.retrieval.batch import StepView
+from queryshift.retrieval.forward import Forward
 
 from .base import Update, setting
 from .losses import gap
@@ -62,4 +63,4 @@ class TCRUntrained(FollowsSource):
         spread = centre + self.scale * (forward.vectors - centre)
         share = 1 - memory.gap / gap(forward.vectors, forward.nearest)
         moved = normalize(spread + share * (candidates - centre), dim=1)
-        return replace(forward, vectors=moved, hit_cache={})
+        return forward.moved(moved)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,8 @@ from torch.nn.functional import normalize
 
 from queryshift.encoders.encoder import Encoder, Params
 from queryshift.galleries import Gallery, Searchable
-from queryshift.retrieval.forward import Forward, StepView
+from queryshift.retrieval.batch import StepView
+from queryshift.retrieval.forward import Forward
 
 from .base import Method, Update, setting
 from .losses import entropy
@@ -79,7 +80,7 @@ class TSA(Method):
                 torch.cat((plain, _mapped(plain, forward.direct_params[GALLERY])), dim=2) / 2**0.5
             )
         gallery = Gallery(forward.gallery.ids, both)
-        return replace(forward, vectors=queries / 2**0.5, gallery=gallery, hit_cache={})
+        return forward.moved(queries / 2**0.5, gallery)
 
     def _branches(self, forward: Forward) -> tuple[Tensor, Tensor]:
         """Similarity (B, N) with the queries mapped, and with the candidates mapped."""

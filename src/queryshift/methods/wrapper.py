@@ -11,7 +11,8 @@ from torch import Tensor
 from queryshift.encoders.encoder import Encoder, Params
 from queryshift.errors import BadInput
 from queryshift.galleries import Searchable
-from queryshift.retrieval.forward import Forward, StepView
+from queryshift.retrieval.batch import StepView
+from queryshift.retrieval.forward import Forward
 
 from .base import Method, Update
 
@@ -34,6 +35,7 @@ class Wrapper(Method):
                 f"{type(self).__name__} got {self.method!r} to wrap, expected a method with its "
                 f"settings: {type(self).__name__}(Tent())."
             )
+        super().__post_init__()
 
     @property
     def name(self) -> str:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from queryshift.galleries import Searchable
-from queryshift.support.lazy import lazy_property
+from queryshift.galleries.exclusions import excluded_cells
 
 from .forward import Forward, best_vectors, similarity
 
@@ -24,20 +24,14 @@ class RefinedPrediction:
     Column 0 is the query's own positive, then come the listed candidates, last the centroids.
     """
 
-    queries: Tensor  # (B, D)
     positives: Tensor  # (B, V, D) each query's nearest candidate
     listed: Tensor  # (L, V, D) candidates some query lists, in the order of the queries
     centroids: Tensor  # (K, D)
-    places: Tensor  # (L,) where the listed candidates stand in the gallery
-    nearest: Tensor  # (B,) where each query's positive stands
+    places: Tensor  # (L,) positions of the listed candidates in the gallery
+    nearest: Tensor  # (B,) position of each query's positive
     hidden: Tensor  # (B, L) True where a listed candidate is not this query's
+    similarities: Tensor  # (B, C) of each query to each column; -inf where it is not its own
     temperature: float
-
-    @lazy_property
-    @torch.enable_grad()  # computed once, perhaps first by someone who needs no graph
-    def similarities(self) -> Tensor:
-        """Similarity (B, C) of each query to each column; -inf where a column is not its own."""
-        return self.seen_by(self.queries)
 
     @property
     def logits(self) -> Tensor:
@@ -47,26 +41,16 @@ class RefinedPrediction:
     @property
     def positive(self) -> Tensor:
         """Column (B,) of each query's positive."""
-        return torch.zeros(len(self.queries), dtype=torch.long, device=self.queries.device)
+        return torch.zeros_like(self.nearest)
 
-    def seen_by(self, queries: Tensor) -> Tensor:
-        """What other vectors of the same queries find in the very same columns."""
-        own = (queries[:, None] * self.positives_of(queries)).sum(dim=2)
-        others = similarity(queries, self.listed).masked_fill(self.hidden, -torch.inf)
-        return torch.cat((own, others, queries @ self.centroids.T), dim=1)
+    def similarities_of(self, queries: Tensor) -> Tensor:
+        """Similarity (B, C) of other vectors of the same queries to the very same columns."""
+        return _similarities(queries, self.positives, self.listed, self.centroids, self.hidden)
 
-    def changed(self, change: Callable[[Tensor], Tensor]) -> RefinedPrediction:
-        """The same columns with every candidate's vectors changed."""
-        return replace(
-            self,
-            positives=change(self.positives),
-            listed=change(self.listed),
-            centroids=change(self.centroids),
-        )
-
-    def positives_of(self, queries: Tensor) -> Tensor:
-        """The vector (B, 1, D) of each query's positive that is nearest to it."""
-        return best_vectors(queries, self.positives)[:, None]
+    def changed_similarities(self, queries: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
+        """The same with every candidate's vectors changed."""
+        positives, listed = change(self.positives), change(self.listed)
+        return _similarities(queries, positives, listed, change(self.centroids), self.hidden)
 
     def summed(self, shares: Tensor) -> Tensor:
         """Each listed candidate's and centroid's share of the batch, from shares (B, C).
@@ -76,8 +60,8 @@ class RefinedPrediction:
         places = torch.cat((self.nearest, self.places))
         unique, candidate = torch.unique(places, return_inverse=True)
         end = 1 + len(self.places)
-        found = torch.cat((shares[:, 0], shares[:, 1:end].sum(dim=0)))
-        listed = found.new_zeros(len(unique)).index_add(0, candidate, found)
+        by_place = torch.cat((shares[:, 0], shares[:, 1:end].sum(dim=0)))
+        listed = by_place.new_zeros(len(unique)).index_add(0, candidate, by_place)
         return torch.cat((listed, shares[:, end:].sum(dim=0)))
 
     def hardest(self) -> tuple[Tensor, Tensor]:
@@ -102,6 +86,10 @@ class RefinedPrediction:
         hardest = torch.where(torch.isfinite(best), self.places[column], self.nearest)
         return torch.stack((self.nearest, hardest), dim=1)
 
+    def detach(self) -> RefinedPrediction:
+        """The same without a graph."""
+        return replace(self, similarities=self.similarities.detach())
+
 
 def refine(
     queries: Tensor, gallery: Searchable, neighbours: int = 10, temperature: float = 0.02
@@ -117,45 +105,57 @@ def refined(
     duplicates: Duplicates = "keep",
     own_copies: bool = True,
 ) -> RefinedPrediction:
-    """The refined prediction of a retrieval, with the choices the paper leaves open."""
+    """The refined prediction of a forward, with the choices the paper leaves open.
+
+    It is built once for each choice and forward; another temperature shares its similarities.
+    """
+    key = ("refined", neighbours, duplicates, own_copies)
+    prediction: RefinedPrediction | None = forward.cache.get(key)
+    if prediction is None:
+        with torch.enable_grad():  # the first caller may need no graph, a later one will
+            prediction = _built(forward, neighbours, duplicates, own_copies)
+        forward.cache[key] = prediction
+    return replace(prediction, temperature=temperature)
+
+
+def _built(
+    forward: Forward, neighbours: int, duplicates: Duplicates, own_copies: bool
+) -> RefinedPrediction:
     hits = forward.hits(neighbours)
-    listed, lister = hits.positions, torch.arange(len(forward), device=hits.positions.device)
-    owner = lister[:, None].expand_as(listed).flatten()  # (L,)
-    flat, vectors = listed.flatten(), hits.vectors.flatten(0, 1)
-    hidden = owner == lister[:, None]  # (B, L) a query's own list
+    vectors, listed = hits.vectors, hits.positions
+    query = torch.arange(len(forward), device=listed.device)
+    owner = query[:, None].expand_as(listed).flatten()  # (L,)
+    places, candidates = listed.flatten(), vectors.flatten(0, 1)
+    hidden = owner == query[:, None]  # (B, L) a query's own list
     if duplicates == "merge":
-        flat, vectors, hidden = _merged(flat, vectors, hidden)
+        places, candidates, hidden = _merged(places, candidates, hidden)
     if duplicates == "merge" or not own_copies:
-        hidden = hidden | (flat == listed[:, :1])
+        hidden = hidden | (places == listed[:, :1])
     if forward.exclude is not None:
-        hidden = hidden | _excluded(forward.exclude.to(flat.device), flat, len(forward))
+        hidden[excluded_cells(forward.exclude, hidden.shape, columns=places)] = True
+    positives = vectors[:, 0]
+    centroids = forward.gallery.centroids(neighbours).to(forward.vectors)
+    similarities = _similarities(forward.vectors, positives, candidates, centroids, hidden)
     return RefinedPrediction(
-        queries=forward.vectors,
-        positives=hits.vectors[:, 0],
-        listed=vectors,
-        centroids=forward.gallery.centroids(neighbours).to(forward.vectors),
-        places=flat,
-        nearest=listed[:, 0],
-        hidden=hidden,
-        temperature=temperature,
+        positives, candidates, centroids, places, listed[:, 0], hidden, similarities, 1.0
     )
 
 
-def _merged(flat: Tensor, vectors: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Each listed candidate once; hidden from a query if nobody else lists it."""
-    unique, inverse = torch.unique(flat, return_inverse=True)
-    shown = torch.zeros(len(hidden), len(unique), device=flat.device)
+def _similarities(
+    queries: Tensor, positives: Tensor, listed: Tensor, centroids: Tensor, hidden: Tensor
+) -> Tensor:
+    """Similarity (B, C) to each query's positive, the listed candidates and the centroids."""
+    positive = (queries * best_vectors(queries, positives)).sum(dim=1, keepdim=True)
+    others = similarity(queries, listed).masked_fill(hidden, -torch.inf)
+    return torch.cat((positive, others, queries @ centroids.T), dim=1)
+
+
+def _merged(places: Tensor, vectors: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Each listed candidate once; hidden from a query if no other query lists it."""
+    unique, inverse = torch.unique(places, return_inverse=True)
+    shown = torch.zeros(len(hidden), len(unique), device=places.device)
     shown.index_add_(1, inverse, (~hidden).to(shown.dtype))
     first = torch.zeros_like(unique).scatter_(
-        0, inverse, torch.arange(len(flat), device=flat.device)
+        0, inverse, torch.arange(len(places), device=places.device)
     )
     return unique, vectors[first], shown == 0
-
-
-def _excluded(exclude: Tensor, flat: Tensor, queries: int) -> Tensor:
-    """(B, L) True where a listed candidate is excluded for the query."""
-    rows, positions = exclude.T
-    pairs = torch.zeros(queries, len(flat), dtype=torch.bool, device=flat.device)
-    which, columns = (positions[:, None] == flat).nonzero().T
-    pairs[rows[which], columns] = True
-    return pairs

@@ -1,63 +1,140 @@
-"""Answers of the single-stream model: the best hits ranked anew by a matcher."""
+"""Re-ranking stages: what happens to a ranking between the gallery's scores and the answer.
+
+Stages come after the method's view and the guard, in the order in which a session has them. Losses
+and guards see the uncorrected scores.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 
 from queryshift.encoders.prepared import take
-from queryshift.galleries import Hits
+from queryshift.galleries import Hits, Searchable
 
 from .forward import Forward
 
-UNMATCHED = 100.0  # what candidates beyond the reranked ones are set back by, as published
+UNMATCHED = 100.0  # what candidates beyond the re-ranked ones are set back by, as published
 
 
-@dataclass(frozen=True, eq=False)
-class Reranked(Forward):
-    """A retrieval whose best hits are ordered by match logit plus cosine."""
+class Ranking(Protocol):
+    """An order of the candidates for each query of a batch."""
+
+    def hits(self, count: int) -> Hits:
+        """The best `count` candidates of each query."""
+
+    def all_scores(self) -> Tensor:
+        """The score (B, N) of every candidate, -inf where it is excluded."""
+
+
+class Stage(Protocol):
+    """One re-ranking stage. It keeps no state: what it remembers is its memory in the session's."""
+
+    @property
+    def name(self) -> str:
+        """Under which its memory is kept."""
+
+    def start(self, gallery: Searchable, device: torch.device) -> Any:
+        """The memory before the first batch."""
+
+    def observe(self, forward: Forward, memory: Any) -> Any:
+        """The memory after a batch that was adapted to."""
+
+    def rank(self, forward: Forward, ranking: Ranking, memory: Any) -> Ranking:
+        """The ranking of the stage before, ranked anew."""
+
+
+class PlainRanking:
+    """The ranking by similarity: what a forward finds."""
+
+    def __init__(self, forward: Forward) -> None:
+        self._forward = forward
+
+    def hits(self, count: int) -> Hits:
+        """The best `count` candidates of each query."""
+        return self._forward.hits(count)
+
+    @torch.no_grad()
+    def all_scores(self) -> Tensor:
+        """The similarity (B, N) of every candidate."""
+        vectors = self._forward.vectors.detach()
+        return self._forward.scored(vectors.to(torch.promote_types(vectors.dtype, torch.float32)))
+
+
+class MatcherStage:
+    """The best hits ranked anew by a matcher's logits (single stream)."""
+
+    name = "matcher"
+
+    def start(self, gallery: Searchable, device: torch.device) -> None:
+        """A matcher remembers nothing."""
+
+    def observe(self, forward: Forward, memory: None) -> None:
+        """A matcher remembers nothing."""
+
+    def rank(self, forward: Forward, ranking: Ranking, memory: None) -> Ranking:
+        """By match logit plus score for the first hits; all others behind them."""
+        return MatchedRanking(forward, ranking)
+
+
+class MatchedRanking:
+    """The first hits ordered by match logit plus score, the others set back behind them."""
+
+    def __init__(self, forward: Forward, before: Ranking) -> None:
+        self._forward, self._before = forward, before
+        self._kept: tuple[int, Hits] | None = None
 
     @torch.no_grad()
     def hits(self, count: int) -> Hits:
         """The best `count` after the first ones were ranked anew."""
-        asked, known = self.hit_cache.get("reranked", (0, None))
-        if known is None or asked < count:
-            known = self._ordered(count)
-            self.hit_cache["reranked"] = (count, known)
-        return known.top(count)
+        if self._kept is None or self._kept[0] < count:
+            self._kept = (count, self._ordered(count))
+        return self._kept[1].top(count)
+
+    @torch.no_grad()
+    def all_scores(self) -> Tensor:
+        """The score of every candidate, with the match logits of the first."""
+        scores = self._before.all_scores() - UNMATCHED
+        first = self._first_hits(1)
+        raised = UNMATCHED + self._match_logits(first.positions)
+        return scores.scatter_add(1, first.positions, raised.to(scores))
 
     def _ordered(self, count: int) -> Hits:
-        assert self.matching is not None
-        plain = super().hits(max(count, self.matching.matcher.rerank))
-        first = min(self.matching.matcher.rerank, plain.positions.shape[1])
+        first = self._first_hits(1).positions
+        plain = self._before.hits(max(count, first.shape[1]))
         scores = plain.scores - UNMATCHED
-        scores[:, :first] += UNMATCHED + self._match_logits(plain.positions[:, :first])
+        scores[:, : first.shape[1]] += UNMATCHED + self._match_logits(first)
         scores, order = scores.sort(dim=1, descending=True, stable=True)
-        rows = torch.arange(len(scores), device=scores.device)[:, None]
-        return replace(
-            plain,
-            scores=scores,
-            positions=plain.positions.gather(1, order),
-            vectors=plain.vectors[rows, order],
-        )
+        return replace(plain, scores=scores, positions=plain.positions.gather(1, order))
 
-    def _match_logits(self, positions: torch.Tensor) -> torch.Tensor:
+    def _first_hits(self, count: int) -> Hits:
+        """Those that are ranked anew."""
+        assert self._forward.matching is not None
+        return self._before.hits(max(count, self._forward.matching.matcher.rerank))
+
+    def _match_logits(self, positions: Tensor) -> Tensor:
         """Match logit (B, k), a few queries at a time."""
-        assert self.matching is not None and self.readings is not None
-        size = max(1, self.matching.matcher.pairs_at_once // positions.shape[1])
-        parts = [
-            self.matching.logits(
-                self.direct_params, take(self.readings, slice(i, i + size)), positions[i : i + size]
+        forward = self._forward
+        assert forward.matching is not None and forward.readings is not None
+        size = max(1, forward.matching.matcher.pairs_at_once // positions.shape[1])
+        logits = [
+            forward.matching.logits(
+                forward.direct_params,
+                take(forward.readings, slice(start, start + size)),
+                positions[start : start + size],
             )
-            for i in range(0, len(positions), size)
+            for start in range(0, len(positions), size)
         ]
-        return torch.cat(parts)[..., 1]
+        return torch.cat(logits)[..., 1]
 
 
-def reranked(forward: Forward) -> Forward:
-    """The retrieval with its hits ranked anew, if its session has a matcher."""
-    if forward.matching is None or isinstance(forward, Reranked):
-        return forward
-    values = {one.name: getattr(forward, one.name) for one in fields(Forward)}
-    return Reranked(**{**values, "hit_cache": dict(forward.hit_cache)})
+def ranked(forward: Forward, stages: Sequence[Stage], memories: Any) -> Ranking:
+    """The ranking of a forward after all stages; `memories` has each one's memory by name."""
+    ranking: Ranking = PlainRanking(forward)
+    for stage in stages:
+        ranking = stage.rank(forward, ranking, memories.get(stage.name))
+    return ranking

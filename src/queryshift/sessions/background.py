@@ -13,6 +13,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from queryshift.errors import BadInput
 from queryshift.support.priority import yielding
 
 Found = TypeVar("Found")
@@ -49,7 +50,13 @@ class Worker:
         self._asked = torch.cuda.current_stream(device) if on_gpu else None
         context = copy_context()
         self._process = os.getpid()
-        self._started = _pool(self._process).submit(context.run, self._run, update, then)
+        try:
+            self._started = _pool(self._process).submit(context.run, self._run, update, then)
+        except RuntimeError as error:
+            raise BadInput(
+                "the interpreter is shutting down, and no update can be started any more: answer "
+                "with adapt=False there, or end the traffic before the program ends."
+            ) from error
 
     def hand_over(self, learnt: Mapping[str, Tensor]) -> None:
         """Keep the memory of what an update made until answers that read it are done with it."""

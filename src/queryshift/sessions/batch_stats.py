@@ -1,9 +1,9 @@
-"""What a session sees of the shift, batch by batch."""
+"""Statistics of a batch: how its queries lie, and what the session did with them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -19,34 +19,58 @@ NEIGHBOURS, TEMPERATURE = 10, 0.02  # the paper's, so that all methods are measu
 
 @dataclass(frozen=True)
 class BatchStats:
-    """One batch: how its queries lie, and what the session did."""
+    """One batch: how its queries lie, and what the session did. None of it needs a label.
+
+    Attributes:
+        batch: its number, counted from 1.
+        queries: how many queries it had.
+        adapted: whether the session learnt from it.
+        spread: mean distance of the query vectors to their centre.
+        gap: distance of the queries' centre to that of their nearest candidates.
+        source_gap: the same for the pairs that look most like the source's.
+        similarity: mean cosine of a query and its nearest candidate.
+        entropy: mean over queries, of the refined prediction, in nats.
+        reliable: share of the queries whose entropy is small enough to be learnt from.
+        drift: KL divergence of the prediction from the source's, where it is measured.
+        domain_angle: degrees between the method's gradient and the general direction.
+        applied_angle: degrees between the applied gradient and the general direction.
+        disagreement: in shadow mode, the share of first places that differ from the source's.
+        restart: why the session went back to its source, if it did.
+        resets: how often it has done so.
+        strangeness: standard errors from ordinary queries, where a guard knows such.
+        time: when the batch was answered, in seconds since the epoch.
+    """
 
     batch: int
     queries: int
     adapted: bool
-    spread: float  # mean distance of the queries to their centre
-    gap: float  # distance of the queries' centre to that of their nearest candidates
-    source_gap: float | None  # the same for pairs that look like the source's
-    similarity: float  # mean cosine of a query and its nearest candidate
-    entropy: float  # mean, of the refined prediction, nats
-    reliable: float | None  # share of queries sure enough to be learnt from
-    drift: float | None = None  # KL of the prediction from the source's
-    domain_angle: float | None = None  # degrees: the method's gradient to the general direction
-    applied_angle: float | None = None  # degrees: the applied gradient to the general direction
-    disagreement: float | None = None  # shadow: share of first places that differ from the source's
-    restart: str | None = None  # why the session went back to its source
-    resets: int = 0  # so far
-    strangeness: float | None = None  # standard errors from ordinary queries; None: not looked at
+    spread: float
+    gap: float
+    source_gap: float | None
+    similarity: float
+    entropy: float
+    reliable: float | None
+    drift: float | None = None
+    domain_angle: float | None = None
+    applied_angle: float | None = None
+    disagreement: float | None = None
+    restart: str | None = None
+    resets: int = 0
+    strangeness: float | None = None
+    time: float = field(default=0.0, compare=False)
 
 
 @torch.no_grad()
 def measures(
     forward: Forward, source: SourceLike, unsure: Tensor | None, more: Mapping[str, Tensor]
 ) -> dict[str, Any]:
-    """The measures of one retrieval against the source-like pairs so far; one wait for the GPU.
+    """The measures of one forward against the source-like pairs so far; one wait for the GPU.
 
-    `unsure` are the entropies a method trusts by, if they are not the refined prediction's; `more`
-    was measured before.
+    Args:
+        forward: the forward that answers the batch.
+        source: the pairs that look most like the source's.
+        unsure: entropies a method trusts by, if they are not the refined prediction's.
+        more: what was measured before.
     """
     queries, nearest = forward.vectors, forward.nearest
     entropies = refined_entropies(forward)
@@ -63,8 +87,8 @@ def measures(
         values += [source.gap.to(queries), trusted.to(queries.dtype).mean()]
         names += ["source_gap", "reliable"]
     values += [value.to(queries) for value in more.values()]
-    found = dict(zip([*names, *more], torch.stack(values).tolist(), strict=True))
-    return {"source_gap": None, "reliable": None, **found}
+    measured = dict(zip([*names, *more], torch.stack(values).tolist(), strict=True))
+    return {"source_gap": None, "reliable": None, **measured}
 
 
 @torch.no_grad()

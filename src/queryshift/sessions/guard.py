@@ -16,10 +16,6 @@ from queryshift.support.setting_fields import check_values
 from .ordinary import Ordinary
 
 
-class GuardWarning(UserWarning):
-    """A guard returned a session to its source."""
-
-
 @dataclass(frozen=True)
 class Guard:
     """When the source model answers instead. Off by default, and in every benchmark."""

@@ -15,11 +15,14 @@ from queryshift.encoders.prepared import check_several, count, take
 from queryshift.errors import BadInput, CannotAdapt
 from queryshift.galleries.exclusions import Exclusion, excluded_pairs
 from queryshift.methods.optimiser import Layout
+from queryshift.retrieval.answer import Answer
 from queryshift.retrieval.forward import Forward
+from queryshift.retrieval.query_vectors import checked
+from queryshift.retrieval.reranking import ranked
 from queryshift.support.torch_modes import adaptation_modes
 
 from .session import Session
-from .step import State, checked
+from .state import State
 
 AGREEMENT = 1e-2  # between unit vectors; the weights they are tried with move them much further
 _tried: WeakKeyDictionary[Encoder, int] = WeakKeyDictionary()
@@ -31,7 +34,7 @@ def answer_many(
     sessions: Sequence[Session],
     batches: Sequence[Sequence[Any]],
     exclude: Sequence[Sequence[Exclusion] | None] | None = None,
-) -> list[Forward]:
+) -> list[Answer]:
     """Answer a batch of queries for each of many sessions of one encoder, in a single forward.
 
     The answers are those of each session's `answer(batch, adapt=False)`. Nothing changes: no
@@ -49,7 +52,7 @@ def answer_many(
     inside = {name for name, _ in encoder.named_parameters()}
     vectors = _through_rows(encoder, asked, _adapted_inside(asked, inside), shared)
     parts = torch.split(vectors, [len(one.queries) for one in asked])
-    return [_found(one, rows, inside) for one, rows in zip(asked, parts, strict=True)]
+    return [_answer(one, rows, inside) for one, rows in zip(asked, parts, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -139,15 +142,20 @@ def _try_out(encoder: Encoder, layout: Layout, source: Tensor, shared: Any) -> N
     _tried[encoder] = encoder._generation
 
 
-def _found(one: _Asked, vectors: Tensor, inside: set[str]) -> Forward:
-    """What one session finds with its rows of the mixed batch."""
+def _answer(one: _Asked, vectors: Tensor, inside: set[str]) -> Answer:
+    """One session's answer to its rows of the mixed batch."""
     session, gallery = one.session, one.session.gallery
     pairs = excluded_pairs(one.exclude, len(vectors), gallery)
     if one.by_source:
-        return checked(Forward(vectors, gallery, pairs))
+        return _ranked(one, checked(Forward(vectors, gallery, pairs)))
     own: Params = {}
     if not session.adaptation.source.keys() <= inside:  # TSA's modules lie behind the encoder
         learnt = session.adaptation.params(one.state)
         own = {name: value for name, value in learnt.items() if name not in inside}
     forward = checked(Forward(vectors, gallery, pairs, own))
-    return session.method.view(forward, one.state.memory).detached()
+    return _ranked(one, session.method.view(forward, one.state.memory).detached())
+
+
+def _ranked(one: _Asked, forward: Forward) -> Answer:
+    stages = one.session.adaptation.stages
+    return Answer(forward, ranked(forward, stages, one.state.stages))

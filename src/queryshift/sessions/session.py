@@ -3,53 +3,87 @@
 from __future__ import annotations
 
 import sys
-import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
-from functools import partial
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Self
 
 from queryshift.encoders.encoder import Encoder, Params
 from queryshift.encoders.matcher import Matching
-from queryshift.encoders.prepared import check_several
-from queryshift.errors import BadInput, GalleryMismatch
+from queryshift.errors import BadInput, GalleryMismatch, unknown
 from queryshift.galleries import Searchable
-from queryshift.galleries.exclusions import (
-    Exclusion,
-    Group,
-    excluded_pairs,
-    exclusions_by_query,
-    exclusions_left,
-)
+from queryshift.galleries.exclusions import Exclusion, Group, exclusions_left
 from queryshift.methods.base import Method
-from queryshift.retrieval.forward import Batch, Forward, Wanted
-from queryshift.retrieval.reranking import reranked
+from queryshift.retrieval.answer import Answer
+from queryshift.retrieval.batch import Batch
+from queryshift.support.locks import RenewedRLock
 from queryshift.support.priority import answering
 from queryshift.support.torch_modes import adaptation_modes
 
 from .background import Worker
 from .batch_stats import BatchStats
 from .describe import origins, table
-from .guard import Guard
-from .settings import Mode, ScoreFrom, Settings
-from .state_file import read_state, snapshot, write_state
-from .step import Adaptation, BatchResult, State, checked
+from .events import Event, call_back
+from .ledger import InForce, Ledger
+from .parts import check_parts
+from .queries import OnBad, grouped, prepared_batch, readable_batch
+from .settings import Settings
+from .state import State
+from .state_file import Snapshot, read_state, write_state
+from .step import Adaptation, BatchResult
 
-REMEMBERED = 2**16  # batches in the history, some 25 MB: a session may answer for months
+AT_ONCE = 10  # hits that a GPU searches for before anything waits for the query's vector
 
 
 class Session:
     """Answers queries and adapts to them, online and without labels.
 
-    `lr` wins over the method's own; `steps` updates per batch; `gather` answers single queries at
-    once and adapts when so many have gathered, with `worker` beside the answers instead of in
-    turn; `chunk` bounds memory; `mode="shadow"` answers with the source model and adapts beside it.
+    Args:
+        encoder: turns queries into vectors; it never changes.
+        gallery: the candidates.
+        method: how to adapt, with its settings: `REST()`.
+        lr: learning rate; wins over the method's own.
+        matcher: ranks the best hits anew: `matcher.over(items)`.
+        on_batch: called with the `BatchStats` of each batch.
+        on_event: called with each `Event`; events are also logged by the logger "queryshift".
+        steps: updates per batch (3).
+        score_from: the forward that answers: "last_forward", "before" or "after" the updates.
+        gather: answer queries at once, and adapt when so many have gathered.
+        worker: adapt to gathered queries in the background.
+        chunk: queries per graph; bounds memory.
+        guard: when to return to the source model: `Guard()`.
+        mode: "live", or "shadow": answers with the source model and adapts beside it.
+        watch_angle: measure drift and gradient angles.
+        seed: of what a method draws at random.
+        history: batches whose statistics are kept (65,536).
+        name: of the session, in log records and events.
+
+    Example:
+        >>> import queryshift as qs
+        >>> from queryshift.lab import tangram
+        >>> model, scenes = qs.load("tangram"), tangram.scenes("test", 32)
+        >>> gallery = qs.Gallery.build(model["text"], [tangram.captions(s)[0] for s in scenes])
+        >>> session = qs.Session(model["image"], gallery, qs.REST(), guard=qs.Guard())
+        >>> session.answer([scene.image() for scene in scenes]).top(1).ids[:3]
+        [[0], [1], [2]]
+        >>> session
+        Session(rest, ImageEncoder, 32 candidates, live, 1 batch)
     """
 
-    dropped: int
-    """Updates that never took effect: one was running still, or the session was moved under it."""
+    __slots__ = (
+        "__weakref__",
+        "_adaptation",
+        "_changing",
+        "_dropped",
+        "_gathered",
+        "_ledger",
+        "_origins",
+        "_worker",
+        "on_batch",
+        "on_event",
+    )
 
     @adaptation_modes()
     def __init__(
@@ -59,130 +93,145 @@ class Session:
         method: Method,
         *,
         lr: float | None = None,
-        steps: int = 3,
-        score_from: ScoreFrom = "last_forward",
-        gather: int | None = None,
-        worker: bool = False,
-        chunk: int | None = None,
-        guard: Guard | None = None,
-        mode: Mode = "live",
-        watch_angle: bool = False,
-        seed: int = 0,
         matcher: Matching | None = None,
+        on_batch: Callable[[BatchStats], object] | None = None,
+        on_event: Callable[[Event], object] | None = None,
+        **settings: Any,
     ) -> None:
-        settings = Settings(
-            steps=steps,
-            score_from=score_from,
-            gather=gather,
-            worker=worker,
-            chunk=chunk,
-            guard=guard,
-            mode=mode,
-            watch_angle=watch_angle,
-            seed=seed,
-        )
-        _check_parts(encoder, gallery, matcher)
-        if not isinstance(method, Method):
-            raise BadInput(f"got {method!r} as method, expected one with its settings: REST().")
-        self.origins: Mapping[str, str] = origins(method, encoder, lr)
+        check_parts(encoder, gallery, method, matcher)
+        names = [field.name for field in fields(Settings)]
+        for name in settings:
+            if name not in names:
+                raise unknown("setting of a session", name, ["lr", "matcher", *names])
+        self._origins: Mapping[str, str] = origins(method, encoder, lr)
         resolved = method.resolved(encoder, lr)
-        self._begin(Adaptation.of(encoder, gallery, resolved, settings, matcher), gallery)
-
-    def _begin(self, adaptation: Adaptation, gallery: Searchable) -> None:
-        matching = adaptation.matching
-        if matching is not None and len(matching) != len(gallery):
-            raise GalleryMismatch(
-                f"the matcher is over {len(matching)} candidates, the gallery has {len(gallery)}: "
-                "make it over the gallery's own items, in their order."
-            )
-        self.adaptation = adaptation
-        self.history: list[BatchStats] = []
-        self.dropped = 0
-        self._gallery = gallery
-        self._state = self.adaptation.fresh(gallery)
-        self._before: State | None = None
-        self._wanted = Wanted()
+        self._adaptation = Adaptation.of(encoder, gallery, resolved, Settings(**settings), matcher)
+        self._ledger = Ledger(self._adaptation.fresh(gallery), gallery, self.settings.history)
         self._gathered: list[tuple[Any, Exclusion]] = []
-        self._lock, self._worker = threading.RLock(), Worker()
+        self._dropped = 0
+        self._changing = RenewedRLock()  # one change at a time: held for a whole update
+        self._worker = Worker()
+        self.on_batch, self.on_event = on_batch, on_event
 
     def answer(
         self,
         queries: Sequence[Any],
         adapt: bool = True,
         exclude: Sequence[Exclusion] | None = None,
-    ) -> Forward:
-        """Adapt to a batch of queries, then answer it; `.top(k)` of the result are the hits.
+        *,
+        on_bad: OnBad = "raise",
+    ) -> Answer:
+        """Adapt to a batch of queries, then answer it.
 
-        `exclude` names, for each query, candidates to leave out of search and adaptation; all
-        queries get equally many hits, no more than the one with the most exclusions has left.
+        Args:
+            queries: items of the encoder's modality.
+            adapt: whether to learn from them. Without it the state in force answers at once, even
+                while another thread adapts.
+            exclude: for each query, candidates to leave out of search and adaptation. All queries
+                get equally many hits: no more than the one with the most exclusions has left.
+            on_bad: "raise" refuses a batch with an item that cannot be read, "skip" answers the
+                others; `Answer.skipped` says which were left out.
+
+        Returns:
+            The answer; `.top(10).ids` are the best ten candidates of each query.
         """
         first = answering() if self.settings.worker else nullcontext()
-        with self._lock, first, adaptation_modes():
+        with first, adaptation_modes():
             self._worker.check()
-            check_several(queries)
-            queries, exclude = list(queries), exclusions_by_query(exclude)
-            batch = self._batch(queries, exclude, self._gallery)
+            batch, group, skipped = readable_batch(
+                self._adaptation, grouped(queries, exclude), self._ledger.now.gallery, on_bad
+            )
             if self.settings.gather is not None and adapt and self.method.adapting:
-                answer = self._answer_at_once(batch)
-                self._gather(queries, exclude)
-                return answer
-            return self._answer_in_turn(batch, adapt)
+                answer = self._answer_now(batch)
+                self._gather(group)
+            else:
+                answer = self._advance(batch, adapt).answer
+            answer.skipped = skipped
+            return answer
 
     def wait(self) -> None:
-        """Return when no update is running beside the answers; raise what went wrong in one."""
-        self._worker.wait()  # without the lock, which an update needs to take effect
+        """Return when no update is running in the background; raise what went wrong in one."""
+        self._worker.wait()  # without a lock, which an update needs to take effect
         self._worker.check()
 
     @adaptation_modes()
     def reset(self) -> None:
         """Forget everything: back to the source parameters, memory and optimiser empty."""
-        with self._lock:
-            self.restore(self.adaptation.fresh(self._gallery))
+        with self._changing:
+            gallery = self._ledger.now.gallery
+            self._ledger.replace(InForce(self._adaptation.fresh(gallery), None, gallery), ())
             self._gathered = []
 
     def undo(self) -> None:
         """Return to the state before the last batch."""
-        with self._lock:
-            if self._before is None:
+        with self._changing:
+            now, history = self._ledger.copy()
+            if now.previous is None:
                 raise BadInput("there is no batch to undo: none was answered since the last undo.")
-            self.restore(self._before, self.history[:-1])
+            self._ledger.replace(InForce(now.previous, None, now.gallery), history[:-1])
+
+    def restore(self, state: State, history: Sequence[BatchStats] = ()) -> None:
+        """Put another state, as `session.state` gave it, in the place of this one."""
+        with self._changing:
+            self._ledger.replace(InForce(state, None, self._ledger.now.gallery), history)
 
     def fork(self) -> Self:
         """Another session that starts from this one's state and goes its own way."""
-        with self._lock:
-            twin = type(self).__new__(type(self))
-            vars(twin).update(vars(self))
-            twin._lock, twin._worker = threading.RLock(), Worker()
-            twin.history, twin._gathered = list(self.history), list(self._gathered)
-            return twin
+        now, history = self._ledger.copy()
+        values = {field.name: getattr(self.settings, field.name) for field in fields(Settings)}
+        values |= {"on_batch": self.on_batch, "on_event": self.on_event}
+        values |= {"matcher": self._adaptation.matching}
+        twin = type(self)(self.encoder, now.gallery, self.method, **values)
+        twin._ledger.replace(now, history)
+        twin._origins, twin._gathered = self._origins, list(self._gathered)
+        return twin
 
     def __copy__(self) -> Self:
         return self.fork()
 
-    def __deepcopy__(self, known: dict[int, Any]) -> Self:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.fork()
 
-    def __getstate__(self) -> Any:
+    def __reduce__(self) -> Any:
         raise BadInput(
             "a session cannot be pickled: save(path), then Session.load(path, encoder, gallery) "
             "where it is to go on."
         )
 
     def stats(self) -> BatchStats:
-        """The session's view of its latest batch; `history` has those of the last 65,536."""
+        """The statistics of the latest batch; `history` has those of the batches before."""
         if not self.history:
-            raise BadInput("nothing to report yet: answer a batch first.")
+            raise BadInput("there are no statistics yet: answer a batch first.")
         return self.history[-1]
 
-    def describe(self) -> None:
-        """Print every setting in force, with where it comes from."""
-        sys.stdout.write(table(self) + "\n")
+    def describe(self) -> str:
+        """Print every setting in force with where it comes from, and return the table."""
+        text = table(self)
+        sys.stdout.write(text + "\n")
+        return text
 
-    def save(self, path: str | Path) -> None:
-        """Write the state, whole or not at all; queries still gathering are not part of it."""
-        with self._lock:
-            taken = snapshot(self)
-        write_state(path, taken)
+    def save(self, path: str | Path, history: bool = True) -> None:
+        """Write the session, whole or not at all; queries still gathering are not part of it.
+
+        Args:
+            path: the file to write.
+            history: whether the statistics of the batches so far are kept too.
+        """
+        write_state(path, self.snapshot(history))
+
+    def snapshot(self, history: bool = True) -> Snapshot:
+        """What `save` writes, as a value: taken in a moment, also while another thread adapts."""
+        now, batches = self._ledger.copy()
+        return Snapshot(
+            self.encoder,
+            now.gallery,
+            self._adaptation.matching,
+            self.method,
+            self._origins,
+            self.settings,
+            now.state,
+            batches if history else None,
+        )
 
     @classmethod
     @adaptation_modes()
@@ -193,187 +242,201 @@ class Session:
         gallery: Searchable,
         method: Method | None = None,
         matcher: Matching | None = None,
+        *,
+        on_batch: Callable[[BatchStats], object] | None = None,
+        on_event: Callable[[Event], object] | None = None,
+        **changes: Any,
     ) -> Self:
-        """Take a stream up where `save` left it; a method of your own, a matcher are passed."""
-        _check_parts(encoder, gallery, matcher)
-        stored = read_state(path, encoder, method, matcher)
-        session = cls.__new__(cls)
-        session.origins = stored.origins
-        adaptation = Adaptation.of(encoder, gallery, stored.method, stored.settings, matcher)
-        session._begin(adaptation, gallery)
+        """Take a stream up where `save` left it.
+
+        Args:
+            path: the file that `save` wrote.
+            encoder: the encoder it was saved with.
+            gallery: the candidates; they may have changed.
+            method: needed where the method is one of your own.
+            matcher: needed where the session had one.
+            on_batch: called with the statistics of each batch.
+            on_event: called with each event.
+            changes: settings that may change: mode, guard, gather, worker, chunk, steps, lr,
+                history, name.
+
+        Returns:
+            A session with the saved state and history.
+        """
+        check_parts(encoder, gallery, method or Method(), matcher)
+        stored = read_state(path, encoder, method, matcher, changes)
+        values = {field.name: getattr(stored.settings, field.name) for field in fields(Settings)}
+        calls = {"on_batch": on_batch, "on_event": on_event}
+        session = cls(encoder, gallery, stored.method, **{"matcher": matcher, **calls, **values})
+        session._origins = stored.origins
         session.restore(stored.state(session.state, gallery), stored.history())
         return session
-
-    def restore(self, state: State, history: Sequence[BatchStats] = ()) -> None:
-        """Put another state in the place of this one."""
-        with self._lock:
-            self._state, self._before, self.history = state, None, list(history)
 
     @property
     def encoder(self) -> Encoder:
         """The encoder, which never changes."""
-        return self.adaptation.encoder
+        return self._adaptation.encoder
 
     @property
     def method(self) -> Method:
         """The method, with learning rate and temperature filled in."""
-        return self.adaptation.method
+        return self._adaptation.method
 
     @property
     def settings(self) -> Settings:
         """How the session runs."""
-        return self.adaptation.settings
+        return self._adaptation.settings
+
+    @property
+    def adaptation(self) -> Adaptation:
+        """Encoder, method and settings: how a state becomes the next one."""
+        return self._adaptation
 
     @property
     def state(self) -> State:
         """What has been learnt so far."""
-        return self._state
+        return self._ledger.now.state
 
     @property
     def params(self) -> Params:
         """The adapted parameters as they are now."""
-        return dict(self._state.learnt)
+        return dict(self.state.learnt)
+
+    @property
+    def history(self) -> list[BatchStats]:
+        """The statistics of the batches so far, the latest last."""
+        return self._ledger.history
+
+    @property
+    def dropped(self) -> int:
+        """Updates in the background that never took effect."""
+        return self._dropped
+
+    @property
+    def origins(self) -> Mapping[str, str]:
+        """Where learning rate and temperature come from."""
+        return self._origins
 
     @property
     def gallery(self) -> Searchable:
         """The candidates; may be replaced by others of the same dimension."""
-        return self._gallery
+        return self._ledger.now.gallery
 
     @gallery.setter
     @adaptation_modes()
     def gallery(self, gallery: Searchable) -> None:
-        with self._lock:
-            if gallery.dimension != self._gallery.dimension:
+        with self._changing:
+            now, history = self._ledger.copy()
+            if gallery.dimension != now.gallery.dimension:
                 raise GalleryMismatch(
                     f"the new gallery has {gallery.dimension} dimensions, this session's vectors "
-                    f"have {self._gallery.dimension}: was it built by another model?"
+                    f"have {now.gallery.dimension}: was it built by another model?"
                 )
-            if self.adaptation.matching is not None:
+            if self._adaptation.matching is not None:
                 raise BadInput("a session with a matcher keeps its gallery: start another session.")
-            self._gallery, self._state = gallery, self._moved(self._state, gallery)
-            if self._before is not None:
-                self._before = self._moved(self._before, gallery)
+            previous = None if now.previous is None else self._moved(now.previous, gallery)
+            self._ledger.replace(
+                InForce(self._moved(now.state, gallery), previous, gallery), history
+            )
             self._gathered = exclusions_left(self._gathered, gallery)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        try:
+            super().__setattr__(name, value)
+        except AttributeError:
+            raise BadInput(
+                f"got session.{name} = {value!r}, which would do nothing: settings are given when "
+                f"a session is made, Session(..., {name}=...), or changed by Session.load."
+            ) from None
+
+    def __repr__(self) -> str:
+        batches, kind = self.state.batches, type(self.encoder).__name__
+        named = f"{self.settings.name}: " if self.settings.name else ""
+        return (
+            f"Session({named}{self.method.name}, {kind}, {len(self.gallery):,} candidates, "
+            f"{self.settings.mode}, {batches} {'batch' if batches == 1 else 'batches'})"
+        )
+
+    def _answer_now(self, batch: Batch) -> Answer:
+        """The answer of the state in force, without statistics."""
+        state, on_gpu = self._ledger.now.state, self.encoder.device.type == "cuda"
+        try:
+            return self._adaptation.answered(state, batch, AT_ONCE if on_gpu else 0)
+        except (BadInput, RuntimeError):
+            if not self._adaptation.gives_nonsense(state, batch):
+                raise
+            return self._advance(batch, adapt=False).answer  # a guard gives up what was learnt
+
+    def _advance(self, batch: Batch, adapt: bool) -> BatchResult:
+        """One batch through the state in force, which is replaced where it learnt."""
+        with self._changing if adapt else nullcontext():
+            state = self._ledger.now.state
+            result = self._adaptation.advance(state, batch, adapt)
+            self._commit(result, state, learns=adapt)
+            return result
+
+    def _gather(self, group: Group) -> None:
+        """Keep queries; adapt to each group of them that is complete."""
+        size = self.settings.gather or 1
+        with self._ledger.lock if self.settings.worker else self._changing:
+            waiting = [*self._gathered, *group]
+            groups = [waiting[i : i + size] for i in range(0, len(waiting) - size + 1, size)]
+            if not self.settings.worker:
+                self._adapt_in_turn(groups)
+            self._gathered = waiting[len(groups) * size :]
+        if self.settings.worker:
+            for complete in groups:
+                self._adapt_in_background(complete)
+
+    def _adapt_in_turn(self, groups: Sequence[Group]) -> None:
+        now, results = self._ledger.now, []
+        state = now.state
+        for group in groups:
+            batch = prepared_batch(self._adaptation, group, now.gallery)
+            results.append((self._adaptation.advance(state, batch, True), state))
+            state = results[-1][0].state
+        for result, before in results:  # only now: a group that fails leaves the session as it was
+            self._commit(result, before, learns=True)
+
+    def _adapt_in_background(self, group: Group) -> None:
+        """Adapt in the background, unless an update is running there: then drop the group."""
+        if self._worker.busy:
+            self._drop("an update was still running when another group was complete")
+            return
+        now = self._ledger.now
+
+        def update() -> BatchResult:
+            batch = prepared_batch(self._adaptation, group, now.gallery)
+            return self._adaptation.advance(now.state, batch, True)
+
+        def commit(result: BatchResult) -> None:
+            self._worker.hand_over(result.state.learnt)
+            with self._changing:
+                if self._ledger.now.same_learning(now):
+                    self._commit(result, now.state, learns=True)
+                else:
+                    self._drop("the session was reset, undone, restored or moved under an update")
+
+        self._worker.start(update, commit, self.encoder.device)
+
+    def _commit(self, result: BatchResult, before: State, learns: bool) -> None:
+        """Put the result's state in force, then tell what happened."""
+        stats = self._ledger.enter(result, before, learns)
+        for event in result.events:
+            self._notify(replace(event, batch=stats.batch))
+        call_back(self.on_batch, stats)
+
+    def _drop(self, reason: str) -> None:
+        """Count an update in the background that did not take effect."""
+        self._dropped += 1
+        self._notify(Event("dropped", reason, self.state.batches))
+
+    def _notify(self, event: Event) -> None:
+        """Log an event, warn of it where answers went wrong, and call back."""
+        event = replace(event, time=time.time(), session=self.settings.name)
+        event.announce()
+        call_back(self.on_event, event)
 
     def _moved(self, state: State, gallery: Searchable) -> State:
         """The state with what the method remembers of another gallery's candidates gone."""
         return replace(state, memory=self.method.moved(state.memory, gallery))
-
-    def _answer_at_once(self, batch: Batch) -> Forward:
-        if self.settings.mode == "shadow":
-            return reranked(checked(self.adaptation.seen_by_source(batch)))
-        as_before = self._wanted.count  # likely to be asked for again
-        try:
-            forward = self.adaptation.see(self._state, batch, as_before)
-        except (BadInput, RuntimeError):
-            if not self.adaptation.sees_nonsense(self._state, batch):
-                raise
-            return self._answer_in_turn(batch, adapt=False)  # a guard gives up what was learnt
-        self._wanted = Wanted()  # searched for is not asked for
-        return replace(reranked(forward), wanted=self._wanted)
-
-    def _answer_in_turn(self, batch: Batch, adapt: bool) -> Forward:
-        outcome = self.adaptation.outcome(self._state, batch, adapt)
-        self._commit(outcome)
-        return outcome.answer
-
-    def _gather(self, queries: list[Any], exclude: Sequence[Exclusion] | None) -> None:
-        """Keep queries; adapt to each group of them that is complete."""
-        size = self.settings.gather or 1
-        waiting = [*self._gathered, *zip(queries, exclude or [None] * len(queries), strict=True)]
-        groups = [waiting[i : i + size] for i in range(0, len(waiting) - size + 1, size)]
-        if self.settings.worker:
-            for group in groups:
-                self._adapt_beside(group)
-        else:
-            self._adapt_in_turn(groups)
-        self._gathered = waiting[len(groups) * size :]
-
-    def _adapt_in_turn(self, groups: Sequence[Group]) -> None:
-        state, outcomes = self._state, []
-        for group in groups:
-            outcomes.append(self._outcome(group, state, self._gallery))
-            state = outcomes[-1].state
-        for outcome in outcomes:  # only now: a group that fails leaves the session as it was
-            self._commit(outcome)
-
-    def _adapt_beside(self, group: Group) -> None:
-        """Adapt in the background, unless an update is running there: then drop the group."""
-        if self._worker.busy:
-            self.dropped += 1
-            return
-        state, gallery = self._state, self._gallery
-
-        def commit(outcome: BatchResult) -> None:
-            self._worker.hand_over(outcome.state.learnt)
-            with self._lock:
-                if self._learnt_as_in(state) and self._gallery is gallery:
-                    self._commit(_after(outcome, self._state.batches))
-                else:  # reset, undone, restored, or given another gallery
-                    self.dropped += 1
-
-        update = partial(self._outcome, group, state, gallery)
-        self._worker.start(update, commit, self.encoder.device)
-
-    def _learnt_as_in(self, state: State) -> bool:
-        """Whether nothing was learnt, given up or undone since; a memory may learn alone."""
-        now = self._state
-        as_then = now.adapted is state.adapted and now.memory is state.memory
-        return as_then and now.ordinary_streak == state.ordinary_streak
-
-    def _outcome(self, group: Group, state: State, gallery: Searchable) -> BatchResult:
-        queries, exclude = map(list, zip(*group, strict=True))
-        return self.adaptation.outcome(state, self._batch(queries, exclude, gallery), True)
-
-    def _check_device(self) -> None:
-        """Refuse an encoder that went elsewhere: what was learnt did not go with it."""
-        first = next(iter(self.adaptation.source.values()), None)
-        if first is not None and first.device != self.encoder.device:
-            raise BadInput(
-                f"the encoder is on {self.encoder.device}, but was on {first.device} when the "
-                "session was made: save it, then Session.load it for the encoder as it is."
-            )
-
-    def _commit(self, outcome: BatchResult) -> None:
-        self._before, self._state = self._state, outcome.state
-        self.history.append(outcome.shift)
-        del self.history[:-REMEMBERED]
-
-    def _batch(
-        self, queries: list[Any], exclude: Sequence[Exclusion] | None, gallery: Searchable
-    ) -> Batch:
-        self._check_device()
-        shared = self.encoder.ready(queries)
-        pairs = excluded_pairs(exclude, len(queries), gallery)
-        matching, chunk = self.adaptation.matching, self.settings.chunk
-        return Batch(self.encoder, gallery, shared, pairs, chunk, matching)
-
-
-def _check_parts(encoder: Any, gallery: Any, matcher: Any) -> None:
-    """Refuse what is no encoder, gallery or matcher, and say what is."""
-    if isinstance(encoder, Mapping):
-        names = " or ".join(f'model["{name}"]' for name in encoder)
-        raise BadInput(f"got a whole model as encoder, expected one of its encoders: {names}.")
-    if not isinstance(encoder, Encoder):
-        raise BadInput(
-            f"got a {type(encoder).__name__} as encoder, expected an Encoder: load the model with "
-            "queryshift.load, or wrap it (docs/your-own-model.md)."
-        )
-    if not hasattr(gallery, "search"):
-        raise BadInput(
-            f"got a {type(gallery).__name__} as gallery: make one with Gallery.build(encoder, "
-            "items) or Gallery.from_vectors(ids, vectors)."
-        )
-    if not (matcher is None or isinstance(matcher, Matching)):
-        raise BadInput(
-            f"got a {type(matcher).__name__} as matcher, expected one over the gallery's items: "
-            "matcher.over(items)."
-        )
-
-
-def _after(outcome: BatchResult, batches: int) -> BatchResult:
-    """The outcome counted behind batches that were only answered while it was in the making."""
-    if outcome.state.batches == batches + 1:
-        return outcome
-    state = replace(outcome.state, batches=batches + 1)
-    return replace(outcome, state=state, shift=replace(outcome.shift, batch=batches + 1))

@@ -1,4 +1,4 @@
-"""How a session runs, apart from its method."""
+"""How a session runs, apart from its method: the one declaration of its settings."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from queryshift.errors import BadInput, unknown
-from queryshift.methods.base import setting
-from queryshift.support.setting_fields import check_values
+from queryshift.support.setting_fields import check_values, setting
 
 from .guard import Guard
 from .ordinary import Ordinary
@@ -18,31 +17,35 @@ Mode = Literal["live", "shadow"]
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The keyword arguments of a session."""
+    """The settings of a session; each is a keyword argument of `Session`."""
 
     steps: int = setting(3, "TCR's code", "updates per batch")
     score_from: ScoreFrom = setting(
         "last_forward", "TCR's code", "the forward that answers: the last step's, or before, after"
     )
     gather: int | None = setting(None, "ours", "answer at once, adapt when so many gathered")
-    worker: bool = setting(False, "ours", "adapt to gathered queries beside the answers")
+    worker: bool = setting(False, "ours", "adapt to gathered queries in the background")
     chunk: int | None = setting(None, "ours", "queries per graph: bounds memory, same gradient")
     guard: Guard | None = setting(None, "ours", "when to return to the source")
     mode: Mode = setting("live", "ours", '"shadow" answers with the source, adapts beside it')
     watch_angle: bool = setting(False, "ours", "measure drift and angles to the general direction")
     seed: int = setting(0, "ours", "of what a method draws at random")
+    history: int = setting(65_536, "ours", "batches whose statistics are kept")
+    name: str | None = setting(None, "ours", "of the session, in its log records and events")
 
     def __post_init__(self) -> None:
         for name, choices in (("score_from", ScoreFrom), ("mode", Mode)):
             if getattr(self, name) not in get_args(choices):
                 raise unknown(name, getattr(self, name), get_args(choices))
-        for name in ("steps", "gather", "chunk"):
-            value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < 1):
-                raise BadInput(f"{name} is {value!r}, expected a whole number of at least 1.")
         check_values(self, "session")
+        for name in ("steps", "gather", "chunk", "history"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise BadInput(f"{name} is {value!r}, expected a whole number of at least 1.")
         if not (self.guard is None or isinstance(self.guard, Guard)):
             raise BadInput(f"guard is {self.guard!r}, expected a guard or none: guard=Guard().")
+        if not (self.name is None or isinstance(self.name, str)):
+            raise BadInput(f"name is {self.name!r}, expected text or none.")
         if self.worker and self.gather is None:
             raise BadInput(
                 "worker=True adapts to gathered queries, but gather is None: "
@@ -51,5 +54,5 @@ class Settings:
 
     @property
     def ordinary(self) -> Ordinary | None:
-        """What queries look like when all is well, where a guard knows."""
+        """What ordinary queries look like, where a guard knows."""
         return None if self.guard is None else self.guard.ordinary

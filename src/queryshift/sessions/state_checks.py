@@ -13,7 +13,7 @@ from queryshift.methods.optimiser import Adapted, Layout
 from queryshift.methods.source_like import SourceLike
 
 if TYPE_CHECKING:
-    from .step import State
+    from .state import State
 
 LARGEST_COUNT = 2**53  # counts are powers' exponents too, as floats
 

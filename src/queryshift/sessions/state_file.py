@@ -27,14 +27,14 @@ from .migration import migrated
 from .ordinary import Ordinary
 from .packing import packed, packed_method, unpacked, unpacked_method
 from .settings import Settings
+from .state import State
 from .state_checks import check_state
 
 if TYPE_CHECKING:
-    from .session import Session
-    from .step import State
+    pass
 
 KIND = "session"
-CHANGEABLE = ("mode", "guard", "gather", "worker", "chunk", "steps", "lr")
+CHANGEABLE = ("mode", "guard", "gather", "worker", "chunk", "steps", "lr", "history", "name")
 """Settings that may be others after loading than they were when the session was saved."""
 
 
@@ -87,21 +87,6 @@ class StoredSession:
             return []
         with _told_of(self.path):
             return unpacked_history(self.about["history"], self.tensors)
-
-
-def snapshot(session: Session, history: bool = True) -> Snapshot:
-    """The session as it is, for `write_state`: take it under the session's lock, write without."""
-    adaptation = session.adaptation
-    return Snapshot(
-        adaptation.encoder,
-        session.gallery,
-        adaptation.matching,
-        adaptation.method,
-        dict(session.origins),
-        adaptation.settings,
-        session.state,
-        list(session.history) if history else None,
-    )
 
 
 def write_state(path: str | Path, taken: Snapshot) -> None:

@@ -1,10 +1,9 @@
-"""From a state and a batch to the next state and an answer: a pure function, all of it."""
+"""From a state and a batch to the next state, an answer and events: a pure function, all of it."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import torch
@@ -12,59 +11,51 @@ from torch import Tensor
 
 from queryshift.encoders.encoder import Encoder, Params, unreached
 from queryshift.encoders.matcher import Matching
-from queryshift.encoders.prepared import check_finite
-from queryshift.errors import BadInput, Error, GalleryMismatch
+from queryshift.errors import BadInput, Error
 from queryshift.galleries import Searchable
 from queryshift.methods.base import UNCHANGED, Method, Update
 from queryshift.methods.decoupled import drift
 from queryshift.methods.gradients import angle
 from queryshift.methods.optimiser import Adapted, Layout
 from queryshift.methods.source_like import SourceLike
-from queryshift.retrieval.forward import Batch, Forward, StepView
+from queryshift.retrieval.answer import Answer
+from queryshift.retrieval.batch import Batch, StepView
+from queryshift.retrieval.forward import Forward
+from queryshift.retrieval.query_vectors import checked, fitting
 from queryshift.retrieval.refinement import refined
-from queryshift.retrieval.reranking import reranked
-from queryshift.support.lazy import lazy_property
+from queryshift.retrieval.reranking import MatcherStage, Stage, ranked
 
 from .batch_stats import NEIGHBOURS, TEMPERATURE, BatchStats, measures, refined_entropies
-from .guard import GuardWarning
+from .events import Event
 from .settings import Settings
+from .state import State
 
-UNIT_TOLERANCE = 1e-2
-SPREAD = 2_654_435_761  # sets seeds far apart within the 32 bits that a generator takes
+SEED_STRIDE = 2_654_435_761  # sets seeds far apart within the 32 bits that a generator takes
 WATCHED_BATCHES, WATCHED_SHARE = 10, 0.3
-WATCHED_PAIRS = 16  # few: they are for the report, and a session is to stay small
-
-
-@dataclass(frozen=True)
-class State:
-    """All that a session has learnt. A value: every step makes a new one."""
-
-    layout: Layout
-    adapted: Adapted
-    memory: Any
-    watched: SourceLike  # source-like pairs, for the report of methods that keep none
-    batches: int = 0
-    resets: int = 0
-    ordinary_streak: int = 0  # ordinary batches in a row: from the first on the source answers
-
-    @lazy_property
-    def learnt(self) -> Params:
-        """The adapted parameters by name, views of one vector: made once, for all answers."""
-        return self.layout.split(self.adapted.values)
-
-    @property
-    def pairs(self) -> SourceLike:
-        """The source-like pairs known so far."""
-        return self.memory if isinstance(self.memory, SourceLike) else self.watched
+WATCHED_PAIRS = 16  # few: they are for statistics, and a session is to stay small
+NONSENSE = "not finite: what was learnt gives vectors that hold NaN or infinity"
+DROPPED = "not finite: the update was dropped"
 
 
 @dataclass(frozen=True)
 class BatchResult:
-    """What one batch gave: the next state, the answer, and the report."""
+    """What one batch gives: the next state, the answer, its statistics, and what happened."""
 
     state: State
-    answer: Forward
-    shift: BatchStats
+    answer: Answer
+    stats: BatchStats
+    events: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What a batch leads to, if nothing is wrong with it."""
+
+    state: State
+    forward: Forward  # answers the batch
+    first: Forward | None = None  # of the first step, before any update; None: none was taken
+    measures: Mapping[str, Tensor] = field(default_factory=dict)  # of the steps
+    ordinary: bool = False  # the guard knows such queries: the source answers
 
 
 @dataclass(frozen=True)
@@ -76,6 +67,7 @@ class Adaptation:
     settings: Settings
     source: Params
     matching: Matching | None = None
+    stages: tuple[Stage, ...] = ()
 
     @classmethod
     def of(
@@ -98,89 +90,76 @@ class Adaptation:
         if matching is not None and method.adapts_matcher:
             source |= matching.matcher.own_params()
         source = {name: value.to(encoder.device) for name, value in source.items()}
-        return cls(encoder, method, settings, source, matching)
+        stages = () if matching is None else (MatcherStage(),)
+        return cls(encoder, method, settings, source, matching, stages)
 
     def fresh(self, gallery: Searchable) -> State:
         """The state before the first batch."""
-        layout = Layout.of(self.source)
-        watched = SourceLike.empty(gallery.centroids(1).to(self.encoder.device))
-        return State(layout, self._start(layout), self._memory(gallery), watched)
+        layout, device = Layout.of(self.source), self.encoder.device
+        return State(
+            layout=layout,
+            adapted=Adapted.fresh(layout.flat(self.source)),
+            memory=self.method.start(gallery, device),
+            watched=SourceLike.empty(gallery.centroids(1).to(device)),
+            stages={stage.name: stage.start(gallery, device) for stage in self.stages},
+        )
 
-    def outcome(self, state: State, batch: Batch, adapt: bool) -> BatchResult:
-        """Adapt to one batch and answer it; what was learnt goes if it gives no finite vectors."""
+    def advance(self, state: State, batch: Batch, adapt: bool) -> BatchResult:
+        """Adapt to one batch, if it is to be adapted to, and answer it."""
+        event = None
         try:
-            return self._outcome(state, batch, adapt)
-        except (BadInput, RuntimeError):  # a method may choke on NaN before anybody looks for it
-            if not self.sees_nonsense(state, batch):
+            proposal = self._proposed(state, batch, adapt)
+            if self.settings.guard is None:  # a GPU gets all its work before anything waits for it
+                result = self._result(proposal, batch, adapt)
+            settled, event = self._settled(state, proposal, batch)
+            if settled is proposal and self.settings.guard is None:
+                return result
+        except (BadInput, RuntimeError):  # a method may fail on NaN before it is looked for
+            if not self.gives_nonsense(state, batch):
                 raise
-        checked(self.seen_by_source(batch))
-        reason = "not finite: what was learnt gives vectors that hold NaN or infinity"
-        if self.settings.guard is None:
-            raise BadInput(f"{reason}: call reset(), take a smaller lr, or set a guard.")
-        warnings.warn(f"queryshift: {reason}", GuardWarning, stacklevel=4)
-        outcome = self._outcome(self._restarted(state, batch.gallery), batch, adapt)
-        return replace(outcome, shift=replace(outcome.shift, restart=reason))
+            event = self._nonsense(batch)
+            settled = self._proposed(self._restarted(state, batch.gallery), batch, adapt)
+        return self._result(settled, batch, adapt, event)
 
-    def sees_nonsense(self, state: State, batch: Batch) -> bool:
-        """Whether the state gives vectors for these queries that are not finite."""
-        try:
-            vectors = batch.see(self.params(state), graph=False).vectors
-        except (Error, RuntimeError):  # it gives none: what was raised before says why
-            return False
-        return not bool(torch.isfinite(vectors).all())
+    def answered(self, state: State, batch: Batch, count: int) -> Answer:
+        """The answer to a batch without statistics; `count` hits are searched for at once."""
+        if self.settings.mode == "shadow":
+            forward = self.source_forward(batch)
+        else:
+            forward = self.forward(state, batch, count)
+        return self._answer(state, checked(forward), batch)
 
-    def _outcome(self, state: State, batch: Batch, adapt: bool) -> BatchResult:
-        if not (adapt and self.method.adapting and len(batch) >= self.method.smallest_batch):
-            return self._reported(batch, state, self.see(state, batch))
-        ordinary = self.settings.ordinary
-        if ordinary is not None and ordinary.knows(self.seen_by_source(batch)):
-            state, reason = self._rested(state, batch.gallery, ordinary.patience)
-            return self._reported(batch, state, self.see(state, batch), restart=reason)
-        if (
-            state.ordinary_streak
-        ):  # otherwise the same state: it knows its parameters by name already
-            state = replace(state, ordinary_streak=0)
-        after, first, last, found = self._stepped(state, batch)
-        finite = torch.isfinite(after.adapted.values).all()
-        if self.settings.score_from == "after" and bool(finite):
-            last = self.see(after, batch)
-        elif self.settings.score_from == "before":
-            last = first
-        if self.settings.guard is None:  # a GPU is given all its work before anybody waits for it
-            outcome = self._reported(batch, after, last, found)
-            if bool(finite):
-                checked(first)
-                return outcome
-        checked(first)
-        reason = None
-        if not bool(finite):
-            reason, after, last = "not finite: the update was dropped", state, first
-        after, last, reason = self._guarded(after, batch, last, reason)
-        return self._reported(batch, after, last, found, restart=reason)
+    def forward(self, state: State, batch: Batch, count: int = 0) -> Forward:
+        """The forward that answers a batch now, without adapting.
 
-    def see(self, state: State, batch: Batch, count: int = 0) -> Forward:
-        """What the batch finds now, without adapting.
-
-        So many hits are searched for before anybody waits for the vectors to be checked.
+        `count` hits are searched for before the vectors are checked, which waits for a GPU.
         """
         params = self.source if state.ordinary_streak else self.params(state)
         if params is self.source:
-            forward = self.seen_by_source(batch)
+            forward = self.source_forward(batch)
         else:
-            forward = fitting(batch.see(params, graph=False))
-        answer = (
-            forward if state.ordinary_streak else self.method.view(forward, state.memory).detached()
-        )
+            forward = fitting(batch.forward(params, graph=False))
+        viewed = forward
+        if not state.ordinary_streak:
+            viewed = self.method.view(forward, state.memory).detached()
         if count:
-            answer.hits(count)
+            viewed.hits(count)
         checked(forward)
-        return answer
+        return viewed
 
-    def seen_by_source(self, batch: Batch) -> Forward:
-        """What the batch finds with the source's parameters, forward once."""
+    def source_forward(self, batch: Batch) -> Forward:
+        """The forward through the source's parameters, computed once per batch."""
         if batch.source is None:
-            batch.source = fitting(batch.see(self.source, graph=False))
+            batch.source = fitting(batch.forward(self.source, graph=False))
         return batch.source
+
+    def gives_nonsense(self, state: State, batch: Batch) -> bool:
+        """Whether the state gives vectors for these queries that are not finite."""
+        try:
+            vectors = batch.forward(self.params(state), graph=False).vectors
+        except (Error, RuntimeError):  # it gives none: what was raised before says why
+            return False
+        return not bool(torch.isfinite(vectors).all())
 
     def params(self, state: State) -> Params:
         """The parameters in force: the source's own at first, and always for those out of reach."""
@@ -188,33 +167,45 @@ class Adaptation:
             return self.source
         return {**self.source, **state.learnt}
 
-    def _stepped(
-        self, state: State, batch: Batch
-    ) -> tuple[State, Forward, Forward, Mapping[str, Tensor]]:
-        """All steps of a batch: the state after, the first and last forward, the measures."""
-        first: Forward | None = None
-        found: list[Mapping[str, Tensor]] = []
-        for step in range(self.settings.steps if self.source else 1):
-            state, last, measured = self._step(state, batch, step)
-            first = first or last
-            found.append(measured)
-        assert first is not None
-        return state, first, last, _means(found)
+    def _proposed(self, state: State, batch: Batch, adapt: bool) -> Proposal:
+        """What the batch leads to: only answered, recognised as ordinary, or learnt from."""
+        if not (adapt and self.method.adapting and len(batch) >= self.method.smallest_batch):
+            return Proposal(state, self.forward(state, batch))
+        ordinary = self.settings.ordinary
+        if ordinary is not None and ordinary.knows(self.source_forward(batch)):
+            state = replace(state, ordinary_streak=state.ordinary_streak + 1)
+            return Proposal(state, self.forward(state, batch), ordinary=True)
+        if state.ordinary_streak:
+            state = replace(state, ordinary_streak=0)
+        return self._learnt(state, batch)
+
+    def _learnt(self, state: State, batch: Batch) -> Proposal:
+        """All steps of a batch."""
+        after, first, found = self._step(state, batch, 0)
+        last, measured = first, [found]
+        for step in range(1, self.settings.steps if self.source else 1):
+            after, last, found = self._step(after, batch, step)
+            measured.append(found)
+        if self.settings.score_from == "before":
+            last = first
+        elif self.settings.score_from == "after" and _finite(after):
+            last = self.forward(after, batch)
+        return Proposal(after, last, first, _means(measured))
 
     def _step(
         self, state: State, batch: Batch, step: int
     ) -> tuple[State, Forward, Mapping[str, Tensor]]:
         """One step, whose graph is gone before the next forward makes another."""
-        seed = (self.settings.seed * SPREAD + state.batches * 64 + step) % 2**32
-        step_view = StepView(batch, self.params(state), self.source, seed)
-        forward = fitting(step_view.now) if step == 0 else step_view.now
+        seed = (self.settings.seed * SEED_STRIDE + state.batches * 64 + step) % 2**32
+        view = StepView(batch, self.params(state), self.source, seed)
+        forward = fitting(view.now) if step == 0 else view.now
         memory = self.method.observe(forward, state.memory, step)
-        update = self._watched(step_view, self.method.gradient(step_view, memory), memory)
-        after = self._after(state, update, memory, batch.gallery)
+        update = self._with_angles(view, self.method.gradient(view, memory), memory)
+        after = self._updated(state, update, memory, batch.gallery)
         return after, self.method.view(forward, memory).detached(), update.measures
 
-    def _after(self, state: State, update: Update, memory: Any, gallery: Searchable) -> State:
-        """The state after one step: the only place where parameters change."""
+    def _updated(self, state: State, update: Update, memory: Any, gallery: Searchable) -> State:
+        """The state after one update: the only place where parameters change."""
         memory = memory if update.memory is UNCHANGED else update.memory
         if update.restart:
             return replace(self._restarted(state, gallery), memory=memory)
@@ -225,143 +216,172 @@ class Adaptation:
             if not slopes:
                 raise unreached(self.encoder)
             if state.adapted.updates == 0:
-                state = _narrowed(state, slopes)
+                state = state.narrowed(slopes)
             else:  # of these queries: others may reach them again
                 slopes = {n: slopes.get(n, torch.zeros_like(v)) for n, v in state.learnt.items()}
-        gradient = state.layout.flat(slopes)
-        take_step = getattr(state.adapted, self.method.optimiser)
-        adapted = take_step(gradient, self.method.rate * update.rate, self.method.weight_decay)
+        adapted = state.adapted.updated(
+            self.method.optimiser,
+            state.layout.flat(slopes),
+            self.method.rate * update.rate,
+            self.method.weight_decay,
+        )
         return replace(state, adapted=adapted, memory=memory)
 
-    def _watched(self, step_view: StepView, update: Update, memory: Any) -> Update:
-        """The update with its drift and angles, if they are asked for and not known already."""
+    def _with_angles(self, view: StepView, update: Update, memory: Any) -> Update:
+        """The update with its drift and angles, if they are asked for and not measured already."""
         wanted = self.settings.watch_angle and not update.measures
-        if not wanted or step_view.at_source or update.gradient is None:
+        if not wanted or view.at_source or update.gradient is None:
             return update
-        prediction = refined(self.method.view(step_view.now, memory), NEIGHBOURS, TEMPERATURE)
-        moved = drift(self.method.view(step_view.source, memory), prediction)
-        (general,) = step_view.now.gradients(moved)
+        prediction = refined(self.method.view(view.now, memory), NEIGHBOURS, TEMPERATURE)
+        moved = drift(self.method.view(view.source, memory), prediction)
+        (general,) = view.now.gradients(moved)
         degrees = angle(update.gradient, general)
         found = {"drift": moved.detach(), "domain_angle": degrees, "applied_angle": degrees}
         return replace(update, measures=found)
 
-    def _rested(self, state: State, gallery: Searchable, patience: int) -> tuple[State, str | None]:
-        """The state after one more ordinary batch, and why what was learnt is given up, if it is.
+    def _settled(
+        self, before: State, proposal: Proposal, batch: Batch
+    ) -> tuple[Proposal, Event | None]:
+        """The proposal, or what takes its place, and why: every reset is decided here."""
+        if proposal.ordinary:
+            return self._after_ordinary(proposal, batch.gallery)
+        if proposal.first is None:
+            return proposal, None
+        checked(proposal.first)
+        if _finite(proposal.state):
+            event = self._objection(proposal, batch)
+        else:
+            event = Event("not_finite", DROPPED)
+            kept = replace(before, ordinary_streak=0)
+            proposal = replace(proposal, state=kept, forward=proposal.first)
+        if event is None or self.settings.guard is None:
+            return proposal, event
+        state = self._restarted(proposal.state, batch.gallery)
+        return replace(proposal, state=state, forward=self.source_forward(batch)), event
 
-        What one shift taught would only be in the way of the next.
+    def _objection(self, proposal: Proposal, batch: Batch) -> Event | None:
+        """The guard's objection to a forward, on scores that no stage has corrected."""
+        guard = self.settings.guard
+        if guard is None:
+            return None
+        fresh = self.method.start(batch.gallery, self.encoder.device)
+        unmoved = self.method.view(self.source_forward(batch), fresh)
+        reason = guard.objection(proposal.forward, unmoved)
+        return None if reason is None else Event("guard", reason)
+
+    def _after_ordinary(
+        self, proposal: Proposal, gallery: Searchable
+    ) -> tuple[Proposal, Event | None]:
+        """The proposal after one more ordinary batch.
+
+        So many in a row end a shift: what it taught would be in the way of the next one.
         """
-        state = replace(state, ordinary_streak=state.ordinary_streak + 1)
-        if state.ordinary_streak != patience:
-            return state, None
+        state, ordinary = proposal.state, self.settings.ordinary
+        if ordinary is None or state.ordinary_streak != ordinary.patience:
+            return proposal, None
         fresh = self._restarted(state, gallery)
         if state.adapted.updates == 0:  # no parameters were learnt, a memory perhaps
-            return replace(fresh, resets=state.resets), None
-        return fresh, f"the shift is over: {patience} batches of ordinary queries in a row"
+            return replace(proposal, state=replace(fresh, resets=state.resets)), None
+        reason = f"the shift is over: {ordinary.patience} batches of ordinary queries in a row"
+        return replace(proposal, state=fresh), Event("ordinary", reason)
 
-    def _guarded(
-        self, after: State, batch: Batch, last: Forward, reason: str | None
-    ) -> tuple[State, Forward, str | None]:
-        """State and answer that may stand, and what was wrong with those that may not."""
-        if self.settings.guard is not None:
-            source = self.seen_by_source(batch)
-            unmoved = self.method.view(source, self._memory(batch.gallery))
-            reason = reason or self.settings.guard.objection(last, unmoved)
-            if reason is not None:
-                after, last = self._restarted(after, batch.gallery), source
-        if reason is not None:
-            warnings.warn(f"queryshift: {reason}", GuardWarning, stacklevel=6)
-        return after, last, reason
+    def _nonsense(self, batch: Batch) -> Event:
+        """The event of a state that gives vectors of NaN; without a guard, an error."""
+        checked(self.source_forward(batch))
+        if self.settings.guard is None:
+            raise BadInput(f"{NONSENSE}: call reset(), take a smaller lr, or set a guard.")
+        return Event("not_finite", NONSENSE)
 
-    def _reported(
-        self,
-        batch: Batch,
-        state: State,
-        forward: Forward,
-        found: Mapping[str, Tensor] | None = None,
-        restart: str | None = None,
+    def _restarted(self, state: State, gallery: Searchable) -> State:
+        """Back to the source, with fresh memories; the counts go on."""
+        device = self.encoder.device
+        return replace(
+            state,
+            adapted=Adapted.fresh(state.layout.flat(self.source)),
+            memory=self.method.start(gallery, device),
+            stages={stage.name: stage.start(gallery, device) for stage in self.stages},
+            resets=state.resets + 1,
+        )
+
+    def _result(
+        self, proposal: Proposal, batch: Batch, adapt: bool, event: Event | None = None
     ) -> BatchResult:
-        """The answer, the state with this batch counted, and what the session saw.
-
-        `found` is what the steps measured, None if there were none.
-        """
-        answer, disagreement = forward, None
-        if self.settings.mode == "shadow":
-            answer = self.seen_by_source(batch)
-            differs = answer.hits(1).positions != forward.hits(1).positions
-            disagreement = float(differs.float().mean())
+        """The answer, the state with this batch counted, and the batch's statistics."""
+        forward, state = proposal.forward, proposal.state
+        state = replace(
+            state,
+            watched=self._watched(state, forward),
+            batches=state.batches + 1,
+            stages=self._remembered(state, forward) if adapt else state.stages,
+        )
         ordinary, strangeness = self.settings.ordinary, None
         if ordinary is not None and batch.source is not None:
             strangeness = ordinary.strangeness(batch.source)
-        state = replace(state, watched=self._watching(state, forward), batches=state.batches + 1)
-        shift = BatchStats(
+        answer = self._answer(state, forward, batch)
+        stats = BatchStats(
             batch=state.batches,
             queries=len(batch),
-            adapted=found is not None,
-            disagreement=disagreement,
-            restart=restart,
+            adapted=proposal.first is not None,
+            disagreement=self._disagreement(forward, batch),
+            restart=None if event is None else event.reason,
             resets=state.resets,
             strangeness=strangeness,
-            **measures(forward, state.pairs, self.method.unsure(forward), found or {}),
+            **measures(forward, state.pairs, self.method.unsure(forward), proposal.measures),
         )
-        return BatchResult(state, reranked(answer), shift)
+        return BatchResult(state, answer, stats, () if event is None else (event,))
 
-    def _watching(self, state: State, forward: Forward) -> SourceLike:
-        """Source-like pairs for methods that keep none of their own."""
+    def _answer(self, state: State, forward: Forward, batch: Batch) -> Answer:
+        """The ranked answer of a forward; in shadow mode the source's, this one beside it."""
+
+        def source() -> Answer:
+            plain = checked(self.source_forward(batch))
+            return Answer(plain, ranked(plain, self.stages, state.stages))
+
+        adapted = Answer(forward, ranked(forward, self.stages, state.stages), source=source)
+        if self.settings.mode != "shadow":
+            return adapted
+        plain = self.source_forward(batch)
+        return Answer(plain, ranked(plain, self.stages, state.stages), adapted=adapted)
+
+    def _disagreement(self, forward: Forward, batch: Batch) -> float | None:
+        """In shadow mode, the share of first places that differ from the source's."""
+        if self.settings.mode != "shadow":
+            return None
+        first = self.source_forward(batch).hits(1).positions
+        return float((first != forward.hits(1).positions).float().mean())
+
+    def _remembered(self, state: State, forward: Forward) -> Mapping[str, Any]:
+        """What the re-ranking stages remember after this batch."""
+        return {
+            stage.name: stage.observe(forward, state.stages.get(stage.name))
+            for stage in self.stages
+        }
+
+    def _watched(self, state: State, forward: Forward) -> SourceLike:
+        """Source-like pairs for the statistics of methods that keep none of their own."""
         kept = isinstance(state.memory, SourceLike)
         if kept or state.watched.batches >= WATCHED_BATCHES or len(forward) < 2:
             return state.watched
         pairs = state.watched if len(state.watched) else SourceLike.empty(forward.vectors)
         if pairs.queries.shape[1] != forward.vectors.shape[1]:  # a method's view may have its own
             return state.watched
-        unsure = refined_entropies(forward)
         return pairs.with_batch(
-            forward.vectors, forward.nearest, unsure, WATCHED_SHARE, WATCHED_PAIRS
+            forward.vectors,
+            forward.nearest,
+            refined_entropies(forward),
+            WATCHED_SHARE,
+            WATCHED_PAIRS,
         )
 
-    def _memory(self, gallery: Searchable) -> Any:
-        return self.method.start(gallery, self.encoder.device)
 
-    def _start(self, layout: Layout) -> Adapted:
-        return Adapted.fresh(layout.flat(self.source))
-
-    def _restarted(self, state: State, gallery: Searchable) -> State:
-        """Back to the source, with a fresh memory; the counts go on."""
-        adapted, memory = self._start(state.layout), self._memory(gallery)
-        return replace(state, adapted=adapted, memory=memory, resets=state.resets + 1)
+def _finite(state: State) -> bool:
+    return bool(torch.isfinite(state.adapted.values).all())
 
 
-def fitting(forward: Forward) -> Forward:
-    """Refuse query vectors that are not of the gallery's dimension."""
-    shape, expected = tuple(forward.vectors.shape), forward.gallery.dimension
-    if len(shape) != 2 or shape[1] != expected:
-        raise GalleryMismatch(
-            f"query vectors have shape {shape}, the gallery has {expected} dimensions: was it "
-            "built by another model?"
-        )
-    return forward
-
-
-def checked(forward: Forward) -> Forward:
-    """Refuse query vectors that cannot be searched with."""
-    vectors = fitting(forward).vectors.detach()
-    lengths = torch.linalg.vector_norm(vectors, dim=1).tolist()  # one wait says it all
-    if all(abs(length - 1) <= UNIT_TOLERANCE for length in lengths):  # NaN is not
-        return forward
-    check_finite(vectors, "the vector of query")
-    raise BadInput(
-        f"query vectors have length {min(lengths):.3g} to {max(lengths):.3g}, "
-        "expected unit length: normalise them in the encoder's forward()."
-    )
-
-
-def _narrowed(state: State, reached: Params) -> State:
-    """The state without parameters that the forward never reaches."""
-    values = state.learnt
-    layout = Layout.of({name: values[name] for name in state.layout.shapes if name in reached})
-    return replace(state, layout=layout, adapted=Adapted.fresh(layout.flat(values)))
-
-
-def _means(found: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+def _means(measured: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     """The mean of each measure over the steps that have it."""
-    names = dict.fromkeys(name for one in found for name in one)
-    return {name: torch.stack([one[name] for one in found if name in one]).mean() for name in names}
+    names = dict.fromkeys(name for step in measured for name in step)
+    return {
+        name: torch.stack([step[name] for step in measured if name in step]).mean()
+        for name in names
+    }

@@ -1,20 +1,27 @@
-"""What a setting may be, read from the type of its field."""
+"""Settings as dataclass fields: where a default comes from, and what a value may be."""
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import field, fields
 from numbers import Integral, Real
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from queryshift.errors import BadInput
 
-_TOLD: dict[Any, str] = {
+Origin = Literal["paper", "TCR's code", "official code", "T3A's code", "a port", "ours"]
+LARGEST = 2**63 - 1  # of a whole number that torch can take
+_DESCRIBED: dict[Any, str] = {
     bool: "true or false",
     int: "a whole number",
     float: "a number",
     NoneType: "none",
 }
+
+
+def setting(default: Any, origin: Origin, about: str) -> Any:
+    """A field with where its default comes from and what it means."""
+    return field(default=default, metadata={"origin": origin, "about": about})
 
 
 def sayable(kind: type[Any]) -> dict[str, tuple[Any, ...]]:
@@ -24,7 +31,7 @@ def sayable(kind: type[Any]) -> dict[str, tuple[Any, ...]]:
     return {
         name: types
         for name, types in typed.items()
-        if all(hint in _TOLD or get_origin(hint) is Literal for hint in types)
+        if all(hint in _DESCRIBED or get_origin(hint) is Literal for hint in types)
     }
 
 
@@ -34,14 +41,17 @@ def described(types: tuple[Any, ...]) -> str:
 
 
 def check_values(owner: Any, name: str) -> None:
-    """Refuse a value that its field does not allow: it would act, in silence, like another one."""
+    """Refuse a value that its field does not allow; NumPy's numbers become Python's."""
     try:
         allowed = sayable(type(owner))
     except NameError:  # a class of the user's own, with types that only a type checker knows
         return
     for key, types in allowed.items():
         value = getattr(owner, key)
-        if not any(_is(value, hint) for hint in types):
+        if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+            value = value.item()
+            object.__setattr__(owner, key, value)
+        if not any(_is(value, one) for one in types):
             raise BadInput(f"{name}: {key} is {value!r}, expected {described(types)}.")
 
 
@@ -50,14 +60,14 @@ def _alternatives(hint: Any) -> tuple[Any, ...]:
 
 
 def _described(hint: Any) -> str:
-    return " or ".join(get_args(hint)) if get_origin(hint) is Literal else _TOLD[hint]
+    return " or ".join(get_args(hint)) if get_origin(hint) is Literal else _DESCRIBED[hint]
 
 
 def _is(value: Any, hint: Any) -> bool:
     if get_origin(hint) is Literal:
-        return value in get_args(hint)
+        return isinstance(value, str) and value in get_args(hint)
     if hint is NoneType or hint is bool or isinstance(value, bool):
-        return isinstance(value, hint)
+        return type(value) is hint
     if hint is int:
-        return isinstance(value, Integral)
+        return isinstance(value, Integral) and abs(int(value)) <= LARGEST
     return isinstance(value, Real) and value == value  # a number, and not NaN

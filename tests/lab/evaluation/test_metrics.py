@@ -1,7 +1,6 @@
 """Metrics against cases worked out by hand."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -10,6 +9,8 @@ from torch.nn.functional import normalize
 from queryshift import Gallery
 from queryshift.errors import BadInput
 from queryshift.lab.evaluation import metrics
+from queryshift.retrieval.answer import Answer
+from queryshift.retrieval.forward import Forward
 
 
 def gallery_on_circle(*degrees: float) -> Gallery:
@@ -21,7 +22,11 @@ def query(*degrees: float) -> torch.Tensor:
     return gallery_on_circle(*degrees).vectors[:, 0]
 
 
-def test_uniformity_is_the_mean_distance_to_the_centre():
+def scored(queries: torch.Tensor, gallery: Gallery, exclude=None) -> torch.Tensor:
+    return Answer(Forward(queries, gallery, exclude)).scores()
+
+
+def test_spread_is_the_mean_distance_to_the_centre():
     assert metrics.spread(query(0, 180)) == pytest.approx(1)
     assert metrics.spread(query(30, 30, 30)) == pytest.approx(0)
     assert metrics.spread(query(0, 90)) == pytest.approx(math.sqrt(0.5))
@@ -47,28 +52,28 @@ def test_consistency_takes_the_best_vector_of_a_candidate():
 
 def test_rank_of_a_single_right_answer():
     gallery = gallery_on_circle(0, 20, 40, 60)
-    found = metrics.ranks(query(1, 1, 59), gallery, [[0], [3], [1]])
+    found = metrics.ranks(scored(query(1, 1, 59), gallery), [[0], [3], [1]])
     assert found.tolist() == [1, 4, 3]
 
 
 def test_several_right_answers_count_by_the_best_of_them():
     gallery = gallery_on_circle(0, 20, 40, 60)
     right = [[1, 2, 3], [3, 2]]
-    every = metrics.relevant_ranks(query(1, 1), gallery, right)
+    every = metrics.relevant_ranks(scored(query(1, 1), gallery), right)
     assert every.tolist() == [[2, 3, 4], [3, 4, 0]]
-    assert metrics.ranks(query(1, 1), gallery, right).tolist() == [2, 3]
+    assert metrics.ranks(scored(query(1, 1), gallery), right).tolist() == [2, 3]
 
 
 def test_an_answer_named_twice_counts_once():
-    found = metrics.relevant_ranks(query(1), gallery_on_circle(0, 20, 40), [[1, 1]])
+    found = metrics.relevant_ranks(scored(query(1), gallery_on_circle(0, 20, 40)), [[1, 1]])
     assert found.tolist() == [[2, 0]]
 
 
 def test_ties_rank_the_right_answer_after_the_wrong_ones():
     gallery = gallery_on_circle(10, 10, 10, 50)
-    assert metrics.ranks(query(10, 10), gallery, [[0], [1]]).tolist() == [3, 3]
-    assert metrics.ranks(query(10), gallery, [[0, 1, 2]]).tolist() == [1]
-    assert metrics.ranks(query(10), gallery, [[0, 1]]).tolist() == [2]
+    assert metrics.ranks(scored(query(10, 10), gallery), [[0], [1]]).tolist() == [3, 3]
+    assert metrics.ranks(scored(query(10), gallery), [[0, 1, 2]]).tolist() == [1]
+    assert metrics.ranks(scored(query(10), gallery), [[0, 1]]).tolist() == [2]
 
 
 @pytest.mark.parametrize(("roundings", "rank"), [(0, 2), (3, 2), (6, 1)])
@@ -84,29 +89,20 @@ def test_a_collapsed_gallery_ranks_last():
     vectors = normalize(torch.ones(1, 37), dim=1).expand(1000, 37)
     queries = normalize(torch.randn(3, 37, generator=torch.Generator().manual_seed(0)), dim=1)
     gallery = Gallery.from_vectors(range(1000), vectors)
-    assert metrics.ranks(queries, gallery, [[0], [500], [999]]).tolist() == [1000] * 3
+    assert metrics.ranks(scored(queries, gallery), [[0], [500], [999]]).tolist() == [1000] * 3
 
 
 def test_a_model_that_gives_nan_ranks_last():
-    found = metrics.ranks(torch.full((1, 2), math.nan), gallery_on_circle(0, 20, 40), [[0, 1]])
+    scores = scored(torch.full((1, 2), math.nan), gallery_on_circle(0, 20, 40))
+    found = metrics.ranks(scores, [[0, 1]])
     assert found.tolist() == [2]
 
 
 def test_excluded_candidates_take_no_place():
     gallery = gallery_on_circle(0, 20, 40, 60)
     exclude = torch.tensor([[0, 0], [0, 1], [1, 3]])
-    found = metrics.ranks(query(1, 1), gallery, [[2], [2]], exclude)
+    found = metrics.ranks(scored(query(1, 1), gallery, exclude), [[2], [2]])
     assert found.tolist() == [1, 3]
-
-
-def test_rows_are_ranked_alike_however_few_fit_at_once(monkeypatch):
-    draw = torch.Generator().manual_seed(1)
-    gallery = Gallery.from_vectors(range(50), torch.randn(50, 3, 6, generator=draw))
-    queries = normalize(torch.randn(20, 6, generator=draw), dim=1)
-    right, exclude = [[row, row + 1] for row in range(20)], torch.tensor([[3, 3], [19, 7]])
-    whole = metrics.relevant_ranks(queries, gallery, right, exclude)
-    monkeypatch.setattr(metrics, "SCORES_AT_ONCE", 50 * 3 * 7)
-    assert torch.equal(metrics.relevant_ranks(queries, gallery, right, exclude), whole)
 
 
 def test_ranks_agree_with_a_plain_sort():
@@ -116,13 +112,13 @@ def test_ranks_agree_with_a_plain_sort():
     order = (queries @ gallery.vectors[:, 0].T).argsort(dim=1, descending=True)
     right = [[4 * row, 39 - row] for row in range(9)]
     expected = [sorted(order[row].tolist().index(p) + 1 for p in right[row]) for row in range(9)]
-    assert metrics.relevant_ranks(queries, gallery, right).tolist() == expected
+    assert metrics.relevant_ranks(scored(queries, gallery), right).tolist() == expected
 
 
 def test_half_precision_galleries_are_ranked_in_float32():
     gallery = gallery_on_circle(0, 20, 40)
     half = Gallery.from_vectors(gallery.ids, gallery.vectors.bfloat16())
-    assert metrics.ranks(query(19).bfloat16(), half, [[1]]).tolist() == [1]
+    assert metrics.ranks(scored(query(19).bfloat16(), half), [[1]]).tolist() == [1]
 
 
 def test_recall_mean_and_median():
@@ -148,15 +144,15 @@ def test_mean_average_precision():
 )
 def test_right_answers_that_do_not_fit_are_refused(right, text):
     with pytest.raises(BadInput, match=text):
-        metrics.ranks(query(1, 2), gallery_on_circle(0, 20, 40), right)
+        metrics.ranks(scored(query(1, 2), gallery_on_circle(0, 20, 40)), right)
 
 
 def test_subset_ranks_count_only_the_few_of_a_query():
     gallery = gallery_on_circle(0, 20, 40, 60)
-    found = metrics.subset_ranks(query(1, 1), gallery, [[3], [2]], [[3, 1], [0, 1, 3]])
+    found = metrics.subset_ranks(scored(query(1, 1), gallery), [[3], [2]], [[3, 1], [0, 1, 3]])
     assert found.tolist() == [2, 3]
     with pytest.raises(BadInput, match="positions"):
-        metrics.subset_ranks(query(1), gallery, [[3]], [[9]])
+        metrics.subset_ranks(scored(query(1), gallery), [[3]], [[9]])
 
 
 def test_metrics_agree_with_ir_measures():
@@ -174,26 +170,13 @@ def test_metrics_agree_with_ir_measures():
         {str(row): {str(one): 1 for one in ones} for row, ones in enumerate(right)},
         {str(row): {str(i): s for i, s in enumerate(line)} for row, line in enumerate(scores)},
     )
-    ours = metrics.relevant_ranks(queries, gallery, right)
+    ours = metrics.relevant_ranks(scored(queries, gallery), right)
     assert metrics.mean_average_precision(ours) == pytest.approx(100 * theirs[AP])
     assert float((1 / ours[:, 0]).mean()) == pytest.approx(theirs[RR])
     for k in (1, 5, 10, 50):
         assert metrics.recall(ours[:, 0], k) == pytest.approx(100 * theirs[Success @ k])
 
 
-def test_ranks_of_scored_hits_are_those_of_the_vectors_that_gave_them():
-    gallery = gallery_on_circle(0, 20, 40, 60)
-    right = [[1, 2, 3], [3, 2]]
-    found = metrics.ordered_ranks(gallery.search(query(1, 1), 4), 4, right)
-    assert found.tolist() == metrics.relevant_ranks(query(1, 1), gallery, right).tolist()
-
-
-def test_an_answer_that_the_hits_lack_is_last():
-    hits = gallery_on_circle(0, 20, 40, 60).search(query(1), 2)
-    assert metrics.ordered_ranks(hits, 4, [[3]]).tolist() == [[4]]
-
-
-def test_a_matcher_that_scores_all_alike_ranks_last():
-    hits = gallery_on_circle(0, 20, 40, 60).search(query(1, 1), 4)
-    alike = replace(hits, scores=torch.zeros_like(hits.scores))
-    assert metrics.ordered_ranks(alike, 4, [[0], [0, 1]]).tolist() == [[4, 0], [3, 4]]
+def test_an_answer_that_scores_all_alike_ranks_last():
+    alike = torch.zeros(2, 4)
+    assert metrics.relevant_ranks(alike, [[0], [0, 1]]).tolist() == [[4, 0], [3, 4]]

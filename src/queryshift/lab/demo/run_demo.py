@@ -19,7 +19,7 @@ from queryshift.lab.datasets.tangram_tasks import TASKS
 from queryshift.lab.evaluation.stream_evaluation import StreamResult, run, shifted
 from queryshift.methods import METHODS
 from queryshift.models import load
-from queryshift.retrieval.forward import Forward
+from queryshift.retrieval.answer import Answer
 from queryshift.sessions.session import Session
 from queryshift.support.progress import counting
 
@@ -142,8 +142,8 @@ class _Remembering(Session):
         super().__init__(*given)
         self.positions: list[Tensor] = []
 
-    def answer(self, *given: Any, **named: Any) -> Forward:
+    def answer(self, *args: Any, **named: Any) -> Answer:
         """As every session, and the ten best positions are kept."""
-        answer = super().answer(*given, **named)
+        answer = super().answer(*args, **named)
         self.positions.append(answer.top(10).positions)
         return answer

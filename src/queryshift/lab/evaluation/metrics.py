@@ -1,19 +1,16 @@
-"""How good a retrieval is, and how its queries and candidates lie: pure functions of vectors."""
+"""How good an answer is, and how queries and candidates lie: functions of scores and vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from queryshift.errors import BadInput
-from queryshift.galleries import Hits, Searchable
-from queryshift.retrieval.forward import similarity
 
 from .rank_metrics import Ranks, metric
 
-SCORES_AT_ONCE = 2**23  # 32 MB in float32
 TIE = 4  # roundings by which equal candidates may differ, and still tie
 
 
@@ -38,63 +35,32 @@ def consistency(queries: Tensor, candidates: Tensor, relevant: Sequence[Sequence
     return float(torch.cosine_similarity(left, right, dim=2).amax(dim=1).mean())
 
 
-def ranks(
-    queries: Tensor,
-    gallery: Searchable,
-    relevant: Sequence[Sequence[int]],
-    exclude: Tensor | None = None,
-) -> Tensor:
+def ranks(scores: Tensor, relevant: Sequence[Sequence[int]]) -> Tensor:
     """Rank (B,) of each query's best right answer, from 1; a tie counts as a wrong one first."""
-    return relevant_ranks(queries, gallery, relevant, exclude)[:, 0]
+    return relevant_ranks(scores, relevant)[:, 0]
 
 
 @torch.no_grad()
-def relevant_ranks(
-    queries: Tensor,
-    gallery: Searchable,
-    relevant: Sequence[Sequence[int]],
-    exclude: Tensor | None = None,
-) -> Tensor:
+def relevant_ranks(scores: Tensor, relevant: Sequence[Sequence[int]]) -> Tensor:
     """Ranks (B, R) of all right answers of each query, best first, 0 where a query has fewer.
 
-    `exclude` holds (query, position) pairs, (P, 2), that are no candidates at all.
+    `scores` (B, N) are those of all candidates in an answer's own order (`Answer.scores`), -inf
+    where one is excluded.
     """
-    _check(relevant, len(queries), len(gallery))
+    _check(relevant, *scores.shape)
     places, present = _padded(relevant)
-    parts = [
-        _ranks_of(
-            scores,
-            *(one[start : start + len(scores)].to(scores.device) for one in (places, present)),
-        )
-        for start, scores in _score_rows(queries, gallery, exclude)
-    ]
-    return torch.cat(parts)
+    return _ranks_of(scores, places.to(scores.device), present.to(scores.device))
 
 
 def subset_ranks(
-    queries: Tensor,
-    gallery: Searchable,
-    relevant: Sequence[Sequence[int]],
-    subsets: Sequence[Sequence[int]],
+    scores: Tensor, relevant: Sequence[Sequence[int]], subsets: Sequence[Sequence[int]]
 ) -> Tensor:
     """Rank (B,) of each query's best right answer among its own few candidates (CIRR's subset)."""
-    _check(subsets, len(queries), len(gallery))
-    others = torch.ones(len(queries), len(gallery), dtype=torch.bool)
+    _check(subsets, *scores.shape)
+    others = torch.ones_like(scores, dtype=torch.bool)
     for row, (right, few) in enumerate(zip(relevant, subsets, strict=True)):
         others[row, [*few, *right]] = False
-    return ranks(queries, gallery, relevant, others.nonzero())
-
-
-def ordered_ranks(hits: Hits, candidates: int, relevant: Sequence[Sequence[int]]) -> Tensor:
-    """Ranks (B, R) as `relevant_ranks` gives them, of hits (B, K) that were already scored.
-
-    A matcher ranks the first hits anew, so that vectors alone do not tell; who is missing is last.
-    """
-    _check(relevant, len(hits.positions), candidates)
-    places, present = _padded(relevant)
-    scores = torch.full((len(places), candidates), -torch.inf)
-    scores.scatter_(1, hits.positions.cpu(), hits.scores.float().cpu())
-    return _ranks_of(scores, places, present)
+    return ranks(scores.masked_fill(others, -torch.inf), relevant)
 
 
 def recall(ranks: Tensor, k: int) -> float:
@@ -129,23 +95,6 @@ def _padded(relevant: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
 def _array(ranks: Tensor) -> Ranks:
     """Ranks as the report's metrics take them, (Q, R)."""
     return ranks.reshape(len(ranks), -1).cpu().numpy().astype("uint32")
-
-
-def _score_rows(
-    queries: Tensor, gallery: Searchable, exclude: Tensor | None
-) -> Iterator[tuple[int, Tensor]]:
-    """Whole rows of scores (b, N), as many at a time as the bound allows, with where they start."""
-    wide = torch.promote_types(queries.dtype, torch.float32)
-    candidates = gallery.vectors.to(wide)
-    queries = queries.detach().to(candidates)
-    step = max(1, SCORES_AT_ONCE // candidates[..., 0].numel())
-    for start in range(0, len(queries), step):
-        scores = similarity(queries[start : start + step], candidates)
-        if exclude is not None:
-            rows, positions = exclude.to(scores.device).T
-            here = (rows >= start) & (rows < start + step)
-            scores[rows[here] - start, positions[here]] = -torch.inf
-        yield start, scores
 
 
 def _ranks_of(scores: Tensor, places: Tensor, present: Tensor) -> Tensor:

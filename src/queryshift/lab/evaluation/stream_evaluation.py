@@ -12,12 +12,12 @@ from torch import Tensor
 
 from queryshift.lab.corruptions import Corruption
 from queryshift.lab.datasets import Dataset
-from queryshift.retrieval.forward import Forward
+from queryshift.retrieval.answer import Answer
 from queryshift.sessions.batch_stats import BatchStats
 from queryshift.sessions.session import Session
 from queryshift.support.progress import track
 
-from .metrics import ordered_ranks, recall, relevant_ranks, subset_ranks
+from .metrics import recall, relevant_ranks, subset_ranks
 from .streams import Shifted
 
 BATCH = 64
@@ -80,28 +80,19 @@ def run(
         answer, took = _answer(session, asked, left_out, adapt)
         seconds += took
         right = [matches[row] for row in rows.tolist()]
-        ranks = _ranks(answer, right)
+        scores = answer.scores()
+        ranks = relevant_ranks(scores, right)
         found[rows, : ranks.shape[1]] = ranks
         if subsets:
             among = [subsets[row] for row in rows.tolist()]
-            few[rows] = subset_ranks(answer.vectors, answer.gallery, right, among)
+            few[rows] = subset_ranks(scores, right, among)
         if watch is not None:
             watch(len(rows))
     history = session.history[before:]
     return StreamResult(found, order, seconds, history, few if subsets else None)
 
 
-def _ranks(answer: Forward, right: Lists) -> Tensor:
-    """Ranks of the right answers; with a matcher, in the order it gives."""
-    if answer.matching is None:
-        return relevant_ranks(answer.vectors, answer.gallery, right, answer.exclude)
-    candidates = len(answer.gallery)
-    return ordered_ranks(answer.hits(candidates), candidates, right)
-
-
-def _answer(
-    session: Session, asked: list[Any], left_out: Any, adapt: bool
-) -> tuple[Forward, float]:
+def _answer(session: Session, asked: list[Any], left_out: Any, adapt: bool) -> tuple[Answer, float]:
     """The answer to a batch, and the seconds it took to have it in hand."""
     started = time.perf_counter()
     answer = session.answer(asked, adapt, exclude=left_out)

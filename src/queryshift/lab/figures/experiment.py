@@ -24,6 +24,8 @@ from queryshift.lab.evaluation.stream_evaluation import StreamResult, run, shift
 from queryshift.lab.evaluation.streams import corruption_of
 from queryshift.methods.base import Method
 from queryshift.methods.frozen import Frozen
+from queryshift.retrieval.answer import Answer
+from queryshift.retrieval.forward import Forward
 from queryshift.sessions.session import Session
 from queryshift.support.lazy import lazy_property
 
@@ -121,7 +123,8 @@ class Experiment:
         """Recall at 1 of query vectors (Q, D), in the dataset's order, in percent."""
         pairs = [(row, gone) for row, all_of in enumerate(self.dataset.exclude) for gone in all_of]
         exclude = torch.tensor(pairs) if pairs else None
-        return recall(ranks(vectors, self.gallery, self.dataset.matches, exclude), 1)
+        scores = Answer(Forward(vectors, self.gallery, exclude)).scores()
+        return recall(ranks(scores, self.dataset.matches), 1)
 
     @lazy_property
     def candidates(self) -> Tensor:

@@ -12,11 +12,12 @@ from torch import Tensor
 
 from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadInput
-from queryshift.galleries import Searchable
+from queryshift.galleries import Hits, Searchable
 from queryshift.methods.base import Method
 from queryshift.methods.frozen import Frozen
 from queryshift.methods.rest import REST
-from queryshift.retrieval.forward import Forward
+from queryshift.retrieval.answer import Answer
+from queryshift.retrieval.forward import best_vectors
 from queryshift.sessions.describe import TUNABLE
 from queryshift.sessions.session import Session
 from queryshift.support.progress import track
@@ -150,14 +151,15 @@ def _worth(trial: Trial) -> tuple[float, float]:
 def _trial(session: Session, queries: Sequence[Any], right: Sequence[set[int]]) -> Trial:
     """One session over the whole sample."""
     answers = [session.answer(queries[i : i + BATCH]) for i in range(0, len(queries), BATCH)]
-    first = [int(place) for answer in answers for place in answer.hits(1).positions[:, 0]]
+    tops = [answer.top(AROUND) for answer in answers]
+    first = [int(place) for top in tops for place in top.positions[:, 0]]
     hits = [place in own for place, own in zip(first, right, strict=True) if own]
-    vectors, nearest = (_joined(answers, name) for name in ("vectors", "nearest"))
-    around = torch.cat([answer.hits(AROUND).scores for answer in answers])
+    vectors = torch.cat([answer.vectors for answer in answers]).cpu()
+    nearest = torch.cat([_nearest(answer, top) for answer, top in zip(answers, tops, strict=True)])
     return Trial(
         lr=session.method.rate if session.method.adapting else 0.0,
         temperature=session.method.tau,
-        contrast=contrast(vectors, nearest, around),
+        contrast=contrast(vectors, nearest, torch.cat([top.scores for top in tops])),
         similarity=float((vectors * nearest).sum(dim=1).mean()),
         variety=len(set(first)) / len(first),
         recall=100 * sum(hits) / len(hits) if hits else None,
@@ -177,8 +179,9 @@ def _call_of(method: Method) -> str:
     return f"{home}{kind.__name__}({''.join(f'{argument}, ' for argument in arguments)}"
 
 
-def _joined(answers: Sequence[Forward], name: str) -> Tensor:
-    return torch.cat([getattr(answer, name).detach() for answer in answers])
+def _nearest(answer: Answer, top: Hits) -> Tensor:
+    """The vector (B, D) of each query's first answer, the best of it if it has several."""
+    return best_vectors(answer.vectors.cpu(), top.vectors[:, 0])
 
 
 def _check(

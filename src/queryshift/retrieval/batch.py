@@ -1,0 +1,185 @@
+"""A prepared batch of queries: its forwards through any parameters, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from queryshift.encoders.encoder import Encoder, Params
+from queryshift.encoders.matcher import Matching
+from queryshift.encoders.prepared import Prepared, count, each, joined, take
+from queryshift.galleries import Searchable
+
+from .forward import Backward, Cotangents, Forward, floating_tensors, sum_params
+
+Outputs = tuple[Tensor, Prepared | None]  # vectors, and what a matcher reads
+
+
+class Batch:
+    """One prepared batch: what all of its forwards share. Nothing of it changes.
+
+    `source` are the parameters of the source model; its forward is computed once, when it is
+    asked for.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        gallery: Searchable,
+        shared: Any,
+        exclude: Tensor | None = None,
+        chunk: int | None = None,
+        matching: Matching | None = None,
+    ) -> None:
+        self.encoder, self.gallery, self.shared = encoder, gallery, shared
+        self.exclude, self.chunk, self.matching = exclude, chunk, matching
+        self.size = count(shared)
+        self.source: Forward | None = None  # computed once, then kept
+        if chunk is not None and chunk < self.size:
+            encoder.check_apart("leave chunk out, or give the layer running statistics")
+
+    def __len__(self) -> int:
+        return self.size
+
+    def forward(self, params: Params, graph: bool) -> Forward:
+        """One forward of the batch through `params`, with a graph for gradients if asked."""
+        leaves = params
+        if graph:
+            leaves = {name: value.detach().requires_grad_() for name, value in params.items()}
+        names = self.encoder.parameter_names
+        inside = {name: value for name, value in leaves.items() if name in names}
+        *others, last = self._pieces()
+        with torch.set_grad_enabled(graph and bool(inside)):
+            outputs = [_detached(self._run(inside, piece)) for piece in others]
+            outputs.append(self._run(inside, last))
+        vectors, readings = _joined([_detached(one) for one in outputs])
+        return Forward(
+            vectors=_leaf(vectors, graph),
+            gallery=self.gallery,
+            exclude=self.exclude,
+            direct_params={name: leaves[name] for name in self._direct_names(params)},
+            backward=self._backward(inside, outputs[-1]) if graph and inside else None,
+            matching=self.matching,
+            readings=None if readings is None else each(readings, lambda one: _leaf(one, graph)),
+        )
+
+    def _direct_names(self, params: Params) -> list[str]:
+        """Parameters a loss may depend on other than through the encoder."""
+        twins = () if self.matching is None else self.matching.matcher.twins
+        inside = self.encoder.parameter_names
+        return [name for name in params if name not in inside or name in twins]
+
+    def _pieces(self) -> list[Any]:
+        """The batch in pieces of at most `chunk` queries."""
+        if self.chunk is None or self.chunk >= self.size:
+            return [self.shared]
+        starts = range(0, self.size, self.chunk)
+        return [take(self.shared, slice(i, i + self.chunk)) for i in starts]
+
+    def _run(self, params: Params, piece: Any) -> Outputs:
+        if self.matching is None:
+            return self.encoder.through(params, piece), None
+        return self.encoder.through_for_matcher(params, piece)
+
+    def _backward(self, params: Params, last: Outputs) -> Backward:
+        """Products over the forward, piece by piece, so that only one piece's graph exists.
+
+        The last piece's is at hand in the first call; the others' are made again. A whole batch is
+        one piece, whose graph stays.
+        """
+        pieces, alive = self._pieces(), [last]
+        sizes = [count(piece) for piece in pieces]
+
+        def outputs(number: int) -> tuple[Tensor, ...]:
+            if alive and number == len(pieces) - 1:
+                return _tensors(alive[0] if number == 0 else alive.pop())
+            with torch.enable_grad():
+                return _tensors(self._run(params, pieces[number]))
+
+        def backward(cotangents: Sequence[Cotangents]) -> tuple[Params, ...]:
+            totals: tuple[Params, ...] = tuple({} for _ in cotangents)
+            for number in reversed(range(len(pieces))):
+                rows = [
+                    tuple(torch.split(slope, sizes)[number] for slope in slopes)
+                    for slopes in cotangents
+                ]
+                products = _products(outputs(number), rows, params)
+                totals = tuple(sum_params(*both) for both in zip(totals, products, strict=True))
+            return totals
+
+        return backward
+
+
+class StepView:
+    """One batch at one step: its forward through the current parameters, and the source's."""
+
+    def __init__(self, batch: Batch, params: Params, source: Params, seed: int = 0) -> None:
+        self.batch, self.params, self.source_params, self.seed = batch, params, source, seed
+        self._now: Forward | None = None
+
+    @property
+    def at_source(self) -> bool:
+        """Whether nothing has been learnt yet: the parameters are the source's own."""
+        return self.params is self.source_params
+
+    @property
+    def now(self) -> Forward:
+        """The forward through the current parameters, with a graph; computed once."""
+        if self._now is None:
+            self._now = self.at(self.params)
+            if self.at_source and self.batch.source is None:
+                self.batch.source = self._now.detached()
+        return self._now
+
+    @property
+    def source(self) -> Forward:
+        """The forward through the source's parameters, without a graph, once per batch."""
+        if self.batch.source is None:
+            self.batch.source = self.batch.forward(self.source_params, graph=False)
+        return self.batch.source
+
+    def at(self, params: Params) -> Forward:
+        """The forward through other parameters, with a graph."""
+        return self.batch.forward(params, graph=True)
+
+
+def _products(
+    outputs: tuple[Tensor, ...], cotangents: Sequence[Cotangents], params: Params
+) -> tuple[Params, ...]:
+    """Products over the graph of one forward, which nothing here keeps alive afterwards."""
+    return tuple(_product(outputs, slopes, params) for slopes in cotangents)
+
+
+def _product(outputs: tuple[Tensor, ...], slopes: Cotangents, params: Params) -> Params:
+    """One vector-Jacobian product; names that the outputs do not depend on are left out."""
+    pairs = [(o, s) for o, s in zip(outputs, slopes, strict=True) if o.requires_grad]
+    if not pairs:
+        return {}
+    with torch.enable_grad():  # handing torch the slopes as such would import sympy: 0.3 s
+        along = torch.stack([(output * slope).sum() for output, slope in pairs]).sum()
+    grads = torch.autograd.grad(along, tuple(params.values()), retain_graph=True, allow_unused=True)
+    named = zip(params, grads, strict=True)
+    return {name: grad for name, grad in named if grad is not None}
+
+
+def _tensors(outputs: Outputs) -> tuple[Tensor, ...]:
+    vectors, readings = outputs
+    return vectors, *floating_tensors(readings)
+
+
+def _detached(outputs: Outputs) -> Outputs:
+    vectors, readings = outputs
+    return vectors.detach(), None if readings is None else each(readings, Tensor.detach)
+
+
+def _joined(outputs: Sequence[Outputs]) -> Outputs:
+    """All in memory of their own: an encoder may write its next result where this one is."""
+    vectors, readings = zip(*outputs, strict=True)
+    return torch.cat(vectors), None if readings[0] is None else joined(readings)
+
+
+def _leaf(value: Tensor, graph: bool) -> Tensor:
+    return value.detach().requires_grad_(graph and value.is_floating_point())

@@ -1,0 +1,74 @@
+"""What happens to a session beside its answers: resets, dropped updates, ordinary traffic."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+EventKind = Literal["guard", "not_finite", "ordinary", "dropped"]
+PACKAGE = str(Path(__file__).parents[1])
+logger = logging.getLogger("queryshift")
+
+
+class GuardWarning(UserWarning):
+    """A session gave up what it had learnt, or an update, because answers went wrong."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to a session.
+
+    Attributes:
+        kind: "guard" (a guard returned the session to its source), "not_finite" (an update or what
+            was learnt held NaN or infinity), "ordinary" (ordinary queries ended a shift: what was
+            learnt for it is given up) or "dropped" (an update in the background did not take
+            effect).
+        reason: what happened, in a sentence.
+        batch: the number of the batch, counted from 1.
+        time: when, in seconds since the epoch.
+        session: the session's name, if it has one.
+
+    Example:
+        >>> import queryshift as qs
+        >>> qs.Event("guard", "drift: predictions moved 30.1 nats", batch=7, time=0.0).kind
+        'guard'
+    """
+
+    kind: EventKind
+    reason: str
+    batch: int = 0
+    time: float = 0.0
+    session: str | None = None
+
+    def announce(self) -> None:
+        """Write a log record, and warn where answers went wrong."""
+        wrong = self.kind in ("guard", "not_finite")
+        level = logging.WARNING if wrong else logging.INFO
+        named = f"session {self.session}" if self.session else "session"
+        extra = {"session": self.session, "event": self.kind, "batch": self.batch}
+        logger.log(level, "%s, batch %d: %s", named, self.batch, self.reason, extra=extra)
+        if wrong:
+            warnings.warn(f"queryshift: {self.reason}", GuardWarning, stacklevel=_outside())
+
+
+def call_back(callback: Callable[[Any], object] | None, value: Any) -> None:
+    """Call a user's function; what it raises is logged, so that it costs no answer."""
+    if callback is None:
+        return
+    try:
+        callback(value)
+    except Exception:
+        logger.exception("a callback of a session failed")
+
+
+def _outside() -> int:
+    """The stack level, seen from `announce`, of the first frame outside of this package."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        level, frame = level + 1, frame.f_back
+    return level

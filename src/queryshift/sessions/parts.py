@@ -1,0 +1,52 @@
+"""What a session is made of: an encoder, a gallery, a method and perhaps a matcher."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from queryshift.encoders.encoder import Encoder
+from queryshift.encoders.matcher import Matching
+from queryshift.errors import BadInput, GalleryMismatch
+from queryshift.methods.base import Method
+
+
+def check_parts(encoder: Any, gallery: Any, method: Any, matcher: Any) -> None:
+    """Refuse what is no encoder, gallery, method or matcher, and say what is."""
+    if isinstance(encoder, Mapping):
+        names = " or ".join(f'model["{name}"]' for name in encoder)
+        raise BadInput(f"got a whole model as encoder, expected one of its encoders: {names}.")
+    if not isinstance(encoder, Encoder):
+        raise BadInput(
+            f"got a {type(encoder).__name__} as encoder, expected an Encoder: load the model with "
+            "queryshift.load, or wrap it (docs/your-own-model.md)."
+        )
+    if not hasattr(gallery, "search"):
+        raise BadInput(
+            f"got a {type(gallery).__name__} as gallery: make one with Gallery.build(encoder, "
+            "items) or Gallery.from_vectors(ids, vectors)."
+        )
+    if encoder.dimension not in (None, gallery.dimension):
+        raise GalleryMismatch(
+            f"{type(encoder).__name__} gives vectors of {encoder.dimension} dimensions, the "
+            f"gallery has {gallery.dimension}: was it built by another model?"
+        )
+    if not isinstance(method, Method):
+        raise BadInput(f"got {method!r} as method, expected one with its settings: REST().")
+    check_matcher(matcher, len(gallery))
+
+
+def check_matcher(matcher: Any, candidates: int) -> None:
+    """Refuse what is no matcher over a gallery's candidates."""
+    if matcher is None:
+        return
+    if not isinstance(matcher, Matching):
+        raise BadInput(
+            f"got a {type(matcher).__name__} as matcher, expected one over the gallery's items: "
+            "matcher.over(items)."
+        )
+    if len(matcher) != candidates:
+        raise GalleryMismatch(
+            f"the matcher is over {len(matcher)} candidates, the gallery has {candidates}: "
+            "make it over the gallery's own items, in their order."
+        )

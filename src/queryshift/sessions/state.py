@@ -1,0 +1,42 @@
+"""The state of a session: everything it has learnt, as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from queryshift.encoders.encoder import Params
+from queryshift.methods.optimiser import Adapted, Layout
+from queryshift.methods.source_like import SourceLike
+from queryshift.support.lazy import lazy_property
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything that a session has learnt. A value: every batch makes a new one."""
+
+    layout: Layout
+    adapted: Adapted
+    memory: Any  # the method's
+    watched: SourceLike  # source-like pairs, for the statistics of methods that keep none
+    batches: int = 0
+    resets: int = 0
+    ordinary_streak: int = 0  # ordinary batches in a row: from the first on the source answers
+    stages: Mapping[str, Any] = field(default_factory=dict)  # each re-ranking stage's memory
+
+    @lazy_property
+    def learnt(self) -> Params:
+        """The adapted parameters by name, views of one vector."""
+        return self.layout.split(self.adapted.values)
+
+    @property
+    def pairs(self) -> SourceLike:
+        """The source-like pairs seen so far."""
+        return self.memory if isinstance(self.memory, SourceLike) else self.watched
+
+    def narrowed(self, reached: Params) -> State:
+        """The state without parameters that a gradient does not reach."""
+        names = [name for name in self.layout.shapes if name in reached]
+        layout = Layout.of({name: self.learnt[name] for name in names})
+        return replace(self, layout=layout, adapted=Adapted.fresh(layout.flat(self.learnt)))
