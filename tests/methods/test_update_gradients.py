@@ -33,8 +33,7 @@ from queryshift.methods import (
 from queryshift.methods.decoupled import drift
 from queryshift.methods.eata import Familiar
 from queryshift.methods.tsa import GALLERY, QUERY, ROUTER
-from queryshift.retrieval.batch import Batch, StepView
-from queryshift.retrieval.forward import Forward
+from queryshift.retrieval.forward import Batch, Forward, StepView
 from queryshift.retrieval.refinement import refined
 from toy import ToyEncoder, toy_gallery, toy_queries
 

@@ -10,7 +10,7 @@ from torch.nn.functional import group_norm, layer_norm, rms_norm
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from queryshift.errors import CannotAdapt
-from queryshift.support.priority import yield_to_answers
+from queryshift.support.priority import this_thread, yield_to_answers
 
 _NORMS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, _BatchNorm)
 
@@ -34,7 +34,7 @@ def accept_override(norm: nn.Module) -> None:
     plain, axes = norm.forward, source.ndim
 
     def forward(values: Tensor) -> Tensor:
-        if not torch.compiler.is_compiling():
+        if not torch.compiler.is_compiling() and this_thread.wait_left > 0:
             yield_to_answers()  # every tower that adapts passes here often
         weight = cast(Tensor, norm.weight)
         wide = values.to(weight.dtype)

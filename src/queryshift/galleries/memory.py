@@ -346,7 +346,7 @@ class Gallery:
         scores = queries @ candidates.flatten(0, 1).T
         if candidates.shape[1] > 1:
             scores = scores.view(len(queries), *candidates.shape[:2]).amax(dim=2)
-        return mask_excluded(scores, exclude, columns=start)
+        return scores if exclude is None else mask_excluded(scores, exclude, columns=start)
 
     def _reach(self, exclude: Tensor | None) -> int:
         """How many candidates every query has left."""

@@ -19,14 +19,14 @@ T = TypeVar("T")
 
 def read_each(items: Iterable[Any], read: Callable[[Any], T]) -> list[T]:
     """Each item as `read` gives it; one that `read` refuses is a `BadItem` with its index."""
-    return [_read(index, item, read) for index, item in enumerate(items)]
-
-
-def _read(index: int, item: Any, read: Callable[[Any], T]) -> T:
+    every, values = list(items), list[T]()
     try:
-        return read(item)
+        for value in map(read, every):
+            values.append(value)
     except (BadInput, BadFile) as error:
-        raise BadItem(index, str(error), described(item)) from error
+        index = len(values)
+        raise BadItem(index, str(error), described(every[index])) from error
+    return values
 
 
 def described(item: Any) -> str:

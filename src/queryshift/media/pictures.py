@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,9 +47,11 @@ def rgb(item: Any) -> Image:
     """
     if isinstance(item, str):
         raise BadInput(f"{EXPECTED}; text is not opened as a path: pass pathlib.Path(...).")
+    pillow = _pillow("Image")
+    if isinstance(item, np.ndarray):
+        return _in_rgb(pillow.fromarray(_eight_bit(_array(item))))
     if is_stored(item):
         return _in_rgb(read_picture(item))
-    pillow = _pillow("Image")
     if not isinstance(item, pillow.Image):
         return _in_rgb(pillow.fromarray(_eight_bit(_array(item))))
     check_pixels(*item.size)
@@ -79,6 +82,7 @@ def read_picture(item: Stored) -> Image:
             return picture
 
 
+@cache
 def _pillow(module: str) -> Any:
     return need(f"PIL.{module}".rstrip("."), "lab", "reading pictures")
 

@@ -12,8 +12,7 @@ from torch import Tensor
 from queryshift.encoders.encoder import Encoder, Params
 from queryshift.errors import BadInput
 from queryshift.galleries import Searchable
-from queryshift.retrieval.batch import StepView
-from queryshift.retrieval.forward import Forward
+from queryshift.retrieval.forward import Forward, StepView
 from queryshift.support.setting_fields import check_values as check_values
 from queryshift.support.setting_fields import setting as setting
 

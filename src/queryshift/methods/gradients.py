@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import torch
 from torch import Tensor
 
 from queryshift.encoders.encoder import Params
 
-
-def flat(params: Params, names: Iterable[str]) -> Tensor:
-    """The named tensors as one new vector: a handful of kernels, not one for each."""
-    parts = [params[name].reshape(-1) for name in names]
-    return torch.cat(parts) if parts else torch.empty(0, device="cpu")
+from .optimiser import flat_vector
 
 
 def dot(left: Params, right: Params) -> Tensor:
     """Inner product over all tensors as one vector."""
-    return torch.dot(flat(left, left), flat(right, left))
+    return torch.dot(flat_vector(left, left), flat_vector(right, left))
 
 
 def norm(params: Params) -> Tensor:
     """Length over all tensors as one vector."""
-    length: Tensor = torch.linalg.vector_norm(flat(params, params))
+    length: Tensor = torch.linalg.vector_norm(flat_vector(params, params))
     return length
 
 

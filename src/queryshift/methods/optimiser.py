@@ -5,7 +5,7 @@ Written here because torch's own costs over a second of imports; tested against 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal, Self
@@ -15,10 +15,14 @@ from torch import Tensor
 
 from queryshift.encoders.encoder import Params
 
-from .gradients import flat
-
 Optimiser = Literal["adamw", "sgd"]
 BETAS, EPSILON = (0.9, 0.999), 1e-8
+
+
+def flat_vector(params: Params, names: Iterable[str]) -> Tensor:
+    """The named tensors as one new vector: a handful of kernels, not one for each."""
+    parts = [params[name].reshape(-1) for name in names]
+    return torch.cat(parts) if parts else torch.empty(0, device="cpu")
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Layout:
 
     def flat(self, params: Params) -> Tensor:
         """The tensors as one new vector."""
-        return flat(params, self.shapes)
+        return flat_vector(params, self.shapes)
 
     def split(self, vector: Tensor) -> Params:
         """Views of one vector as tensors; of many (B, P), as tensors with B in front."""

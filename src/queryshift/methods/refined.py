@@ -9,8 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from queryshift.encoders.encoder import Params
-from queryshift.retrieval.batch import StepView
-from queryshift.retrieval.forward import Forward
+from queryshift.retrieval.forward import Forward, StepView
 from queryshift.retrieval.refinement import Duplicates, RefinedPrediction, refined
 
 from .base import Update, setting

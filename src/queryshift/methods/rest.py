@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
-from queryshift.retrieval.batch import StepView
-from queryshift.retrieval.forward import Forward
+from queryshift.retrieval.forward import Forward, StepView
 from queryshift.retrieval.refinement import Duplicates, RefinedPrediction, refined
 
 from .base import Update, setting

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from queryshift.galleries import Searchable
-from queryshift.retrieval.batch import StepView
-from queryshift.retrieval.forward import Forward
+from queryshift.retrieval.forward import Forward, StepView
 
 from .base import Method, Update, setting
 from .gradients import norm

@@ -10,8 +10,7 @@ from torch.nn.functional import normalize
 
 from queryshift.encoders.encoder import Encoder, Params
 from queryshift.galleries import Searchable
-from queryshift.retrieval.batch import StepView
-from queryshift.retrieval.forward import Forward
+from queryshift.retrieval.forward import Forward, StepView
 
 from .base import Update, setting
 from .losses import gap

@@ -11,8 +11,7 @@ from torch import Tensor
 from queryshift.encoders.encoder import Encoder, Params
 from queryshift.errors import BadInput
 from queryshift.galleries import Searchable
-from queryshift.retrieval.batch import StepView
-from queryshift.retrieval.forward import Forward
+from queryshift.retrieval.forward import Forward, StepView
 
 from .base import Method, Update
 

@@ -12,7 +12,7 @@ from queryshift.galleries import Hits
 from queryshift.galleries.hits import at_least_one
 
 from .forward import Forward
-from .reranking import PlainRanking, Ranking
+from .reranking import Ranking
 
 
 class Answer:
@@ -50,7 +50,7 @@ class Answer:
         skipped: Sequence[BadItem] = (),
     ) -> None:
         self._forward = forward
-        self._ranking = PlainRanking(forward) if ranking is None else ranking
+        self._ranking: Ranking = forward if ranking is None else ranking
         self._source: Callable[[], Answer] | Answer | None = source
         self._adapted = adapted
         self.skipped = tuple(skipped)

@@ -48,23 +48,6 @@ class Stage(Protocol):
         """The ranking of the stage before, ranked anew."""
 
 
-class PlainRanking:
-    """The ranking by similarity: what a forward finds."""
-
-    def __init__(self, forward: Forward) -> None:
-        self._forward = forward
-
-    def hits(self, count: int) -> Hits:
-        """The best `count` candidates of each query."""
-        return self._forward.hits(count)
-
-    @torch.no_grad()
-    def all_scores(self) -> Tensor:
-        """The similarity (B, N) of every candidate."""
-        vectors = self._forward.vectors.detach()
-        return self._forward.scored(vectors.to(torch.promote_types(vectors.dtype, torch.float32)))
-
-
 class MatcherStage:
     """The best hits ranked anew by a matcher's logits (single stream)."""
 
@@ -134,7 +117,7 @@ class MatchedRanking:
 
 def ranked(forward: Forward, stages: Sequence[Stage], memories: Any) -> Ranking:
     """The ranking of a forward after all stages; `memories` has each one's memory by name."""
-    ranking: Ranking = PlainRanking(forward)
+    ranking: Ranking = forward
     for stage in stages:
         ranking = stage.rank(forward, ranking, memories.get(stage.name))
     return ranking

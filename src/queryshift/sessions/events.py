@@ -56,10 +56,8 @@ class Event:
             warnings.warn(f"queryshift: {self.reason}", GuardWarning, stacklevel=_outside())
 
 
-def call_back(callback: Callable[[Any], object] | None, value: Any) -> None:
+def call_back(callback: Callable[[Any], object], value: Any) -> None:
     """Call a user's function; what it raises is logged, so that it costs no answer."""
-    if callback is None:
-        return
     try:
         callback(value)
     except Exception:

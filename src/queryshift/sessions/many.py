@@ -16,8 +16,7 @@ from queryshift.errors import BadInput, CannotAdapt
 from queryshift.galleries.exclusions import Exclusion, excluded_pairs
 from queryshift.methods.optimiser import Layout
 from queryshift.retrieval.answer import Answer
-from queryshift.retrieval.forward import Forward
-from queryshift.retrieval.query_vectors import checked
+from queryshift.retrieval.forward import Forward, checked
 from queryshift.retrieval.reranking import ranked
 from queryshift.support.torch_modes import adaptation_modes
 

@@ -8,7 +8,7 @@ from queryshift.encoders.prepared import check_several
 from queryshift.errors import BadInput, BadItem, unknown
 from queryshift.galleries import Searchable
 from queryshift.galleries.exclusions import Exclusion, Group, excluded_pairs, exclusions_by_query
-from queryshift.retrieval.batch import Batch
+from queryshift.retrieval.forward import Batch
 
 from .step import Adaptation
 
@@ -18,7 +18,8 @@ OnBad = Literal["raise", "skip"]
 def grouped(queries: Any, exclude: Any) -> list[tuple[Any, Exclusion]]:
     """Each query with what to leave out for it."""
     check_several(queries)
-    items, ids = list(queries), exclusions_by_query(exclude)
+    items = list(queries)
+    ids = None if exclude is None else exclusions_by_query(exclude)
     if ids is not None and len(ids) != len(items):
         raise BadInput(f"got exclusions for {len(ids)} of {len(items)} queries: give one each.")
     exclusions: list[Exclusion] = [None] * len(items) if ids is None else [*ids]

@@ -17,7 +17,7 @@ from queryshift.galleries import Searchable
 from queryshift.galleries.exclusions import Exclusion, Group, exclusions_left
 from queryshift.methods.base import Method
 from queryshift.retrieval.answer import Answer
-from queryshift.retrieval.batch import Batch
+from queryshift.retrieval.forward import Batch
 from queryshift.support.locks import RenewedRLock
 from queryshift.support.priority import answering
 from queryshift.support.torch_modes import adaptation_modes
@@ -137,7 +137,8 @@ class Session:
         """
         first = answering() if self.settings.worker else nullcontext()
         with first, adaptation_modes():
-            self._worker.check()
+            if self.settings.worker:
+                self._worker.check()
             batch, group, skipped = readable_batch(
                 self._adaptation, grouped(queries, exclude), self._ledger.now.gallery, on_bad
             )
@@ -424,7 +425,8 @@ class Session:
         stats = self._ledger.enter(result, before, learns)
         for event in result.events:
             self._notify(replace(event, batch=stats.batch))
-        call_back(self.on_batch, stats)
+        if self.on_batch is not None:
+            call_back(self.on_batch, stats)
 
     def _drop(self, reason: str) -> None:
         """Count an update in the background that did not take effect."""
@@ -435,7 +437,8 @@ class Session:
         """Log an event, warn of it where answers went wrong, and call back."""
         event = replace(event, time=time.time(), session=self.settings.name)
         event.announce()
-        call_back(self.on_event, event)
+        if self.on_event is not None:
+            call_back(self.on_event, event)
 
     def _moved(self, state: State, gallery: Searchable) -> State:
         """The state with what the method remembers of another gallery's candidates gone."""

@@ -9,7 +9,6 @@ from queryshift.errors import BadInput, unknown
 from queryshift.support.setting_fields import check_values, setting
 
 from .guard import Guard
-from .ordinary import Ordinary
 
 ScoreFrom = Literal["last_forward", "before", "after"]
 Mode = Literal["live", "shadow"]
@@ -51,8 +50,3 @@ class Settings:
                 "worker=True adapts to gathered queries, but gather is None: "
                 "say how many to gather (gather=16), or leave worker out."
             )
-
-    @property
-    def ordinary(self) -> Ordinary | None:
-        """What ordinary queries look like, where a guard knows."""
-        return None if self.guard is None else self.guard.ordinary

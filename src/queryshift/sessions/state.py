@@ -30,11 +30,6 @@ class State:
         """The adapted parameters by name, views of one vector."""
         return self.layout.split(self.adapted.values)
 
-    @property
-    def pairs(self) -> SourceLike:
-        """The source-like pairs seen so far."""
-        return self.memory if isinstance(self.memory, SourceLike) else self.watched
-
     def narrowed(self, reached: Params) -> State:
         """The state without parameters that a gradient does not reach."""
         names = [name for name in self.layout.shapes if name in reached]

@@ -19,14 +19,13 @@ from queryshift.methods.gradients import angle
 from queryshift.methods.optimiser import Adapted, Layout
 from queryshift.methods.source_like import SourceLike
 from queryshift.retrieval.answer import Answer
-from queryshift.retrieval.batch import Batch, StepView
-from queryshift.retrieval.forward import Forward
-from queryshift.retrieval.query_vectors import checked, fitting
+from queryshift.retrieval.forward import Batch, Forward, StepView, checked, fitting
 from queryshift.retrieval.refinement import refined
-from queryshift.retrieval.reranking import MatcherStage, Stage, ranked
+from queryshift.retrieval.reranking import MatcherStage, Ranking, Stage, ranked
 
 from .batch_stats import NEIGHBOURS, TEMPERATURE, BatchStats, measures, refined_entropies
 from .events import Event
+from .ordinary import Ordinary
 from .settings import Settings
 from .state import State
 
@@ -68,6 +67,7 @@ class Adaptation:
     source: Params
     matching: Matching | None = None
     stages: tuple[Stage, ...] = ()
+    ordinary: Ordinary | None = None  # what ordinary queries look like, where a guard knows
 
     @classmethod
     def of(
@@ -84,14 +84,15 @@ class Adaptation:
                 f"gather is {settings.gather}, but {method.name} learns from at least "
                 f"{method.smallest_batch} queries at a time: gather more (gather=16)."
             )
-        if settings.ordinary is not None:
-            settings.ordinary.check_fits(encoder)
+        ordinary = None if settings.guard is None else settings.guard.ordinary
+        if ordinary is not None:
+            ordinary.check_fits(encoder)
         source = dict(method.adapts(encoder, gallery))
         if matching is not None and method.adapts_matcher:
             source |= matching.matcher.own_params()
         source = {name: value.to(encoder.device) for name, value in source.items()}
         stages = () if matching is None else (MatcherStage(),)
-        return cls(encoder, method, settings, source, matching, stages)
+        return cls(encoder, method, settings, source, matching, stages, ordinary)
 
     def fresh(self, gallery: Searchable) -> State:
         """The state before the first batch."""
@@ -165,13 +166,13 @@ class Adaptation:
         """The parameters in force: the source's own at first, and always for those out of reach."""
         if state.adapted.updates == 0:
             return self.source
-        return {**self.source, **state.learnt}
+        return {**self.source, **state.layout.split(state.adapted.values)}
 
     def _proposed(self, state: State, batch: Batch, adapt: bool) -> Proposal:
         """What the batch leads to: only answered, recognised as ordinary, or learnt from."""
         if not (adapt and self.method.adapting and len(batch) >= self.method.smallest_batch):
             return Proposal(state, self.forward(state, batch))
-        ordinary = self.settings.ordinary
+        ordinary = self.ordinary
         if ordinary is not None and ordinary.knows(self.source_forward(batch)):
             state = replace(state, ordinary_streak=state.ordinary_streak + 1)
             return Proposal(state, self.forward(state, batch), ordinary=True)
@@ -276,7 +277,7 @@ class Adaptation:
 
         So many in a row end a shift: what it taught would be in the way of the next one.
         """
-        state, ordinary = proposal.state, self.settings.ordinary
+        state, ordinary = proposal.state, self.ordinary
         if ordinary is None or state.ordinary_streak != ordinary.patience:
             return proposal, None
         fresh = self._restarted(state, gallery)
@@ -314,10 +315,11 @@ class Adaptation:
             batches=state.batches + 1,
             stages=self._remembered(state, forward) if adapt else state.stages,
         )
-        ordinary, strangeness = self.settings.ordinary, None
+        ordinary, strangeness = self.ordinary, None
         if ordinary is not None and batch.source is not None:
             strangeness = ordinary.strangeness(batch.source)
         answer = self._answer(state, forward, batch)
+        pairs = state.memory if isinstance(state.memory, SourceLike) else state.watched
         stats = BatchStats(
             batch=state.batches,
             queries=len(batch),
@@ -326,7 +328,7 @@ class Adaptation:
             restart=None if event is None else event.reason,
             resets=state.resets,
             strangeness=strangeness,
-            **measures(forward, state.pairs, self.method.unsure(forward), proposal.measures),
+            **measures(forward, pairs, self.method.unsure(forward), proposal.measures),
         )
         return BatchResult(state, answer, stats, () if event is None else (event,))
 
@@ -335,13 +337,17 @@ class Adaptation:
 
         def source() -> Answer:
             plain = checked(self.source_forward(batch))
-            return Answer(plain, ranked(plain, self.stages, state.stages))
+            return Answer(plain, self._ranking(plain, state))
 
-        adapted = Answer(forward, ranked(forward, self.stages, state.stages), source=source)
+        adapted = Answer(forward, self._ranking(forward, state), source=source)
         if self.settings.mode != "shadow":
             return adapted
         plain = self.source_forward(batch)
-        return Answer(plain, ranked(plain, self.stages, state.stages), adapted=adapted)
+        return Answer(plain, self._ranking(plain, state), adapted=adapted)
+
+    def _ranking(self, forward: Forward, state: State) -> Ranking:
+        """The order of a forward's candidates after all re-ranking stages."""
+        return ranked(forward, self.stages, state.stages) if self.stages else forward
 
     def _disagreement(self, forward: Forward, batch: Batch) -> float | None:
         """In shadow mode, the share of first places that differ from the source's."""

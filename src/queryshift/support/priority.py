@@ -16,7 +16,14 @@ from .locks import RenewedLock
 
 MAX_WAIT_S = 0.1  # in all: under full load an update has its share, and answers may need it
 
-_this_thread = threading.local()
+
+class _Thread(threading.local):
+    """What holds for one thread."""
+
+    wait_left = 0.0  # seconds that it may still pause; more than 0 in background updates only
+
+
+this_thread = _Thread()
 _changed = threading.Condition(RenewedLock())  # type: ignore[arg-type]
 _under_way: set[tuple[int, object]] = set()  # answers, each with its process: a fork has none
 
@@ -38,22 +45,22 @@ def answering() -> Iterator[None]:
 @contextmanager
 def yielding() -> Iterator[None]:
     """Let this thread pause at every `yield_to_answers`, for `MAX_WAIT_S` in all."""
-    _this_thread.wait_left = MAX_WAIT_S
+    this_thread.wait_left = MAX_WAIT_S
     try:
         yield
     finally:
-        _this_thread.wait_left = 0.0
+        this_thread.wait_left = 0.0
 
 
 def yield_to_answers() -> None:
-    """A place where a yielding thread may pause; other threads pass at no cost."""
-    wait_left = getattr(_this_thread, "wait_left", 0.0)
+    """A place where a thread with time left to wait may pause."""
+    wait_left = this_thread.wait_left
     if wait_left <= 0 or not _under_way:
         return
     started = time.perf_counter()
     with _changed:
         _changed.wait_for(lambda: not is_answering(), wait_left)
-    _this_thread.wait_left = wait_left - (time.perf_counter() - started)
+    this_thread.wait_left = wait_left - (time.perf_counter() - started)
 
 
 def is_answering() -> bool:
