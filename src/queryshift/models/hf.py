@@ -150,6 +150,7 @@ class Tower(BlockEncoder):
         super().__init__()
         self.tower, self.head = tower, head
         self.read, self.pool = read, pool
+        self.dimension = getattr(head, "out_features", None)  # of a linear projection
         self.block_list = blocks_of(tower, "tower")
         self.requires_grad_(False)
         read_in_full(tower)

@@ -46,6 +46,7 @@ class TangramEncoder(BlockEncoder):
     """An encoder around one of the towers."""
 
     block_list = "tower.trunk.blocks"
+    dimension = 128
 
     def __init__(self, tower: nn.Module) -> None:
         super().__init__()
