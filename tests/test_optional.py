@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from queryshift.errors import MissingExtra
+from queryshift.media import pictures
 from queryshift.media.pictures import read_picture
 from queryshift.media.sounds import read_sound
 from queryshift.support.optional import need
@@ -22,6 +23,7 @@ def test_the_error_names_the_package_and_both_ways_to_install_it(
     monkeypatch, module, package, read
 ):
     monkeypatch.setitem(sys.modules, module, None)
+    pictures._pillow.cache_clear()
     with pytest.raises(MissingExtra, match=f'needs the package "{package}"') as caught:
         read(b"")
     assert 'pip install "queryshift[lab]"' in str(caught.value)  # from a wheel

@@ -239,7 +239,7 @@ class TestHistory:
         assert unpacked_history(packed_history([], {}), {}) == []
 
     def test_a_snapshot_without_history_is_small_and_loads(self, session, path):
-        session.history = long_history(2000)
+        session.restore(session.state, long_history(2000))
         session.save(path)
         full = path.stat().st_size
         write_state(path, session.snapshot(history=False))
@@ -264,7 +264,7 @@ class TestHistory:
             work()
             return time.process_time() - started
 
-        session.history = history
+        session.restore(session.state, history)
         columns = min(seconds(lambda: session.save(path)) for _ in range(3))
         objects = min(seconds(lambda: json.dumps(list(map(vars, history)))) for _ in range(3))
         assert columns < 4 * objects

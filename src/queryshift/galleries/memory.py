@@ -327,11 +327,25 @@ class Gallery:
         return Hits(positions, scores, self).to(home)
 
     def ids_at(self, positions: Tensor) -> list[list[Id]]:
-        """The ids at positions (B, K), one list per query."""
+        """The ids of hits.
+
+        Args:
+            positions: (B, K), where the candidates stand.
+
+        Returns:
+            One list of ids per query.
+        """
         return [[self.ids[position] for position in row] for row in positions.tolist()]
 
     def vectors_at(self, positions: Tensor) -> Tensor:
-        """The vectors (B, K, V, D) at positions (B, K), where the gallery has them."""
+        """The vectors of hits.
+
+        Args:
+            positions: (B, K), where the candidates stand.
+
+        Returns:
+            (B, K, V, D), on the gallery's device.
+        """
         return self.vectors[positions.to(self.vectors.device)]
 
     def _width(self, queries: int) -> int:

@@ -25,7 +25,7 @@ class Answer:
         skipped: the queries that could not be read, where `answer(..., on_bad="skip")` left them
             out; each has its `index` in the batch. The answer has rows for the others only.
 
-    Example:
+    Examples:
         >>> import queryshift as qs
         >>> from queryshift.lab import tangram
         >>> model, scenes = qs.load("tangram"), tangram.scenes("test", 16)

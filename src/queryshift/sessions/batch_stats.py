@@ -21,7 +21,7 @@ NEIGHBOURS, TEMPERATURE = 10, 0.02  # the paper's, so that all methods are measu
 class BatchStats:
     """One batch: how its queries lie, and what the session did. None of it needs a label.
 
-    Attributes:
+    Args:
         batch: its number, counted from 1.
         queries: how many queries it had.
         adapted: whether the session learnt from it.
@@ -39,6 +39,21 @@ class BatchStats:
         resets: how often it has done so.
         strangeness: standard errors from ordinary queries, where a guard knows such.
         time: when the batch was answered, in seconds since the epoch.
+
+    Examples:
+        >>> import torch
+        >>> import queryshift as qs
+        >>> class Rows(qs.Encoder):
+        ...     def prepare(self, items):
+        ...         return torch.tensor(items)
+        ...     def forward(self, prepared):
+        ...         return torch.nn.functional.normalize(prepared, dim=1)
+        >>> gallery = qs.Gallery.from_vectors(["up", "down"], torch.tensor([[0.0, 1], [0, -1]]))
+        >>> session = qs.Session(Rows(), gallery, qs.Frozen())
+        >>> _ = session.answer([[0.6, 0.8], [-0.6, 0.8]])
+        >>> stats = session.stats()
+        >>> stats.queries, round(stats.similarity, 2), round(stats.spread, 2)
+        (2, 0.8, 0.6)
     """
 
     batch: int

@@ -23,7 +23,7 @@ class GuardWarning(UserWarning):
 class Event:
     """Something that happened to a session.
 
-    Attributes:
+    Args:
         kind: "guard" (a guard returned the session to its source), "not_finite" (an update or what
             was learnt held NaN or infinity), "ordinary" (ordinary queries ended a shift: what was
             learnt for it is given up) or "dropped" (an update in the background did not take
@@ -33,7 +33,7 @@ class Event:
         time: when, in seconds since the epoch.
         session: the session's name, if it has one.
 
-    Example:
+    Examples:
         >>> import queryshift as qs
         >>> qs.Event("guard", "drift: predictions moved 30.1 nats", batch=7, time=0.0).kind
         'guard'

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import fields, replace
 from pathlib import Path
+from reprlib import repr as shortened
 from typing import Any, Self
 
 from queryshift.encoders.encoder import Encoder, Params
@@ -60,7 +61,7 @@ class Session:
         history: batches whose statistics are kept (65,536).
         name: of the session, in log records and events.
 
-    Example:
+    Examples:
         >>> import queryshift as qs
         >>> from queryshift.lab import tangram
         >>> model, scenes = qs.load("tangram"), tangram.scenes("test", 32)
@@ -346,8 +347,8 @@ class Session:
             super().__setattr__(name, value)
         except AttributeError:
             raise BadInput(
-                f"got session.{name} = {value!r}, which would do nothing: settings are given when "
-                f"a session is made, Session(..., {name}=...), or changed by Session.load."
+                f"got session.{name} = {shortened(value)}, which would do nothing: settings are "
+                f"given when a session is made, Session(..., {name}=...), or to Session.load."
             ) from None
 
     def __repr__(self) -> str:

@@ -82,7 +82,7 @@ def test_scores_a_few_roundings_apart_tie(roundings, rank):
     cosines = 0.5 - torch.tensor([0.0, roundings * torch.finfo(torch.float32).eps])
     vectors = torch.stack((cosines, (1 - cosines.square()).sqrt()), dim=1)
     gallery = Gallery(range(2), vectors[:, None])
-    assert metrics.ranks(torch.tensor([[1.0, 0.0]]), gallery, [[0]]).tolist() == [rank]
+    assert metrics.ranks(scored(torch.tensor([[1.0, 0.0]]), gallery), [[0]]).tolist() == [rank]
 
 
 def test_a_collapsed_gallery_ranks_last():

@@ -49,7 +49,7 @@ class TestTheGrid:
         order = torch.randperm(60, generator=torch.Generator().manual_seed(0)).tolist()
         session = qs.Session(encoder, gallery, qs.REST(lr=1e-2, temperature=0.1))
         seen = session.answer([asked[row] for row in order])
-        first = seen.hits(1)
+        first = seen.top(1)
         assert tuned.trials[-1].similarity == pytest.approx(float(first.scores.mean()), abs=1e-5)
         assert tuned.trials[-1].variety == len(set(first.positions.flatten().tolist())) / 60
 
