@@ -9,9 +9,9 @@ import pytest
 
 import queryshift
 
-LATER = {"Answer", "Guard", "GuardWarning", "Hits", "Ordinary", "Session", "answer_many"}
-NAMES = [name for name in queryshift.__all__ if name not in {"__version__", *LATER}]
+NAMES = [name for name in queryshift.__all__ if name != "__version__"]
 ATTRIBUTES = {"METHODS": "queryshift.methods", "MODELS": "queryshift.models.loading"}
+MADE = {"Answer"}  # by sessions only
 EXAMPLES = re.compile(r"^ *Examples:\n +>>> ", re.M)
 
 
@@ -38,8 +38,9 @@ def arguments(function: typing.Any) -> set[str]:
 
 
 def told(doc: str) -> set[str]:
-    """The arguments that a docstring explains."""
-    return set(re.findall(r"^    (\w+): \S", section(doc, "Args"), re.M))
+    """The arguments that a docstring explains; a dataclass's are its attributes."""
+    lines = section(doc, "Args") + section(doc, "Attributes")
+    return set(re.findall(r"^    (\w+): \S", lines, re.M))
 
 
 def methods(kind: type) -> dict[str, typing.Any]:
@@ -70,16 +71,15 @@ def test_its_arguments_and_its_result_are_told(name):
         check(thing)
         return
     docs = [inspect.cleandoc(base.__doc__ or "") for base in thing.__mro__]
-    if not issubclass(thing, Exception):
+    if not issubclass(thing, Exception) and name not in MADE:
         assert arguments(thing) <= set.union(*map(told, docs)), name
-    for name, method in methods(thing).items():
-        if name not in ("load", "save", "resolved"):
-            check(method)
+    for method in methods(thing).values():
+        check(method)
 
 
 def check(function: typing.Any) -> None:
     doc = inspect.getdoc(function) or ""
-    assert told(doc) == arguments(function), function
+    assert arguments(function) <= told(doc), function
     assert gives_nothing(function) or section(doc, "Returns"), function
 
 

@@ -32,6 +32,14 @@ class Hits:
         positions: (B, K), where each candidate stands in the gallery.
         scores: (B, K), in the order of the ranking; cosines unless a stage re-ranked them.
         candidates: where `ids` and `vectors` are looked up when they are asked for.
+
+    Examples:
+        >>> import torch
+        >>> import queryshift as qs
+        >>> gallery = qs.Gallery.from_vectors(["a", "b"], [[1.0, 0.0], [0.0, 1.0]])
+        >>> hits = gallery.search(torch.tensor([[0.6, 0.8]]), 2)
+        >>> hits.ids, hits.positions.tolist(), hits.vectors.shape
+        ([['b', 'a']], [[1, 0]], torch.Size([1, 2, 1, 2]))
     """
 
     positions: Tensor
@@ -52,14 +60,28 @@ class Hits:
         return self.candidates.vectors_at(self.positions).to(self.scores)
 
     def top(self, count: int) -> Hits:
-        """The first `count` hits of each query."""
+        """The first hits of each query.
+
+        Args:
+            count: How many; fewer come back where there are fewer.
+
+        Returns:
+            Hits of at most that many.
+        """
         count = at_least_one(count)
         if count >= self.positions.shape[1]:
             return self
         return replace(self, positions=self.positions[:, :count], scores=self.scores[:, :count])
 
     def to(self, device: torch.device | str) -> Hits:
-        """The same hits on another device."""
+        """The same hits on another device.
+
+        Args:
+            device: A torch device, or its name.
+
+        Returns:
+            Hits whose positions and scores lie there.
+        """
         return replace(self, positions=self.positions.to(device), scores=self.scores.to(device))
 
     def __len__(self) -> int:

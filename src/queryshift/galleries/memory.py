@@ -144,7 +144,11 @@ class Gallery:
         return cls(*read_gallery(path, verify=verify, mapped=mapped))
 
     def save(self, path: str | Path) -> None:
-        """Write ids, vectors and a checksum as one safetensors file, whole or not at all."""
+        """Write ids, vectors and a checksum as one safetensors file, whole or not at all.
+
+        Args:
+            path: The file to write; it replaces one of this name.
+        """
         write_gallery(path, self.ids, self.vectors, self.fingerprint)
 
     def add(self, encoder: Encoder, items: Sequence[Any], ids: Sequence[Id]) -> Self:

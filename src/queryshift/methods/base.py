@@ -107,7 +107,16 @@ class Method:
         return self.fallback["temperature"] if self.temperature is None else self.temperature
 
     def resolved(self, encoder: Encoder, lr: float | None = None, name: str | None = None) -> Self:
-        """The same method with learning rate and temperature filled in for this encoder."""
+        """The same method with learning rate and temperature filled in for an encoder.
+
+        Args:
+            encoder: The encoder, which may recommend both.
+            lr: A learning rate that wins over all others.
+            name: The name that recommendations are looked up by; None is the method's own.
+
+        Returns:
+            The method with both set.
+        """
         known = {**self.fallback, **advice(encoder.recommended, name or self.name)}
         return replace(
             self,

@@ -89,7 +89,10 @@ class Answer:
     def scores(self) -> Tensor:
         """The score (B, N) of every candidate in this answer's own order, on the CPU.
 
-        For evaluation over galleries that are in memory; -inf where a candidate is excluded.
+        For evaluation over galleries that are in memory.
+
+        Returns:
+            A row for each query, -inf where a candidate is excluded.
         """
         return self._ranking.all_scores().cpu()
 

@@ -16,7 +16,14 @@ logger = logging.getLogger("queryshift")
 
 
 class GuardWarning(UserWarning):
-    """A session gave up what it had learnt, or an update, because answers went wrong."""
+    """A session gave up what it had learnt, or an update, because answers went wrong.
+
+    Examples:
+        >>> import warnings
+        >>> import queryshift as qs
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore", qs.GuardWarning)  # events and the log have it too
+    """
 
 
 @dataclass(frozen=True)

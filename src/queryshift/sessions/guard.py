@@ -18,20 +18,30 @@ from .ordinary import Ordinary
 
 @dataclass(frozen=True)
 class Guard:
-    """When the source model answers instead. Off by default, and in every benchmark."""
+    """When the source model answers instead. Off by default, and in every benchmark.
+
+    Args:
+        collapse: Share of first places one candidate may gain over what it has for the source.
+        drift: Largest KL of the refined prediction from the source's, in nats: a backstop, since
+            streams that go well move as far as those that collapse (docs/guard.md).
+        smallest_batch: Queries a batch must have for collapse to be looked for: few share an answer
+            by chance.
+        ordinary: What queries look like when all is well: the source answers such batches, and
+            nothing is learnt from them.
+
+    Examples:
+        >>> import queryshift as qs
+        >>> text = qs.load("tangram")["text"]
+        >>> gallery = qs.Gallery.build(text, ["a red square", "two blue circles", "a green star"])
+        >>> session = qs.Session(text, gallery, qs.REST(), guard=qs.Guard(collapse=0.5))
+        >>> session.answer(["a small red square", "the green star"]).top(1).ids
+        [[0], [2]]
+    """
 
     collapse: float = 0.25
-    """Share of first places one candidate may gain over what it has for the source model."""
-
     drift: float = 25.0
-    """Largest KL of the refined prediction from the source's, in nats: a backstop, since streams
-    that go well move as far as those that collapse (docs/guard.md)."""
-
     smallest_batch: int = 8
-    """Collapse is not looked for in smaller batches: few queries share an answer by chance."""
-
     ordinary: Ordinary | None = None
-    """What queries look like when all is well: such batches are the source's, and teach nothing."""
 
     def __post_init__(self) -> None:
         check_values(self, "guard")
@@ -48,7 +58,15 @@ class Guard:
 
     @torch.no_grad()
     def objection(self, now: Forward, source: Forward) -> str | None:
-        """Why these answers must not stand; None if they may."""
+        """Why answers must not stand.
+
+        Args:
+            now: The batch, seen through what was learnt.
+            source: The batch, seen by the source model.
+
+        Returns:
+            A sentence; None if they may stand.
+        """
         if not bool(torch.isfinite(now.vectors).all()):
             return "not finite: the adapted vectors hold NaN or infinity"
         share = gained(now.hits(1).positions[:, 0], source.hits(1).positions[:, 0])

@@ -38,6 +38,23 @@ def answer_many(
 
     The answers are those of each session's `answer(batch, adapt=False)`. Nothing changes: no
     session learns or counts the batch. To adapt, call `session.answer(batch)` session by session.
+
+    Args:
+        sessions: The sessions; a session may come more than once.
+        batches: The queries of each.
+        exclude: For each session, what its `answer` takes as `exclude`, or None.
+
+    Returns:
+        An answer for each session.
+
+    Examples:
+        >>> import queryshift as qs
+        >>> text = qs.load("tangram")["text"]
+        >>> gallery = qs.Gallery.build(text, ["a red square", "two blue circles", "a green star"])
+        >>> sessions = [qs.Session(text, gallery, qs.REST()) for _ in range(2)]
+        >>> answers = qs.answer_many(sessions, [["one red square"], ["the green star"]])
+        >>> [answer.top(1).ids for answer in answers]
+        [[[0]], [[2]]]
     """
     encoder = _one_encoder(sessions, batches)
     left_out = [None] * len(sessions) if exclude is None else exclude

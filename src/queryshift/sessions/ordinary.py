@@ -26,19 +26,36 @@ SEARCHED = 10  # hits, as many as the report of a batch looks at: one search ser
 
 @dataclass(frozen=True)
 class Ordinary:
-    """The cosine of ordinary queries and their nearest candidates, from a sample of them."""
+    """The cosine of ordinary queries and their nearest candidates, from a sample of them.
+
+    Usually made by `Ordinary.of`, and given to a guard: `Guard(ordinary=...)`.
+
+    Args:
+        mean: Mean of the cosines.
+        deviation: Their standard deviation.
+        count: How many queries were measured.
+        limit: Standard errors by which a batch may lie further from the gallery and be ordinary
+            still.
+        patience: Ordinary batches in a row that end a shift: what was learnt for it is given up.
+        encoder: Fingerprint of the encoder that they were measured with, if it is known.
+
+    Examples:
+        >>> import queryshift as qs
+        >>> text = qs.load("tangram")["text"]
+        >>> gallery = qs.Gallery.build(text, ["a red square", "two blue circles", "a green star"])
+        >>> yesterday = ["one red square", "the blue circles", "a big green star"]
+        >>> ordinary = qs.Ordinary.of(text, gallery, yesterday)
+        >>> ordinary.count, 0 < ordinary.mean <= 1
+        (3, True)
+        >>> session = qs.Session(text, gallery, qs.REST(), guard=qs.Guard(ordinary=ordinary))
+    """
 
     mean: float
     deviation: float
     count: int
     limit: float = 3.0
-    """Standard errors by which a batch may lie further from the gallery and be ordinary still."""
-
     patience: int = 4
-    """Ordinary batches in a row that end a shift: what was learnt for it is given up."""
-
     encoder: str | None = None
-    """Fingerprint of the encoder that they were measured with, if it is known."""
 
     def __post_init__(self) -> None:
         check_values(self, "ordinary queries")
@@ -76,6 +93,18 @@ class Ordinary:
 
         They must be of the same kind as the session's, over its gallery, with the exclusions that
         it is asked with; labels are not needed.
+
+        Args:
+            encoder: The encoder of the session.
+            gallery: The gallery of the session.
+            queries: The sample.
+            exclude: For each query, candidates to leave out of its search.
+            limit: As of `Ordinary`.
+            patience: As of `Ordinary`.
+            batch_size: Queries that are encoded at once.
+
+        Returns:
+            What was measured, with the encoder's fingerprint.
         """
         if batch_size < 1:
             raise BadInput(f"batch_size is {batch_size}, expected a whole number of at least 1.")
@@ -96,7 +125,11 @@ class Ordinary:
         return cls(*measured, limit, patience, encoder.fingerprint())
 
     def check_fits(self, encoder: Encoder) -> None:
-        """Refuse an encoder other than the one that measured: its cosines say nothing."""
+        """Refuse an encoder other than the one that measured: its cosines say nothing.
+
+        Args:
+            encoder: The encoder of a session.
+        """
         if self.encoder not in (None, encoder.fingerprint()):
             raise BadInput(
                 "the ordinary queries were measured with another encoder (fingerprint "
@@ -105,14 +138,25 @@ class Ordinary:
             )
 
     def strangeness(self, source: Forward) -> float:
-        """Standard errors by which queries lie further from the gallery than ordinary ones.
+        """How far a batch lies from ordinary queries.
 
-        `source` is what the source model finds for them, not ranked anew by a matcher.
+        Args:
+            source: The batch, seen by the source model and not ranked anew by a matcher.
+
+        Returns:
+            Standard errors by which its queries lie further from the gallery.
         """
         nearest: Tensor = source.hits(SEARCHED).scores[:, 0]
         error = self.deviation * sqrt(1 / len(nearest) + 1 / self.count)
         return (self.mean - float(nearest.mean())) / error
 
     def knows(self, source: Forward) -> bool:
-        """Whether these are such queries, by what the source model finds."""
+        """Whether a batch is ordinary.
+
+        Args:
+            source: The batch, seen by the source model.
+
+        Returns:
+            Whether its strangeness is within the limit.
+        """
         return self.strangeness(source) <= self.limit

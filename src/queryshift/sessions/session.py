@@ -173,12 +173,21 @@ class Session:
             self._ledger.replace(InForce(now.previous, None, now.gallery), history[:-1])
 
     def restore(self, state: State, history: Sequence[BatchStats] = ()) -> None:
-        """Put another state, as `session.state` gave it, in the place of this one."""
+        """Put another state in the place of this one.
+
+        Args:
+            state: A state, as `session.state` gave it.
+            history: The statistics that go with it.
+        """
         with self._changing:
             self._ledger.replace(InForce(state, None, self._ledger.now.gallery), history)
 
     def fork(self) -> Self:
-        """Another session that starts from this one's state and goes its own way."""
+        """Another session that starts from this one's state and goes its own way.
+
+        Returns:
+            A session of the same encoder, gallery, method and settings.
+        """
         now, history = self._ledger.copy()
         values = {field.name: getattr(self.settings, field.name) for field in fields(Settings)}
         values |= {"on_batch": self.on_batch, "on_event": self.on_event}
@@ -201,13 +210,21 @@ class Session:
         )
 
     def stats(self) -> BatchStats:
-        """The statistics of the latest batch; `history` has those of the batches before."""
+        """The statistics of the latest batch.
+
+        Returns:
+            Those that `history` has last; without a batch, an error.
+        """
         if not self.history:
             raise BadInput("there are no statistics yet: answer a batch first.")
         return self.history[-1]
 
     def describe(self) -> str:
-        """Print every setting in force with where it comes from, and return the table."""
+        """Print every setting in force with where it comes from.
+
+        Returns:
+            The table that was printed.
+        """
         text = table(self)
         sys.stdout.write(text + "\n")
         return text
@@ -222,7 +239,14 @@ class Session:
         write_state(path, self.snapshot(history))
 
     def snapshot(self, history: bool = True) -> Snapshot:
-        """What `save` writes, as a value: taken in a moment, also while another thread adapts."""
+        """What `save` writes, as a value: taken in a moment, also while another thread adapts.
+
+        Args:
+            history: Whether the statistics of the batches so far are part of it.
+
+        Returns:
+            State, settings and history as they were in one moment.
+        """
         now, batches = self._ledger.copy()
         return Snapshot(
             self.encoder,

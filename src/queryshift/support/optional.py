@@ -18,7 +18,7 @@ def need(module: str, extra: str, purpose: str) -> Any:
         extra: the extra that installs it.
         purpose: what needs it, the first words of the error.
 
-    Example:
+    Examples:
         >>> need("json", "lab", "reading labels").loads("[1, 2]")
         [1, 2]
     """
