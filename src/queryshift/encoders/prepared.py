@@ -67,10 +67,10 @@ def several(items: Any) -> Sequence[Any]:
 
 def check(prepared: Prepared, expected: int) -> None:
     """Refuse a batch that is empty, ragged or not finite, naming the item."""
-    found = tensors(prepared)
-    if not found or expected == 0:
+    every = tensors(prepared)
+    if not every or expected == 0:
         raise BadInput("got an empty batch, expected at least one query: leave empty batches out.")
-    for tensor in found:
+    for tensor in every:
         rows = len(tensor) if tensor.ndim else "no"
         if rows != expected:
             raise BadInput(

@@ -79,8 +79,8 @@ class Worker:
     def _run(self, update: Callable[[], Found], then: Callable[[Found], None]) -> None:
         try:
             with _beside(self._asked), yielding():
-                found = update()
-            then(found)
+                result = update()
+            then(result)
         except BaseException as error:
             self._error = error
 

@@ -20,11 +20,13 @@ TUNABLE = ("lr", "temperature")
 
 def origins(asked: Method, encoder: Encoder, lr: float | None) -> dict[str, str]:
     """Where each of `TUNABLE` comes from, for a method as it was asked for."""
-    told = {name for name in TUNABLE for one in _layers(asked) if getattr(one, name) is not None}
+    told = {
+        name for name in TUNABLE for layer in _layers(asked) if getattr(layer, name) is not None
+    }
     if lr is not None:
         told.add("lr")
     advised = advice(encoder.recommended, asked.name)
-    published = {one.name: one.metadata.get("origin", "ours") for one in fields(asked)}
+    published = {field.name: field.metadata.get("origin", "ours") for field in fields(asked)}
     return {
         name: "the user" if name in told else "the encoder" if name in advised else published[name]
         for name in TUNABLE
@@ -57,32 +59,32 @@ def _layers(method: Method) -> Iterator[Method]:
 
 
 def _fields_of(method: Method, known: Mapping[str, str], prefix: str) -> Iterator[Row]:
-    for one in fields(method):
-        if one.name == "method":
+    for field in fields(method):
+        if field.name == "method":
             continue
-        value = getattr(method, one.name)
-        origin = known.get(one.name) or _origin(one, value)
-        shown = "given" if one.name == "fisher" and value is not None else str(value)
-        yield (prefix + one.name, shown, origin, one.metadata.get("about", ""))
+        value = getattr(method, field.name)
+        origin = known.get(field.name) or _origin(field, value)
+        shown = "given" if field.name == "fisher" and value is not None else str(value)
+        yield (prefix + field.name, shown, origin, field.metadata.get("about", ""))
 
 
 def _session_rows(session: Session) -> Iterator[Row]:
-    for one in fields(session.settings):
-        value = getattr(session.settings, one.name)
+    for field in fields(session.settings):
+        value = getattr(session.settings, field.name)
         shown = "given" if is_dataclass(value) else str(value)
-        yield (one.name, shown, _origin(one, value), one.metadata["about"])
+        yield (field.name, shown, _origin(field, value), field.metadata["about"])
         if is_dataclass(value):
-            yield from _rows_within(value, one.name)
+            yield from _rows_within(value, field.name)
 
 
 def _rows_within(value: Any, name: str) -> Iterator[Row]:
     """A guard's settings, and those of what it knows, each on a line of its own."""
-    for one in fields(value):
-        inner, place = getattr(value, one.name), f"{name}.{one.name}"
+    for field in fields(value):
+        inner, place = getattr(value, field.name), f"{name}.{field.name}"
         if is_dataclass(inner):
             yield from _rows_within(inner, place)
         else:
-            yield (place, str(inner), _origin(one, inner), "")
+            yield (place, str(inner), _origin(field, inner), "")
 
 
 def _size_rows(session: Session) -> Iterator[Row]:
@@ -93,5 +95,5 @@ def _size_rows(session: Session) -> Iterator[Row]:
     yield ("adapts", size, "paper", f"{adapted.numel() * adapted.element_size() / 1024:.0f} KiB")
 
 
-def _origin(one: Field[Any], value: Any) -> str:
-    return one.metadata.get("origin", "ours") if value == one.default else "the user"
+def _origin(field: Field[Any], value: Any) -> str:
+    return field.metadata.get("origin", "ours") if value == field.default else "the user"

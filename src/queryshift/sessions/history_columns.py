@@ -24,7 +24,7 @@ def packed_history(rows: Iterable[Mapping[str, Any]], tensors: dict[str, Tensor]
     A column of None alone is left out; where some are None, a second column says which.
     """
     rows = list(rows)
-    numbers, names = _numbers(), [one.name for one in fields(BatchStats)]
+    numbers, names = _numbers(), [field.name for field in fields(BatchStats)]
     if strange := {name for row in rows for name in row} - set(names):
         raise ValueError(f"a batch has no measure {min(strange)}")
     texts: dict[str, dict[int, Any]] = {}
@@ -47,16 +47,18 @@ def unpacked_history(stored: Mapping[str, Any], tensors: Mapping[str, Tensor]) -
     if type(rows) is not int or rows < 0:
         raise ValueError(f"the history has {rows!r} rows")
     columns: list[Sequence[Any]] = []
-    for one in fields(BatchStats):
-        if one.name in texts:
-            by_row = {int(row): value for row, value in texts[one.name].items()}
+    for field in fields(BatchStats):
+        if field.name in texts:
+            by_row = {int(row): value for row, value in texts[field.name].items()}
             columns.append([by_row.get(row) for row in range(rows)])
-        elif f"history.{one.name}" in tensors:
-            columns.append(_unpack_numbers(f"history.{one.name}", rows, numbers[one.name], tensors))
+        elif f"history.{field.name}" in tensors:
+            columns.append(
+                _unpack_numbers(f"history.{field.name}", rows, numbers[field.name], tensors)
+            )
         else:
-            default = ADDED.get(one.name, None if one.default is MISSING else one.default)
-            if rows and default is None and not _may_be_none(one.name):
-                raise KeyError(one.name)
+            default = ADDED.get(field.name, None if field.default is MISSING else field.default)
+            if rows and default is None and not _may_be_none(field.name):
+                raise KeyError(field.name)
             columns.append([default] * rows)
     return [BatchStats(*row) for row in zip(*columns, strict=True)]
 

@@ -111,13 +111,13 @@ class Ordinary:
         asked, left_out = several(queries), exclusions_by_query(exclude)
         if left_out is not None and len(left_out) != len(asked):
             raise BadInput(f"got exclusions for {len(left_out)} of {len(asked)} queries: one each.")
-        found = []
+        nearest = []
         for start in track(range(0, len(asked), batch_size), "measuring ordinary queries"):
             part = slice(start, start + batch_size)
             vectors = encoder.encode(asked[part])
             pairs = excluded_pairs(left_out and left_out[part], len(vectors), gallery)
-            found.append(gallery.search(vectors, 1, pairs).scores[:, 0])
-        cosines = torch.cat(found).cpu().double() if found else torch.empty(0)
+            nearest.append(gallery.search(vectors, 1, pairs).scores[:, 0])
+        cosines = torch.cat(nearest).cpu().double() if nearest else torch.empty(0)
         check_finite(cosines, "the cosine of query")
         if len(cosines) < 2:
             raise BadInput(f"got {len(cosines)} ordinary queries, expected some hundred.")

@@ -20,9 +20,9 @@ LARGEST_COUNT = 2**53  # counts are powers' exponents too, as floats
 
 def check_state(state: State, fresh: State) -> None:
     """Refuse counts, shapes and types that do not fit a fresh state of the same session."""
-    for one in fields(state):
-        if type(getattr(fresh, one.name)) is int:
-            check_count(getattr(state, one.name), one.name)
+    for field in fields(state):
+        if type(getattr(fresh, field.name)) is int:
+            check_count(getattr(state, field.name), field.name)
     _check_layout(state.layout, fresh.layout)
     _check_adapted(state.adapted, state.layout, fresh.adapted)
     if not isinstance(state.watched, SourceLike):

@@ -92,7 +92,9 @@ class StoredSession:
 def write_state(path: str | Path, taken: Snapshot) -> None:
     """Write a session as it was when the snapshot was taken, whole or not at all."""
     state, tensors = taken.state, dict[str, Tensor]()
-    named = {one.name: getattr(state, one.name) for one in fields(state) if one.name != "layout"}
+    named = {
+        field.name: getattr(state, field.name) for field in fields(state) if field.name != "layout"
+    }
     about = {
         "fingerprint": taken.encoder.fingerprint(),
         "matcher": _matcher_print(taken.matching),
@@ -168,9 +170,9 @@ def _check_made_with(
 def _without_default(value: State) -> set[str]:
     """Fields that a file must have: there is nothing to take in their place."""
     return {
-        one.name
-        for one in fields(value)
-        if one.default is MISSING and one.default_factory is MISSING
+        field.name
+        for field in fields(value)
+        if field.default is MISSING and field.default_factory is MISSING
     }
 
 

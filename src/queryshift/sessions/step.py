@@ -182,11 +182,11 @@ class Adaptation:
 
     def _learnt(self, state: State, batch: Batch) -> Proposal:
         """All steps of a batch."""
-        after, first, found = self._step(state, batch, 0)
-        last, measured = first, [found]
+        after, first, measures_of_step = self._step(state, batch, 0)
+        last, measured = first, [measures_of_step]
         for step in range(1, self.settings.steps if self.source else 1):
-            after, last, found = self._step(after, batch, step)
-            measured.append(found)
+            after, last, measures_of_step = self._step(after, batch, step)
+            measured.append(measures_of_step)
         if self.settings.score_from == "before":
             last = first
         elif self.settings.score_from == "after" and _finite(after):
@@ -237,8 +237,8 @@ class Adaptation:
         moved = drift(self.method.view(view.source, memory), prediction)
         (general,) = view.now.gradients(moved)
         degrees = angle(update.gradient, general)
-        found = {"drift": moved.detach(), "domain_angle": degrees, "applied_angle": degrees}
-        return replace(update, measures=found)
+        measured = {"drift": moved.detach(), "domain_angle": degrees, "applied_angle": degrees}
+        return replace(update, measures=measured)
 
     def _settled(
         self, before: State, proposal: Proposal, batch: Batch
