@@ -8,6 +8,7 @@ Error
 │   └── NeedsVectors    a full-gallery method on a gallery that cannot give its vectors
 ├── CannotAdapt         the encoder has nothing that can adapt
 ├── BadFile             a file is damaged, foreign, or not what it claims to be
+├── EngineLost          a search engine cannot be reached, or does not answer in time
 └── MissingExtra        an optional dependency is not installed        (also an ImportError)
 """
 
@@ -70,6 +71,10 @@ class CannotAdapt(Error):
 
 class BadFile(Error):
     """A file is damaged, foreign, or not what it claims to be."""
+
+
+class EngineLost(Error):
+    """A search engine cannot be reached, or does not answer in time; never shows credentials."""
 
 
 class MissingExtra(Error, ImportError):

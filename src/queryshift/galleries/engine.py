@@ -1,0 +1,334 @@
+"""A gallery in a search engine: four verbs of the engine, all else is here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, NoReturn, ParamSpec, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from queryshift.errors import BadInput, EngineLost, GalleryMismatch, NeedsVectors
+from queryshift.support.locks import RenewedLock
+from queryshift.support.torch_modes import without_autocast
+
+from .checks import checked_ids
+from .clusters import SAMPLE, spherical_kmeans
+from .engine_vectors import Metric, checked_engine_vectors
+from .hits import Hits, Id, at_least_one
+from .met import MetCandidates
+
+FIRST_WAIT = 0.1  # seconds before the first retry; each further wait is twice as long
+SEED = 0  # of the sample that centroids are made of
+
+Asked = ParamSpec("Asked")
+Told = TypeVar("Told")
+
+
+class Found(NamedTuple):
+    """What an engine finds for one query.
+
+    Args:
+        ids: the candidates' ids, best first.
+        vectors: their vectors, (k, D), or (k, V, D) for several per candidate.
+
+    Examples:
+        >>> import numpy as np
+        >>> from queryshift.galleries import Found
+        >>> Found(["a", "b"], np.eye(2, dtype=np.float32)).ids
+        ['a', 'b']
+    """
+
+    ids: Sequence[Id]
+    vectors: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """An unbiased sample of the candidates, and what was computed of it."""
+
+    vectors: Tensor  # (N, V, D)
+    version: str
+    taken: float
+    centroids: dict[int, Tensor]
+
+
+class EngineGallery:
+    """A gallery in a search engine. A subclass writes four verbs; all else is here.
+
+    The verbs know numpy and ids only: `find` (the best candidates with their vectors), `sample`
+    (an unbiased sample of vectors), `count`, and `known` (which ids are there). A verb that loses
+    its connection, or waits for longer than `timeout`, raises `EngineLost`, and connects again when
+    it is called the next time. It is called again after 0.1 s, 0.2 s, 0.4 s and so on, then the
+    error is raised: a session stays as it was, and answers when the engine is back.
+
+    Args:
+        dimension: Length of a vector.
+        retries: How often a verb that lost its connection is called again.
+        timeout: Seconds that one call of a verb may take; verbs hand it to their client.
+        refresh_after: Seconds after which centroids are made of a new sample.
+
+    Examples:
+        >>> import numpy as np
+        >>> import torch
+        >>> from queryshift.galleries import EngineGallery, Found
+        >>> class Compass(EngineGallery):
+        ...     names, stored = np.array(["north", "east"]), np.eye(2, dtype=np.float32)
+        ...     def find(self, queries, count):
+        ...         best = np.argsort(-queries @ self.stored.T, axis=1)[:, :count]
+        ...         return [Found(self.names[row].tolist(), self.stored[row]) for row in best]
+        ...     def sample(self, count, seed):
+        ...         return self.stored[:count]
+        ...     def count(self):
+        ...         return len(self.stored)
+        ...     def known(self, ids):
+        ...         return set(ids) & {"north", "east"}
+        >>> Compass(2).search(torch.tensor([[0.6, 0.8]]), 1).ids
+        [['east']]
+    """
+
+    metric: Metric = "cosine"
+    """What the engine ranks by: "cosine", or "inner product" and "euclidean", which need vectors
+    of unit length."""
+
+    def __init__(
+        self,
+        dimension: int,
+        *,
+        retries: int = 3,
+        timeout: float = 10.0,
+        refresh_after: float = 600.0,
+    ) -> None:
+        if dimension < 1 or retries < 0 or not timeout > 0 or not refresh_after >= 0:
+            raise BadInput(
+                f"got dimension={dimension}, retries={retries}, timeout={timeout} and "
+                f"refresh_after={refresh_after}, expected at least 1, 0, more than 0, and 0."
+            )
+        self.dimension, self.retries = dimension, retries
+        self.timeout, self.refresh_after = timeout, refresh_after
+        self._handles: dict[Id, int] = {}
+        self._ids: list[Id] = []
+        self._lock = RenewedLock()
+        self._sample: _Sample | None = None
+        self._counted: tuple[int, float] | None = None  # and when
+
+    def find(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
+        """The best candidates of all queries, in one call of the engine.
+
+        Args:
+            queries: Unit vectors (B, D).
+            count: Candidates per query.
+
+        Returns:
+            For each query what was found, best first; fewer than `count` are allowed.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no find(queries, count).")
+
+    def sample(self, count: int, seed: int) -> NDArray[np.float32]:
+        """An unbiased sample of the candidates' vectors: each is as likely as any other.
+
+        Args:
+            count: How many; all of them, in the order they were added if the engine knows it, where
+                there are no more.
+            seed: The same seed gives the same sample, where the engine can do that.
+
+        Returns:
+            Vectors (n, D) or (n, V, D).
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no sample(count, seed).")
+
+    def count(self) -> int:
+        """How many candidates there are now.
+
+        Returns:
+            Their number, as the engine gives it.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no count().")
+
+    def known(self, ids: Sequence[Id]) -> set[Id]:
+        """Which of these ids are candidates.
+
+        Args:
+            ids: Ids of any kind.
+
+        Returns:
+            Those that the engine has now.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no known(ids).")
+
+    @property
+    def version(self) -> str:
+        """Text that changes when the candidates do; by default it is their number."""
+        return str(self._count_now())
+
+    def close(self) -> None:
+        """Give the connection back; by default there is nothing to give."""
+
+    def __len__(self) -> int:
+        """How many candidates there are, as of at most `refresh_after` seconds ago."""
+        if self._counted is None or self._aged(self._counted[1]):
+            return self._count_now()
+        return self._counted[0]
+
+    @property
+    def vectors(self) -> NoReturn:
+        """A search engine does not hand out all of its vectors."""
+        raise NeedsVectors(
+            f"a {type(self).__name__} gallery cannot give its vectors, and this method is over the "
+            "whole gallery: wrap it as Refined(method), or use REST or TCR, which need only hits."
+        )
+
+    @torch.no_grad()
+    @without_autocast()
+    def search(self, queries: Tensor, count: int, exclude: Tensor | None = None) -> Hits:
+        """The best candidates of each query, scored anew in float from the vectors found.
+
+        Args:
+            queries: Unit vectors (B, D).
+            count: Candidates per query; fewer come back where the engine finds fewer.
+            exclude: (query, handle) pairs (P, 2) that must not be found.
+
+        Returns:
+            Hits on the queries' device, with handles in the place of positions.
+        """
+        return self.fetch(queries, count, exclude).search(queries, at_least_one(count), exclude)
+
+    @torch.no_grad()
+    def fetch(self, queries: Tensor, count: int, exclude: Tensor | None = None) -> MetCandidates:
+        """All candidates that the engine finds for these queries, with their vectors, in one call.
+
+        Args:
+            queries: Unit vectors (B, D).
+            count: Candidates per query that are left after exclusion.
+            exclude: (query, handle) pairs (P, 2): so many more are asked for.
+
+        Returns:
+            The candidates found for any of the queries, on their device.
+        """
+        if queries.ndim != 2 or queries.shape[1] != self.dimension:
+            raise GalleryMismatch(
+                f"got query vectors of shape {tuple(queries.shape)}, expected (queries, "
+                f"{self.dimension}), as the gallery's are."
+            )
+        excluded = 0 if exclude is None or not len(exclude) else int(exclude[:, 0].bincount().max())
+        plain = np.ascontiguousarray(queries.detach().to("cpu", torch.float32).numpy())
+        answers = self._ask(self.find, plain, at_least_one(count) + excluded)
+        if len(answers) != len(queries):
+            raise BadInput(f"the engine answered {len(answers)} of {len(queries)} queries.")
+        return self._met(answers, queries.device)
+
+    def centroids(self, count: int) -> Tensor:
+        """Centres of the candidates by spherical k-means over an unbiased sample.
+
+        The sample is kept until it is `refresh_after` seconds old, or another `version` is seen.
+
+        Args:
+            count: How many centres.
+
+        Returns:
+            Unit vectors (min(count, N), D).
+        """
+        sample = self._sample
+        if sample is None or self._aged(sample.taken):
+            sample = self._sample = self._sampled()
+        if count not in sample.centroids:
+            sample.centroids[count] = spherical_kmeans(sample.vectors, count)
+        return sample.centroids[count]
+
+    def refresh(self) -> None:
+        """Look at the version again: centroids of another one are made anew."""
+        self._counted = None
+        if self._sample is not None and self._ask(lambda: self.version) != self._sample.version:
+            self._sample = None
+
+    def positions(self, ids: Sequence[Id]) -> list[int]:
+        """The handles of candidates; the engine is asked for those that were not met before.
+
+        Args:
+            ids: A list of ids; one that is not there is refused.
+
+        Returns:
+            A handle for each id.
+        """
+        if isinstance(ids, str | int):
+            raise BadInput(f"got one id, {ids!r}, expected a list of them: [{ids!r}].")
+        new = [one for one in dict.fromkeys(ids) if one not in self._handles]
+        there = self._ask(self.known, new) if new else set()
+        for one in new:
+            if one not in there:
+                raise BadInput(f"no candidate has the id {one!r}: was it removed, or misspelt?")
+        return self._handles_of(ids)
+
+    def ids_at(self, positions: Tensor) -> list[list[Id]]:
+        """The ids of candidates that were met.
+
+        Args:
+            positions: Handles (B, K).
+
+        Returns:
+            One list of ids per query.
+        """
+        return [[self._ids[handle] for handle in row] for row in positions.tolist()]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.dimension} dimensions)"
+
+    def _ask(self, verb: Callable[Asked, Told], *args: Asked.args, **options: Asked.kwargs) -> Told:
+        """Call a verb, again after a pause where the connection was lost."""
+        for attempt in range(self.retries):
+            try:
+                return verb(*args, **options)
+            except EngineLost:
+                time.sleep(FIRST_WAIT * 2**attempt)
+        try:
+            return verb(*args, **options)
+        except EngineLost as error:
+            tries = self.retries + 1
+            raise EngineLost(
+                f"{str(error).rstrip('.')} ({tries} {'try' if tries == 1 else 'tries'}): nothing "
+                "has changed here, ask again when the engine is back."
+            ) from None  # what a client raised may show where it connected, and as whom
+
+    def _aged(self, since: float) -> bool:
+        return time.monotonic() - since > self.refresh_after
+
+    def _count_now(self) -> int:
+        number = self._ask(self.count)
+        self._counted = (number, time.monotonic())
+        return number
+
+    def _sampled(self) -> _Sample:
+        version = self._ask(lambda: self.version)
+        vectors = self._ask(self.sample, SAMPLE, SEED)
+        if len(vectors) == 0:
+            raise BadInput("the engine's gallery is empty, expected at least one candidate.")
+        checked = checked_engine_vectors(vectors, self.dimension, self.metric)
+        return _Sample(checked, version, time.monotonic(), {})
+
+    def _handles_of(self, ids: Iterable[Id]) -> list[int]:
+        """A handle for each id, a new one for those not met before."""
+        with self._lock:
+            for one in ids:
+                if one not in self._handles:
+                    self._handles[one] = len(self._ids)
+                    self._ids.append(one)
+            return [self._handles[one] for one in ids]
+
+    def _met(self, answers: Sequence[Found], device: torch.device) -> MetCandidates:
+        """The candidates of all answers, each once."""
+        rows: dict[Id, NDArray[np.float32]] = {}
+        for answer in answers:
+            ids = checked_ids(answer.ids, len(answer.vectors))
+            rows.update((one, row) for one, row in zip(ids, answer.vectors, strict=True))
+        if not rows:
+            raise BadInput(
+                "the engine found no candidate for any query: is the collection empty, or not yet "
+                "loaded?"
+            )
+        ids = list(rows)
+        vectors = checked_engine_vectors(np.stack(list(rows.values())), self.dimension, self.metric)
+        return MetCandidates.of(self._handles_of(ids), ids, vectors.to(device))
