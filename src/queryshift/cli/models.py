@@ -30,7 +30,7 @@ def command() -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, for other programs.")
 def check(name: str, adapt: str, preprocessing: str, as_json: bool) -> None:
-    """Load NAME (a short name, a Hub name, a directory or a file) and try it out.
+    """Load NAME (short or on the Hub, a directory, a file, module:function) and try it out.
 
     \b
     $ queryshift models check tangram

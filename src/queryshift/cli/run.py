@@ -36,7 +36,9 @@ _PAPERS = tuple(name for name in METHODS if name != "tcr_untrained")
     help=f"One of {', '.join(METHODS)}, with settings of its own or in a wrapper: "
     "rest:gap=false,mining=false or tent:lr=0.001+refined; or all: the paper's eleven.",
 )
-@click.option("--model", default="", help="A name, a directory or a file; by default the paper's.")
+@click.option(
+    "--model", default="", help="A name, a path, or module:function; by default the paper's."
+)
 @click.option("--root", type=_FOLDER, help="The dataset's files [default: $QUERYSHIFT_DATA/NAME].")
 @click.option("--shift", "shifts", multiple=True, help="Only this one; may be given several times.")
 @click.option("--severity", "severities", multiple=True, type=int, help="1 to 5.  [default: 5]")

@@ -41,7 +41,7 @@ def _numbers(
 def command(
     model: str, queries: Path, gallery: Path, labels: Path | None, as_json: bool, **given: object
 ) -> None:
-    """Find a learning rate and a temperature for MODEL (a name, a directory or a file).
+    """Find a learning rate and a temperature for MODEL (a name, a path, or module:function).
 
     Queries and candidates are a folder of pictures, a folder of sounds, or a file with one caption
     a line; a caption's name in the labels is the caption, a file's name is its name. Labels may

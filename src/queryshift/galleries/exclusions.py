@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from queryshift.errors import BadInput
+from queryshift.errors import BadInput, unknown
 
 from .hits import Id
 from .searchable import Searchable
 
 Exclusion = Sequence[Id] | Id | None
+Missing = Literal["raise", "ignore"]
 Group = Sequence[tuple[Any, Exclusion]]  # queries with what to leave out for each
 
 
@@ -82,6 +83,23 @@ def exclusions_by_query(exclude: Any) -> list[list[Id]] | None:
             f"out: [{exclude!r}] for one query, [{exclude!r}, None] for two."
         )
     return [_listed(ids) for ids in exclude]
+
+
+def known_exclusions(group: Group, gallery: Searchable, missing: Missing) -> Group:
+    """Queries with their exclusions; where missing ids are ignored, only those that are there."""
+    if missing not in ("raise", "ignore"):
+        raise unknown("choice of missing", missing, ("raise", "ignore"))
+    if missing == "raise":
+        return group
+    return [(query, [one for one in _listed(ids) if _has(gallery, one)]) for query, ids in group]
+
+
+def _has(gallery: Searchable, candidate: Id) -> bool:
+    try:
+        gallery.positions([candidate])
+    except BadInput:
+        return False
+    return True
 
 
 def exclusions_left(group: Group, gallery: Searchable) -> list[tuple[Any, Exclusion]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from queryshift.errors import BadFile, BadInput, unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import torch
 
@@ -78,7 +78,7 @@ PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 
 
 def load(
-    name: str | Path,
+    name: str | Path | Callable[[], Any] | Mapping[str, Encoder],
     adapt: LayerChoice | Mapping[str, LayerChoice] = "all",
     precision: str = "auto",
     compile: bool = False,
@@ -90,7 +90,9 @@ def load(
 
     Args:
         name: A name of `MODELS`, a name on the Hugging Face Hub, a directory in its format, or a
-            checkpoint file of BLIP, CAV-MAE or SPRC.
+            checkpoint file of BLIP, CAV-MAE or SPRC. For encoders of your own:
+            "package.module:make", or the class or function itself, which gives an `Encoder` or a
+            mapping of them.
         adapt: The norm layers that may adapt: "all", "last:3" (of the last three blocks), name
             patterns, or one of these by modality.
         precision: "float32", "bfloat16", "float16", or "auto": bfloat16 on CUDA, else float32.
@@ -119,12 +121,10 @@ def load(
     ):
         if value not in known:
             raise unknown(kind, value, known)
-    if not isinstance(name, str | Path):
-        raise BadInput(
-            f"got a {type(name).__name__}, expected a name, a directory or a file. A model that is "
-            "loaded already: models.open_clip.wrap for open_clip's, else docs/your-own-model.md."
-        )
-    model = _found(str(name), preprocessing == "published")
+    if isinstance(name, str | Path):
+        model = _found(str(name), preprocessing == "published")
+    else:
+        model = _made(name)
     if adapt != "all":
         import_module("queryshift.encoders.adapted_parameters").adapt(model, adapt)
     for encoder in model.values():
@@ -159,6 +159,22 @@ def matcher(
     return head
 
 
+def _made(given: Any) -> dict[str, Encoder]:
+    """Encoders from a class, a function, a mapping or an encoder of the user's."""
+    import torch
+
+    from .own import encoders_from
+
+    foreign = isinstance(given, torch.nn.Module) and not hasattr(given, "prepare")
+    if foreign or not (callable(given) or hasattr(given, "items")):
+        raise BadInput(
+            f"got a {type(given).__name__}, expected a name, a directory, a file, or a class of "
+            "encoders. A model that is loaded already: models.open_clip.wrap for open_clip's, else "
+            "docs/your-own-model.md."
+        )
+    return encoders_from(given, getattr(given, "__name__", f"a {type(given).__name__}"))
+
+
 def _found(name: str, published: bool) -> dict[str, Encoder]:
     """The model under this name, in whatever format."""
     if name in BUNDLED:
@@ -169,6 +185,9 @@ def _found(name: str, published: bool) -> dict[str, Encoder]:
     if path.is_file():
         return _from_file(path, published)
     if not path.exists() and "/" not in source:
+        if (own := _module("own")).is_reference(name):
+            made: dict[str, Encoder] = own.referenced(name)
+            return made
         raise unknown("model", name, MODELS)
     checkpoint = _module("hf").Checkpoint(str(path) if path.exists() else source, published)
     loaded: dict[str, Encoder] = _module(_loader(checkpoint)).load(checkpoint)

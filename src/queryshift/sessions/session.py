@@ -15,7 +15,13 @@ from queryshift.encoders.encoder import Encoder, Params
 from queryshift.encoders.matcher import Matching
 from queryshift.errors import BadInput, GalleryMismatch, unknown
 from queryshift.galleries import Searchable
-from queryshift.galleries.exclusions import Exclusion, Group, exclusions_left
+from queryshift.galleries.exclusions import (
+    Exclusion,
+    Group,
+    Missing,
+    exclusions_left,
+    known_exclusions,
+)
 from queryshift.methods.base import Method
 from queryshift.retrieval.answer import Answer
 from queryshift.retrieval.forward import Batch
@@ -121,6 +127,7 @@ class Session:
         exclude: Sequence[Exclusion] | None = None,
         *,
         on_bad: OnBad = "raise",
+        missing: Missing = "raise",
     ) -> Answer:
         """Adapt to a batch of queries, then answer it.
 
@@ -132,6 +139,8 @@ class Session:
                 get equally many hits: no more than the one with the most exclusions has left.
             on_bad: "raise" refuses a batch with an item that cannot be read, "skip" answers the
                 others; `Answer.skipped` says which were left out.
+            missing: "raise" refuses ids in `exclude` that no candidate has, "ignore" passes over
+                them: deleted products are normal.
 
         Returns:
             The answer; `.top(10).ids` are the best ten candidates of each query.
@@ -140,9 +149,9 @@ class Session:
         with first, adaptation_modes():
             if self.settings.worker:
                 self._worker.check()
-            batch, group, skipped = readable_batch(
-                self._adaptation, grouped(queries, exclude), self._ledger.now.gallery, on_bad
-            )
+            gallery = self._ledger.now.gallery
+            asked = known_exclusions(grouped(queries, exclude), gallery, missing)
+            batch, group, skipped = readable_batch(self._adaptation, asked, gallery, on_bad)
             if self.settings.gather is not None and adapt and self.method.adapting:
                 answer = self._answer_now(batch)
                 self._gather(group)

@@ -1,0 +1,91 @@
+"""Encoders of a user's own: made by a function or a class, given itself or as "module:name"."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from queryshift.encoders.encoder import Encoder
+from queryshift.errors import BadInput, unknown
+
+ONLY = "item"  # the modality of a single encoder that does not say its own
+_REFERENCE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+
+def is_reference(name: str) -> bool:
+    """Whether a model's name says where Python makes it.
+
+    >>> is_reference("mypackage.models:make"), is_reference("openai/clip-vit-base-patch16")
+    (True, False)
+    """
+    return _REFERENCE.fullmatch(name) is not None
+
+
+def referenced(name: str) -> dict[str, Encoder]:
+    """The encoders that "package.module:make" makes; modules of the working folder are found."""
+    module_name, _, attribute = name.partition(":")
+    value = _module(module_name, name)
+    for part in attribute.split("."):
+        if not hasattr(value, part):
+            public = [known for known in vars(value) if not known.startswith("_")]
+            raise unknown(f'name in the module "{module_name}"', part, public)
+        value = getattr(value, part)
+    return encoders_from(value, f'"{name}"')
+
+
+def encoders_from(made: Any, origin: str) -> dict[str, Encoder]:
+    """Encoders by modality from an encoder, a mapping of them, or what gives either when called.
+
+    Args:
+        made: an encoder, a mapping, a class or a function without arguments.
+        origin: what made it, for errors.
+    """
+    if not isinstance(made, Encoder | Mapping) and callable(made):
+        made = _called(made, origin)
+    if isinstance(made, Encoder):
+        made = {str(getattr(made, "modality", ONLY)): made}
+    if not isinstance(made, Mapping) or not made:
+        raise BadInput(
+            f"{origin} gave a {type(made).__name__}, expected a queryshift.Encoder or a mapping "
+            '{"image": encoder, "text": encoder}: see docs/your-own-model.md.'
+        )
+    for modality, encoder in made.items():
+        if not isinstance(modality, str) or not isinstance(encoder, Encoder):
+            raise BadInput(
+                f"{origin} gave {modality!r}: {type(encoder).__name__}, expected a modality's name "
+                "and a queryshift.Encoder: see docs/your-own-model.md."
+            )
+    return dict(made)
+
+
+def _called(make: Callable[[], Any], origin: str) -> Any:
+    try:
+        return make()
+    except TypeError as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
+            raise  # inside the function, whose own mistake it is
+        raise BadInput(
+            f"{origin} cannot be called without arguments ({error}): give a function that needs "
+            "none, such as one that passes them itself."
+        ) from error
+
+
+def _module(module_name: str, name: str) -> Any:
+    """The module, which may lie in the working folder, as a command's user expects."""
+    top = module_name.partition(".")[0]
+    if find_spec(top) is None:
+        sys.path.append(str(Path.cwd()))
+    try:
+        return import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise  # the module is there, and imports something that is not
+        raise BadInput(
+            f'"{name}": there is no module "{error.name}", neither installed nor in '
+            f'"{Path.cwd()}": give "package.module:function".'
+        ) from None
