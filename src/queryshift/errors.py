@@ -17,6 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+WHOLE_TABLE = 12  # names that an error lists; of a longer table it suggests a few
+SUGGESTED = 3
+
 
 class Error(Exception):
     """Anything queryshift refuses to do; its text says what was got, expected, and what to do.
@@ -82,11 +85,23 @@ class MissingExtra(Error, ImportError):
 
 
 def unknown(kind: str, name: object, known: Iterable[str]) -> UnknownName:
-    """The error for a name that is not in a table, with the nearest one that is."""
+    """The error for a name that is not in a table, with those nearest to it."""
     names = list(known)
+    if len(names) > WHOLE_TABLE:
+        return UnknownName(f'no {kind} "{name}"; {_nearest(name, names)}')
     near = get_close_matches(str(name).lower(), names, n=1, cutoff=0.4)
     hint = f'; did you mean "{near[0]}"?' if near else "."
     return UnknownName(f'no {kind} "{name}"{hint} Known: {", ".join(names)}.')
+
+
+def _nearest(name: object, names: list[str]) -> str:
+    """Up to three names that are like this one, as a question; else the first three."""
+    near = get_close_matches(str(name).lower(), names, n=SUGGESTED, cutoff=0.4)
+    if not near:
+        first = ", ".join(f'"{known}"' for known in names[:SUGGESTED])
+        return f"there are {first} and {len(names) - SUGGESTED} others."
+    *others, last = (f'"{known}"' for known in near)
+    return f"did you mean {' or '.join(filter(None, (', '.join(others), last)))}?"
 
 
 def missing(package: str, extra: str, purpose: str) -> MissingExtra:

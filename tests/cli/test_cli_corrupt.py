@@ -66,7 +66,7 @@ def test_a_sheet(photos):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["image", "fgo", "photos", "out"], 'no image corruption "fgo"; did you mean "fog"?'),
+        (["image", "fgo", "photos", "out"], 'no image corruption "fgo"; did you mean "fog"'),
         (["image", "fog", "--severity", 9, "photos", "out"], "severity is 9"),
         (["image", "fog", "nowhere", "out"], 'no file or folder "nowhere"'),
         (["image", "fog", "photos", "photos"], "input and as output"),
@@ -87,7 +87,7 @@ def test_a_sheet(photos):
 )
 def test_errors_are_one_sentence(photos, arguments, sentence):
     result = corrupt(*arguments)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.stderr.startswith("Error: ") and sentence in result.stderr
     assert result.stderr.count("\n") == 1 and not result.stdout
 

@@ -42,7 +42,7 @@ def test_datasets_are_found_where_they_all_lie(tmp_path, monkeypatch):
     chosen = ("--model", "tangram", "--shift", "fog", "-m", "frozen", "--out", tmp_path / "runs")
     told = ask("run", "coco-o", *chosen)
     assert told.exit_code == 0, told.output
-    assert "1 cells run, 0 kept from before." in told.stderr
+    assert "1 cell run, 0 kept from before." in told.stderr
 
 
 def test_settings_of_a_method_make_a_column_of_the_report(arguments):
@@ -60,20 +60,22 @@ def test_json_has_an_object_a_cell(arguments):
     assert all(cell["queries"] == 6 and 0 <= cell["recall"]["1"] <= 100 for cell in cells)
 
 
-def test_an_interrupt_is_a_sentence(arguments, monkeypatch):
+def test_an_interrupt_says_what_is_kept(arguments, monkeypatch, tmp_path):
     def interrupted(*given):
         raise KeyboardInterrupt
 
+    ask(*arguments, "-m", "frozen")
     monkeypatch.setattr("queryshift.lab.evaluation.runner.executors.in_turn", interrupted)
     told = ask(*arguments, "-m", "shot")
-    assert told.exit_code == 130
-    assert told.stderr.startswith("Stopped; finished cells are in")
+    assert told.exit_code == 130 and told.stderr.startswith("Stopped; finished cells are in")
+    told = ask(*arguments, "-m", "shot", "--out", tmp_path / "new")
+    assert told.stderr.startswith("Stopped before the first cell was finished")
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["coco-0"], 'no benchmark "coco-0"; did you mean "coco-o"?'),
+        (["coco-0"], 'no benchmark "coco-0"; did you mean "coco-o"'),
         (["coco-o", "--model", "tangram"], "needs the files of coco: give --root"),
         (["general2coco"], "QUERYSHIFT_DATA to the folder that holds coco/; and a model: give --m"),
         (["coco-o"], "needs the files of coco: give --root"),  # said before a model is looked for
@@ -88,7 +90,7 @@ def test_an_interrupt_is_a_sentence(arguments, monkeypatch):
 )
 def test_what_cannot_be_run_is_said_in_a_sentence(words, said, tmp_path):
     told = ask("run", *words, "--preprocessing", "library", "--out", tmp_path)
-    assert told.exit_code == 1
+    assert told.exit_code == 2
     assert said in told.stderr and "Traceback" not in told.stderr
 
 

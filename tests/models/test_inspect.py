@@ -164,5 +164,5 @@ class TestCommand:
     def test_a_wrong_class_is_one_sentence(self, checkpoint, tmp_path):
         (tmp_path / "config.json").write_text('{"architectures": ["BlipModel"]}')
         result = self.run(tmp_path)
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert "use a checkpoint saved from BlipForImageTextRetrieval" in result.output

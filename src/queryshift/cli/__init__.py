@@ -5,6 +5,9 @@ Imports: all other rooms. Start with `run.py`; a command parses, calls the libra
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from errno import EPIPE
 from importlib import import_module
 from typing import Any
@@ -12,7 +15,8 @@ from typing import Any
 import click
 
 from queryshift import __version__
-from queryshift.errors import Error
+from queryshift.errors import Error, unknown
+from queryshift.support.progress import IN_LINES
 
 COMMANDS = {
     "demo": "See adaptation work on the embedded world: a table and a page.",
@@ -27,6 +31,28 @@ COMMANDS = {
 }
 
 
+@contextmanager
+def _told_in_lines() -> Iterator[None]:
+    """Progress goes to pipes and logs too; a warning is its sentence, not a line of some file."""
+
+    def tell(message: Warning | str, *given: object, **named: object) -> None:
+        click.echo(f"Warning: {message}", err=True)
+
+    in_lines = IN_LINES.set(True)
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = tell
+            yield
+    finally:
+        IN_LINES.reset(in_lines)
+
+
+class _Refused(click.ClickException):
+    """What the library refuses has the exit code of what click refuses."""
+
+    exit_code = click.UsageError.exit_code
+
+
 class _Commands(click.Group):
     """Commands found in `COMMANDS`; errors of ours and of the system become a sentence."""
 
@@ -39,15 +65,23 @@ class _Commands(click.Group):
         command: click.Command = import_module(f"{__name__}.{name}").command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise click.UsageError(str(unknown("command", args[0], COMMANDS)), ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with _told_in_lines():
+                return super().invoke(ctx)
         except Error as error:
-            raise click.ClickException(str(error)) from error
+            raise _Refused(str(error)) from error
         except OSError as error:  # no such folder, no right to write, no room on the disk
             if error.errno in (None, EPIPE):  # click ends quietly when the reader is gone
                 raise

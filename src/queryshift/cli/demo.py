@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option(
     "--shift",
     help='What happens to the queries, such as fog; "diverse": something else to each; '
-    'any other word, such as "help": all names for the task.',
+    '"list": all names for the task.',
 )
 @click.option("--severity", type=int, default=3, show_default=True, help="1 to 5.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of all random draws.")
@@ -52,8 +52,11 @@ def command(as_json: bool, out: Path, **wish: object) -> None:
     $ queryshift demo --task audio --shift rain --severity 5
     $ queryshift demo --shift diverse --json
     """
-    from queryshift.lab.demo import DemoPlan, demonstrate, place_for, write
+    from queryshift.lab.demo import DemoPlan, demonstrate, place_for, shifts, write
 
+    if wish["shift"] == "list":
+        click.echo("\n".join(shifts(str(wish["task"]))))
+        return
     plan, page = DemoPlan(**wish), place_for(out)  # type: ignore[arg-type]
     click.echo(f"{plan.in_words} This takes about a minute.", err=True)
     demo = demonstrate(plan)

@@ -80,9 +80,16 @@ def command(benchmark: str, as_json: bool, **given: Any) -> None:
         with _executor(given) as execute:
             ran = run_all(plans, out, execute, _tell, given["check_base"])
     except KeyboardInterrupt:
-        click.echo(f"Stopped; finished cells are in {out}: run the same again.", err=True)
+        click.echo(_stopped(out), err=True)
         raise SystemExit(130) from None
     _show(ran, as_json)
+
+
+def _stopped(out: Path) -> str:
+    """What an interrupt left."""
+    if any(out.glob("*.jsonl")):
+        return f"Stopped; finished cells are in {out}: run the same again to go on."
+    return "Stopped before the first cell was finished: nothing is kept."
 
 
 def _plans(benchmark: str, given: dict[str, Any]) -> list[Plan]:
@@ -91,6 +98,8 @@ def _plans(benchmark: str, given: dict[str, Any]) -> list[Plan]:
     from queryshift.lab.evaluation.runner.machine import best_device
     from queryshift.lab.evaluation.runner.plans import Plan, plans_for
 
+    if given["rerank"] is not None and not given["matcher"]:
+        raise click.UsageError("--rerank says how many hits --matcher ranks anew: give both.")
     methods = [_PAPERS if name == "all" else (name,) for name in given["methods"]]
     choices = Choices(
         model=given["model"],
@@ -102,7 +111,7 @@ def _plans(benchmark: str, given: dict[str, Any]) -> list[Plan]:
         strict=given["strict"],
         device=given["device"] or best_device(),
         preprocessing=given["preprocessing"] or "",
-        matcher=given["matcher"] or given["rerank"] is not None,
+        matcher=given["matcher"],
         rerank=given["rerank"],
     )
     plan = Plan(
@@ -144,4 +153,7 @@ def _show(ran: Ran, as_json: bool) -> None:
             click.echo(encode(cell))
         return
     click.echo(render(report(ran.cells, Options(resamples=0)), "terminal"), nl=False)
-    click.echo(f"{len(ran.cells) - ran.kept} cells run, {ran.kept} kept from before.", err=True)
+    fresh = len(ran.cells) - ran.kept
+    click.echo(
+        f"{fresh} cell{'' if fresh == 1 else 's'} run, {ran.kept} kept from before.", err=True
+    )

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -13,12 +14,15 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 PATIENCE_S = 2.0
+LINE_EVERY_S = 10.0
+IN_LINES: ContextVar[bool] = ContextVar("progress_in_lines", default=False)
+"""Whether progress is written as lines where standard error is no terminal; commands set it."""
 
 
 def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterator[Item]:
     """Yield `items`; once two seconds have passed, show a bar on a terminal's standard error."""
     if not sys.stderr.isatty():
-        yield from items
+        yield from _tracked_in_lines(items, label, total)
         return
     total = len(items) if total is None and isinstance(items, Sized) else total
     started, bar, done = time.monotonic(), None, 0
@@ -41,11 +45,34 @@ def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterat
 def counting(label: str, total: int) -> Iterator[Callable[[int], None]]:
     """Yield a function to be told how much more is done; on a terminal, show a bar at once."""
     if not sys.stderr.isatty():
-        yield lambda more: None
+        yield _Lines(label, total).more
         return
     with _bar() as bar:
         task = bar.add_task(label, total=total)
         yield lambda more: bar.advance(task, more)
+
+
+def _tracked_in_lines(items: Iterable[Item], label: str, total: int | None) -> Iterator[Item]:
+    lines = _Lines(label, len(items) if total is None and isinstance(items, Sized) else total)
+    for item in items:
+        yield item
+        lines.more(1)
+
+
+class _Lines:
+    """A count that is written as a line every few seconds, for logs and pipes."""
+
+    def __init__(self, label: str, total: int | None) -> None:
+        self._label, self._of = label, "" if total is None else f" of {total:,}"
+        self._done, self._last = 0, time.monotonic()
+
+    def more(self, count: int) -> None:
+        """Count so many more; write a line if the last one is long ago."""
+        self._done += count
+        if IN_LINES.get() and time.monotonic() - self._last >= LINE_EVERY_S:
+            self._last = time.monotonic()
+            sys.stderr.write(f"{self._label}: {self._done:,}{self._of}\n")
+            sys.stderr.flush()
 
 
 def _bar() -> Progress:

@@ -111,7 +111,7 @@ def test_clips_and_sounds_are_counted_each_for_themselves(tmp_path):
 def test_a_part_of_choice(tmp_path):
     found = check("nocaps", small.nocaps(tmp_path), part="near-domain")
     assert {count.part for count in found.counts} == {"near-domain"}
-    assert run("nocaps", "--root", tmp_path, "--part", "far").exit_code == 1
+    assert run("nocaps", "--root", tmp_path, "--part", "far").exit_code == 2
 
 
 def test_an_absent_folder_is_named(tmp_path):
@@ -122,7 +122,7 @@ def test_an_absent_folder_is_named(tmp_path):
 
 def test_films_are_made_by_command(tmp_path):
     told = CliRunner().invoke(main, ["data", "frames", str(tmp_path), str(tmp_path / "out")])
-    assert told.exit_code == 1
+    assert told.exit_code == 2
     assert "has no films" in told.output
 
 

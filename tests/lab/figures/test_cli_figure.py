@@ -37,7 +37,7 @@ def test_a_picture_with_its_numbers_and_again_from_them(opened, tmp_path, monkey
 def test_foreign_numbers_are_refused(tmp_path):
     (tmp_path / "one.json").write_text('{"kind": "Pie"}')
     ran = called("scaling", "--from", tmp_path / "one.json", "--out", tmp_path / "two.json")
-    assert ran.exit_code == 1
+    assert ran.exit_code == 2
     assert "not the numbers of a figure" in ran.output
     (tmp_path / "one.json").write_bytes(b"\x89PNG")  # the picture in the place of its numbers
     ran = called("scaling", "--from", tmp_path / "one.json", "--out", tmp_path / "two.json")
@@ -46,7 +46,7 @@ def test_foreign_numbers_are_refused(tmp_path):
 
 def test_an_unknown_benchmark_is_one_sentence(tmp_path):
     ran = called("scaling", "--benchmark", "cocoo", "--out", tmp_path / "one.json")
-    assert ran.exit_code == 1
+    assert ran.exit_code == 2
     assert 'no benchmark "cocoo"' in ran.output
 
 
@@ -70,5 +70,5 @@ def test_choices_reach_the_stage(opened, tmp_path, monkeypatch):
 
 def test_a_benchmark_on_disk_says_what_it_needs(tmp_path):
     ran = called("scaling", "--benchmark", "audioset-o-video", "--out", tmp_path / "one.json")
-    assert ran.exit_code == 1
+    assert ran.exit_code == 2
     assert "--model" in ran.output

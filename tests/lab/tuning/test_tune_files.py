@@ -138,5 +138,5 @@ class TestTheCommand:
         assert ran.exit_code == 2
         assert "give numbers with commas between them" in ran.output
         ran = asked(home, "--rates", "1e-2", "--labels", str(home / "absent.json"))
-        assert ran.exit_code == 1
+        assert ran.exit_code == 2
         assert "cannot be read as labels" in ran.output

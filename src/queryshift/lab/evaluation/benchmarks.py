@@ -168,7 +168,7 @@ def _tangram() -> Iterator[Benchmark]:
             dataset="tangram",
             query=query,
             gallery=gallery,
-            source="bundled",
+            source=f'the bundled model "{model}"',
             model=model,
             batch=32 if query == COMPOSED else 64,
             temperature=None,

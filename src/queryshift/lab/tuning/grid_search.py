@@ -72,7 +72,8 @@ class Tuned:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, for JSON."""
-        return {**asdict(self), "line": self.line, "at_edge": self.at_edge}
+        values = {name: value for name, value in asdict(self).items() if name != "call"}
+        return {**values, "line": self.line, "at_edge": self.at_edge}
 
 
 def tune(

@@ -81,7 +81,7 @@ def test_a_disk_that_is_full_is_said_in_a_sentence(runs, monkeypatch):
 
 def test_an_empty_folder(tmp_path):
     done = call(tmp_path)
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "no finished cell in" in done.output
 
 

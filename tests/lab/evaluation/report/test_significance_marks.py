@@ -56,7 +56,7 @@ def test_a_method_alone_is_not_the_best():
 def test_large_differences_are_marked():
     found = judged(table_of({"frozen": (50, 40), "tent": (20, 10), "rest": (80, 70)}))
     assert marks(found) == {"frozen": "", "tent": "↓", "rest": "*†"}
-    assert found.notes[-1] == "Tested on 1 seeds that all methods have, with 2,000 resamples."
+    assert found.notes[-1] == "Tested on 1 seed that all methods have, with 2,000 resamples."
 
 
 @pytest.mark.parametrize("metric", ["mean_rank", "map", "recall@10"])
@@ -95,7 +95,7 @@ def test_only_seeds_that_all_have_are_tested():
         *(cell("frozen", recall=40, seed=seed) for seed in (0, 1)),
         *(cell("rest", recall=80, seed=seed) for seed in (1, 2)),
     ]
-    assert "Tested on 1 seeds" in judged(cells).notes[-1]
+    assert "Tested on 1 seed " in judged(cells).notes[-1]
     apart = [cell("frozen", seed=0), cell("rest", seed=1, recall=90)]
     assert judged(apart).notes == ("No test of differences: the methods have no seed in common.",)
 

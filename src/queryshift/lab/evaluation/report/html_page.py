@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from queryshift.support.templates import template
 
+from .escape import one_line
 from .grid import grid
 from .significance_marks import FROZEN
 from .tables import Entry, Table
@@ -21,7 +22,8 @@ def html(report: Report) -> str:
     """The page: per table a bar for each average, then every number, tinted by its gain."""
     tables = [_parts(table) for table in report.tables]
     page = template("queryshift.lab.evaluation.report", "page.html")
-    return page.render(tables=tables, legend=report.legend, notes=report.notes)
+    text = page.render(tables=tables, legend=report.legend, notes=report.notes)
+    return "\n".join(map(one_line, text.split("\n")))
 
 
 def _parts(table: Table) -> dict[str, Any]:

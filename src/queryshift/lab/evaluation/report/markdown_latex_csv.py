@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from typing import TYPE_CHECKING
 
+from .escape import in_latex, in_markdown, in_spreadsheet, one_line
 from .grid import Grid, Text, grid
 from .significance_marks import LEGEND
 from .tables import Table
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from . import Report
 
 _LATEX_MARKS = {"*": "*", "↓": r"\downarrow", "†": r"\dagger"}
-_LATEX_WORDS = {"±": r"$\pm$", "–": "--", "≤": r"$\leq$", "↓": r"$\downarrow$", "†": r"$\dagger$"}
 _CSV = (
     *("table", "benchmark", "shift", "metric", "method", "mean", "deviation", "seeds"),
     *("place", "marks", "paper", "difference"),
@@ -27,20 +26,23 @@ def markdown(report: Report) -> str:
     parts = []
     for table in report.tables:
         shown = grid(table)
-        lines = [f"### {shown.title}", "", _bar(shown.header)]
+        header = tuple(map(in_markdown, shown.header))
+        lines = [f"### {in_markdown(shown.title)}", "", _bar(header)]
         lines += [_bar(("---", *("--:" for _ in shown.header[1:])))]
         lines += [_bar(tuple(map(_markdown_text, row))) for row in shown.rows]
-        parts.append("\n".join([*lines, "", *(f"- {note}" for note in table.notes)]).rstrip())
-    sentences = [f"- {sentence}" for sentence in (*report.legend, *report.notes)]
+        notes = [f"- {in_markdown(note)}" for note in table.notes]
+        parts.append("\n".join([*lines, "", *notes]).rstrip())
+    sentences = [f"- {in_markdown(sentence)}" for sentence in (*report.legend, *report.notes)]
     return "\n\n".join([*parts, "\n".join(sentences)]) + "\n"
 
 
 def latex(report: Report) -> str:
     """Tables for `booktabs`, with a caption each; paste them as they are."""
     comments = [
-        f"% {note}" for note in (*report.notes, *(n for t in report.tables for n in t.notes))
+        f"% {one_line(note)}"
+        for note in (*report.notes, *(n for t in report.tables for n in t.notes))
     ]
-    legend = _escaped(" ".join(report.legend))
+    legend = in_latex(" ".join(report.legend))
     return (
         "\n".join([*comments, *(_latex_table(grid(table), legend) for table in report.tables)])
         + "\n"
@@ -62,20 +64,21 @@ def _bar(cells: tuple[str, ...]) -> str:
 
 
 def _markdown_text(text: Text) -> str:
-    shown = {1: f"**{text.text}**", 2: f"<u>{text.text}</u>"}.get(text.place, text.text)
+    shown = in_markdown(text.text)
+    shown = {1: f"**{shown}**", 2: f"<u>{shown}</u>"}.get(text.place, shown)
     shown = f"*{shown}*" if text.quiet and text.text != "–" else shown
     marks = "".join(r"\*" if mark == "*" else mark for mark in text.marks)
     return f"{shown}{marks} {text.spread}".rstrip()
 
 
 def _latex_table(shown: Grid, legend: str) -> str:
-    header = " & ".join(map(_escaped, shown.header))
+    header = " & ".join(map(in_latex, shown.header))
     body = [" & ".join(map(_latex_text, row)) + r" \\" for row in shown.rows]
     return "\n".join(
         [
             r"\begin{table*}[t]",
             r"\centering",
-            rf"\caption{{{_escaped(shown.title)}. {legend}}}",
+            rf"\caption{{{in_latex(shown.title)}. {legend}}}",
             r"\resizebox{\linewidth}{!}{%",
             rf"\begin{{tabular}}{{l{'c' * (len(shown.header) - 2)}|c}}",
             r"\toprule",
@@ -90,17 +93,12 @@ def _latex_table(shown: Grid, legend: str) -> str:
 
 
 def _latex_text(text: Text) -> str:
-    shown = _escaped(text.text)
+    shown = in_latex(text.text)
     shown = {1: rf"\textbf{{{shown}}}", 2: rf"\underline{{{shown}}}"}.get(text.place, shown)
     shown = rf"\textit{{{shown}}}" if text.quiet else shown
     marks = "".join(_LATEX_MARKS[mark] for mark in text.marks)
     shown = f"{shown}$^{{{marks}}}$" if marks else shown
-    return f"{shown} {_escaped(text.spread)}".rstrip()
-
-
-def _escaped(text: str) -> str:
-    escaped = re.sub(r"([_%&#$])", r"\\\1", text)
-    return re.sub("[±–≤↓†]", lambda match: _LATEX_WORDS[match[0]], escaped)
+    return f"{shown} {in_latex(text.spread)}".rstrip()
 
 
 def _csv_rows(table: Table) -> list[list[object]]:
@@ -109,7 +107,8 @@ def _csv_rows(table: Table) -> list[list[object]]:
     places = [*streams, ("", "average", metrics)]
     return [
         [
-            *(table.title, *place, label, _rounded(entry.mean), _rounded(entry.deviation)),
+            *map(in_spreadsheet, (table.title, *place, label)),
+            *(_rounded(entry.mean), _rounded(entry.deviation)),
             *(entry.seeds, entry.place or None, "; ".join(LEGEND[mark] for mark in entry.marks)),
             *(_rounded(entry.paper), _rounded(entry.difference)),
         ]

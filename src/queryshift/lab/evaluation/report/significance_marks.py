@@ -105,7 +105,8 @@ def _tested(means: Floats, seeds: int) -> str:
     """What the test rests on, and whether it could have found anything."""
     resamples, methods, columns = means.shape
     comparisons = (methods - 1) * columns
-    basis = f"Tested on {seeds} seeds that all methods have, with {resamples:,} resamples"
+    named = "1 seed" if seeds == 1 else f"{seeds} seeds"
+    basis = f"Tested on {named} that all methods have, with {resamples:,} resamples"
     if comparisons * 2 / (resamples + 1) <= LEVEL:
         return f"{basis}."
     return f"{basis}: too few for {comparisons} comparisons to uphold each of them, take more."

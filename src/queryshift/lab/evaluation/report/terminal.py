@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
+from .escape import one_line
 from .grid import DIFFERENCE, PAPER, Grid, Text, grid, heading
 from .tables import AVERAGE, Table
 
@@ -33,14 +34,19 @@ def terminal(report: Report) -> str:
 def show(report: Report, console: Console) -> None:
     """Print the report; deviations stand in a row of their own, below the averages."""
     for table in report.tables:
-        console.print(heading(table), style="bold", highlight=False)
+        _print(console, heading(table), "bold")
         for part in _fitting(_upright(table), console.width):
             console.print(_dressed(part))
         for note in table.notes:
-            console.print(note, style="dim", highlight=False)
+            _print(console, note, "dim")
         console.print()
     for line in (*report.legend, *report.notes):
-        console.print(line, highlight=False)
+        _print(console, line)
+
+
+def _print(console: Console, text: str, style: str = "") -> None:
+    """Print text as it is: no markup in it, no control characters."""
+    console.print(RichText(one_line(text), style))
 
 
 def _upright(table: Table) -> Grid:
@@ -80,7 +86,7 @@ def _only(shown: Grid, columns: list[int]) -> Grid:
 def _dressed(shown: Grid) -> RichTable:
     table = RichTable(box=SIMPLE_HEAD)
     for at, name in enumerate(shown.header):
-        table.add_column(name, justify="right" if at else "left", no_wrap=True)
+        table.add_column(RichText(one_line(name)), justify="right" if at else "left", no_wrap=True)
     names = [row[0].text for row in shown.rows]
     for name, row in zip(names, shown.rows, strict=True):
         before_average = names.index(AVERAGE) - 1 == names.index(name)
@@ -89,9 +95,11 @@ def _dressed(shown: Grid) -> RichTable:
 
 
 def _styled(text: Text) -> RichText:
-    styled = RichText(text.text, style="dim" if text.quiet else _STYLES.get(text.place, ""))
+    styled = RichText(
+        one_line(text.text), style="dim" if text.quiet else _STYLES.get(text.place, "")
+    )
     return styled.append("".join(text.marks), style="not bold not underline")
 
 
 def _plain(text: Text) -> str:
-    return text.text + "".join(text.marks)
+    return one_line(text.text) + "".join(text.marks)

@@ -1,0 +1,105 @@
+"""What every command has in common: names, exit codes, progress and warnings."""
+
+import io
+import subprocess
+import sys
+import warnings
+
+import pytest
+from click.testing import CliRunner
+
+from queryshift.cli import COMMANDS, main
+from queryshift.errors import unknown
+from queryshift.lab.evaluation.benchmarks import BENCHMARKS
+from queryshift.support import progress
+
+
+def ask(*words):
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def test_a_mistyped_command_is_met_with_the_nearest():
+    told = ask("dmo")
+    assert told.exit_code == 2 and 'no command "dmo"; did you mean "demo"?' in told.output
+
+
+def test_a_long_table_is_not_printed_for_a_mistyped_name():
+    told = ask("run", "tangram-o-imgae")
+    assert told.exit_code == 2
+    assert 'did you mean "tangram-o-image"' in told.output
+    assert sum(name in told.output for name in BENCHMARKS) <= 3
+
+
+def test_a_name_that_is_like_none_shows_three_and_counts_the_rest():
+    names = [f"name {at}" for at in range(50)]
+    assert str(unknown("thing", "xyzzy", names)) == (
+        'no thing "xyzzy"; there are "name 0", "name 1", "name 2" and 47 others.'
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "nothing"),
+        ("run", "tangram-o-image", "--severity", "9"),
+        ("run", "tangram-o-image", "--seeds", "0"),
+        ("demo", "--task", "smell"),
+        ("demo", "--shift", "smoke"),
+        ("demo", "--severity", "9"),
+        ("corrupt", "image", "fgo", "in", "out"),
+        ("figure", "scaling", "--benchmark", "nothing"),
+        ("models", "check", "clip-bas"),
+        ("dmo",),
+    ],
+)
+def test_wrong_values_end_every_command_alike(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    told = ask(*words)
+    assert told.exit_code == 2 and "Traceback" not in told.output
+
+
+def test_rerank_alone_switches_nothing_on(tmp_path):
+    told = ask("run", "tangram-o-image", "--rerank", "4", "--out", tmp_path)
+    assert told.exit_code == 2 and "--matcher" in told.output
+
+
+def test_a_pipe_is_told_how_far_it_is(monkeypatch):
+    log = io.StringIO()
+    monkeypatch.setattr("sys.stderr", log)
+    monkeypatch.setattr(progress, "LINE_EVERY_S", 0.0)
+    token = progress.IN_LINES.set(True)
+    list(progress.track(range(2), "looking"))
+    with progress.counting("asking", 1_200) as more:
+        more(64)
+    progress.IN_LINES.reset(token)
+    assert log.getvalue() == "looking: 1 of 2\nlooking: 2 of 2\nasking: 64 of 1,200\n"
+
+
+def test_commands_write_progress_lines(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        "queryshift.cli.list.aligned", lambda rows: seen.append(progress.IN_LINES.get()) or []
+    )
+    assert ask("list", "methods").exit_code == 0
+    assert seen == [True] and not progress.IN_LINES.get()
+
+
+def test_a_warning_is_a_sentence_without_a_file(monkeypatch):
+    def warned(rows):
+        warnings.warn("this is slow.", UserWarning, stacklevel=1)
+        return []
+
+    monkeypatch.setattr("queryshift.cli.list.aligned", warned)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        told = ask("list", "methods")
+    assert told.stderr == "Warning: this is slow.\n"
+
+
+def test_every_command_is_spelled_as_python_runs_it():
+    ran = subprocess.run(
+        [sys.executable, "-c", "from queryshift.cli import main; main()", "--help"],
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0 and all(name in ran.stdout for name in COMMANDS)
