@@ -16,15 +16,17 @@ def items() -> dict[str, list]:
 
 @pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory):
-    """The directory of a tiny checkpoint, by the class it was saved from."""
+    """The directory of a tiny checkpoint, by the class or the library it was saved from."""
+    from sentence_checkpoints import CHECKPOINTS as SENTENCES
     from tiny_checkpoints import CHECKPOINTS
 
+    writers = {**CHECKPOINTS, **SENTENCES}
     written = {}
 
     def folder(architecture: str):
         if architecture not in written:
             home = tmp_path_factory.mktemp(architecture)
-            written[architecture] = CHECKPOINTS[architecture](home)
+            written[architecture] = writers[architecture](home)
         return written[architecture]
 
     return folder

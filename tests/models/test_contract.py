@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from sentence_checkpoints import CHECKPOINTS as SENTENCES
 from tiny_checkpoints import CHECKPOINTS
 
 import queryshift as qs
@@ -16,7 +17,7 @@ SIDES = [
     (architecture, modality)
     for architecture in CHECKPOINTS
     for modality in ("audio" if architecture == "ClapModel" else "image", "text")
-]
+] + [(name, "text") for name in SENTENCES]
 BLOCKLESS = {("ClapModel", "audio")}
 
 
@@ -187,7 +188,7 @@ class TestEverySide:
             pytest.skip("several vectors per picture make a gallery, not a query")
         wish = "all" if (architecture, modality) in BLOCKLESS else adapt
         model = qs.load(checkpoint(architecture), adapt={modality: wish})
-        (other,) = set(model) - {modality}
+        (other,) = set(model) - {modality} or {modality}
         gallery = qs.Gallery.build(model[other], items[other])
         session = qs.Session(model[modality], gallery, qs.REST(), chunk=2)
         before = session.answer(items[modality], adapt=False).top(3).scores

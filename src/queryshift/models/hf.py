@@ -32,12 +32,15 @@ class Checkpoint:
     published: bool = False
     """Read items as the paper's code does, where that differs from the library."""
 
+    subfolder: str = ""
+    """Where in the directory or repository it lies."""
+
     @lazy_property
     def config(self) -> Mapping[str, Any]:
         """What `config.json` says."""
         folder = Path(self.name)
         if folder.exists():
-            file = folder / "config.json"
+            file = folder / self.subfolder / "config.json"
             if not file.is_file():
                 raise BadFile(
                     f'"{self.name}" is no model: expected a directory with config.json, '
@@ -45,11 +48,23 @@ class Checkpoint:
                 )
         else:
             file = self._fetched("config.json")
-        try:
-            config: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise BadFile(f"{file} is not JSON ({error}): fetch the model anew.") from error
+        config: Mapping[str, Any] = _parsed(file)
         return config
+
+    def file(self, name: str) -> Path | None:
+        """Where a file of the model lies on this machine; None if the model has none."""
+        if Path(self.name).exists():
+            path = Path(self.name) / self.subfolder / name
+            return path if path.is_file() else None
+        try:
+            return self._fetched(name)
+        except BadInput:
+            return None
+
+    def json(self, name: str) -> Any:
+        """What a JSON file of the model says; None if the model has none."""
+        file = self.file(name)
+        return None if file is None else _parsed(file)
 
     @property
     def architecture(self) -> str:
@@ -60,13 +75,19 @@ class Checkpoint:
     @lazy_property
     def model(self) -> Any:
         """The whole model, in eval mode and float32, every weight from the checkpoint."""
-        cls = getattr(_transformers(), self.architecture)
-        with self._reading("the weights"):
+        return self.read_as(self.architecture)
+
+    def read_as(self, class_name: str, unused: str | None = None) -> Any:
+        """The model as a class of transformers; weights under the name `unused` may be absent."""
+        cls = getattr(_transformers(), class_name)
+        with self.reading("the weights"):
             model, notes = cls.from_pretrained(self.name, output_loading_info=True, **self._safely)
-        absent = sorted(notes["missing_keys"])
+        absent = sorted(
+            name for name in notes["missing_keys"] if not (unused and name.startswith(f"{unused}."))
+        )
         if absent:
             raise BadFile(
-                f'"{self.name}" lacks {len(absent)} weights of {self.architecture}: '
+                f'"{self.name}" lacks {len(absent)} weights of {type(model).__name__}: '
                 f"{', '.join(absent[:NAMED])}{', ...' if len(absent) > NAMED else ''}. They would "
                 "be random: use a checkpoint saved from that class."
             )
@@ -98,7 +119,11 @@ class Checkpoint:
 
     @property
     def _safely(self) -> dict[str, Any]:
-        return {"trust_remote_code": False, "local_files_only": Path(self.name).exists()}
+        return {
+            "trust_remote_code": False,
+            "local_files_only": Path(self.name).exists(),
+            "subfolder": self.subfolder,
+        }
 
     def _positions(self) -> int:
         """How many tokens the text tower has positions for."""
@@ -108,7 +133,7 @@ class Checkpoint:
         return int(text.max_position_embeddings - kept)
 
     def _processor(self, auto: str, what: str, **options: Any) -> Any:
-        with self._reading(what):
+        with self.reading(what):
             return getattr(_transformers(), auto).from_pretrained(
                 self.name, **self._safely, **options
             )
@@ -116,7 +141,7 @@ class Checkpoint:
     def _fetched(self, file: str) -> Path:
         cached_file = _transformers().utils.cached_file
         try:
-            return Path(cached_file(self.name, file))
+            return Path(cached_file(self.name, file, subfolder=self.subfolder))
         except (OSError, ValueError) as error:
             raise BadInput(
                 f'model "{self.name}" is no directory here, not in the local Hugging Face cache, '
@@ -125,7 +150,8 @@ class Checkpoint:
             ) from error
 
     @contextmanager
-    def _reading(self, what: str) -> Iterator[None]:
+    def reading(self, what: str) -> Iterator[None]:
+        """Whatever goes wrong while this lasts becomes a `BadFile` that names what was read."""
         try:
             yield
         except MemoryError:
@@ -181,6 +207,13 @@ def blocks_of(tower: nn.Module, prefix: str) -> str | None:
     """The name of a tower's one list of blocks; None if it has none, or several."""
     lists = [name for name, part in tower.named_modules() if isinstance(part, nn.ModuleList)]
     return f"{prefix}.{lists[0]}" if len(lists) == 1 else None
+
+
+def _parsed(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise BadFile(f"{file} is not JSON ({error}): fetch the model anew.") from error
 
 
 def _transformers() -> Any:

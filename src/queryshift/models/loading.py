@@ -89,10 +89,10 @@ def load(
     """The encoders of a model by modality.
 
     Args:
-        name: A name of `MODELS`, a name on the Hugging Face Hub, a directory in its format, or a
-            checkpoint file of BLIP, CAV-MAE or SPRC. For encoders of your own:
-            "package.module:make", or the class or function itself, which gives an `Encoder` or a
-            mapping of them.
+        name: A name of `MODELS`, a name on the Hugging Face Hub, a directory in its format or in
+            that of sentence-transformers, or a checkpoint file of BLIP, CAV-MAE or SPRC. For
+            encoders of your own: "package.module:make", or the class or function itself, which
+            gives an `Encoder` or a mapping of them.
         adapt: The norm layers that may adapt: "all", "last:3" (of the last three blocks), name
             patterns, or one of these by modality.
         precision: "float32", "bfloat16", "float16", or "auto": bfloat16 on CUDA, else float32.
@@ -190,7 +190,8 @@ def _found(name: str, published: bool) -> dict[str, Encoder]:
             return made
         raise unknown("model", name, MODELS)
     checkpoint = _module("hf").Checkpoint(str(path) if path.exists() else source, published)
-    loaded: dict[str, Encoder] = _module(_loader(checkpoint)).load(checkpoint)
+    loader = "sentence_transformers" if checkpoint.file("modules.json") else _loader(checkpoint)
+    loaded: dict[str, Encoder] = _module(loader).load(checkpoint)
     return loaded
 
 

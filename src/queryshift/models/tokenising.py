@@ -31,6 +31,9 @@ class Words:
     to_the_limit: bool = False
     masked: bool = True
     cleaned: bool = False
+    lower_case: bool = False
+    prompt: str = ""
+    """What every text starts with."""
     _warned: bool = False
     _lock: RenewedLock = field(default_factory=RenewedLock)  # a tokenizer is not reentrant
 
@@ -39,6 +42,9 @@ class Words:
         words = texts(items)
         if self.cleaned:
             words = [clean_caption(text) for text in words]
+        words = [self.prompt + text for text in words]
+        if self.lower_case:
+            words = [text.lower() for text in words]
         with self._lock:
             tokens = self.tokenizer(
                 words,

@@ -1,0 +1,231 @@
+"""Models in the format of sentence-transformers: a text tower, its pooling, and what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from queryshift.encoders.encoder import Encoder
+from queryshift.errors import BadFile
+
+from . import clip
+from .blocks import BlockEncoder, copy_on_same_storage
+from .hf import Checkpoint, blocks_of
+from .pooling import Pooling, modes_of
+from .tokenising import Words
+
+LIBRARY = "sentence_transformers."  # how the names of its modules start
+PASSAGES = ("document", "passage", "corpus")  # what models call the prompt of the candidates
+COUNT_FROM_PADDING = ("roberta", "xlm-roberta", "camembert", "mpnet")  # positions
+WITHOUT_DECODER = {"t5": "T5EncoderModel", "mt5": "MT5EncoderModel"}
+NO_LIMIT = 1_000_000  # tokens, where a model has relative positions
+_TOWER_FILES = tuple(
+    f"sentence_{kind}_config.json"
+    for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+)
+
+
+class SentenceEncoder(BlockEncoder):
+    """Texts through a tower, a pooling and what follows it."""
+
+    def __init__(
+        self,
+        tower: nn.Module,
+        pooling: Pooling,
+        head: nn.Module,
+        read: Callable[[Sequence[Any]], dict[str, Tensor]],
+    ) -> None:
+        super().__init__()
+        self.tower, self.pooling, self.head = tower, pooling, head
+        self.read = read
+        self.block_list = blocks_of(tower, "tower")
+        self.requires_grad_(False)
+
+    def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
+        """Token ids and their mask."""
+        return self.read(items)
+
+    def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
+        """The pooled tokens after all modules that follow."""
+        tokens = self.tower(**prepared).last_hidden_state
+        vectors: Tensor = self.head(self.pooling(tokens, prepared["attention_mask"]))
+        return vectors
+
+
+class Normalize(nn.Module):
+    """Vectors to unit length, where a model does so between other modules."""
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """The unit vectors."""
+        return normalize(vectors, dim=-1)
+
+
+@dataclass(frozen=True)
+class Module:
+    """One entry of `modules.json`."""
+
+    kind: str
+    checkpoint: Checkpoint
+    """The part of the model that it lies in."""
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """What the module's own `config.json` says."""
+        return self.checkpoint.json("config.json") or {}
+
+
+def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
+    """The encoders "text", with prompts also "query" and "passage"; of CLIP "image" and "text"."""
+    tower, *rest = _modules(checkpoint)
+    if tower.kind not in ("Transformer", "CLIPModel"):
+        raise _unknown(tower, "Transformer or CLIPModel as the first")
+    if tower.checkpoint.architecture == "CLIPModel":
+        return _clip(tower.checkpoint, rest)
+    if not rest or rest[0].kind != "Pooling":
+        raise _unknown(rest[0] if rest else tower, "Pooling behind Transformer")
+    tower.checkpoint.refuse_published()
+    prompts = _prompts(checkpoint)
+    pooling, head = _pooling(rest[0], prompts), _head(rest[1:])
+    model, words = _tower(tower.checkpoint), _words(tower.checkpoint)
+    return {
+        name: SentenceEncoder(  # each with modules of its own: encoders are cut apart
+            copy_on_same_storage(model),
+            pooling,
+            copy_on_same_storage(head),
+            replace(words, prompt=prompt),
+        )
+        for name, prompt in prompts.items()
+    }
+
+
+def _modules(checkpoint: Checkpoint) -> list[Module]:
+    """What `modules.json` lists, in order."""
+    entries = checkpoint.json("modules.json")
+    if not entries or not all(isinstance(entry, dict) and "type" in entry for entry in entries):
+        raise BadFile(f'"{checkpoint.name}" lists no modules in modules.json: fetch it anew.')
+    modules = []
+    for entry in entries:
+        if not str(entry["type"]).startswith(LIBRARY):
+            raise BadFile(
+                f'"{checkpoint.name}" has a module {entry["type"]}, which is code of its own and '
+                "never run: use a model made of sentence-transformers' own modules."
+            )
+        part = replace(checkpoint, subfolder=str(entry.get("path") or ""))
+        modules.append(Module(str(entry["type"]).rpartition(".")[2], part))
+    return modules
+
+
+def _clip(checkpoint: Checkpoint, rest: Sequence[Module]) -> dict[str, Encoder]:
+    """Both sides of CLIP; only what leaves the direction of a vector may follow."""
+    for module in rest:
+        if module.kind not in ("Normalize", "Dropout"):
+            raise _unknown(module, "nothing but Normalize behind CLIP")
+    return clip.load(checkpoint)
+
+
+def _tower(checkpoint: Checkpoint) -> nn.Module:
+    """The tower without the pooler that some classes have: it is not used, and may be random."""
+    kind = str(checkpoint.config.get("model_type"))
+    tower = checkpoint.read_as(WITHOUT_DECODER.get(kind, "AutoModel"), unused="pooler")
+    if getattr(tower, "pooler", None) is not None:
+        tower.pooler = None
+    return cast(nn.Module, tower)
+
+
+def _words(checkpoint: Checkpoint) -> Words:
+    """How the tower reads texts, up to the length its files give and its positions allow."""
+    config = checkpoint.config
+    positions = int(config.get("max_position_embeddings") or NO_LIMIT)
+    if config.get("model_type") in COUNT_FROM_PADDING:
+        positions -= int(config.get("pad_token_id", 1)) + 1
+    told: Mapping[str, Any] = next(filter(None, map(checkpoint.json, _TOWER_FILES)), {})
+    words = checkpoint.words(limit=positions if positions > 0 else NO_LIMIT)
+    most = int(told.get("max_seq_length") or words.tokenizer.model_max_length)
+    lower_case = bool(told.get("do_lower_case", False))
+    return replace(words, limit=min(most, words.limit), lower_case=lower_case)
+
+
+def _prompts(checkpoint: Checkpoint) -> dict[str, str]:
+    """What texts start with, by the name of the encoder."""
+    config = checkpoint.json("config_sentence_transformers.json") or {}
+    told = {name: text or "" for name, text in (config.get("prompts") or {}).items()}
+    usual = told.get(config.get("default_prompt_name"), "")
+    query = told.get("query", "")
+    passage = next((told[name] for name in PASSAGES if told.get(name)), "")
+    if not (query or passage):
+        return {"text": usual}
+    return {"text": usual, "query": query, "passage": passage}
+
+
+def _pooling(module: Module, prompts: Mapping[str, str]) -> Pooling:
+    if module.config.get("include_prompt", True) is False and any(prompts.values()):
+        raise BadFile(
+            f'"{module.checkpoint.name}" pools without its prompt (include_prompt is false), which '
+            "is not known here: use a model that pools over all tokens."
+        )
+    return Pooling(modes_of(module.config))
+
+
+def _head(modules: Sequence[Module]) -> nn.Sequential:
+    """What follows the pooling."""
+    return nn.Sequential(*map(_layer, modules)).float().eval()
+
+
+def _layer(module: Module) -> nn.Module:
+    if module.kind == "Normalize":
+        return Normalize()
+    if module.kind == "Dropout":
+        return nn.Identity()
+    if module.kind == "Dense":
+        return _dense(module)
+    if module.kind == "LayerNorm":
+        norm = nn.LayerNorm(int(module.config["dimension"]))
+        return _filled(norm, module, "norm.")
+    raise _unknown(module, "Dense, LayerNorm, Dropout or Normalize behind Pooling")
+
+
+def _dense(module: Module) -> nn.Module:
+    config = module.config
+    name = str(config.get("activation_function", "torch.nn.modules.activation.Tanh"))
+    activation = (
+        getattr(nn, name.rpartition(".")[2], None) if name.startswith("torch.nn.") else None
+    )
+    on_tokens = config.get("module_input_name", "sentence_embedding") != "sentence_embedding"
+    if activation is None or on_tokens or config.get("use_residual"):
+        raise BadFile(
+            f'a Dense module of "{module.checkpoint.name}" has the activation {name}, acts on '
+            "tokens, or adds its input: expected an activation of torch.nn on the pooled vector."
+        )
+    sizes = int(config["in_features"]), int(config["out_features"])
+    linear = nn.Linear(*sizes, bias=bool(config.get("bias", True)))
+    return nn.Sequential(_filled(linear, module, "linear."), activation())
+
+
+def _filled(layer: nn.Module, module: Module, prefix: str) -> nn.Module:
+    """The layer with the weights of the module's file, all of them."""
+    with module.checkpoint.reading(f"the weights of {module.kind}"):
+        weights = _weights(module.checkpoint)
+        layer.load_state_dict({name.removeprefix(prefix): w for name, w in weights.items()})
+    return layer
+
+
+def _weights(checkpoint: Checkpoint) -> dict[str, Tensor]:
+    if file := checkpoint.file("model.safetensors"):
+        return load_file(file)
+    if file := checkpoint.file("pytorch_model.bin"):
+        weights: dict[str, Tensor] = torch.load(file, map_location="cpu", weights_only=True)
+        return weights
+    raise FileNotFoundError(f"no model.safetensors in {checkpoint.subfolder}.")
+
+
+def _unknown(module: Module, expected: str) -> BadFile:
+    return BadFile(
+        f'"{module.checkpoint.name}" has the module {module.kind} at '
+        f'"{module.checkpoint.subfolder}", expected {expected}.'
+    )
