@@ -83,14 +83,14 @@ class MilvusServer:
     """Milvus 2.3.5, from the package milvus: a launcher and its child, the server."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.port, self.pids = folder, free_port(), []
+        self.folder, self.port, self.etcd, self.pids = folder, free_port(), free_port(), []
 
     @property
     def address(self) -> str:
         return f"milvus://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        ports = ("--proxy-port", str(self.port), "--etcd-port", str(free_port()))
+        ports = ("--proxy-port", str(self.port), "--etcd-port", str(self.etcd))
         launcher = str(Path(sys.executable).parent / "milvus-server")
         with Path(f"{self.folder}.log").open("ab") as log:
             self.launcher = subprocess.Popen(
