@@ -102,9 +102,9 @@ class Remote:
 
     def __init__(self, gallery: Gallery):
         self._gallery = gallery
-        self.ids, self.dimension = gallery.ids, gallery.dimension
+        self.dimension, self.version = gallery.dimension, gallery.version
         self.search, self.centroids = gallery.search, gallery.centroids
-        self.positions = gallery.positions
+        self.positions, self.known, self.ids_at = gallery.positions, gallery.known, gallery.ids_at
 
     def __len__(self) -> int:
         return len(self._gallery)

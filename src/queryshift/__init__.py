@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Encoder": "encoders.encoder",
     "Gallery": "galleries",
+    "Searchable": "galleries",
     "Hits": "galleries",
     "Guard": "sessions.guard",
     "GuardWarning": "sessions.events",

@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 from miniature import DIMENSION, SeveralVectors, Toy, items
 from queryshift import Gallery
 from queryshift.errors import BadInput, GalleryMismatch
-from queryshift.galleries import memory
+from queryshift.galleries import exact_search
 from queryshift.retrieval.answer import Answer
 from queryshift.retrieval.forward import Forward
 
@@ -105,7 +105,7 @@ class TestSearch:
         scores = torch.einsum("bd,nvd->bnv", queries, vectors).amax(2)
         expected = scores.topk(9, dim=1)
         for chunk in (2**23, 5 * several * 10, 1):
-            monkeypatch.setattr(memory, "CHUNK_SCORES", chunk)
+            monkeypatch.setattr(exact_search, "CHUNK_SCORES", chunk)
             hits = gallery.search(queries, 9)
             assert torch.equal(hits.positions, expected.indices)
             assert torch.allclose(hits.scores, expected.values, atol=1e-6)
@@ -118,7 +118,7 @@ class TestSearch:
 
     @pytest.mark.parametrize("chunk", [2**23, 8])
     def test_excluded_pairs_never_meet(self, chunk, monkeypatch):
-        monkeypatch.setattr(memory, "CHUNK_SCORES", chunk)
+        monkeypatch.setattr(exact_search, "CHUNK_SCORES", chunk)
         gallery, queries = Gallery.from_vectors(range(20), unit(20, 4)), unit(2, 4, seed=1)
         best = gallery.search(queries, 3).positions
         hits = gallery.search(queries, 19, torch.tensor([[0, int(best[0, 0])]]))
@@ -195,8 +195,8 @@ class _Largest(TorchDispatchMode):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("queries", [1, 64])
 def test_search_makes_no_tensor_larger_than_its_bound(queries, dtype, monkeypatch):
-    monkeypatch.setattr(memory, "CHUNK_SCORES", 2**16)
-    monkeypatch.setattr(memory, "CHUNK_VALUES", 2**16)
+    monkeypatch.setattr(exact_search, "CHUNK_SCORES", 2**16)
+    monkeypatch.setattr(exact_search, "CHUNK_VALUES", 2**16)
     gallery = Gallery.from_vectors(range(20_000), unit(20_000, 16, dtype=dtype))
     with _Largest(gallery.vectors) as largest:
         gallery.search(unit(queries, 16), 10)

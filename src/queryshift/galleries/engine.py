@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn, ParamSpec, TypeVar
 
@@ -309,7 +309,7 @@ class EngineGallery:
         checked = checked_engine_vectors(vectors, self.dimension, self.metric)
         return _Sample(checked, version, time.monotonic(), {})
 
-    def _handles_of(self, ids: Iterable[Id]) -> list[int]:
+    def _handles_of(self, ids: Sequence[Id]) -> list[int]:
         """A handle for each id, a new one for those not met before."""
         with self._lock:
             for one in ids:

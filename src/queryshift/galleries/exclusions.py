@@ -37,6 +37,18 @@ def excluded_pairs(
     return torch.tensor(pairs, dtype=torch.long, device="cpu") if pairs else None
 
 
+def joined_queries(
+    parts: Sequence[tuple[Tensor, Tensor | None]],
+) -> tuple[Tensor, Tensor | None]:
+    """Query vectors and excluded pairs of several batches as those of one."""
+    pairs, first = [], 0
+    for queries, exclude in parts:
+        if exclude is not None:
+            pairs.append(exclude + torch.tensor([first, 0]))
+        first += len(queries)
+    return torch.cat([queries for queries, _ in parts]), torch.cat(pairs) if pairs else None
+
+
 def mask_excluded(
     scores: Tensor, exclude: Tensor | None, first_query: int = 0, columns: int | Tensor = 0
 ) -> Tensor:
@@ -109,7 +121,7 @@ def exclusions_left(group: Group, gallery: Searchable) -> list[tuple[Any, Exclus
     """
     if not any(ids for _, ids in group):
         return list(group)
-    known = set(gallery.ids)
+    known = gallery.known([one for _, ids in group for one in _listed(ids)])
     kept = [(query, known.intersection(_listed(ids))) for query, ids in group]
     return [(query, list(ids)) for query, ids in kept if len(ids) < len(gallery)]
 

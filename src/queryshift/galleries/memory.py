@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,14 +21,13 @@ from queryshift.support.torch_modes import (
     without_inference_mode,
 )
 
+from .addresses import opener_of
 from .checks import as_tensor, checked_ids, checked_vectors
 from .clusters import spherical_kmeans
-from .exclusions import mask_excluded
+from .exact_search import best_positions, left_for_all
 from .gallery_file import read_gallery, write_gallery
 from .hits import Hits, Id, at_least_one
-
-CHUNK_SCORES = 2**23  # scores held at once: 32 MB in float32
-CHUNK_VALUES = 2**25  # numbers of candidates made wide at once: 128 MB in float32
+from .searchable import Searchable
 
 
 class Gallery:
@@ -143,6 +143,29 @@ class Gallery:
         """
         return cls(*read_gallery(path, verify=verify, mapped=mapped))
 
+    @classmethod
+    def open(cls, address: str | Path) -> Searchable:
+        """The gallery at an address: a file that `save` wrote, or a collection of an engine.
+
+        Args:
+            address: A path, "milvus://host:19530/collection", "postgresql://host/database?...",
+                "qdrant://host:6333/collection" or "faiss:PATH"; each engine is an extra.
+
+        Returns:
+            A gallery that a session can search.
+
+        Raises:
+            UnknownName: No engine has such addresses.
+
+        Examples:
+            >>> import queryshift as qs
+            >>> qs.Gallery.from_vectors(["a"], [[3.0, 4.0]]).save("captions.safetensors")
+            >>> len(qs.Gallery.open("captions.safetensors"))
+            1
+        """
+        opener = opener_of(address)
+        return cls.load(address) if opener is None else opener(str(address))
+
     def save(self, path: str | Path) -> None:
         """Write ids, vectors and a checksum as one safetensors file, whole or not at all.
 
@@ -242,6 +265,28 @@ class Gallery:
         """Length of a vector."""
         return self.vectors.shape[2]
 
+    @lazy_property
+    def version(self) -> str:
+        """A short hash of how many candidates there are and of a sample of their ids."""
+        sample = self.ids[:: max(1, len(self.ids) // 256)]
+        return blake2b(repr((len(self.ids), sample)).encode(), digest_size=16).hexdigest()
+
+    def known(self, ids: Sequence[Id]) -> set[Id]:
+        """Which of these ids are candidates.
+
+        Args:
+            ids: Ids of any kind.
+
+        Returns:
+            Those that are here.
+
+        Examples:
+            >>> import queryshift as qs
+            >>> qs.Gallery.from_vectors(["a"], [[1.0, 0.0]]).known(["a", "b"])
+            {'a'}
+        """
+        return {one for one in ids if one in self._position}
+
     def positions(self, ids: Sequence[Id]) -> list[int]:
         """The positions of candidates.
 
@@ -315,19 +360,8 @@ class Gallery:
         home = queries.device
         wide = torch.promote_types(queries.dtype, torch.float32)
         queries = queries.detach().to(self.vectors.device, wide)
-        count = min(at_least_one(count), self._reach(exclude))
-        positions = torch.empty(len(queries), 0, dtype=torch.long, device=queries.device)
-        scores = queries.new_empty(len(queries), 0)
-        width = self._width(len(queries))
-        for start in range(0, len(self), width):
-            chunk = self._score(queries, start, width, exclude)
-            best, columns = chunk.topk(min(count, chunk.shape[1]), dim=1)
-            if scores.shape[1] == 0:
-                scores, positions = best, columns + start
-                continue
-            joined = torch.cat((scores, best), dim=1)
-            scores, order = joined.topk(min(count, joined.shape[1]), dim=1)
-            positions = torch.cat((positions, columns + start), dim=1).gather(1, order)
+        count = min(at_least_one(count), left_for_all(len(self), exclude))
+        positions, scores = best_positions(queries, self.vectors, count, exclude)
         return Hits(positions, scores, self).to(home)
 
     def ids_at(self, positions: Tensor) -> list[list[Id]]:
@@ -351,27 +385,6 @@ class Gallery:
             (B, K, V, D), on the gallery's device.
         """
         return self.vectors[positions.to(self.vectors.device)]
-
-    def _width(self, queries: int) -> int:
-        """Candidates to score at once: their scores, and their vectors made wide, are bounded."""
-        several, dimension = self.vectors.shape[1:]
-        scores = CHUNK_SCORES // max(1, queries * several)
-        return max(1, min(scores, CHUNK_VALUES // (several * dimension)))
-
-    def _score(self, queries: Tensor, start: int, width: int, exclude: Tensor | None) -> Tensor:
-        """Similarity (B, width) to the candidates from `start` on, the excluded at -inf."""
-        candidates = self.vectors[start : start + width].to(queries.dtype)
-        scores = queries @ candidates.flatten(0, 1).T
-        if candidates.shape[1] > 1:
-            scores = scores.view(len(queries), *candidates.shape[:2]).amax(dim=2)
-        return scores if exclude is None else mask_excluded(scores, exclude, columns=start)
-
-    def _reach(self, exclude: Tensor | None) -> int:
-        """How many candidates every query has left."""
-        most = 0 if exclude is None or len(exclude) == 0 else int(exclude[:, 0].bincount().max())
-        if most >= len(self):
-            raise BadInput(f"all {len(self)} candidates are excluded for a query: leave some.")
-        return len(self) - most
 
     def _joined(self, more: Gallery) -> Self:
         if more.vectors.shape[1:] != self.vectors.shape[1:]:

@@ -11,15 +11,27 @@ from .hits import Hits, Id
 
 
 class Searchable(Protocol):
-    """A gallery in this process, in another one, or on another machine."""
+    """A gallery in this process, in another one, or on another machine.
 
-    @property
-    def ids(self) -> Sequence[Id]:
-        """The candidates' ids, by position."""
+    Candidates have positions: whole numbers, each equal for the same candidate as long as the
+    gallery object lives. In memory they count the candidates; a search engine numbers candidates
+    as it meets them, and its positions are handles.
+
+    Examples:
+        >>> import queryshift as qs
+        >>> def size(gallery: qs.Searchable) -> tuple[int, int]:
+        ...     return len(gallery), gallery.dimension
+        >>> size(qs.Gallery.from_vectors(["a", "b"], [[1.0, 0.0], [0.0, 1.0]]))
+        (2, 2)
+    """
 
     @property
     def dimension(self) -> int:
         """Length of a vector."""
+
+    @property
+    def version(self) -> str:
+        """Text that changes when the candidates do: saved sessions are compared by it."""
 
     @property
     def vectors(self) -> Tensor:
@@ -28,14 +40,54 @@ class Searchable(Protocol):
     def __len__(self) -> int: ...
 
     def search(self, queries: Tensor, count: int, exclude: Tensor | None = None) -> Hits:
-        """The best `count` candidates of each query (B, D), on the queries' device.
+        """The best candidates of each query.
 
-        `exclude` holds (query, position) pairs, (P, 2), that must not be found; the query with the
-        most of them bounds `count` for all.
+        Args:
+            queries: Unit vectors (B, D).
+            count: Candidates per query; an engine may give fewer, equally many for all queries.
+            exclude: (query, position) pairs (P, 2) that must not be found; the query with the most
+                of them bounds `count` for all.
+
+        Returns:
+            Hits on the queries' device, best first.
         """
 
     def centroids(self, count: int) -> Tensor:
-        """Unit centres (min(count, N), D) of the candidates' clusters."""
+        """Centres of the candidates' clusters.
+
+        Args:
+            count: How many centres.
+
+        Returns:
+            Unit vectors (min(count, N), D).
+        """
+
+    def known(self, ids: Sequence[Id]) -> set[Id]:
+        """Which of some ids are candidates now.
+
+        Args:
+            ids: Ids of any kind.
+
+        Returns:
+            Those that are there.
+        """
 
     def positions(self, ids: Sequence[Id]) -> list[int]:
-        """Where these ids stand; an id that is not there is an error."""
+        """The positions of candidates.
+
+        Args:
+            ids: A list of ids; one that is not there is a `BadInput`.
+
+        Returns:
+            A position for each id.
+        """
+
+    def ids_at(self, positions: Tensor) -> list[list[Id]]:
+        """The ids at positions.
+
+        Args:
+            positions: (B, K), as hits have them.
+
+        Returns:
+            One list of ids per query.
+        """

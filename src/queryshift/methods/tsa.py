@@ -78,7 +78,8 @@ class TSA(Method):
             both = (
                 torch.cat((plain, _mapped(plain, forward.direct_params[GALLERY])), dim=2) / 2**0.5
             )
-        gallery = Gallery(forward.gallery.ids, both)
+        every = torch.arange(len(both), device="cpu")
+        gallery = Gallery(forward.gallery.ids_at(every[None])[0], both)
         return forward.moved(queries / 2**0.5, gallery)
 
     def _branches(self, forward: Forward) -> tuple[Tensor, Tensor]:

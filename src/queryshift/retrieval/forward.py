@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,6 +25,8 @@ from queryshift.errors import BadInput, GalleryMismatch
 from queryshift.galleries import Hits, Searchable
 from queryshift.galleries.exclusions import mask_excluded
 from queryshift.support.torch_modes import retain_compiled_graphs
+
+from .pool import DEPTH, pooled
 
 Cotangents = tuple[Tensor, ...]  # one per output of the encoder
 Backward = Callable[[Sequence[Cotangents]], tuple[Params, ...]]
@@ -153,8 +156,11 @@ class Batch:
         exclude: Tensor | None = None,
         chunk: int | None = None,
         matching: Matching | None = None,
+        depth: int = DEPTH,
     ) -> None:
-        self.encoder, self.gallery, self.shared = encoder, gallery, shared
+        self.encoder, self.shared = encoder, shared
+        self.gallery = pooled(gallery, depth)  # an engine is searched once for all steps
+        self._own_gallery = partial(pooled, gallery, depth)
         self.exclude, self.chunk, self.matching = exclude, chunk, matching
         self.size = count(shared)
         self.source: Forward | None = None  # computed once, then kept
@@ -185,6 +191,16 @@ class Batch:
             matching=self.matching,
             readings=None if readings is None else each(readings, lambda one: _leaf(one, graph)),
         )
+
+    def source_forward(self, params: Params) -> Forward:
+        """The forward through the source's parameters, computed once.
+
+        It searches an engine for itself: the steps' pool may lack what the source would find.
+        """
+        if self.source is None:
+            forward = self.forward(params, graph=False)
+            self.source = forward.moved(forward.vectors, self._own_gallery())
+        return self.source
 
     def _direct_names(self, params: Params) -> list[str]:
         """Parameters a loss may depend on other than through the encoder."""
@@ -257,9 +273,7 @@ class StepView:
     @property
     def source(self) -> Forward:
         """The forward through the source's parameters, without a graph, once per batch."""
-        if self.batch.source is None:
-            self.batch.source = self.batch.forward(self.source_params, graph=False)
-        return self.batch.source
+        return self.batch.source_forward(self.source_params)
 
     def at(self, params: Params) -> Forward:
         """The forward through other parameters, with a graph."""

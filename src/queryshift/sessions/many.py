@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -13,10 +13,17 @@ from torch import Tensor
 from queryshift.encoders.encoder import Encoder, Params
 from queryshift.encoders.prepared import check_several, count, take
 from queryshift.errors import BadInput, CannotAdapt
-from queryshift.galleries.exclusions import Exclusion, excluded_pairs
+from queryshift.galleries import EngineGallery, Searchable
+from queryshift.galleries.exclusions import (
+    Exclusion,
+    excluded_pairs,
+    exclusions_by_query,
+    joined_queries,
+)
 from queryshift.methods.optimiser import Layout
 from queryshift.retrieval.answer import Answer
 from queryshift.retrieval.forward import Forward, checked
+from queryshift.retrieval.pool import Pool
 from queryshift.retrieval.reranking import ranked
 from queryshift.support.torch_modes import adaptation_modes
 
@@ -68,7 +75,11 @@ def answer_many(
     inside = {name for name, _ in encoder.named_parameters()}
     vectors = _through_rows(encoder, asked, _adapted_inside(asked, inside), shared)
     parts = torch.split(vectors, [len(one.queries) for one in asked])
-    return [_answer(one, rows, inside) for one, rows in zip(asked, parts, strict=True)]
+    excluded, galleries = _searched_together(asked, parts)
+    return [
+        _answer(one, Forward(rows, gallery, pairs), inside)
+        for one, rows, gallery, pairs in zip(asked, parts, galleries, excluded, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -158,17 +169,41 @@ def _try_out(encoder: Encoder, layout: Layout, source: Tensor, shared: Any) -> N
     _tried[encoder] = encoder._generation
 
 
-def _answer(one: _Asked, vectors: Tensor, inside: set[str]) -> Answer:
+def _searched_together(
+    asked: Sequence[_Asked], parts: Sequence[Tensor]
+) -> tuple[list[Tensor | None], list[Searchable]]:
+    """Each session's excluded pairs and gallery; those of one engine share a pool."""
+    together: dict[EngineGallery, list[int]] = {}
+    for row, one in enumerate(asked):
+        if isinstance(one.session.gallery, EngineGallery):
+            together.setdefault(one.session.gallery, []).append(row)
+    for engine, rows in together.items():  # asked for all ids at once
+        ids = [exclusions_by_query(asked[row].exclude) or [] for row in rows]
+        engine.positions([one for batch in ids for query in batch for one in query])
+    galleries = [one.session.gallery for one in asked]
+    excluded = [
+        excluded_pairs(one.exclude, len(rows), gallery)
+        for one, rows, gallery in zip(asked, parts, galleries, strict=True)
+    ]
+    for engine, rows in together.items():
+        depth = max(asked[row].session.adaptation.depth for row in rows)
+        queries, pairs = joined_queries([(parts[row], excluded[row]) for row in rows])
+        pool = Pool(engine, depth, queries, pairs)
+        for row in rows:
+            galleries[row] = pool
+    return excluded, galleries
+
+
+def _answer(one: _Asked, plain: Forward, inside: set[str]) -> Answer:
     """One session's answer to its rows of the mixed batch."""
-    session, gallery = one.session, one.session.gallery
-    pairs = excluded_pairs(one.exclude, len(vectors), gallery)
+    session = one.session
     if one.by_source:
-        return _ranked(one, checked(Forward(vectors, gallery, pairs)))
+        return _ranked(one, checked(plain))
     own: Params = {}
     if not session.adaptation.source.keys() <= inside:  # TSA's modules lie behind the encoder
         learnt = session.adaptation.params(one.state)
         own = {name: value for name, value in learnt.items() if name not in inside}
-    forward = checked(Forward(vectors, gallery, pairs, own))
+    forward = checked(replace(plain, direct_params=own))
     return _ranked(one, session.method.view(forward, one.state.memory).detached())
 
 

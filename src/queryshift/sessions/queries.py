@@ -41,6 +41,7 @@ def prepared_batch(adaptation: Adaptation, group: Group, gallery: Searchable) ->
         excluded,
         adaptation.settings.chunk,
         adaptation.matching,
+        adaptation.depth,
     )
 
 

@@ -60,6 +60,8 @@ class Session:
         gather: answer queries at once, and adapt when so many have gathered.
         worker: adapt to gathered queries in the background.
         chunk: queries per graph; bounds memory.
+        depth: hits of a query that a search engine is asked for at once (100); later steps of the
+            batch search among them.
         guard: when to return to the source model: `Guard()`.
         mode: "live", or "shadow": answers with the source model and adapts beside it.
         watch_angle: measure drift and gradient angles.
@@ -292,8 +294,8 @@ class Session:
             matcher: needed where the session had one.
             on_batch: called with the statistics of each batch.
             on_event: called with each event.
-            changes: settings that may change: mode, guard, gather, worker, chunk, steps, lr,
-                history, name.
+            changes: settings that may change: mode, guard, gather, worker, chunk, depth,
+                steps, lr, history, name.
 
         Returns:
             A session with the saved state and history.

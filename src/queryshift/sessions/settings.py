@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from queryshift.errors import BadInput, unknown
+from queryshift.retrieval.pool import DEPTH
 from queryshift.support.setting_fields import check_values, setting
 
 from .guard import Guard
@@ -25,6 +26,7 @@ class Settings:
     gather: int | None = setting(None, "ours", "answer at once, adapt when so many gathered")
     worker: bool = setting(False, "ours", "adapt to gathered queries in the background")
     chunk: int | None = setting(None, "ours", "queries per graph: bounds memory, same gradient")
+    depth: int = setting(DEPTH, "ours", "hits of a query that a search engine is asked for at once")
     guard: Guard | None = setting(None, "ours", "when to return to the source")
     mode: Mode = setting("live", "ours", '"shadow" answers with the source, adapts beside it')
     watch_angle: bool = setting(False, "ours", "measure drift and angles to the general direction")
@@ -37,7 +39,7 @@ class Settings:
             if getattr(self, name) not in get_args(choices):
                 raise unknown(name, getattr(self, name), get_args(choices))
         check_values(self, "session")
-        for name in ("steps", "gather", "chunk", "history"):
+        for name in ("steps", "gather", "chunk", "depth", "history"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise BadInput(f"{name} is {value!r}, expected a whole number of at least 1.")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, asdict, dataclass, fields, replace
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +33,18 @@ if TYPE_CHECKING:
     pass
 
 KIND = "session"
-CHANGEABLE = ("mode", "guard", "gather", "worker", "chunk", "steps", "lr", "history", "name")
+CHANGEABLE = (
+    "mode",
+    "guard",
+    "gather",
+    "worker",
+    "chunk",
+    "depth",
+    "steps",
+    "lr",
+    "history",
+    "name",
+)
 """Settings that may be others after loading than they were when the session was saved."""
 
 
@@ -75,7 +85,7 @@ class StoredSession:
                 for name, value in stored.items()
             }
             state = replace(fresh, **{**values, "layout": Layout(shapes)})
-            if self.about.get("gallery", known_by := _gallery_print(gallery)) != known_by:
+            if self.about.get("gallery", known_by := gallery.version) != known_by:
                 state = replace(state, memory=self.method.moved(state.memory, gallery))
             check_state(state, fresh)
             self.method.check_memory(state.memory, gallery)
@@ -98,7 +108,7 @@ def write_state(path: str | Path, taken: Snapshot) -> None:
     about = {
         "fingerprint": taken.encoder.fingerprint(),
         "matcher": _matcher_print(taken.matching),
-        "gallery": _gallery_print(taken.gallery),
+        "gallery": taken.gallery.version,
         "method": packed_method(taken.method, tensors),
         "lr": taken.method.rate,
         "origins": dict(taken.origins),
@@ -187,13 +197,6 @@ def _told_of(path: str | Path) -> Iterator[None]:
 
 def _matcher_print(matching: Matching | None) -> str | None:
     return None if matching is None else matching.matcher.fingerprint()
-
-
-def _gallery_print(gallery: Searchable) -> str:
-    """A short hash of how many candidates there are and of a sample of their ids."""
-    ids = gallery.ids
-    sample = [ids[place] for place in range(0, len(ids), max(1, len(ids) // 256))]
-    return blake2b(repr((len(ids), sample)).encode(), digest_size=16).hexdigest()
 
 
 def _origins(about: Mapping[str, Any], encoder: Encoder, given: Method | None) -> dict[str, str]:

@@ -94,6 +94,12 @@ class Adaptation:
         stages = () if matching is None else (MatcherStage(),)
         return cls(encoder, method, settings, source, matching, stages, ordinary)
 
+    @property
+    def depth(self) -> int:
+        """Hits to ask an engine for at once: no fewer than the matcher ranks anew."""
+        ranked_anew = 0 if self.matching is None else self.matching.matcher.rerank
+        return max(self.settings.depth, ranked_anew)
+
     def fresh(self, gallery: Searchable) -> State:
         """The state before the first batch."""
         layout, device = Layout.of(self.source), self.encoder.device
@@ -150,9 +156,7 @@ class Adaptation:
 
     def source_forward(self, batch: Batch) -> Forward:
         """The forward through the source's parameters, computed once per batch."""
-        if batch.source is None:
-            batch.source = fitting(batch.forward(self.source, graph=False))
-        return batch.source
+        return fitting(batch.source_forward(self.source))
 
     def gives_nonsense(self, state: State, batch: Batch) -> bool:
         """Whether the state gives vectors for these queries that are not finite."""

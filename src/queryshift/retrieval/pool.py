@@ -1,0 +1,99 @@
+"""One search per batch: an engine's hits with their vectors, looked through again in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from queryshift.galleries import EngineGallery, Hits, Id, Searchable
+from queryshift.galleries.met import MetCandidates
+from queryshift.support.locks import RenewedRLock
+
+DEPTH = 100  # hits fetched for each query of a batch
+
+
+class Pool:
+    """A gallery of what an engine finds for one batch, filled by the first search.
+
+    The first search asks the engine for the best `depth` candidates of all queries; that search
+    and all later ones, by other vectors of the same queries, are exact over the union of them. The
+    engine is asked again only for more than `depth` hits.
+
+    Args:
+        gallery: the engine's.
+        depth: candidates to fetch for each query.
+        queries: all vectors (B, D) that the first search is for; None: those it is called with.
+        exclude: what to leave out for them.
+    """
+
+    def __init__(
+        self,
+        gallery: EngineGallery,
+        depth: int,
+        queries: Tensor | None = None,
+        exclude: Tensor | None = None,
+    ) -> None:
+        self.gallery, self.depth = gallery, depth
+        self._queries, self._exclude = queries, exclude
+        self._asked, self._met = 0, list[MetCandidates]()
+        self._centroids: dict[int, Tensor] = {}
+        self._filling = RenewedRLock()
+
+    def search(self, queries: Tensor, count: int, exclude: Tensor | None = None) -> Hits:
+        """The best `count` candidates of each query (B, D) in the pool."""
+        with self._filling:
+            if count > self._asked:
+                self._fill(queries, count, exclude)
+            met = self._met[0]
+        return met.search(queries, count, exclude)
+
+    def centroids(self, count: int) -> Tensor:
+        """The engine's centroids, the same for all steps of the batch."""
+        if count not in self._centroids:
+            self._centroids[count] = self.gallery.centroids(count)
+        return self._centroids[count]
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        return self.gallery.dimension
+
+    @property
+    def version(self) -> str:
+        """The engine's."""
+        return self.gallery.version
+
+    @property
+    def vectors(self) -> Tensor:
+        """An engine cannot give them all."""
+        return self.gallery.vectors
+
+    def known(self, ids: Sequence[Id]) -> set[Id]:
+        """Which of these ids the engine has."""
+        return self.gallery.known(ids)
+
+    def positions(self, ids: Sequence[Id]) -> list[int]:
+        """The engine's handles of these ids."""
+        return self.gallery.positions(ids)
+
+    def ids_at(self, positions: Tensor) -> list[list[Id]]:
+        """The ids of handles (B, K), one list per query."""
+        return self.gallery.ids_at(positions)
+
+    def __len__(self) -> int:
+        return len(self.gallery)
+
+    def _fill(self, queries: Tensor, count: int, exclude: Tensor | None) -> None:
+        """Fetch for these queries, or for all that were given when none was fetched yet."""
+        if not self._met and self._queries is not None:
+            queries, exclude = self._queries, self._exclude
+        asked = max(count, self.depth)
+        fetched = self.gallery.fetch(queries, asked, exclude)
+        self._met = [self._met[0].joined(fetched) if self._met else fetched]
+        self._asked = asked
+
+
+def pooled(gallery: Searchable, depth: int) -> Searchable:
+    """A gallery for one batch: a pool over an engine; one in memory as it is."""
+    return Pool(gallery, depth) if isinstance(gallery, EngineGallery) else gallery

@@ -1,0 +1,264 @@
+"""Galleries in engines, over the engine that docs/galleries.md shows; and the contract of all."""
+
+import numpy as np
+import pytest
+import torch
+from contract import CANDIDATES, DIMENSION, GalleryContract, rest_stream, some_queries
+from reference_engine import ArrayEngine
+
+import queryshift as qs
+from queryshift.errors import BadInput, EngineLost, GalleryMismatch, NeedsVectors, UnknownName
+from queryshift.galleries import EngineGallery, Found, Gallery, engine
+from toy import ToyEncoder, toy_gallery, toy_queries
+
+
+class TestGalleryInMemory(GalleryContract):
+    def make(self, ids, vectors):
+        return Gallery(ids, torch.tensor(vectors)[:, None])
+
+
+class TestReferenceEngine(GalleryContract):
+    def make(self, ids, vectors):
+        return ArrayEngine(ids, vectors)
+
+
+@pytest.fixture
+def memory():
+    return toy_gallery(ToyEncoder(), CANDIDATES)
+
+
+@pytest.fixture
+def there(memory, monkeypatch):
+    monkeypatch.setattr(engine, "FIRST_WAIT", 0.001)
+    return ArrayEngine(memory.ids, memory.vectors[:, 0].numpy())
+
+
+def stored(vectors, **options):
+    vectors = np.array(vectors, dtype=np.float32)
+    return ArrayEngine(range(len(vectors)), vectors, **options)
+
+
+def test_vectors_of_a_cosine_engine_are_scaled_and_others_refused():
+    long = stored([[3, 4], [0, 2]])
+    assert torch.allclose(long.search(torch.tensor([[0.6, 0.8]]), 1).scores, torch.ones(1, 1))
+    long.metric = "inner product"
+    with pytest.raises(BadInput, match=r"ranks by inner product .* length 2 to 5, so"):
+        long.search(torch.tensor([[0.6, 0.8]]), 2)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "reason"),
+    [([[0, 0], [1, 0]], "zero vector"), ([[np.nan, 0], [1, 0]], "NaN|finite")],
+)
+def test_vectors_that_cannot_be_searched_are_refused(vectors, reason):
+    with pytest.raises(BadInput, match=reason):
+        stored(vectors).search(torch.tensor([[1.0, 0.0]]), 2)
+    with pytest.raises(BadInput, match=reason):
+        stored(vectors).centroids(1)
+
+
+def test_a_collection_of_another_dimension_is_refused(there):
+    there.dimension = DIMENSION + 1
+    with pytest.raises(GalleryMismatch, match="is it the right collection"):
+        there.centroids(1)
+
+
+def test_an_empty_engine_says_so():
+    empty = stored(np.empty((0, 2)))
+    with pytest.raises(BadInput, match="found no candidate"):
+        empty.search(torch.tensor([[1.0, 0.0]]), 2)
+    with pytest.raises(BadInput, match="gallery is empty"):
+        empty.centroids(2)
+
+
+class Sparse(ArrayEngine):
+    """An index that finds only one candidate for the first query of a call."""
+
+    def find(self, queries, count):
+        first, *others = super().find(queries, count)
+        return [Found(first.ids[:1], first.vectors[:1]), *others]
+
+
+def test_fewer_hits_than_asked_are_allowed(memory):
+    sparse = Sparse(memory.ids, memory.vectors[:, 0].numpy())
+    assert sparse.search(some_queries(1), 5).positions.shape == (1, 1)
+    hits = sparse.search(some_queries(3), 5)
+    assert hits.positions.shape == (3, 5)  # what was found for the others is there for all
+    assert bool((hits.scores.diff(dim=1) <= 0).all())
+
+
+def test_one_round_trip_per_batch_and_a_second_for_the_source_model(there):
+    session = qs.Session(ToyEncoder(), there, qs.REST(lr=1e-2))
+    batches = [list(batch) for batch in toy_queries(3, 12, CANDIDATES)]
+    session.answer(batches[0])
+    for batch in batches[1:]:
+        before = there.trips
+        answer = session.answer(batch)
+        assert answer.top(10).ids and answer.top(100).ids and there.trips == before + 1
+    assert answer.source.top(10).ids and there.trips == before + 2
+
+
+def test_exclusions_of_known_candidates_cost_no_trip(there, memory):
+    batch = list(toy_queries(1, 3, CANDIDATES)[0])
+    session = qs.Session(ToyEncoder(), there, qs.REST())
+    here = qs.Session(ToyEncoder(), memory, qs.REST())
+    exclude = [[row[0]] for row in here.answer(batch, adapt=False).top(1).ids]
+    first = session.answer(batch, exclude=exclude).top(5).ids
+    assert first == here.answer(batch, exclude=exclude).top(5).ids
+    before = there.trips
+    session.answer(batch, exclude=exclude)
+    assert there.trips == before + 1
+
+
+@pytest.mark.parametrize("depth", [50, 100])
+def test_the_pool_learns_what_three_searches_learn(memory, depth):
+    larger = toy_gallery(ToyEncoder(), 2000)
+    engine_of_2000 = ArrayEngine(larger.ids, larger.vectors[:, 0].numpy())
+    parameters = []
+    for gallery in (larger, engine_of_2000):
+        session = qs.Session(ToyEncoder(), gallery, qs.REST(lr=1e-2), depth=depth)
+        for batch in toy_queries(8, 16, 2000):
+            session.answer(list(batch))
+        parameters.append(session.state.adapted.values)
+    assert torch.equal(*parameters)
+
+
+def test_more_hits_than_the_depth_are_fetched(there, memory):
+    batch = list(toy_queries(1, 3, CANDIDATES)[0])
+    answers = [
+        qs.Session(ToyEncoder(), one, qs.Frozen(), depth=5).answer(batch) for one in (there, memory)
+    ]
+    for count in (3, 40, 20):
+        there_ids, here_ids = (answer.top(count).ids for answer in answers)
+        assert there_ids == here_ids
+
+
+def test_many_sessions_of_a_gallery_are_one_trip(there, memory):
+    batches = [list(batch) for batch in toy_queries(8, 4, CANDIDATES)]
+    sessions = [qs.Session(ToyEncoder(), there, qs.REST(lr=1e-2))]
+    sessions[0].answer(batches[0])
+    sessions += [sessions[0].fork() for _ in range(7)]
+    exclude = [[[one], None, None, [one, one + 1]] for one in range(8)]
+    alone = [
+        session.answer(batch, adapt=False, exclude=ids).top(5).ids
+        for session, batch, ids in zip(sessions, batches, exclude, strict=True)
+    ]
+    before = there.trips
+    answers = qs.answer_many(sessions, batches, exclude)
+    assert [answer.top(5).ids for answer in answers] == alone
+    assert there.trips == before + 1
+    fresh = ArrayEngine(memory.ids, memory.vectors[:, 0].numpy())
+    for session in sessions:
+        session.gallery = fresh
+    before = fresh.trips
+    [answer.top(5) for answer in qs.answer_many(sessions, batches, exclude)]
+    assert fresh.trips <= before + 3  # all ids at once, the number of candidates, and the search
+
+
+class TestALostConnection:
+    def test_is_one_error_and_changes_nothing(self, there):
+        session = qs.Session(ToyEncoder(), there, qs.REST(lr=1e-2))
+        batches = [list(batch) for batch in toy_queries(3, 12, CANDIDATES)]
+        session.answer(batches[0])
+        before = session.state
+        there.online, asked = False, there.trips
+        with pytest.raises(EngineLost, match=r"offline \(4 tries\).*when the engine is back"):
+            session.answer(batches[1])
+        assert session.state is before and there.trips == asked + 4
+        there.online = True
+        session.answer(batches[1])
+        assert session.state.batches == 2
+
+    def test_is_overcome_by_a_retry(self, there, monkeypatch):
+        waits = []
+
+        def back_after_two(seconds):
+            waits.append(seconds)
+            there.online = len(waits) == 2
+
+        monkeypatch.setattr(engine.time, "sleep", back_after_two)
+        there.online = False
+        assert there.search(some_queries(1), 3).ids
+        assert waits == [0.001, 0.002]
+
+
+class TestCentroids:
+    def test_are_kept_until_a_version_or_age_says_otherwise(self, there):
+        kept = there.centroids(4)
+        there.stored = -there.stored[:60]
+        assert there.centroids(4) is kept
+        there.refresh()
+        moved = there.centroids(4)
+        assert not torch.equal(moved, kept)
+        there.refresh()
+        assert there.centroids(4) is moved
+
+    def test_are_made_anew_with_age(self, memory):
+        there = ArrayEngine(memory.ids, memory.vectors[:, 0].numpy(), refresh_after=0.0)
+        kept = there.centroids(4)
+        there.stored = -there.stored
+        assert torch.allclose(there.centroids(4), -kept, atol=1e-6)
+
+    def test_are_those_in_memory(self, there, memory):
+        assert torch.equal(there.centroids(10), memory.centroids(10))
+
+
+def test_changes_between_batches_are_seen_by_the_next_search(there):
+    query = some_queries(1)
+    best = there.search(query, 1).ids[0][0]
+    there.stored = np.concatenate((there.stored, query.numpy()))
+    there.rows[CANDIDATES] = "new"
+    assert there.search(query, 2).ids[0] == ["new", best]
+    row = next(row for row, one in there.rows.items() if one == best)
+    there.stored[row] = -there.stored[row]
+    assert best not in there.search(query, 10).ids[0]
+
+
+def test_methods_over_the_whole_gallery_name_the_one_that_works(there):
+    batch = list(toy_queries(1, 12, CANDIDATES)[0])
+    with pytest.raises(NeedsVectors, match=r"Refined\(method\)"):
+        qs.Session(ToyEncoder(), there, qs.Tent()).answer(batch)
+    assert len(qs.Session(ToyEncoder(), there, qs.Refined(qs.Tent())).answer(batch).top(3)) == 12
+
+
+def test_a_session_is_saved_and_goes_on_over_an_engine(there, tmp_path):
+    session = qs.Session(ToyEncoder(), there, qs.REST(lr=1e-2), depth=30)
+    batches = [list(batch) for batch in toy_queries(2, 12, CANDIDATES)]
+    session.answer(batches[0])
+    session.save(tmp_path / "kept")
+    again = qs.Session.load(tmp_path / "kept", ToyEncoder(), there)
+    assert again.settings.depth == 30
+    assert again.answer(batches[1]).top(5).ids == session.answer(batches[1]).top(5).ids
+    assert torch.equal(again.state.adapted.values, session.state.adapted.values)
+
+
+def test_gathered_exclusions_follow_to_another_engine(there, memory):
+    session = qs.Session(ToyEncoder(), there, qs.REST(), gather=4)
+    batch = list(toy_queries(1, 3, CANDIDATES)[0])
+    session.answer(batch, exclude=[[0], [CANDIDATES - 1], None])
+    session.gallery = ArrayEngine(memory.ids[:60], memory.vectors[:60, 0].numpy())
+    session.answer(batch[:1])
+    assert session.state.batches == 1
+
+
+def test_a_verb_that_is_not_written_is_named():
+    with pytest.raises(NotImplementedError, match="EngineGallery has no find"):
+        EngineGallery(2).search(torch.tensor([[1.0, 0.0]]), 1)
+    with pytest.raises(BadInput, match="timeout=0"):
+        EngineGallery(2, timeout=0)
+
+
+def test_an_address_opens_what_it_names(tmp_path, memory):
+    memory.save(tmp_path / "toy.safetensors")
+    assert qs.Gallery.open(tmp_path / "toy.safetensors").version == memory.version
+    with pytest.raises(UnknownName, match='"redis"') as raised:
+        qs.Gallery.open("redis://user:secret@host/collection")
+    assert "secret" not in str(raised.value)
+
+
+def test_answers_do_not_depend_on_the_type_of_ids(memory):
+    names = [f"caption {one}" for one in memory.ids]
+    named = rest_stream(ArrayEngine(names, memory.vectors[:, 0].numpy()))
+    plain = rest_stream(memory)
+    assert torch.equal(named[1], plain[1])
+    assert named[0][0][0] == [f"caption {one}" for one in plain[0][0][0]]
