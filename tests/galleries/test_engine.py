@@ -9,6 +9,8 @@ from reference_engine import ArrayEngine
 import queryshift as qs
 from queryshift.errors import BadInput, EngineLost, GalleryMismatch, NeedsVectors, UnknownName
 from queryshift.galleries import EngineGallery, Found, Gallery, engine
+from queryshift.lab import tangram
+from queryshift.models import matcher
 from toy import ToyEncoder, toy_gallery, toy_queries
 
 
@@ -239,6 +241,25 @@ def test_gathered_exclusions_follow_to_another_engine(there, memory):
     session.gallery = ArrayEngine(memory.ids[:60], memory.vectors[:60, 0].numpy())
     session.answer(batch[:1])
     assert session.state.batches == 1
+
+
+def test_a_matcher_finds_its_items_by_id():
+    model, scenes = qs.load("tangram"), tangram.scenes("test", 24)
+    captions = [tangram.captions(scene)[0] for scene in scenes]
+    images = [scene.image() for scene in scenes]
+    here = qs.Gallery.build(model["text"], captions, ids=[f"c{row}" for row in range(24)])
+    there = ArrayEngine(here.ids, here.vectors[:, 0].numpy())
+    plain = matcher(model, "image", rerank=6)
+    with pytest.raises(BadInput, match=r"matcher.over\(items, ids=ids\)"):
+        qs.Session(model["image"], there, qs.REST(), matcher=plain.over(captions))
+    by_id = plain.over(captions[::-1], ids=here.ids[::-1])
+    answers, learnt = [], []
+    for gallery, judge in ((here, plain.over(captions)), (there, by_id), (here, by_id)):
+        session = qs.Session(model["image"], gallery, qs.REST(lr=1e-3), matcher=judge, depth=8)
+        answers.append([session.answer(images[i : i + 8]).top(5).ids for i in (0, 8, 16)])
+        learnt.append(session.state.adapted.values)
+    assert answers[0] == answers[1] == answers[2]
+    assert torch.equal(learnt[0], learnt[1]) and torch.equal(learnt[0], learnt[2])
 
 
 def test_a_verb_that_is_not_written_is_named():

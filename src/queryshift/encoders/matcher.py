@@ -46,9 +46,25 @@ class Matcher(FrozenModule):
         `readings` is what the encoder's `finish_for_matcher` gave, `candidates` what `keep` did.
         """
 
-    def over(self, items: Sequence[Any], batch_size: int = 64) -> Matching:
-        """This matcher over a gallery's candidates, in the gallery's order."""
+    def over(
+        self,
+        items: Sequence[Any],
+        batch_size: int = 64,
+        ids: Sequence[str | int] | None = None,
+    ) -> Matching:
+        """This matcher over a gallery's candidates.
+
+        Args:
+            items: the candidates, in the gallery's order, or in any order with their ids.
+            batch_size: candidates that are kept at once.
+            ids: an id for each; a gallery in a search engine has no order, and needs them.
+
+        Returns:
+            What a session takes as its `matcher`.
+        """
         items = several(items)
+        if ids is not None and len(ids) != len(items):
+            raise BadInput(f"got {len(ids)} ids for {len(items)} candidates, expected one each.")
         if len(items) == 0:
             raise BadInput("got no candidates to match with, expected those of the gallery.")
         starts = range(0, len(items), batch_size)
@@ -56,7 +72,8 @@ class Matcher(FrozenModule):
             parts = [
                 self.keep(items[i : i + batch_size]) for i in track(starts, "keeping candidates")
             ]
-        return Matching(self, joined(parts))
+        places = None if ids is None else {one: place for place, one in enumerate(ids)}
+        return Matching(self, joined(parts), places)
 
     def own_params(self) -> Params:
         """The source values of the parameters that only the matcher has, by prefixed name."""
@@ -70,12 +87,25 @@ class Matching:
 
     matcher: Matcher
     candidates: Prepared
+    places: Mapping[str | int, int] | None = None  # of ids; None: a gallery's positions are places
 
     def __len__(self) -> int:
         return count(self.candidates)
 
+    def places_of(self, ids: Sequence[Sequence[str | int]]) -> Tensor:
+        """The places (B, k) of candidates by their ids, k for each query."""
+        known = self.places or {}
+        for row in ids:
+            for one in row:
+                if one not in known:
+                    raise BadInput(
+                        f"the gallery has the candidate {one!r}, which the matcher is not over: "
+                        "make it over all of the gallery's items."
+                    )
+        return torch.tensor([[known[one] for one in row] for row in ids], device="cpu")
+
     def logits(self, params: Params, readings: Prepared, positions: Tensor) -> Tensor:
-        """Logits (B, k, 2) of each query with the candidates at `positions` (B, k)."""
+        """Logits (B, k, 2) of each query with the candidates at places `positions` (B, k)."""
         known = {ours: params[n] for n, ours in self.matcher.twins.items() if n in params}
         known |= {n.removeprefix(PREFIX): v for n, v in params.items() if n.startswith(PREFIX)}
         chosen = each(self.candidates, lambda kept: kept[positions.flatten().to(kept.device)])

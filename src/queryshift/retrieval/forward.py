@@ -106,7 +106,14 @@ class Forward:
     def match(self, positions: Tensor) -> Tensor:
         """Logits (B, k, 2) of each query with candidates (B, k), by the session's matcher."""
         assert self.matching is not None and self.readings is not None
-        return self.matching.logits(self.direct_params, self.readings, positions)
+        places = self.matcher_places(positions)
+        return self.matching.logits(self.direct_params, self.readings, places)
+
+    def matcher_places(self, positions: Tensor) -> Tensor:
+        """Where the matcher keeps the candidates at these positions (B, k)."""
+        if self.matching is None or self.matching.places is None:
+            return positions
+        return self.matching.places_of(self.gallery.ids_at(positions)).to(positions.device)
 
     def gradients(self, *losses: Tensor) -> tuple[Params, ...]:
         """The gradient of each loss: one product through the encoder for each.

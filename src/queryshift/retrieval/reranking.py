@@ -103,6 +103,7 @@ class MatchedRanking:
         """Match logit (B, k), a few queries at a time."""
         forward = self._forward
         assert forward.matching is not None and forward.readings is not None
+        positions = forward.matcher_places(positions)
         size = max(1, forward.matching.matcher.pairs_at_once // positions.shape[1])
         logits = [
             forward.matching.logits(

@@ -8,6 +8,7 @@ from typing import Any
 from queryshift.encoders.encoder import Encoder
 from queryshift.encoders.matcher import Matching
 from queryshift.errors import BadInput, GalleryMismatch
+from queryshift.galleries import EngineGallery, Searchable
 from queryshift.methods.base import Method
 
 
@@ -33,10 +34,10 @@ def check_parts(encoder: Any, gallery: Any, method: Any, matcher: Any) -> None:
         )
     if not isinstance(method, Method):
         raise BadInput(f"got {method!r} as method, expected one with its settings: REST().")
-    check_matcher(matcher, len(gallery))
+    check_matcher(matcher, gallery)
 
 
-def check_matcher(matcher: Any, candidates: int) -> None:
+def check_matcher(matcher: Any, gallery: Searchable) -> None:
     """Refuse what is no matcher over a gallery's candidates."""
     if matcher is None:
         return
@@ -45,8 +46,13 @@ def check_matcher(matcher: Any, candidates: int) -> None:
             f"got a {type(matcher).__name__} as matcher, expected one over the gallery's items: "
             "matcher.over(items)."
         )
-    if len(matcher) != candidates:
+    if matcher.places is None and isinstance(gallery, EngineGallery):
+        raise BadInput(
+            "got a matcher without ids over a search engine, whose candidates have no order: give "
+            "each item's id, matcher.over(items, ids=ids)."
+        )
+    if len(matcher) != len(gallery):
         raise GalleryMismatch(
-            f"the matcher is over {len(matcher)} candidates, the gallery has {candidates}: "
+            f"the matcher is over {len(matcher)} candidates, the gallery has {len(gallery)}: "
             "make it over the gallery's own items, in their order."
         )
