@@ -16,7 +16,10 @@ PRODUCT = (
     *("errors", "support", "media", "encoders", "galleries", "retrieval", "methods", "sessions"),
     "models",
 )
-LAB = ("corruptions", "tangram", "datasets", "evaluation", "tuning", "figures", "demo")
+LAB = (
+    *("corruptions", "tangram", "datasets", "evaluation", "tuning", "figures", "demo"),
+    "own_traffic",
+)
 ROOMS = (*PRODUCT, *(f"lab.{room}" for room in LAB), "cli", "__main__")
 FILES = sorted(HOME.rglob("*.py"))
 

@@ -39,6 +39,7 @@ _HOMES = {
     "TCRUntrained": "methods",
     "Decoupled": "methods",
     "Refined": "methods",
+    "evaluate": "lab.own_traffic.evaluate",
     "load": "models",
     "MODELS": "models",
     "Error": "errors",

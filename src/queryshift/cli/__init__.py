@@ -25,6 +25,7 @@ COMMANDS = {
     "data": "Check datasets on disk, and make clips from films.",
     "list": "Benchmarks, methods, models, corruptions and datasets there are.",
     "models": "Look at a model before you build on it: towers, sizes, known traps.",
+    "evaluate": "See what adaptation does to your own queries: a table, a page, or advice.",
     "tune": "Find a learning rate and a temperature for a model and its queries.",
     "run": "Run methods on a benchmark; what is finished survives.",
     "report": "Tables of finished runs, tested, beside the paper's.",

@@ -3,5 +3,5 @@
 The product never imports it.
 
 Its rooms, in import order: `corruptions`, `tangram`, `datasets`, `evaluation`, `tuning`, `figures`,
-`demo`. All of the product may be imported. Needs the extra `lab`.
+`demo`, `own_traffic`. All of the product may be imported. Needs the extra `lab`.
 """

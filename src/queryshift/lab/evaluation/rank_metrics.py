@@ -16,7 +16,10 @@ Scores = NDArray[np.float64]  # (Q,)
 
 SUBSET = "subset_"  # before a metric: among the few candidates of CIRR's subset for a query
 SECONDS = "seconds"  # of a whole stream: a measure of cells, which no rank has a share in
-METRICS = ("recall@1", "recall@5", "recall@10", "recall@50", "mean_rank", "median_rank", "map")
+METRICS = (
+    *("recall@1", "recall@5", "recall@10", "recall@50", "mean_rank", "median_rank", "map"),
+    *("mrr", "ndcg@10"),
+)
 
 
 @dataclass(frozen=True)
@@ -51,10 +54,14 @@ def metric(name: str) -> Metric:
     plain = name.removeprefix(SUBSET)
     if depth := re.fullmatch(r"recall@([1-9]\d*)", plain):
         return Metric(name, _hits(int(depth[1])))
+    if depth := re.fullmatch(r"ndcg@([1-9]\d*)", plain):
+        return Metric(name, _gains(int(depth[1])))
     if plain not in METRICS:
         raise unknown("metric", name, METRICS)
     if plain == "map":
         return Metric(name, average_precision)
+    if plain == "mrr":
+        return Metric(name, lambda ranks: 100 / ranks[:, 0])
     together = np.median if plain == "median_rank" else np.mean
     return Metric(name, lambda ranks: ranks[:, 0].astype(float), together, higher_is_better=False)
 
@@ -65,6 +72,18 @@ def average_precision(ranks: Ranks) -> Scores:
     order = np.arange(1, ranks.shape[1] + 1)
     precision = np.where(present, order / np.maximum(ranks, 1), 0.0)
     return np.asarray(100 * precision.sum(axis=1) / present.sum(axis=1))
+
+
+def _gains(depth: int) -> Callable[[Ranks], Scores]:
+    """nDCG at a depth with right answers alike, in percent."""
+
+    def of_each(ranks: Ranks) -> Scores:
+        counted = (ranks > 0) & (ranks <= depth)
+        gain = np.where(counted, 1 / np.log2(np.maximum(ranks, 1) + 1), 0.0).sum(axis=1)
+        best = np.cumsum(1 / np.log2(np.arange(1, depth + 1) + 1))
+        return np.asarray(100 * gain / best[np.minimum((ranks > 0).sum(axis=1), depth) - 1])
+
+    return of_each
 
 
 def _hits(depth: int) -> Callable[[Ranks], Scores]:

@@ -1,0 +1,130 @@
+"""`queryshift evaluate`: what adaptation would do to your own queries."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from queryshift.lab.own_traffic.evaluate import Evaluation
+    from queryshift.lab.own_traffic.label_free import Advice
+
+_PATH = click.Path(path_type=Path)
+_COUNT = click.IntRange(min=1)
+
+
+def _columns(ctx: click.Context, option: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
+    pairs = [pair.partition("=") for pair in value]
+    for role, equals, name in pairs:
+        if not (role and equals and name):
+            raise click.BadParameter(f"{role!r}: expected ROLE=NAME, such as id=sku.")
+    return {role: name for role, _, name in pairs}
+
+
+@click.command()
+@click.option("--model", help="A name, a path or module:function; none where all are vectors.")
+@click.option("--gallery", type=_PATH, required=True, help="Candidates: a file or a folder.")
+@click.option("--queries", type=_PATH, required=True, help="Queries: a file or a folder.")
+@click.option("--matches", type=_PATH, help="Right answers, several for a query if need be.")
+@click.option("--clicks", type=_PATH, help="The same from a log: query_id and clicked.")
+@click.option("--ordinary", type=_PATH, help="Ordinary queries, for advice without labels.")
+@click.option(
+    "-m",
+    "--methods",
+    multiple=True,
+    metavar="NAME[:SETTING=VALUE,...]",
+    help="May be given several times.  [default: frozen, tcr, rest, shot]",
+)
+@click.option("--shift", metavar="NAME[:SEVERITY]", help="Corrupt the queries: gaussian_noise:3.")
+@click.option("--column", "columns", multiple=True, callback=_columns, help="Such as id=sku.")
+@click.option("--batch", "batch_size", type=_COUNT, default=64, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option(
+    "--results",
+    type=_PATH,
+    default=Path("evaluation/results.jsonl"),
+    show_default=True,
+    help="Finished methods; the same command goes on from there.",
+)
+@click.option("--out", type=_PATH, help="Write a page: the table, curves, the worst queries.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, for other programs.")
+def command(out: Path | None, as_json: bool, **given: Any) -> None:
+    """Replay your queries over your gallery, with and without adaptation.
+
+    Files are a folder of pictures or sounds, .jsonl, .csv, .tsv or .parquet with an id and a text,
+    path or vector column, .npy or .safetensors vectors, or a folder that `datasets` saved; see
+    docs/your-own-data.md. Without matches or clicks you get advice instead of a table.
+
+    \b
+    $ queryshift evaluate --model clip-base --gallery photos/ --queries log.csv --out page.html
+    $ queryshift evaluate --gallery products.parquet --queries asked.npy --matches right.json
+    """
+    from queryshift.lab.own_traffic.evaluate import evaluate
+
+    if out is not None:
+        from queryshift.lab.demo.page import place_for
+
+        out = place_for(out)
+    evaluation = evaluate(**given)
+    if out is not None:
+        from queryshift.lab.own_traffic.page import write_page
+
+        write_page(evaluation, out)
+    if as_json:
+        click.echo(json.dumps(evaluation.as_dict()))
+        return
+    _show(evaluation)
+    if out is not None:
+        click.echo(f"The page is {out}.")
+
+
+def _show(evaluation: Evaluation) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    asked = evaluation.traffic
+    if evaluation.advice is not None:
+        _show_advice(evaluation.advice, console)
+        return
+    console.print(
+        f"{len(asked.queries):,} queries, {len(asked.counted):,} with a right answer, over "
+        f"{len(asked.candidates):,} candidates, in the order they came."
+    )
+    console.print(_table(evaluation))
+    if evaluation.kept:
+        console.print(f"{evaluation.kept} methods were kept from before.")
+
+
+def _show_advice(advice: Advice, console: Any) -> None:
+    console.print(f"[bold]{advice.verdict}[/] ({advice.method}), by what can be known:")
+    for sentence in advice.reasons:
+        console.print(f"- {sentence}")
+    for name, value in vars(advice.signals).items():
+        shown = "not known" if value is None else f"{value:.3g}"
+        console.print(f"  {name.replace('_', ' ')}: {shown}")
+    for sentence in advice.unknown:
+        console.print(sentence)
+
+
+def _table(evaluation: Evaluation) -> Table:
+    from rich.table import Table
+
+    from queryshift.lab.own_traffic.evaluate import MEASURES
+
+    short = [name.replace("recall", "R").replace("ndcg", "nDCG") for name in MEASURES]
+    table = Table("method", *short, "R@1 against frozen", "ms", "forwards")
+    for row in evaluation.rows:
+        beside = f"{row.difference:+.1f} ({row.low:+.1f} to {row.high:+.1f})"
+        table.add_row(
+            row.method,
+            *(f"{row.measures[name]:.1f}" for name in MEASURES),
+            "" if row.method == "frozen" else beside,
+            f"{1000 * row.seconds_per_query:.1f}",
+            f"{row.forwards_per_query:.1f}",
+        )
+    return table

@@ -1,0 +1,206 @@
+"""A collection: items of one modality with ids, from a file, a folder or a mapping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from queryshift.errors import BadFile, BadInput
+from queryshift.media.pictures import PICTURES
+from queryshift.media.sounds import SOUNDS
+
+from ..items import LazyItems, Picture, Sound, Source
+from .records import TABLES, Record, is_dataset, read_records
+from .vectors import VECTORS, read_vectors
+
+Id = str | int
+KINDS = {"image": PICTURES, "audio": SOUNDS}
+OPENED: Mapping[str, Callable[[Path], Source]] = {"image": Picture, "audio": Sound}
+
+
+@dataclass(frozen=True, eq=False)
+class Collection:
+    """Items in their order, each with an id, and what the rows say beside them.
+
+    Args:
+        modality: "text", "image", "audio", or "vector".
+        ids: one each, text or whole numbers.
+        items: texts, vectors, or files that are opened when they are asked for.
+        partners: ids on the other side that a row names: matches, clicks, a caption's picture.
+        times: seconds since the epoch, where the rows have time stamps; the items are in this
+            order then.
+    """
+
+    modality: str
+    ids: Sequence[Id]
+    items: Sequence[Any]
+    partners: Sequence[Sequence[Id]] = ()
+    times: Sequence[float] = ()
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+def as_collection(given: Any, columns: Mapping[str, str] | None = None) -> Collection:
+    """A collection from a path, or from `{id: item}` or a list of texts, arrays or paths."""
+    if isinstance(given, Collection):
+        return given
+    if isinstance(given, str | Path):
+        return read_collection(Path(given), columns)
+    pairs = given if isinstance(given, Mapping) else dict(enumerate(given))
+    if not pairs:
+        raise BadInput("got a collection without items, expected at least one.")
+    items = list(pairs.values())
+    if isinstance(items[0], Path):
+        return _files(list(pairs), items)
+    return Collection(_modality(items[0]), list(pairs), items)
+
+
+def _modality(item: Any) -> str:
+    """What an item in memory is: of arrays, pictures have three axes and vectors one."""
+    if isinstance(item, str):
+        return "text"
+    if hasattr(item, "convert") or getattr(item, "ndim", 0) == 3:
+        return "image"
+    return "vector" if getattr(item, "ndim", 0) == 1 else "item"
+
+
+def read_collection(path: Path, columns: Mapping[str, str] | None = None) -> Collection:
+    """A collection from a file or a folder.
+
+    Args:
+        path: a folder of pictures or of sounds, a table (.jsonl, .csv, .tsv, .parquet), vectors
+            (.npy, .safetensors), captions one a line (.txt), or a folder that `datasets` saved.
+        columns: the columns of a table by role, where they have names of their own:
+            `{"id": "sku", "path": "photo"}`.
+    """
+    path = path.expanduser()
+    ending = path.suffix.lower()
+    if path.is_dir() and not is_dataset(path):
+        return _folder(path)
+    if not path.exists():
+        raise BadInput(f'there is no file or folder "{path}".')
+    if path.is_dir() or ending in TABLES:
+        return _table(path, read_records(path, columns))
+    if ending in VECTORS:
+        ids, vectors = read_vectors(path)
+        return Collection("vector", ids, list(vectors))
+    if ending == ".txt":
+        texts = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+        return Collection("text", list(range(len(texts))), texts)
+    known = ", ".join((*TABLES, *VECTORS, ".txt"))
+    raise BadInput(f'"{path}" ends in "{ending}", expected a folder or one of {known}.')
+
+
+def _folder(path: Path) -> Collection:
+    """The pictures or sounds of a folder; their ids are the files' names."""
+    files = sorted(file for file in path.iterdir() if _kind(file))
+    if not files:
+        endings = ", ".join((*PICTURES, *SOUNDS))
+        raise BadInput(f'"{path}" has no file that ends in {endings}.')
+    return _files([file.name for file in files], files)
+
+
+def _kind(file: Path) -> str:
+    return next((kind for kind, ends in KINDS.items() if file.suffix.lower() in ends), "")
+
+
+def _files(ids: Sequence[Id], files: Sequence[Path]) -> Collection:
+    kinds = {_kind(file): file for file in files}
+    if len(kinds) > 1 or "" in kinds:
+        shown = " and ".join(f'"{file.name}"' for file in kinds.values())
+        raise BadInput(f"got the files {shown}: expected pictures only, or sounds only.")
+    kind = next(iter(kinds))
+    return Collection(kind, ids, LazyItems([OPENED[kind](file) for file in files]))
+
+
+def _table(path: Path, records: Sequence[Record]) -> Collection:
+    """The items of a table, in the order of their time stamps where it has them."""
+    role = _item_role(path, records[0])
+    times = [_seconds(record) for record in records] if "time" in records[0].values else []
+    order = sorted(range(len(records)), key=times.__getitem__) if times else range(len(records))
+    ordered = [records[row] for row in order]
+    values = [_value(record, role) for record in ordered]
+    modality, items = _items(path if path.is_dir() else path.parent, role, values, ordered)
+    named = [_partners(record, role) for record in ordered]
+    ids = [
+        record.values.get("id") or (str(value) if role == "file" else row)
+        for row, record, value in zip(order, ordered, values, strict=True)
+    ]
+    return Collection(modality, ids, items, named if any(named) else (), sorted(times))
+
+
+def _items(
+    base: Path, role: str, values: Sequence[Any], records: Sequence[Record]
+) -> tuple[str, Sequence[Any]]:
+    """The modality and the items of a column; paths are relative to the table's folder."""
+    if role in ("text", "vector"):
+        return role, values
+    if hasattr(values[0], "convert"):  # pictures that the dataset has decoded
+        return "image", values
+    paths = [_present(base / str(v), record) for v, record in zip(values, records, strict=True)]
+    opened = _files(range(len(paths)), paths)
+    return opened.modality, opened.items
+
+
+def _item_role(path: Path, first: Record) -> str:
+    """The column that holds the items; a table with two such columns must say which."""
+    present = [role for role in ("vector", "text", "path") if role in first.values]
+    if len(present) > 1 and present[0] != "vector":
+        raise BadFile(
+            f'"{path}" has a column of texts and one of paths: leave one out, or put the texts in '
+            "another file."
+        )
+    if present:
+        return present[0]
+    if "file" in first.values:
+        return "file"
+    raise BadFile(
+        f'"{path}" has no column of items: expected "text", "path" or "vector", or name yours '
+        "with --column text=NAME."
+    )
+
+
+def _value(record: Record, role: str) -> Any:
+    value = record.values[role]
+    if value is None or (isinstance(value, str) and not value.strip()):
+        raise record.problem(f"the {role} is empty: fill it in, or leave the row out.")
+    if role == "text" and not isinstance(value, str):
+        raise record.problem(f"got {value!r} as the text, expected a string.")
+    return value
+
+
+def _present(file: Path, record: Record) -> Path:
+    if not file.is_file():
+        raise record.problem(f'there is no file "{file}".')
+    if not _kind(file):
+        raise record.problem(f'"{file.name}" is neither a picture nor a sound.')
+    return file
+
+
+def _partners(record: Record, role: str) -> list[Id]:
+    named = record.values.get("partner")
+    if named is None and role == "text":
+        named = record.values.get("file")  # a caption's picture
+    if named in (None, ""):
+        return []
+    return list(named) if isinstance(named, list | tuple) else [named]
+
+
+def _seconds(record: Record) -> float:
+    stamp = record.values["time"]
+    try:
+        if isinstance(stamp, datetime):
+            return stamp.timestamp()
+        return float(stamp)
+    except (TypeError, ValueError):
+        pass
+    try:
+        return datetime.fromisoformat(str(stamp)).timestamp()
+    except ValueError:
+        raise record.problem(
+            f"got the time stamp {stamp!r}, expected seconds or ISO 8601 (2026-01-31T12:00:00)."
+        ) from None

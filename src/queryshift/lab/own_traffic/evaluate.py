@@ -1,0 +1,185 @@
+"""`evaluate`: what adaptation would do to a user's own queries, method by method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from queryshift.errors import BadInput
+from queryshift.lab.evaluation.rank_metrics import metric
+from queryshift.lab.evaluation.results import Cell, read_lines, write_line
+from queryshift.lab.evaluation.significance import draw_seeds, p_values, resampled_means
+from queryshift.methods.specs import canonical
+
+from .label_free import Advice, advise
+from .replay import BATCH, cell_key, run_method
+from .traffic import Traffic, traffic
+
+METHODS = ("frozen", "tcr", "rest", "shot")
+WITHOUT_LAYERS = ("frozen", "tcr_untrained", "tsa")  # for queries that come as vectors
+MEASURES = ("recall@1", "recall@5", "recall@10", "mrr", "ndcg@10")
+RESAMPLES = 2000
+LEVEL = 95
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method: its measures in percent, and its recall at 1 beside the frozen model's."""
+
+    method: str
+    measures: Mapping[str, float]
+    difference: float  # points of recall at 1
+    low: float  # of the 95 % interval of the difference
+    high: float
+    p: float
+    seconds_per_query: float
+    forwards_per_query: float
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What came out: a table where right answers are known, advice where none are."""
+
+    traffic: Traffic
+    cells: tuple[Cell, ...]
+    rows: tuple[Row, ...]
+    advice: Advice | None
+    kept: int  # methods whose results were there from before
+
+    @property
+    def best(self) -> Row | None:
+        """The method with the highest recall at 1, the frozen model among equals."""
+        return max(self.rows, key=lambda row: row.measures["recall@1"], default=None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything but the queries, for JSON."""
+        asked = self.traffic
+        return {
+            "model": asked.model,
+            "queries": len(asked.queries),
+            "counted": len(asked.counted),
+            "candidates": len(asked.candidates),
+            "shift": asked.shift and f"{asked.shift.name}:{asked.shift.severity}",
+            "methods": [vars(row) for row in self.rows],
+            "advice": self.advice and self.advice.as_dict(),
+        }
+
+
+def evaluate(
+    model: Any,
+    gallery: Any,
+    queries: Any,
+    *,
+    matches: Any = None,
+    clicks: Any = None,
+    ordinary: Any = None,
+    methods: Sequence[str] = (),
+    shift: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    results: str | Path | None = None,
+    batch_size: int = BATCH,
+    seed: int = 0,
+) -> Evaluation:
+    """Replay queries in their order with several methods, and compare them with not adapting.
+
+    Args:
+        model: what `load` takes; None where queries and candidates are vectors.
+        gallery: the candidates: a path (see docs/your-own-data.md), or `{id: item}`.
+        queries: the queries, likewise; rows with time stamps are asked in their order.
+        matches: right answers, several for a query if need be: a path, or
+            `{query id: [candidate id, ...]}`.
+        clicks: the same from a log of clicks; give one of the two.
+        ordinary: a sample of queries as they come when all is well, for advice without labels.
+        methods: such as "rest" or "tent:lr=0.001"; by default frozen, tcr, rest and shot.
+        shift: corrupt the queries first: "gaussian_noise:3".
+        columns: names of columns by role: `{"id": "sku"}`.
+        results: a file in which finished methods are kept, and found by the next call.
+        batch_size: queries that are answered at once.
+        seed: of shifts and of what a method draws.
+
+    Returns:
+        An `Evaluation`: `rows` where right answers are known, `advice` where none are.
+
+    Examples:
+        >>> import queryshift as qs
+        >>> gallery = {"sq": "a red square", "ar": "a blue arrow", "st": "a green star"}
+        >>> asked = {1: "a red squre", 2: "the blue arrow", 3: "green star"}
+        >>> right = {1: ["sq"], 2: ["ar"], 3: ["st"]}
+        >>> done = qs.evaluate("tangram", gallery, asked, matches=right, methods=["frozen"])
+        >>> done.rows[0].measures["recall@5"]
+        100.0
+    """
+    if matches is not None and clicks is not None:
+        raise BadInput("got matches and clicks: give one of the two.")
+    path = None if results is None else Path(results)
+    asked = traffic(
+        model,
+        gallery,
+        queries,
+        answers=matches if clicks is None else clicks,
+        shift=shift,
+        columns=columns,
+        seed=seed,
+        folder=path and path.parent / "galleries",
+    )
+    if not asked.counted:
+        if matches is not None or clicks is not None:
+            raise BadInput(
+                "no query has a right answer in the gallery: do the ids of the matches and of the "
+                f"candidates, such as {asked.candidates.ids[0]!r}, belong together?"
+            )
+        return Evaluation(asked, (), (), advise(asked, ordinary, methods, batch_size), 0)
+    cells, kept = _cells(asked, _specs(asked, methods), path, batch_size)
+    return Evaluation(asked, cells, tuple(_rows(cells)), None, kept)
+
+
+def _specs(asked: Traffic, methods: Sequence[str]) -> list[str]:
+    """The methods to run, the frozen model first: the others are compared with it."""
+    chosen = methods or (WITHOUT_LAYERS if asked.queries.modality == "vector" else METHODS)
+    return list(dict.fromkeys(["frozen", *map(canonical, chosen)]))
+
+
+def _cells(
+    asked: Traffic, specs: Sequence[str], path: Path | None, batch: int
+) -> tuple[tuple[Cell, ...], int]:
+    """The cell of each method, run unless it is kept; each is on disk when it is finished."""
+    known: dict[str, Cell] = {}
+    if path is not None and path.is_file():
+        known = {str(cell.settings.get("key")): cell for cell in read_lines(path).cells}
+    cells, kept = [], 0
+    for spec in specs:
+        key = cell_key(asked, spec, batch)
+        kept += key in known
+        if key not in known:
+            known[key] = run_method(asked, spec, key, batch)
+            if path is not None:
+                write_line(path, known[key])
+        cells.append(known[key])
+    return tuple(cells), kept
+
+
+def _rows(cells: Sequence[Cell]) -> list[Row]:
+    hits = np.stack([metric("recall@1").of_each(cell.ranks) for cell in cells])[:, None]
+    rng = np.random.default_rng(0)
+    means = resampled_means(hits, draw_seeds(1, RESAMPLES, rng), rng)
+    differences = means - means[:, :1]
+    tail = (100 - LEVEL) / 2
+    low, high = np.percentile(differences, [tail, 100 - tail], axis=0)
+    certain = p_values(differences)
+    return [
+        Row(
+            method=cell.method,
+            measures={name: round(cell.measure(name), 4) for name in MEASURES},
+            difference=float(hits[place].mean() - hits[0].mean()),
+            low=float(low[place]),
+            high=float(high[place]),
+            p=float(certain[place]) if place else 1.0,
+            seconds_per_query=(cell.seconds or 0.0) / cell.settings["asked"],
+            forwards_per_query=cell.settings["forwards"],
+        )
+        for place, cell in enumerate(cells)
+    ]

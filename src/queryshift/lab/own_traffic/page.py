@@ -1,0 +1,127 @@
+"""An evaluation as one HTML file that opens from disk and needs nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from queryshift.lab.demo.page_parts import Part, parts
+from queryshift.lab.demo.svg_curves import BOTTOM, HEIGHT, LEFT, RIGHT, WIDTH, Chart
+from queryshift.lab.evaluation.results import Cell
+from queryshift.support.atomic_files import replacing
+from queryshift.support.templates import template
+
+from .evaluate import MEASURES, Evaluation
+
+WORST = 8  # queries of each list
+WINDOWS, WINDOW = 24, 32  # points of a curve at most, queries behind each at least
+THUMBNAIL = 160  # pixels
+FRAME = {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": RIGHT, "bottom": BOTTOM}
+COLOURS = ("#737b88", "#2c6fc9", "#11805a", "#c2661a", "#8a4fbf", "#b3261e", "#0d7d8c", "#7a6a00")
+
+
+class Shown(NamedTuple):
+    """An item with its id."""
+
+    id: str
+    parts: list[Part]
+
+
+class Difficult(NamedTuple):
+    """A query to look at: what was asked, what is right, and each method's first answer."""
+
+    query: Shown
+    right: Shown
+    answers: list[tuple[str, int, Shown]]  # method, rank of the right answer, first answer
+
+
+def write_page(evaluation: Evaluation, path: Path) -> None:
+    """Write the page, whole or not at all."""
+    with replacing(path) as temporary:
+        temporary.write_text(html(evaluation), encoding="utf-8")
+
+
+def html(evaluation: Evaluation) -> str:
+    """The page's HTML."""
+    cells = evaluation.cells
+    names = [cell.method for cell in cells]
+    return template("queryshift.lab.own_traffic", "evaluation.html").render(
+        evaluation=evaluation,
+        measures=MEASURES,
+        frame=FRAME,
+        colours=dict(zip(names, COLOURS * len(names), strict=False)),
+        chart=recall_along(cells) if cells else None,
+        lists=difficult(evaluation) if cells else [],
+    )
+
+
+def recall_along(cells: Sequence[Cell]) -> Chart:
+    """Recall at 1 in windows of the stream, one after another."""
+    count = cells[0].queries
+    ends = np.unique(np.linspace(0, count, _points(count) + 1).round().astype(int))[1:]
+    starts = [0, *ends[:-1]]
+    lines = {
+        cell.method: [
+            100 * float((cell.ranks[start:end, 0] == 1).mean())
+            for start, end in zip(starts, ends, strict=True)
+        ]
+        for cell in cells
+    }
+    return Chart(lines, ends.tolist(), bounds=(0.0, 100.0))
+
+
+def _points(queries: int) -> int:
+    return max(1, min(WINDOWS, queries // WINDOW))
+
+
+def difficult(evaluation: Evaluation) -> list[tuple[str, list[Difficult]]]:
+    """The queries that adaptation made worst, and those that are worst with the best method."""
+    cells = evaluation.cells
+    frozen = cells[0].ranks[:, 0].astype(int)
+    best = next(c for c in cells if evaluation.best and c.method == evaluation.best.method)
+    adapted = best if best is not cells[0] else cells[-1]
+    lost = adapted.ranks[:, 0].astype(int) - frozen
+    worse = [row for row in np.argsort(-lost, kind="stable")[:WORST] if lost[row] > 0]
+    ranks = best.ranks[:, 0].astype(int)
+    worst = [row for row in np.argsort(-ranks, kind="stable")[:WORST] if ranks[row] > 1]
+    titled = {
+        f"Worst with {best.method}": worst,
+        f"Made worse by {adapted.method}": worse,
+    }
+    return [
+        (title, [_difficult(evaluation, int(row)) for row in rows])
+        for title, rows in titled.items()
+        if rows
+    ]
+
+
+def _difficult(evaluation: Evaluation, row: int) -> Difficult:
+    """The query whose ranks are in this row of the cells."""
+    asked = evaluation.traffic
+    place = asked.counted[row]
+    query = _shown(asked.queries.modality, asked.queries.ids[place], asked.query(place))
+    answers = [
+        (cell.method, int(cell.ranks[row, 0]), _candidate(evaluation, cell.settings["top"][place]))
+        for cell in evaluation.cells
+    ]
+    return Difficult(query, _candidate(evaluation, asked.matches[place]), answers)
+
+
+def _candidate(evaluation: Evaluation, positions: Sequence[int]) -> Shown:
+    candidates = evaluation.traffic.candidates
+    return _shown(candidates.modality, candidates.ids[positions[0]], candidates.items[positions[0]])
+
+
+def _shown(modality: str, name: Any, item: Any) -> Shown:
+    if modality not in ("text", "image"):
+        return Shown(str(name), [])
+    if modality == "image":
+        from PIL import Image
+
+        item = item if hasattr(item, "thumbnail") else Image.fromarray(np.asarray(item))
+        item = item.convert("RGB")
+        item.thumbnail((THUMBNAIL, THUMBNAIL))
+    return Shown(str(name), parts(modality, item))

@@ -1,0 +1,145 @@
+"""`evaluate` on a user's own files: recall, order, resumption after kill -9, the page."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import queryshift as qs
+from queryshift.cli import main
+from queryshift.errors import BadInput
+from queryshift.lab import tangram
+from queryshift.lab.own_traffic.page import html
+from queryshift.lab.own_traffic.replay import replay
+from queryshift.lab.own_traffic.traffic import traffic
+
+COUNT = 48
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """Products with captions, and a log of queries with time stamps and clicks, out of order."""
+    folder = tmp_path_factory.mktemp("own")
+    scenes = tangram.scenes("dev", COUNT)
+    texts = [tangram.captions(scene)[:2] for scene in scenes]
+    products = [{"sku": f"p{row}", "title": both[0]} for row, both in enumerate(texts)]
+    (folder / "products.jsonl").write_text("\n".join(map(json.dumps, products)))
+    asked = [
+        {"id": 100 + row, "time": (7 * row) % COUNT, "query": both[1], "clicked": f"p{row}"}
+        for row, both in enumerate(texts)
+    ]
+    asked.append({"id": 999, "time": COUNT, "query": "a red square", "clicked": "deleted"})
+    (folder / "log.jsonl").write_text("\n".join(map(json.dumps, asked)))
+    return folder
+
+
+def arguments(log, results, *more):
+    files = ["--gallery", str(log / "products.jsonl"), "--queries", str(log / "log.jsonl")]
+    rest = ["--column", "id=sku", "--batch", "16", "--results", str(results)]
+    return ["evaluate", "--model", "tangram", *files, *rest, *more]
+
+
+def columns_of(log):
+    """The queries have an id, the products a sku: both are ids."""
+    rows = [json.loads(line) for line in (log / "log.jsonl").read_text().splitlines()]
+    return sorted(rows, key=lambda row: row["time"])
+
+
+def test_the_log_is_replayed_in_its_order_and_recall_is_the_models_own(log):
+    done = qs.evaluate(
+        "tangram",
+        log / "products.jsonl",
+        log / "log.jsonl",
+        columns={"id": "sku"},
+        methods=["frozen"],
+        batch_size=16,
+    )
+    ordered = columns_of(log)
+    assert list(done.traffic.queries.items) == [row["query"] for row in ordered]
+    assert len(done.traffic.counted) == COUNT  # the deleted product is passed over
+    text = qs.load("tangram")["text"]
+    products = [json.loads(line) for line in (log / "products.jsonl").read_text().splitlines()]
+    scores = text.encode([row["query"] for row in ordered[:COUNT]]) @ (
+        text.encode([row["title"] for row in products]).T
+    )
+    right = [int(row["clicked"][1:]) for row in ordered[:COUNT]]
+    hits = np.mean([int(scores[row].argmax()) == place for row, place in enumerate(right)])
+    assert done.rows[0].measures["recall@1"] == pytest.approx(100 * hits, abs=1e-3)
+    assert done.rows[0].forwards_per_query == 1.0
+
+
+def test_a_killed_evaluation_goes_on_without_repeating_what_is_finished(log, tmp_path):
+    results = tmp_path / "results.jsonl"
+    command = arguments(log, results, "-m", "tent", "-m", "shot", "--json")
+    child = subprocess.Popen(
+        [sys.executable, "-m", "queryshift", *command], stdout=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 120
+    while not (results.is_file() and results.read_bytes().count(b"\n")):
+        assert time.monotonic() < deadline and child.poll() is None
+        time.sleep(0.01)
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    before = results.read_bytes().splitlines()[0]
+    with results.open("ab") as file:
+        file.write(b'{"format": 2, "half')  # what a crash may leave
+    ran = CliRunner().invoke(main, command)
+    assert ran.exit_code == 0, ran.output
+    methods = [row["method"] for row in json.loads(ran.stdout)["methods"]]
+    assert methods == ["frozen", "tent", "shot"]
+    lines = results.read_bytes().splitlines()
+    assert lines[0] == before and len(lines) == 3
+    again = CliRunner().invoke(main, command)
+    assert json.loads(again.stdout) == json.loads(ran.stdout)
+    assert results.read_bytes().splitlines() == lines
+
+
+def test_the_page_has_the_table_the_curve_and_the_worst_queries(log, tmp_path):
+    out = tmp_path / "page.html"
+    command = arguments(log, tmp_path / "r.jsonl", "-m", "shot", "--out", str(out))
+    ran = CliRunner().invoke(main, [*command, "--shift", "ocr:5"])
+    assert ran.exit_code == 0, ran.output
+    page = out.read_text()
+    assert "against frozen" in page and "<polyline" in page and "Worst with" in page
+    assert "ocr" in page and "order of their time stamps" in page
+    assert "http" not in page.replace("http-equiv", "")  # it needs nothing else
+    assert "prefers-color-scheme: dark" in page
+
+
+def test_vectors_need_no_model_and_several_answers_are_counted(tmp_path):
+    vectors = np.random.default_rng(0).normal(size=(20, 8)).astype(np.float32)
+    np.save(tmp_path / "gallery.npy", vectors)
+    np.save(tmp_path / "queries.npy", vectors[:10] + 0.01)
+    done = qs.evaluate(
+        None,
+        tmp_path / "gallery.npy",
+        tmp_path / "queries.npy",
+        matches={row: [row, row + 10] for row in range(10)},
+        methods=["frozen", "tcr_untrained"],
+    )
+    assert done.rows[0].measures["recall@1"] == 100.0
+    ranks = done.cells[0].ranks
+    gains = 1 / np.log2(ranks + 1.0) * (ranks <= 10)
+    expected = 100 * (gains.sum(axis=1) / (1 + 1 / np.log2(3))).mean()
+    assert done.rows[0].measures["ndcg@10"] == pytest.approx(expected, abs=1e-3)
+    assert "queries over 20 candidates" in html(done)
+
+
+def test_a_difference_is_that_of_the_same_queries(log):
+    asked = traffic("tangram", log / "products.jsonl", log / "log.jsonl", columns={"id": "sku"})
+    first, second = replay(asked, qs.Frozen()), replay(asked, qs.Tent(lr=0.0))
+    assert first.ranks.equal(second.ranks) and (first.forwards, second.forwards) == (1.0, 3.0)
+
+
+def test_ids_that_do_not_belong_together_are_refused():
+    asked, right = {1: "a red square"}, {1: ["nothing"]}
+    with pytest.raises(BadInput, match="no query has a right answer in the gallery"):
+        qs.evaluate("tangram", {"a": "an arrow"}, asked, matches=right)
+    with pytest.raises(BadInput, match="matches and clicks"):
+        qs.evaluate("tangram", {"a": "an arrow"}, asked, matches=right, clicks=right)
