@@ -45,11 +45,12 @@ def command(as_json: bool, out: Path, **wish: object) -> None:
     """Ask shifted and clean queries with and without adaptation, and compare.
 
     The first answer is right if it belongs to the query: nothing is downloaded, everything is
-    made from the seed. About a minute for pictures on two cores, several for video.
+    made from the seed. It says how long it takes: a minute or two for pictures on two cores,
+    longer for sounds and video.
 
     \b
     $ queryshift demo
-    $ queryshift demo --task audio --shift rain --severity 5
+    $ queryshift demo --shift motion_blur --queries 512
     $ queryshift demo --shift diverse --json
     """
     from queryshift.lab.demo import DemoPlan, demonstrate, place_for, shifts, write
@@ -58,7 +59,7 @@ def command(as_json: bool, out: Path, **wish: object) -> None:
         click.echo("\n".join(shifts(str(wish["task"]))))
         return
     plan, page = DemoPlan(**wish), place_for(out)  # type: ignore[arg-type]
-    click.echo(f"{plan.in_words} This takes about a minute.", err=True)
+    click.echo(plan.in_words, err=True)
     demo = demonstrate(plan)
     if as_json:
         click.echo(json.dumps(_numbers(demo, page)))

@@ -23,11 +23,13 @@ from queryshift.errors import BadInput, UnknownName
 from queryshift.lab.datasets.tangram import tangram
 from queryshift.lab.datasets.tangram_tasks import TASKS
 from queryshift.lab.demo import DemoPlan, demonstrate, place_for, run_demo, shifts, write
+from queryshift.lab.demo.demo_plan import SHOWN
 from queryshift.lab.demo.page import examples, html, measures_along, right_along
 from queryshift.lab.demo.page_parts import parts
 from queryshift.lab.demo.svg_curves import HEIGHT, LEFT, RIGHT, WIDTH, Chart
+from queryshift.lab.evaluation.method_colours import COLOURS, colours_of
 
-VOID = {"meta", "img", "line", "polyline", "br"}
+VOID = {"meta", "img", "line", "polyline", "circle", "br"}
 
 
 def small(task, count):
@@ -68,6 +70,12 @@ class TestPlan:
         for shift in shifts(task):
             assert callable(DemoPlan(task=task, shift=shift).corruption())
 
+    def test_more_queries_take_longer_and_it_says_so(self):
+        few, many = (DemoPlan(queries=queries) for queries in (64, 8192))
+        assert few.time_in_words == "about a minute"
+        assert int(many.time_in_words.split()[1]) > 4
+        assert DemoPlan(task="video").time_in_words != few.time_in_words
+
     def test_the_default_is_the_first_of_the_list(self):
         assert [DemoPlan(task=task).named for task in TASKS] == [
             *("gaussian_noise", "ocr", "gaussian_noise", "gaussian_noise", "noise+character")
@@ -79,7 +87,7 @@ class TestStreams:
         assert [(row.stream, row.queries, row.method) for row in demo.rows] == [
             (stream, queries, method)
             for stream, queries in (("shifted", 80), ("clean", 40))
-            for method in ("frozen", "tent", "tcr", "rest")
+            for method in ("frozen", "tent", "shot", "tcr", "rest")
         ]
 
     def test_before_is_what_the_frozen_model_finds(self, demo):
@@ -99,7 +107,7 @@ class TestStreams:
             assert row.ms_per_query * row.queries == pytest.approx(1000 * stream.result.seconds)
 
     def test_clean_queries_are_found_and_shifted_ones_lost(self, demo):
-        shifted, clean = demo.rows[0], demo.rows[4]
+        shifted, clean = demo.rows[0], demo.rows[5]
         assert clean.right_before > 95 > 60 > shifted.right_before
 
     def test_the_first_answers_kept_are_those_that_were_ranked(self, demo):
@@ -138,7 +146,7 @@ class TestStreams:
     def test_what_was_asked_in_words(self, demo):
         assert demo.question == "Which of 400 captions belongs to the picture?"
         assert demo.described(demo.rows[0]) == "80 pictures, gaussian noise (severity 3/5)"
-        assert demo.described(demo.rows[4]) == "40 pictures, clean"
+        assert demo.described(demo.rows[5]) == "40 pictures, clean"
         assert DemoPlan(shift="diverse").shift_in_words == "a different shift each (severity 3/5)"
 
 
@@ -177,6 +185,30 @@ class TestPage:
         assert shown.count('class="answer right"') == right
         assert shown.count('class="answer wrong"') == len(answers) - right
 
+    def test_where_all_are_wrong_the_right_answer_is_shown(self, demo, shown):
+        missed = [one for one in examples(demo) if all(answer.rank > 1 for answer in one.answers)]
+        assert missed and shown.count("answer missed") == len(missed)
+        assert all(example.right for example in missed)
+        found = [one for one in examples(demo) if one not in missed]
+        assert not any(example.right for example in found)
+
+    def test_a_stream_of_one_batch_is_drawn(self, demo):
+        chart = Chart({"rest": [40.0]}, [64], bounds=(0.0, 100.0))
+        assert chart.last["rest"] == (chart.across(64), chart.up(40.0))
+        assert html(demo).count("<circle") == html(demo).count("<polyline")
+
+    def test_dark_pages_and_figures_have_the_same_colours(self, shown):
+        assert "prefers-color-scheme: dark" in shown
+        for method in SHOWN:
+            assert f"--{method}: {COLOURS[method].light};" in shown
+            assert f"--{method}: {COLOURS[method].dark};" in shown
+        assert colours_of(["source model", "Tent", "TCR", "REST"]) == [
+            COLOURS[method].light for method in ("frozen", "tent", "tcr", "rest")
+        ]
+
+    def test_the_command_breaks_between_options_only(self, shown):
+        assert "<span>--shift gaussian_noise</span> <span>--severity 3</span>" in shown
+
     def test_examples_come_from_the_last_quarter(self, demo):
         late = demo.shifted[0].result.order[60:].tolist()
         asked = {part.content for example in examples(demo) for part in example.asked}
@@ -201,7 +233,7 @@ class TestPage:
         found = {measure.title: chart for measure, chart in measures_along(demo)}
         assert len(found) == 5
         for chart in found.values():
-            assert list(chart.lines) == ["frozen", "tent", "tcr", "rest"]
+            assert list(chart.lines) == ["frozen", "tent", "shot", "tcr", "rest"]
         clean = [seen.gap for seen in demo.clean[0].result.history]
         gap = found["Gap between queries and answers"]
         assert gap.clean == pytest.approx(sum(clean) / len(clean))
@@ -233,7 +265,7 @@ class TestCharts:
         low = Chart({"a": [0], "b": [0], "c": [0]}, [64], bounds=(0, 100))
         places = sorted(low.ends.values())
         assert places[-1] <= low.up(0) + 4
-        assert [lower - upper for upper, lower in pairwise(places)] == [14, 14]
+        assert [lower - upper for upper, lower in pairwise(places)] == [20, 20]
 
     def test_ticks(self):
         assert [tick.label for tick in self.chart.rows] == ["0", "25", "50", "75", "100"]
@@ -321,8 +353,8 @@ class TestCommand:
         ran = CliRunner().invoke(main, ["demo", "--out", out, *options])
         assert ran.exit_code == 3 and ran.stdout == ""
         assert ran.stderr.startswith(
-            "Asking frozen, tent, tcr and rest 1,024 pictures under gaussian noise (severity 3/5), "
-            "then 512 clean ones."
+            "Asking frozen, tent, shot, tcr and rest 1,024 pictures under gaussian noise "
+            "(severity 3/5), then 512 clean ones."
         )
 
     def test_a_wrong_name_is_one_sentence(self):

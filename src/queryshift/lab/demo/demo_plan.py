@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 from queryshift.errors import BadInput, unknown
@@ -12,7 +12,16 @@ from queryshift.lab.evaluation.benchmarks import AS_IT_IS, BENCHMARKS, Benchmark
 from queryshift.lab.evaluation.streams import TRANSLATED, corruption_of
 
 DIVERSE = "diverse"
-SHOWN = ("frozen", "tent", "tcr", "rest")
+SHOWN = ("frozen", "tent", "shot", "tcr", "rest")
+
+SECONDS = {
+    "image": (20, 0.09),
+    "text": (4, 0.09),
+    "video": (7, 0.35),
+    "audio": (19, 0.20),
+    "composed": (7, 0.18),
+}
+"""Per task, what a demo takes on two cores: for the gallery, and for every shifted query."""
 
 
 class Words(NamedTuple):
@@ -72,8 +81,20 @@ class DemoPlan:
         methods, asked = f"{', '.join(SHOWN[:-1])} and {SHOWN[-1]}", f"{self.queries:,}"
         return (
             f"Asking {methods} {asked} {self.words.queries} under {self.shift_in_words}, "
-            f"then {self.queries // 2:,} clean ones."
+            f"then {self.queries // 2:,} clean ones. This takes {self.time_in_words} on two cores."
         )
+
+    @property
+    def time_in_words(self) -> str:
+        """How long it takes, roughly, by what was measured of the task."""
+        fixed, per_query = SECONDS[self.task]
+        minutes = round((fixed + per_query * self.queries) / 60)
+        return "about a minute" if minutes <= 1 else f"about {minutes} minutes"
+
+    @property
+    def options(self) -> dict[str, object]:
+        """The options of the command that asks for this."""
+        return {**asdict(self), "shift": self.named}
 
     @property
     def batch(self) -> int:

@@ -10,6 +10,7 @@ from tempfile import TemporaryFile
 from typing import NamedTuple
 
 from queryshift.errors import BadInput
+from queryshift.lab.evaluation.method_colours import COLOURS
 from queryshift.sessions.batch_stats import BatchStats
 from queryshift.support.templates import template
 
@@ -76,6 +77,7 @@ class Example(NamedTuple):
     clean: list[Part]
     asked: list[Part]
     answers: list[Answer]
+    right: list[Part]  # the right answer, where no method put it first
 
 
 def place_for(path: Path) -> Path:
@@ -113,6 +115,7 @@ def html(demo: Demo) -> str:
     return template("queryshift.lab.demo", "demo.html").render(
         demo=demo,
         frame=FRAME,
+        colours=COLOURS,
         right=right_along(demo.shifted),
         smoothed=min(SMOOTHED * demo.plan.batch, demo.plan.queries),
         examples=examples(demo),
@@ -158,8 +161,13 @@ def _example(demo: Demo, row: int) -> Example:
         )
         for stream in demo.shifted
     ]
+    missed = all(answer.rank > 1 for answer in answers)
+    best = data.candidates[data.matches[row][0]]
     return Example(
-        parts(data.query, data.queries[row]), parts(data.query, demo.queries[row]), answers
+        clean=parts(data.query, data.queries[row]),
+        asked=parts(data.query, demo.queries[row]),
+        answers=answers,
+        right=parts(data.gallery, best) if missed else [],
     )
 
 

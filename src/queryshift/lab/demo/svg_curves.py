@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-WIDTH, HEIGHT = 640, 260
-LEFT, RIGHT, TOP, BOTTOM = 60, 68, 12, 44
+WIDTH, HEIGHT = 640, 300
+LEFT, RIGHT, TOP, BOTTOM = 72, 84, 14, 62
+LABEL = 20  # between the names of two lines: the height of their letters on a phone
 
 
 class Tick(NamedTuple):
@@ -39,13 +40,19 @@ class Chart:
         }
 
     @property
+    def last(self) -> dict[str, tuple[float, float]]:
+        """Where each line ends: a dot there shows a line of a single point too."""
+        right = self.across(self.asked[-1])
+        return {method: (right, self.up(values[-1])) for method, values in self.lines.items()}
+
+    @property
     def ends(self) -> dict[str, float]:
         """Where each line's name stands, none on top of another."""
         placed: dict[str, float] = {}
         for method in sorted(self.lines, key=lambda one: self.lines[one][-1], reverse=True):
             lowest = max(placed.values(), default=-math.inf)
-            placed[method] = max(self.up(self.lines[method][-1]) + 4, lowest + 14)
-        below = max(0.0, max(placed.values()) - (HEIGHT - BOTTOM + 4))
+            placed[method] = max(self.up(self.lines[method][-1]) + 4, lowest + LABEL)
+        below = max(0.0, max(placed.values()) - (HEIGHT - BOTTOM))
         return {method: place - below for method, place in placed.items()}
 
     @property

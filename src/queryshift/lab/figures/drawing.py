@@ -10,12 +10,12 @@ from textwrap import fill
 from typing import Any
 
 from queryshift.errors import BadInput, missing
+from queryshift.lab.evaluation.method_colours import colours_of
 
 from .charts import Chart, Clouds, Curves, Grid, Histogram
 
 FORMATS = (".png", ".svg", ".pdf")
 SIZE, DOTS_PER_INCH, CAPTION = (7.2, 4.8), 110, 118
-COLOURS = ("#c03d3e", "#3274a1", "#3a923a", "#e1812c", "#7f5aa8", "#555555")  # told apart in print
 HEADROOM = 0.1  # for the legend
 FEW = 10  # places on an axis that are named one by one
 MARKERS, DASHES = "osD^vX", ("-", "--", "-.", ":")
@@ -51,7 +51,8 @@ def _wrapped(text: str) -> str:
 
 def _curves(chart: Curves, figure: Any) -> None:
     axes = figure.subplots()
-    styles = zip(chart.lines, cycle(COLOURS), cycle(MARKERS), cycle(DASHES), strict=False)
+    colours = colours_of([line.name for line in chart.lines])
+    styles = zip(chart.lines, colours, cycle(MARKERS), cycle(DASHES), strict=False)
     for line, colour, marker, dash in styles:
         axes.plot(line.x, line.y, dash, color=colour, marker=marker, markersize=4, label=line.name)
     for mark, dash in zip(chart.marks, cycle(FAINT), strict=False):
@@ -71,7 +72,8 @@ def _curves(chart: Curves, figure: Any) -> None:
 
 def _histogram(chart: Histogram, figure: Any) -> None:
     axes = figure.subplots()
-    for (name, shares), colour in zip(chart.shares.items(), COLOURS, strict=False):
+    colours = colours_of(list(chart.shares))
+    for (name, shares), colour in zip(chart.shares.items(), colours, strict=True):
         axes.stairs(shares, chart.edges, fill=True, alpha=0.3, color=colour)
         axes.stairs(shares, chart.edges, color=colour, linewidth=1.5, label=name)
     axes.set(xlabel=chart.x_label, ylabel=chart.y_label)
@@ -82,7 +84,8 @@ def _histogram(chart: Histogram, figure: Any) -> None:
 def _clouds(chart: Clouds, figure: Any) -> None:
     panels = figure.subplots(1, len(chart.panels), sharex=True, sharey=True, squeeze=False)[0]
     for axes, (name, groups) in zip(panels, chart.panels.items(), strict=True):
-        for (group, points), colour, marker in zip(groups.items(), COLOURS, MARKERS, strict=False):
+        styles = zip(groups.items(), colours_of(list(groups)), cycle(MARKERS), strict=False)
+        for (group, points), colour, marker in styles:
             x, y = zip(*points, strict=True)
             axes.scatter(x, y, s=6, alpha=0.5, color=colour, marker=marker, label=group)
             axes.scatter(

@@ -1,0 +1,35 @@
+"""The colour of each method, the same on every page and in every figure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Colour(NamedTuple):
+    """A method's colour on a light page, which figures have too, and on a dark one."""
+
+    light: str
+    dark: str
+
+
+COLOURS = {
+    "frozen": Colour("#737b88", "#9aa3b2"),
+    "tent": Colour("#c2661a", "#f0a05c"),
+    "shot": Colour("#8a4fb5", "#c596ea"),
+    "tcr": Colour("#2c6fc9", "#7db2f5"),
+    "rest": Colour("#11805a", "#4fc79a"),
+}
+OTHERS = ("#b3261e", "#0f7f8f", "#96751a", "#c0448f", "#4d5560")
+"""For curves that are no method's, told apart in print."""
+_WORDS = {"source model": "frozen"}
+
+
+def colours_of(names: list[str]) -> list[str]:
+    """A colour for each curve: a method's own by its name in any case, else the next of others.
+
+    >>> colours_of(["REST", "closest", "source model"])
+    ['#11805a', '#b3261e', '#737b88']
+    """
+    left = iter(OTHERS * (1 + len(names) // len(OTHERS)))
+    keys = [_WORDS.get(name, name.lower()) for name in names]
+    return [COLOURS[key].light if key in COLOURS else next(left) for key in keys]
