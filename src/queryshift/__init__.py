@@ -21,6 +21,7 @@ _HOMES = {
     "Session": "sessions.session",
     "Answer": "retrieval.answer",
     "BatchStats": "sessions.batch_stats",
+    "ClickScores": "sessions.feedback",
     "Event": "sessions.events",
     "answer_many": "sessions.many",
     "METHODS": "methods",

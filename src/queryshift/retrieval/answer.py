@@ -46,7 +46,7 @@ class Answer:
         ranking: Ranking | None = None,
         *,
         source: Callable[[], Answer] | None = None,
-        adapted: Answer | None = None,
+        adapted: Callable[[], Answer] | Answer | None = None,
         skipped: Sequence[BadItem] = (),
     ) -> None:
         self._forward = forward
@@ -83,7 +83,11 @@ class Answer:
     @property
     def adapted(self) -> Answer:
         """What the adapted model answers: in shadow mode beside this answer, else this one."""
-        return self if self._adapted is None else self._adapted
+        if self._adapted is None:
+            return self
+        if not isinstance(self._adapted, Answer):
+            self._adapted = self._adapted()
+        return self._adapted
 
     @torch.no_grad()
     def scores(self) -> Tensor:

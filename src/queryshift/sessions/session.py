@@ -175,6 +175,16 @@ class Session:
             self._ledger.replace(InForce(self._adaptation.fresh(gallery), None, gallery), ())
             self._gathered = []
 
+    def go_live(self) -> None:
+        """Answer with the adapted model from the next batch on; what was learnt stays."""
+        with self._changing:
+            self._adaptation = self._adaptation.in_mode("live")
+
+    def go_shadow(self) -> None:
+        """Answer with the source model from the next batch on, and adapt beside it."""
+        with self._changing:
+            self._adaptation = self._adaptation.in_mode("shadow")
+
     def undo(self) -> None:
         """Return to the state before the last batch."""
         with self._changing:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Self
 
 import torch
@@ -26,7 +27,7 @@ from queryshift.retrieval.reranking import MatcherStage, Ranking, Stage, ranked
 from .batch_stats import NEIGHBOURS, TEMPERATURE, BatchStats, measures, refined_entropies
 from .events import Event
 from .ordinary import Ordinary
-from .settings import Settings
+from .settings import Mode, Settings
 from .state import State
 
 SEED_STRIDE = 2_654_435_761  # sets seeds far apart within the 32 bits that a generator takes
@@ -130,11 +131,15 @@ class Adaptation:
 
     def answered(self, state: State, batch: Batch, count: int) -> Answer:
         """The answer to a batch without statistics; `count` hits are searched for at once."""
-        if self.settings.mode == "shadow":
-            forward = self.source_forward(batch)
-        else:
-            forward = self.forward(state, batch, count)
-        return self._answer(state, checked(forward), batch)
+        if self.settings.mode == "live":
+            return self._answer(state, checked(self.forward(state, batch, count)), batch)
+        plain = checked(self.source_forward(batch))
+        adapted = partial(self.in_mode("live").answered, state, batch, count)
+        return Answer(plain, self._ranking(plain, state), adapted=adapted)
+
+    def in_mode(self, mode: Mode) -> Self:
+        """The same adaptation, live or in shadow."""
+        return replace(self, settings=replace(self.settings, mode=mode))
 
     def forward(self, state: State, batch: Batch, count: int = 0) -> Forward:
         """The forward that answers a batch now, without adapting.
