@@ -116,7 +116,11 @@ class ClickScores:
             self._counts[_rank(clicked, source), _rank(clicked, adapted)] += 1
 
     def summary(self) -> ClickSummary:
-        """What the clicks say so far."""
+        """What the clicks say so far.
+
+        Returns:
+            Mean reciprocal ranks, wins and losses, and which answers are better.
+        """
         with self._lock:
             counts = dict(self._counts)
         if not counts:

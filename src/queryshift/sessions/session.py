@@ -36,7 +36,7 @@ from .events import Event, call_back
 from .ledger import InForce, Ledger
 from .parts import check_parts
 from .queries import OnBad, grouped, prepared_batch, readable_batch
-from .settings import Settings
+from .settings import Mode, Settings
 from .state import State
 from .state_file import Snapshot, read_state, write_state
 from .step import Adaptation, BatchResult
@@ -177,13 +177,11 @@ class Session:
 
     def go_live(self) -> None:
         """Answer with the adapted model from the next batch on; what was learnt stays."""
-        with self._changing:
-            self._adaptation = self._adaptation.in_mode("live")
+        self._switch("live")
 
     def go_shadow(self) -> None:
         """Answer with the source model from the next batch on, and adapt beside it."""
-        with self._changing:
-            self._adaptation = self._adaptation.in_mode("shadow")
+        self._switch("shadow")
 
     def undo(self) -> None:
         """Return to the state before the last batch."""
@@ -403,6 +401,11 @@ class Session:
             f"Session({named}{self.method.name}, {kind}, {len(self.gallery):,} candidates, "
             f"{self.settings.mode}, {batches} {'batch' if batches == 1 else 'batches'})"
         )
+
+    def _switch(self, mode: Mode) -> None:
+        with self._changing:
+            settings = replace(self.settings, mode=mode)
+            self._adaptation = replace(self._adaptation, settings=settings)
 
     def _answer_now(self, batch: Batch) -> Answer:
         """The answer of the state in force, without statistics."""

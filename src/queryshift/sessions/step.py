@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Self
 
 import torch
@@ -27,7 +26,7 @@ from queryshift.retrieval.reranking import MatcherStage, Ranking, Stage, ranked
 from .batch_stats import NEIGHBOURS, TEMPERATURE, BatchStats, measures, refined_entropies
 from .events import Event
 from .ordinary import Ordinary
-from .settings import Mode, Settings
+from .settings import Settings
 from .state import State
 
 SEED_STRIDE = 2_654_435_761  # sets seeds far apart within the 32 bits that a generator takes
@@ -131,15 +130,14 @@ class Adaptation:
 
     def answered(self, state: State, batch: Batch, count: int) -> Answer:
         """The answer to a batch without statistics; `count` hits are searched for at once."""
-        if self.settings.mode == "live":
-            return self._answer(state, checked(self.forward(state, batch, count)), batch)
-        plain = checked(self.source_forward(batch))
-        adapted = partial(self.in_mode("live").answered, state, batch, count)
-        return Answer(plain, self._ranking(plain, state), adapted=adapted)
 
-    def in_mode(self, mode: Mode) -> Self:
-        """The same adaptation, live or in shadow."""
-        return replace(self, settings=replace(self.settings, mode=mode))
+        def answer() -> Answer:
+            return self._answer(state, checked(self.forward(state, batch, count)), batch)
+
+        if self.settings.mode == "live":
+            return answer()
+        plain = checked(self.source_forward(batch))
+        return Answer(plain, self._ranking(plain, state), adapted=lambda: answer().adapted)
 
     def forward(self, state: State, batch: Batch, count: int = 0) -> Forward:
         """The forward that answers a batch now, without adapting.
