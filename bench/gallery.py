@@ -56,7 +56,7 @@ def measured(gallery: Gallery, queries: Tensor, rounds: int, device: str) -> dic
 def losses(gallery: Gallery, queries: Tensor, hits: Hits) -> Tensor:
     """Refinement, queue, losses and their derivative at the vectors: REST's own part of a step."""
     method = REST(temperature=0.02)
-    seen = Forward(queries.detach().requires_grad_(), gallery, found={"hits": (K, hits)})
+    seen = Forward(queries.detach().requires_grad_(), gallery, hit_cache={"hits": (K, hits)})
     memory = method.observe(seen, method.start(gallery, queries.device), 0)
     (slope,) = torch.autograd.grad(method.loss(seen, memory), seen.vectors)
     return slope

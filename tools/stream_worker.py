@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import logging
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -280,7 +281,8 @@ def main() -> None:
     parser.add_argument("--streams", nargs="+", default=["*"])
     options = parser.parse_args()
     torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
+    warnings.simplefilter("ignore")  # strict guards warn, as they should
+    logging.disable(logging.WARNING)
     stored: dict[str, Any] = {}
     for name, stream in streams().items():
         if any(fnmatch(name, pattern) for pattern in options.streams):
