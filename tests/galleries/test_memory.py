@@ -97,6 +97,25 @@ class TestBuilding:
             assert Gallery.from_vectors("abc", unit(3, 4, dtype=dtype)).vectors.dtype == dtype
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float16])
+def test_a_memory_map_of_unit_vectors_is_not_copied(tmp_path, kind):
+    vectors = normalize(torch.randn(300, 16, generator=torch.Generator().manual_seed(0)), dim=1)
+    np.save(tmp_path / "unit.npy", vectors.numpy().astype(kind))
+    np.save(tmp_path / "long.npy", 3 * vectors.numpy().astype(kind))
+    unit, long = (np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in ("unit", "long"))
+    gallery = Gallery.from_vectors(range(300), unit)
+    assert gallery.vectors.data_ptr() == unit.ctypes.data
+    scaled = Gallery.from_vectors(range(300), long)
+    found, expected = (one.search(vectors[:20], 5) for one in (gallery, scaled))
+    assert found.scores.dtype == torch.float32 and found.ids[3][0] == 3
+    assert torch.allclose(found.scores, expected.scores, atol=2e-3)
+    spoilt = np.array(unit)
+    spoilt[7] = np.nan
+    np.save(tmp_path / "spoilt.npy", spoilt)
+    with pytest.raises(BadInput, match="candidate 7"):
+        Gallery.from_vectors(range(300), np.load(tmp_path / "spoilt.npy", mmap_mode="r"))
+
+
 class TestSearch:
     @pytest.mark.parametrize("several", [1, 3])
     def test_is_exact_however_the_gallery_is_cut(self, several, monkeypatch):

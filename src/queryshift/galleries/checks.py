@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from queryshift.errors import BadInput
 from .hits import Id
 
 LENGTH_TOLERANCE = 1e-2
+EPSILONS = 8  # of the type, within which the length of a unit vector is rounded
 LOOKED_AT_ONCE = 2**24  # numbers: 64 MB in float32
 STORED_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
@@ -88,6 +90,26 @@ def checked_vectors(vectors: Tensor, rescale: bool) -> Tensor:
             f"{float(lengths.max()):.3g}, expected unit length: normalise them in forward()."
         )
     return vectors
+
+
+def unit_vectors(vectors: Any) -> Tensor:
+    """Vectors as unit vectors (N, V, D); those of a memory map stay on disk if they are such."""
+    mapped = _mapped(vectors) if isinstance(vectors, np.memmap) else None
+    return checked_vectors(as_tensor(vectors), rescale=True) if mapped is None else mapped
+
+
+def _mapped(vectors: np.memmap[Any, Any]) -> Tensor | None:
+    """A memory map's vectors (N, V, D) without a copy; None if not all are of unit length."""
+    with warnings.catch_warnings():  # torch warns of memory that must not be written to: we do not
+        warnings.simplefilter("ignore", UserWarning)
+        mapped = torch.from_numpy(vectors)
+    mapped = mapped[:, None] if mapped.ndim == 2 else mapped
+    if mapped.ndim == 3 and mapped.dtype in STORED_TYPES and 0 not in mapped.shape:
+        rounding = EPSILONS * torch.finfo(mapped.dtype).eps
+        chunks = torch.split(mapped, max(1, LOOKED_AT_ONCE // mapped[0].numel()))
+        if all(bool(((_lengths(chunk) - 1).abs() <= rounding).all()) for chunk in chunks):
+            return mapped
+    return None
 
 
 def check_unit_length(vectors: Tensor) -> None:

@@ -22,7 +22,7 @@ from queryshift.support.torch_modes import (
 )
 
 from .addresses import opener_of
-from .checks import as_tensor, checked_ids, checked_vectors
+from .checks import checked_ids, checked_vectors, unit_vectors
 from .clusters import spherical_kmeans
 from .exact_search import best_positions, left_for_all
 from .gallery_file import read_gallery, write_gallery
@@ -105,8 +105,8 @@ class Gallery:
 
         Args:
             ids: An id for each candidate.
-            vectors: A tensor, an array or a list of either, (N, D) or (N, V, D); they are scaled to
-                unit length.
+            vectors: A tensor, an array or a list of either, (N, D) or (N, V, D), scaled to unit
+                length. A `numpy.memmap` of unit vectors stays on disk, float16 too.
 
         Returns:
             A gallery without a fingerprint: which encoder made the vectors is not known.
@@ -116,7 +116,7 @@ class Gallery:
             >>> qs.Gallery.from_vectors(["a", "b"], [[3.0, 4.0], [1.0, 0.0]]).vectors[0]
             tensor([[0.6000, 0.8000]])
         """
-        return cls(ids, checked_vectors(as_tensor(vectors), rescale=True))
+        return cls(ids, unit_vectors(vectors))
 
     @classmethod
     def load(cls, path: str | Path, *, verify: bool = True, mapped: bool = True) -> Self:
