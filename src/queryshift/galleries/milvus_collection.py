@@ -1,0 +1,83 @@
+"""A Milvus collection: what it is, and the parameters that search it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from queryshift.errors import BadInput
+
+from .milvus_connection import Connection
+
+FLOATS = ("FLOAT_VECTOR", "FLOAT16_VECTOR", "BFLOAT16_VECTOR")
+OLDEST = (2, 3)
+
+
+@dataclass(frozen=True)
+class Collection:
+    """What is known of a collection."""
+
+    name: str
+    key: str  # the field of the ids
+    kind: type  # of the ids
+    vector: str
+    dimension: int
+    metric: str
+    index: str
+
+    def search_params(self, limit: int, ef: int, nprobe: int) -> dict[str, Any]:
+        """How broadly to search, in the words of the index."""
+        breadth: dict[str, int] = {}
+        if "HNSW" in self.index:
+            breadth = {"ef": max(ef, limit)}
+        elif self.index.startswith("IVF"):
+            breadth = {"nprobe": nprobe}
+        elif self.index == "DISKANN":
+            breadth = {"search_list": max(ef, limit)}
+        return {"metric_type": self.metric, "params": breadth}
+
+
+def described(connection: Connection, name: str, vector: str) -> Collection:
+    """Look a collection up and load it, or refuse it with what to do."""
+    _check_version(connection.call("get_server_version"))
+    if not connection.call("has_collection", name):
+        raise BadInput(f'no collection "{name}" in this Milvus: correct the address.')
+    fields = {
+        field["name"]: field for field in connection.call("describe_collection", name)["fields"]
+    }
+    key = next(field for field in fields.values() if field.get("is_primary"))
+    chosen = _vector_field(name, fields, vector)
+    index = connection.call("describe_index", name, chosen) or {}
+    if "metric_type" not in index:
+        raise BadInput(
+            f'field "{chosen}" of collection "{name}" has no index, without which Milvus does not '
+            "search: create one with the metric COSINE."
+        )
+    connection.call("load_collection", name)
+    return Collection(
+        name=name,
+        key=key["name"],
+        kind=int if key["type"].name.startswith("INT") else str,
+        vector=chosen,
+        dimension=int(fields[chosen]["params"]["dim"]),
+        metric=index["metric_type"],
+        index=index.get("index_type", ""),
+    )
+
+
+def _check_version(version: str) -> None:
+    """Refuse servers that were before search with vectors in one call; Lite has its own numbers."""
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    if numbers < OLDEST or len(numbers) < 2:
+        raise BadInput(f'this is Milvus "{version}", expected 2.3 or later: upgrade the server.')
+
+
+def _vector_field(name: str, fields: dict[str, Any], vector: str) -> str:
+    found = [field for field, about in fields.items() if about["type"].name in FLOATS]
+    if (vector and vector not in found) or (len(found) != 1 and not vector):
+        raise BadInput(
+            f'collection "{name}" has the float vector fields {", ".join(found) or "(none)"}, got '
+            f'"{vector}": name one of them as "vector".'
+        )
+    return vector or found[0]

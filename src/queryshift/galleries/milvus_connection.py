@@ -1,0 +1,68 @@
+"""A connection to Milvus that is made again when it was lost, and shows no token."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import Any
+
+from queryshift.errors import BadInput, EngineLost
+from queryshift.support.optional import need
+
+REFUSALS = ("auth", "permission", "collection not found", "can't find collection", "invalid")
+
+
+class Connection:
+    """A client of pymilvus, for any number of threads.
+
+    Args:
+        uri: A server's address, or the path of a file.
+        token: "user:password" or an API key, or nothing.
+        timeout: Seconds that a call may take.
+    """
+
+    def __init__(self, uri: str, token: str, timeout: float) -> None:
+        self._pymilvus = need("pymilvus", "milvus", "a gallery in Milvus")
+        self._uri, self._token, self._timeout = uri, token, timeout
+        self._lock = Lock()
+        self._client: Any = None
+
+    def call(self, verb: str, *arguments: Any, **options: Any) -> Any:
+        """A method of the client; the next call connects again where the connection was lost."""
+        try:
+            method = getattr(self._connected(), verb)
+            if verb in ("create_schema", "prepare_index_params"):  # which ask no server
+                return method()
+            return method(*arguments, timeout=self._timeout, **options)
+        except self._pymilvus.MilvusException as error:
+            text = self._text(error)
+        except (OSError, ValueError, RuntimeError) as error:  # what gRPC says of a closed channel
+            text = self._text(error)
+        if any(word in text.lower() for word in REFUSALS):
+            raise BadInput(
+                f"Milvus refused ({text}): correct the address, the collection, or the user and "
+                "password in it or in MILVUS_TOKEN."
+            )
+        self.close()
+        raise EngineLost(f"Milvus does not answer ({text}): is the server running?")
+
+    def close(self) -> None:
+        """End it; the next call connects again."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def _connected(self) -> Any:
+        with self._lock:
+            if self._client is None:
+                self._client = self._pymilvus.MilvusClient(
+                    self._uri, token=self._token, timeout=self._timeout
+                )
+            return self._client
+
+    def _text(self, error: Exception) -> str:
+        """The first line of an error, without the token or a part of it."""
+        line = str(getattr(error, "message", "") or error).strip().partition("\n")[0]
+        for secret in filter(None, (self._token, self._token.partition(":")[2])):
+            line = line.replace(secret, "***")
+        return line.rstrip(".")
