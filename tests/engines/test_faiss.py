@@ -4,7 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from same_as_memory import check_samples, check_searches, check_stream, rows_of
+from same_as_memory import check_samples, rows_of
+from tests.galleries.contract import GalleryContract
 
 from queryshift.errors import BadFile, BadInput, GalleryMismatch
 
@@ -13,22 +14,45 @@ faiss = pytest.importorskip("faiss", exc_type=ImportError)
 from queryshift.galleries.faiss import Faiss, create  # noqa: E402
 from queryshift.galleries.faiss import open as open_faiss  # noqa: E402
 
-EXACT = ("Flat", "HNSW32", "IVF4,Flat", "IVF4,SQ8", "IVF4,PQ4x4")
+EXACT = ("Flat", "HNSW32", "IVF4,Flat", "IVF4,SQ8")
 
 
-@pytest.fixture(params=EXACT)
-def engine(request, gallery, tmp_path):
-    """Indexes that are exact for sixty candidates, the compressed ones by ranking again."""
-    return create(f"faiss:{tmp_path}/x?nprobe=4", gallery.ids, rows_of(gallery), request.param)
+class FaissContract(GalleryContract):
+    factory = "Flat"
+
+    @pytest.fixture(autouse=True)
+    def folder(self, tmp_path):
+        self.files = (f"{tmp_path}/{number}" for number in range(100))
+
+    def make(self, ids, vectors):
+        return create(f"faiss:{next(self.files)}?nprobe=4", ids, vectors, self.factory)
 
 
-def test_it_finds_what_memory_finds(gallery, engine):
-    check_searches(gallery, engine)
-    check_samples(gallery, engine)
+class TestFlat(FaissContract):
+    pass
 
 
-def test_a_stream_of_rest_is_that_of_memory_to_the_last_bit(encoder, gallery, engine, batches):
-    check_stream(encoder, gallery, engine, batches)
+class TestGraph(FaissContract):
+    factory = "HNSW32"
+
+
+class TestLists(FaissContract):
+    factory = "IVF4,Flat"
+
+
+class TestScalarQuantised(FaissContract):
+    """Exact by ranking again, at this size."""
+
+    factory = "IVF4,SQ8"
+
+
+class TestProductQuantised(FaissContract):
+    factory, exact = "IVF4,PQ4x4", False
+
+
+@pytest.mark.parametrize("factory", EXACT)
+def test_samples_are_fair(gallery, tmp_path, factory):
+    check_samples(gallery, create(f"faiss:{tmp_path}/x", gallery.ids, rows_of(gallery), factory))
 
 
 def test_an_index_without_ids_beside_it_is_known_by_its_own_numbers(gallery, tmp_path):

@@ -8,11 +8,10 @@ from same_as_memory import (
     QUOTED,
     check_restart,
     check_samples,
-    check_searches,
-    check_stream,
     rows_of,
 )
 from servers import MilvusServer
+from tests.galleries.contract import GalleryContract
 
 from queryshift import Gallery
 from queryshift.errors import BadInput, EngineLost
@@ -68,14 +67,24 @@ def engine(collection):
     opened.close()
 
 
-def test_it_finds_what_memory_finds(numbered, engine):
-    check_searches(numbered, engine)
+class TestContract(GalleryContract):
+    @pytest.fixture(autouse=True)
+    def collections(self, base):
+        names = (f"made_{id(self)}_{number}" for number in range(100))
+        self.addresses = (f"{base}/{name}?consistency=Strong" for name in names)
+        self.opened = []
+        yield
+        for gallery in self.opened:
+            gallery.close()
+
+    def make(self, ids, vectors):
+        self.opened.append(create(next(self.addresses), ids, vectors))
+        return self.opened[-1]
+
+
+def test_samples_are_fair_and_come_again(numbered, engine):
     check_samples(numbered, engine)
     assert np.array_equal(engine.sample(5, 3), engine.sample(5, 3))
-
-
-def test_a_stream_of_rest_is_that_of_memory_to_the_last_bit(encoder, numbered, engine, batches):
-    check_stream(encoder, numbered, engine, batches)
 
 
 def test_quotes_in_ids_are_only_text(base, gallery):

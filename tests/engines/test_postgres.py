@@ -6,11 +6,10 @@ from same_as_memory import (
     QUOTED,
     check_restart,
     check_samples,
-    check_searches,
-    check_stream,
     rows_of,
 )
 from servers import PASSWORD, PostgresServer
+from tests.galleries.contract import GalleryContract
 
 from queryshift.errors import BadInput, EngineLost, GalleryMismatch
 
@@ -57,14 +56,32 @@ def engine(table):
     opened.close()
 
 
-def test_it_finds_what_memory_finds(gallery, engine):
-    check_searches(gallery, engine)
+class TestContract(GalleryContract):
+    index = ""
+
+    @pytest.fixture(autouse=True)
+    def tables(self, server):
+        names = (f"table_{id(self)}_{number}" for number in range(100))
+        self.addresses = (f"{server.address}?table={name}" for name in names)
+        self.opened = []
+        yield
+        for gallery in self.opened:
+            gallery.close()
+
+    def make(self, ids, vectors):
+        self.opened.append(create(next(self.addresses), ids, vectors, self.index))
+        return self.opened[-1]
+
+
+class TestContractOfAGraph(TestContract):
+    """Exact at this size, where a search of 256 sees all."""
+
+    index = HNSW
+
+
+def test_samples_are_fair_and_come_again(gallery, engine):
     check_samples(gallery, engine)
     assert np.array_equal(engine.sample(5, 3), engine.sample(5, 3))
-
-
-def test_a_stream_of_rest_is_that_of_memory_to_the_last_bit(encoder, gallery, engine, batches):
-    check_stream(encoder, gallery, engine, batches)
 
 
 def test_a_killed_server_leaves_the_session_as_it_was(encoder, gallery, engine, batches, server):

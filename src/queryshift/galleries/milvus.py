@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from queryshift.errors import BadInput, Error
+from queryshift.errors import BadInput, EngineLost, Error
 from queryshift.support.optional import need
 
 from .engine import EngineGallery, Found
@@ -73,15 +73,13 @@ class Milvus(EngineGallery):
     def find(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
         """The best `count` candidates of each query with their vectors, all in one call."""
         limit = min(count, LARGEST)
-        answers = self._connection.call(
+        answers = self._ask_loaded(
             "search",
-            self._collection.name,
             data=list(queries),
             limit=limit,
             anns_field=self._collection.vector,
             output_fields=[self._collection.vector],
             search_params=self._collection.search_params(limit, **self._breadth),
-            consistency_level=self._consistency,
         )
         return [
             Found(
@@ -120,8 +118,17 @@ class Milvus(EngineGallery):
         return f'Milvus(collection="{self._collection.name}", vector="{self._collection.vector}")'
 
     def _query(self, **asked: Any) -> Any:
-        name, level = self._collection.name, self._consistency
-        return self._connection.call("query", name, consistency_level=level, **asked)
+        return self._ask_loaded("query", **asked)
+
+    def _ask_loaded(self, verb: str, **asked: Any) -> Any:
+        """Ask the collection, which a restarted server may have to load again first."""
+        name = self._collection.name
+        try:
+            return self._connection.call(verb, name, consistency_level=self._consistency, **asked)
+        except EngineLost as error:
+            if "not loaded" in str(error):
+                self._connection.call("load_collection", name)
+            raise
 
     def _pages(self) -> Iterator[list[Id]]:
         """All primary keys in their order; pymilvus' own iterator fails at quotes in keys."""
