@@ -14,7 +14,7 @@ import queryshift
 HOME = Path(queryshift.__file__).parent
 PRODUCT = (
     *("errors", "support", "media", "encoders", "galleries", "retrieval", "methods", "sessions"),
-    "models",
+    *("models", "integrations"),
 )
 LAB = (
     *("corruptions", "tangram", "datasets", "evaluation", "tuning", "figures", "demo"),
