@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from queryshift.errors import unknown
@@ -36,6 +37,7 @@ class Benchmark:
     categories: tuple[str, ...] = ()  # each with a gallery and a session of its own
     as_published: bool = False  # corrupted as the published scripts do, mistakes included
     sentence: str = "backtranslation"  # the change at the sentence level of combinations
+    file: str = ""  # that describes a user's own benchmark
 
     @property
     def protocol(self) -> str:
@@ -60,12 +62,16 @@ class Benchmark:
     @property
     def needs(self) -> tuple[str, ...]:
         """What a user has to bring."""
-        files = (f"--root ({self.dataset})",) if self.on_disk else ()
+        files = (f"--root ({self.dataset})",) if self.on_disk and not self.file else ()
         return files if self.model else (*files, "--model")
 
 
 def find(name: str) -> tuple[Benchmark, ...]:
-    """The row of this name, or all directions of a benchmark the paper names ("coco-o")."""
+    """The row of this name, all directions of one the paper names ("coco-o"), or a file's."""
+    if name.endswith(".toml"):
+        from .own_benchmark import read_benchmark
+
+        return (read_benchmark(Path(name)),)
     if name in BENCHMARKS:
         return (BENCHMARKS[name],)
     rows = tuple(row for row in BENCHMARKS.values() if row.series == name)

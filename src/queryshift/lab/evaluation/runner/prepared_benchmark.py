@@ -13,6 +13,7 @@ from queryshift.lab.datasets import DATASETS, HOME, Dataset, found_at, usable
 from queryshift.lab.datasets.tangram import tangram
 
 from ..benchmarks import Benchmark
+from ..own_benchmark import own_dataset
 from ..streams import translates
 from .choices import Choices
 from .gallery_cache import content_hash, embedded
@@ -79,7 +80,7 @@ def prepare(
 def _refuse_what_lacks(row: Benchmark, choices: Choices) -> None:
     """Say all that a user has yet to bring, before anything long begins."""
     lacking = []
-    if row.on_disk and found_at(row.dataset, choices.root) is None:
+    if row.on_disk and not row.file and found_at(row.dataset, choices.root) is None:
         place = f"set {HOME} to the folder that holds {row.dataset}/"
         lacking.append(f"the files of {row.dataset}: give --root, or {place}")
     if not choices.model_for(row):
@@ -90,8 +91,10 @@ def _refuse_what_lacks(row: Benchmark, choices: Choices) -> None:
 
 def _listed(row: Benchmark, choices: Choices, category: str) -> Dataset:
     """The queries and candidates as the annotations list them."""
-    root = found_at(row.dataset, choices.root) if row.on_disk else None
-    if root is None:
+    root = found_at(row.dataset, choices.root) if row.on_disk and not row.file else None
+    if row.file:
+        whole = own_dataset(Path(row.file))
+    elif root is None:
         whole = tangram(row.name.rsplit("-", 1)[1], look=row.part or "plain")
     else:
         whole = DATASETS[row.dataset](root, row.query, category or row.part or None)
