@@ -64,8 +64,8 @@ _PAPERS = tuple(name for name in METHODS if name != "tcr_untrained")
 def command(benchmark: str, as_json: bool, **given: Any) -> None:
     """Run methods on BENCHMARK and keep every finished cell in the folder OUT.
 
-    BENCHMARK is a name of the list, or a TOML file of your own (docs/your-own-data.md). Run the same
-    command again to go on where it stopped.
+    BENCHMARK is a name of the list, or a TOML file of your own (docs/your-own-data.md).
+    Run the same command again to go on where it stopped.
 
     \b
     $ queryshift list benchmarks
