@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from servers import wait_until
 
 import queryshift as qs
 from miniature import same
@@ -24,6 +25,13 @@ def check_samples(memory, engine) -> None:
     assert counts.sum() == 600 and counts.min() >= 1 and counts.max() < 20
 
 
+def answers(engine) -> bool:
+    try:
+        return engine.count() > 0
+    except EngineLost:
+        return False
+
+
 def check_restart(encoder, memory, engine, batches, server) -> None:
     """A killed server: a clear error, the session as before; it goes on when the server is back."""
     engine.retries = 1
@@ -36,7 +44,7 @@ def check_restart(encoder, memory, engine, batches, server) -> None:
         session.answer(batches[1])
     assert same(session.state, before)
     server.start()
-    engine.retries = 8  # a server that listens may need seconds until it answers
+    wait_until(lambda: answers(engine), 180)  # Milvus takes a minute to load collections again
     for batch in batches[1:]:
         session.answer(batch)
     for batch in batches:
