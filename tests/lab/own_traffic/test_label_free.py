@@ -35,6 +35,7 @@ def test_strange_queries_that_both_halves_change_alike_are_adapted_to():
         ({"largest_share": 0.9}, "one candidate 90 % of the first places"),
         ({"strangeness": 1.0}, "look ordinary"),
         ({"variety_after": 0.3}, "fewer different answers: 0.60 to 0.30"),
+        ({"hub_share_after": 0.2}, "take more first places: 0.05 before, 0.20 after"),
         ({"agreement": 0.99}, "changes only 1 %"),
     ],
 )

@@ -28,6 +28,7 @@ POPULAR = 0.01  # of the candidates: those that take the most first places
 ALIKE = 0.5  # of the first places taken by one candidate: the source tells nothing apart
 STRANGE = 3.0  # standard errors from ordinary queries
 KEPT = 0.8  # of the source's different answers
+CROWDED = 0.02  # growth of the share of first places that the most frequent candidates take
 STEADY = 0.6  # of the changed answers that both halves of the stream change alike
 CHANGED = 0.05  # of the answers: fewer changes cannot be worth much
 
@@ -160,6 +161,11 @@ def _reasons_against(signals: Signals) -> list[str]:
         )
     if after < KEPT * before:
         reasons.append(f"Adaptation has fewer different answers: {before:.2f} to {after:.2f}.")
+    if signals.hub_share_after > signals.hub_share_before + CROWDED:
+        reasons.append(
+            f"The most frequent candidates take more first places: {signals.hub_share_before:.2f} "
+            f"before, {signals.hub_share_after:.2f} after."
+        )
     if 1 - signals.agreement < CHANGED:
         changed = f"{100 * (1 - signals.agreement):.0f} %"
         reasons.append(f"Adaptation changes only {changed} of the first answers.")
