@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 from queryshift.cli import main
+from queryshift.lab.corruptions.contact_sheet import GAP, LABEL
 from queryshift.lab.corruptions.files import manifest
 
 
@@ -168,3 +169,17 @@ def test_says_how_many_captions_changed(photos):
     result = corrupt("text", "passive", "a.txt", "passive.txt")
     assert result.exit_code == 0
     assert "1 of 2 captions changed" in result.output
+
+
+def test_a_gif_is_not_passed_over_without_a_word(photos):
+    (photos / "moving.gif").write_bytes(b"GIF89a")
+    result = corrupt("image", "fog", "photos", "foggy")
+    assert result.exit_code == 0
+    assert result.stderr == "left out, a format that is not read: moving.gif\n"
+
+
+def test_a_white_tile_has_a_border(photos):
+    Image.new("RGB", (300, 200), "white").save(photos / "white.png")
+    corrupt("sheet", "photos/white.png", "sheet.png")
+    sheet = Image.open(photos.parent / "sheet.png").convert("RGB")
+    assert sheet.getpixel((GAP + LABEL - 1, GAP + 50)) != (255, 255, 255)

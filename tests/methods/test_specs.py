@@ -95,3 +95,11 @@ def test_every_setting_of_every_method_can_be_said():
             spec = f"{name}:{key}={getattr(plain, key)}"
             whole = spec if name in METHODS else f"tent+{spec}"
             assert getattr(parse(whole), key) == getattr(plain, key)
+
+
+@pytest.mark.parametrize("name", ["REST", "TCR"])
+def test_refining_what_has_nothing_to_refine_is_said(name):
+    import queryshift as qs
+
+    with pytest.warns(UserWarning, match=rf"Refined\({name}\) is {name}"):
+        qs.Refined(getattr(qs, name)())

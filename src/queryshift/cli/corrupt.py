@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _PATH = click.Path(path_type=Path)
 _FOLDER = click.Path(resolve_path=True)  # the manifest must name it from anywhere
 _COUNT = click.IntRange(min=1)
+_UNREAD = (".gif", ".heic", ".heif", ".avif", ".svg")  # pictures all the same
 _SHARED = (
     click.Option(["--severity"], type=int, help="1 to 5; 5 if not given."),
     click.Option(["--seed"], type=int, default=0, show_default=True, help="Of all random draws."),
@@ -79,6 +80,7 @@ def _modality(name: str) -> click.Command:
         options = {key: value for key, value in given.items() if value is not None}
         recipe = Recipe.asked(name, **fixed, options=options)
         _tell(corrupt_files(recipe, source, target, **how))
+        _tell_left_out(source, name)
 
     known = "; ".join(f"{family}: {', '.join(names)}" for family, names in NAMES[name].items())
     return click.Command(
@@ -117,12 +119,25 @@ def _again(manifest: Path, source: Path, target: Path, jobs: int | None) -> None
 @click.option("--seed", type=int, default=0, show_default=True, help="Of all random draws.")
 @click.option("--preset", default="imagenet_c", show_default=True, help="Or mm_robustness.")
 def _sheet(photo: Path, target: Path | None, seed: int, preset: str) -> None:
-    """Draw all 16 image corruptions of PHOTO at all 5 severities in one labelled picture."""
+    """Draw all 16 image corruptions of PHOTO at all 5 severities in one labelled picture.
+
+    The photo is cropped to its middle square, of the size that models see.
+    """
     from queryshift.lab.corruptions.contact_sheet import write_sheet
 
     sheet = target or Path(f"{photo.stem}-sheet.jpg")
     width, height = write_sheet(photo, sheet, seed, preset)
     click.echo(f"{sheet}: {width} x {height} pixels")
+
+
+def _tell_left_out(source: Path, modality: str) -> None:
+    """Name pictures of formats that are not read: they were passed over."""
+    pictures = modality in ("image", "video") and source.is_dir()
+    files = source.rglob("*") if pictures else ()
+    left_out = sorted(file.name for file in files if file.suffix.lower() in _UNREAD)
+    if left_out:
+        more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
+        click.echo(f"left out, a format that is not read: {left_out[0]}{more}", err=True)
 
 
 def _tell(summary: Summary) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
@@ -13,6 +14,7 @@ from queryshift.retrieval.forward import Forward, StepView
 from queryshift.retrieval.refinement import Duplicates, RefinedPrediction, refined
 
 from .base import Update, setting
+from .source_like import FollowsSource
 from .wrapper import Wrapper
 
 
@@ -66,6 +68,13 @@ class Refined(Wrapper):
         """As every method; a list of no candidates is none."""
         super().check()
         self._must("neighbours", self.neighbours >= 1, "at least 1")
+        if isinstance(self.method, FollowsSource):
+            name = type(self.method).__name__
+            warnings.warn(
+                f"Refined({name}) is {name}: it does not look at the whole gallery, so there is "
+                "nothing to refine.",
+                stacklevel=5,
+            )
 
     def observe(self, forward: Forward, memory: Any, step: int) -> Any:
         """As the wrapped method, on the refined candidates."""

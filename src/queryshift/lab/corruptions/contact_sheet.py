@@ -19,7 +19,7 @@ from .names import NAMES
 
 TILE = 224  # what models see, and what the severities were made for
 GAP, LABEL, LINE = 6, 180, 40
-INK, GREY, PAPER = "#1a1a1a", "#6b6b6b", "#ffffff"
+INK, GREY, BORDER, PAPER = "#1a1a1a", "#6b6b6b", "#c4c4c4", "#ffffff"
 LEFT, RIGHT = ("noise", "blur"), ("weather", "digital")
 
 _STEP = TILE + GAP
@@ -51,16 +51,15 @@ def contact_sheet(photo: Path, seed: int = 0, preset: str = USUAL_PRESET) -> Ima
     ]
     height = max(top for _, top, _, _ in rows) + _STEP
     sheet = Image.new("RGB", (2 * _HALF, height), PAPER)
-    _draw_header(
-        sheet, clean, f"{photo.name}, preset {preset}, seed {seed}, the same draw at every severity"
-    )
+    drawn = f"preset {preset}, seed {seed}, the same draw at every severity"
+    _draw_header(sheet, clean, f"{photo.name}, its middle square, {drawn}")
     for left, top, family, name in track(rows, "drawing"):
         _write(sheet, (left, top + TILE // 2 - 28), family, 18, GREY)
         _write(sheet, (left, top + TILE // 2 - 6), name, 22, INK)
         for column, severity in enumerate(SEVERITIES):
             recipe = Recipe("image", name, severity, seed, {"preset": preset})
             tile = recipe.apply(clean, photo.name, common=True)
-            sheet.paste(tile.resize(clean.size), (left + LABEL + column * _STEP, top))
+            _paste(sheet, tile.resize(clean.size), (left + LABEL + column * _STEP, top))
     return sheet
 
 
@@ -70,7 +69,7 @@ def _names(families: tuple[str, ...]) -> list[tuple[str, str]]:
 
 def _draw_header(sheet: Image.Image, clean: Image.Image, caption: str) -> None:
     """The clean photo with a title, and the severities above their columns."""
-    sheet.paste(clean, (GAP + LABEL, GAP))
+    _paste(sheet, clean, (GAP + LABEL, GAP))
     _write(sheet, (GAP, GAP + TILE // 2 - 6), "clean", 22, INK)
     beside = GAP + LABEL + TILE + 4 * GAP
     _write(sheet, (beside, GAP + 60), "One photo, 16 corruptions, 5 severities", 40, INK)
@@ -79,6 +78,14 @@ def _draw_header(sheet: Image.Image, clean: Image.Image, caption: str) -> None:
         for column, severity in enumerate(SEVERITIES):
             left = half * _HALF + GAP + LABEL + column * _STEP
             _write(sheet, (left, _TOP - LINE + 8), f"severity {severity}", 22, GREY)
+
+
+def _paste(sheet: Image.Image, tile: Image.Image, place: tuple[int, int]) -> None:
+    """A tile with a thin border, which shows where a white one ends."""
+    left, top = place
+    sheet.paste(tile, place)
+    around = (left - 1, top - 1, left + tile.width, top + tile.height)
+    ImageDraw.Draw(sheet).rectangle(around, outline=BORDER)
 
 
 def _write(sheet: Image.Image, place: tuple[int, int], text: str, size: int, ink: str) -> None:

@@ -136,8 +136,10 @@ def decode(line: str) -> Cell:
         names = [field.name for field in fields(Cell)]
         known = {name: stored[_key(name)] for name in names if _key(name) in stored}
         return Cell(**known | {"ranks": ranks, "subset_ranks": subset})
-    except (ValueError, TypeError, binascii.Error, zlib.error) as error:
+    except (ValueError, TypeError, AttributeError, binascii.Error, zlib.error) as error:
         raise BadFile(f"not a finished cell ({error})") from error
+    except RecursionError as error:
+        raise BadFile("not a finished cell (it is nested too deeply)") from error
     except KeyError as error:
         raise BadFile(f"not a finished cell (it has no {error})") from error
 

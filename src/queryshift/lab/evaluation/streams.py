@@ -27,6 +27,7 @@ from .benchmarks import Benchmark
 
 KEPT_BYTES = 2**28  # of corrupted queries, so that several methods are asked the same ones cheaply
 TRANSLATED = "backtranslation"
+COCO_CLOUDS, FLICKR_CLOUDS = 1024, 512  # sides of the published fog maps
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ class CorruptionFactory:
         if self.row.as_published and modality == "image":
             from queryshift.lab.corruptions.image import preset
 
-            return preset("mm_robustness")[name]
+            clouds = FLICKR_CLOUDS if self.row.dataset.startswith("flickr") else COCO_CLOUDS
+            return preset("mm_robustness", clouds=clouds)[name]
         if self.row.as_published and modality == "text" and name not in NAMES["text"]["sentence"]:
             from queryshift.lab.corruptions.text import as_published
 

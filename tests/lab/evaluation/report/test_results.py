@@ -211,3 +211,17 @@ def test_processes_that_write_one_file_lose_nothing(tmp_path):
     cells, problems = read_lines(path)
     assert sorted(one.seed for one in cells) == list(range(20))
     assert problems == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"), [({"groups": [1, 2]}, "not a finished cell"), ({"groups": "ab"}, "not a")]
+)
+def test_wrong_groups_are_one_sentence(changed, said):
+    stored = json.loads(encode(cell())) | changed
+    with pytest.raises(BadFile, match=said):
+        decode(json.dumps(stored))
+
+
+def test_deeply_nested_json_is_one_sentence():
+    with pytest.raises(BadFile, match="nested too deeply"):
+        decode("[" * 200_000)

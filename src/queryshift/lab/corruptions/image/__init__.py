@@ -31,9 +31,12 @@ FAMILIES: dict[str, tuple[Corruption, ...]] = {
 
 
 def preset(
-    name: str = "imagenet_c", *, textures: str | Path | None = None
+    name: str = "imagenet_c", *, textures: str | Path | None = None, clouds: int = 1024
 ) -> dict[str, Corruption]:
-    """All 16 by name, as in one published source; `textures` is a folder of pictures of frost."""
+    """All 16 by name, as in one published source; `textures` is a folder of pictures of frost.
+
+    `clouds` is the side of the fog's map in "mm_robustness": 1024 for COCO, 512 for Flickr.
+    """
     if name not in PRESETS:
         raise unknown("preset", name, PRESETS)
     known = {
@@ -41,5 +44,5 @@ def preset(
     }
     if name == "imagenet_c":
         return known | {"frost": Frost(textures)}
-    changed = mm_robustness.deviations(textures)
+    changed = mm_robustness.deviations(textures, clouds)
     return known | {corruption.__name__: corruption for corruption in changed}

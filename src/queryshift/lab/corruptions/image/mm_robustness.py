@@ -100,7 +100,7 @@ def jpeg(image: Pixels, severity: int, rng: Generator) -> Pixels:
     return jpeg_coded(np.ascontiguousarray(coded[..., ::-1]), 95)
 
 
-def deviations(textures: str | Path | None) -> tuple[Corruption, ...]:
-    """All that differ, `textures` being the folder for frost."""
+def deviations(textures: str | Path | None, clouds: int = 1024) -> tuple[Corruption, ...]:
+    """All that differ: `textures` is the folder for frost, `clouds` the side of the fog's map."""
     plain = (glass_blur, zoom_blur, snow, elastic, pixelate, jpeg)
-    return (*plain, Fog(), TopLeftFrost(textures))
+    return (*plain, Fog(clouds), TopLeftFrost(textures))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import platform
+import subprocess
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
+
+from queryshift import __version__
 
 _CLEAR, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 
@@ -48,11 +52,30 @@ def device_name(device: torch.device) -> str:
 def versions() -> dict[str, str]:
     """Versions of what decides a number."""
     packages = ("queryshift", "torch", "transformers", "numpy", "pillow", "opencv-python-headless")
-    return {"python": platform.python_version(), **{name: _version(name) for name in packages}}
+    found = {"python": platform.python_version(), **{name: _version(name) for name in packages}}
+    return {**found, "queryshift": found["queryshift"] + _commit(Path(__file__).parent)}
+
+
+@cache
+def _commit(folder: Path) -> str:
+    """Of a clone, its commit behind a plus sign, marked where files were changed; else nothing."""
+    git = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--exclude", "*"]
+    try:
+        told = subprocess.run(git, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    known = told.returncode == 0 and _tracked(folder)
+    return f"+{told.stdout.strip()}" if known else ""
+
+
+def _tracked(folder: Path) -> bool:
+    """Whether this file belongs to the clone: a package may be installed inside another one."""
+    git = ["git", "-C", str(folder), "ls-files", "--error-unmatch", "machine.py"]
+    return subprocess.run(git, capture_output=True, timeout=10).returncode == 0
 
 
 def _version(package: str) -> str:
     try:
         return version(package)
     except PackageNotFoundError:  # run from its folder, or another build of OpenCV
-        return "not installed"
+        return __version__ if package == "queryshift" else "not installed"
