@@ -239,3 +239,9 @@ def test_damaged_lines_are_told(tmp_path):
 def test_an_unknown_format_is_named():
     with pytest.raises(UnknownName, match='did you mean "markdown"'):
         render(report([cell()]), "markdwn")
+
+
+def test_contents_are_a_list_and_marks_have_room():
+    page = render(report([*CELLS, cell(severity=3)], TESTED), "html")
+    assert page.count('<li><a href="#t') == 2
+    assert "padding: .35rem 1.3rem" in page and "th:not(:first-child) { min-width" in page
