@@ -16,6 +16,7 @@ _HOMES = {
     "Searchable": "galleries",
     "Hits": "galleries",
     "Guard": "sessions.guard",
+    "Hubs": "retrieval.hub_correction",
     "GuardWarning": "sessions.events",
     "Ordinary": "sessions.ordinary",
     "Session": "sessions.session",

@@ -38,8 +38,18 @@ class Stage(Protocol):
     def name(self) -> str:
         """Under which its memory is kept."""
 
+    @property
+    def learns(self) -> bool:
+        """Whether it ranks by what the stream was: the source's own answers go without it."""
+
     def start(self, gallery: Searchable, device: torch.device) -> Any:
         """The memory before the first batch."""
+
+    def moved(self, memory: Any, gallery: Searchable) -> Any:
+        """The memory after the session's gallery was replaced."""
+
+    def check_memory(self, memory: Any, gallery: Searchable) -> None:
+        """Refuse, with a ValueError, memory from a file that the next batch could not use."""
 
     def observe(self, forward: Forward, memory: Any) -> Any:
         """The memory after a batch that was adapted to."""
@@ -52,8 +62,15 @@ class MatcherStage:
     """The best hits ranked anew by a matcher's logits (single stream)."""
 
     name = "matcher"
+    learns = False
 
     def start(self, gallery: Searchable, device: torch.device) -> None:
+        """A matcher remembers nothing."""
+
+    def moved(self, memory: None, gallery: Searchable) -> None:
+        """A matcher remembers nothing."""
+
+    def check_memory(self, memory: None, gallery: Searchable) -> None:
         """A matcher remembers nothing."""
 
     def observe(self, forward: Forward, memory: None) -> None:

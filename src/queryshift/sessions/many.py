@@ -24,7 +24,6 @@ from queryshift.methods.optimiser import Layout
 from queryshift.retrieval.answer import Answer
 from queryshift.retrieval.forward import Forward, checked
 from queryshift.retrieval.pool import Pool
-from queryshift.retrieval.reranking import ranked
 from queryshift.support.torch_modes import adaptation_modes
 
 from .session import Session
@@ -208,5 +207,4 @@ def _answer(one: _Asked, plain: Forward, inside: set[str]) -> Answer:
 
 
 def _ranked(one: _Asked, forward: Forward) -> Answer:
-    stages = one.session.adaptation.stages
-    return Answer(forward, ranked(forward, stages, one.state.stages))
+    return Answer(forward, one.session.adaptation.ranking(forward, one.state, one.by_source))

@@ -63,6 +63,7 @@ class Session:
         depth: hits of a query that a search engine is asked for at once (100); later steps of the
             batch search among them.
         guard: when to return to the source model: `Guard()`.
+        hubs: corrects answers for hubs, with any method: `Hubs()`.
         mode: "live", or "shadow": answers with the source model and adapts beside it.
         watch_angle: measure drift and gradient angles.
         seed: of what a method draws at random.
@@ -302,8 +303,8 @@ class Session:
             matcher: needed where the session had one.
             on_batch: called with the statistics of each batch.
             on_event: called with each event.
-            changes: settings that may change: mode, guard, gather, worker, chunk, depth,
-                steps, lr, history, name.
+            changes: settings that may change: mode, guard, hubs, gather, worker, chunk,
+                depth, steps, lr, history, name.
 
         Returns:
             A session with the saved state and history.
@@ -313,8 +314,8 @@ class Session:
         values = {field.name: getattr(stored.settings, field.name) for field in fields(Settings)}
         calls = {"on_batch": on_batch, "on_event": on_event}
         session = cls(encoder, gallery, stored.method, **{"matcher": matcher, **calls, **values})
-        session._origins = stored.origins
-        session.restore(stored.state(session.state, gallery), stored.history())
+        session._origins, stages = stored.origins, session.adaptation.stages
+        session.restore(stored.state(session.state, gallery, stages), stored.history())
         return session
 
     @property
@@ -490,5 +491,9 @@ class Session:
             call_back(self.on_event, event)
 
     def _moved(self, state: State, gallery: Searchable) -> State:
-        """The state with what the method remembers of another gallery's candidates gone."""
-        return replace(state, memory=self.method.moved(state.memory, gallery))
+        """The state with what method and stages remember of another gallery's candidates gone."""
+        stages = {
+            stage.name: stage.moved(state.stages.get(stage.name), gallery)
+            for stage in self._adaptation.stages
+        }
+        return replace(state, memory=self.method.moved(state.memory, gallery), stages=stages)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from queryshift.errors import BadInput, unknown
+from queryshift.retrieval.hub_correction import Hubs
 from queryshift.retrieval.pool import DEPTH
 from queryshift.support.setting_fields import check_values, setting
 
@@ -28,6 +29,7 @@ class Settings:
     chunk: int | None = setting(None, "ours", "queries per graph: bounds memory, same gradient")
     depth: int = setting(DEPTH, "ours", "hits of a query that a search engine is asked for at once")
     guard: Guard | None = setting(None, "ours", "when to return to the source")
+    hubs: Hubs | None = setting(None, "ours", "corrects answers for hubs")
     mode: Mode = setting("live", "ours", '"shadow" answers with the source, adapts beside it')
     watch_angle: bool = setting(False, "ours", "measure drift and angles to the general direction")
     seed: int = setting(0, "ours", "of what a method draws at random")
@@ -45,6 +47,8 @@ class Settings:
                 raise BadInput(f"{name} is {value!r}, expected a whole number of at least 1.")
         if not (self.guard is None or isinstance(self.guard, Guard)):
             raise BadInput(f"guard is {self.guard!r}, expected a guard or none: guard=Guard().")
+        if not (self.hubs is None or isinstance(self.hubs, Hubs)):
+            raise BadInput(f"hubs is {self.hubs!r}, expected hub correction or none: hubs=Hubs().")
         if not (self.name is None or isinstance(self.name, str)):
             raise BadInput(f"name is {self.name!r}, expected text or none.")
         if self.worker and self.gather is None:

@@ -16,6 +16,8 @@ from queryshift.errors import BadFile, BadInput
 from queryshift.galleries import Searchable
 from queryshift.methods.base import Method
 from queryshift.methods.optimiser import Layout
+from queryshift.retrieval.hub_correction import Hubs
+from queryshift.retrieval.reranking import Stage
 from queryshift.support.tensor_files import read, write
 
 from .batch_stats import BatchStats
@@ -34,16 +36,8 @@ if TYPE_CHECKING:
 
 KIND = "session"
 CHANGEABLE = (
-    "mode",
-    "guard",
-    "gather",
-    "worker",
-    "chunk",
-    "depth",
-    "steps",
-    "lr",
-    "history",
-    "name",
+    *("mode", "guard", "hubs", "gather", "worker", "chunk", "depth", "steps", "lr"),
+    *("history", "name"),
 )
 """Settings that may be others after loading than they were when the session was saved."""
 
@@ -73,7 +67,7 @@ class StoredSession:
     about: Mapping[str, Any]
     tensors: Mapping[str, Tensor]
 
-    def state(self, fresh: State, gallery: Searchable) -> State:
+    def state(self, fresh: State, gallery: Searchable, stages: Sequence[Stage]) -> State:
         """The stored state, checked against a fresh one of the session that goes on with it."""
         with _told_of(self.path):
             stored = self.about["state"]
@@ -85,11 +79,14 @@ class StoredSession:
                 for name, value in stored.items()
             }
             state = replace(fresh, **{**values, "layout": Layout(shapes)})
-            if self.about.get("gallery", known_by := gallery.version) != known_by:
+            moved = self.about.get("gallery", known_by := gallery.version) != known_by
+            if moved:
                 state = replace(state, memory=self.method.moved(state.memory, gallery))
             check_state(state, fresh)
             self.method.check_memory(state.memory, gallery)
-            return state
+            known = {**fresh.stages, **state.stages}
+            memories = {one.name: _memory_of(one, known, gallery, moved) for one in stages}
+            return replace(state, stages=memories)
 
     def history(self) -> list[BatchStats]:
         """The stored history; empty where the session was saved without one."""
@@ -206,9 +203,21 @@ def _origins(about: Mapping[str, Any], encoder: Encoder, given: Method | None) -
     return known if given is None else {**origins(given, encoder, None), "lr": known["lr"]}
 
 
+def _memory_of(stage: Stage, memories: Mapping[str, Any], gallery: Searchable, moved: bool) -> Any:
+    """What a stage remembers, checked; before another gallery, as it is moved there."""
+    memory = memories[stage.name]
+    memory = stage.moved(memory, gallery) if moved else memory
+    stage.check_memory(memory, gallery)
+    return memory
+
+
 def _settings(values: dict[str, Any]) -> Settings:
-    guard = values["guard"]
-    return Settings(**{**values, "guard": None if guard is None else _guard(guard)})
+    guard, hubs = values["guard"], values.get("hubs")  # files of before there were hubs have none
+    made = {
+        "guard": None if guard is None else _guard(guard),
+        "hubs": None if hubs is None else Hubs(**hubs),
+    }
+    return Settings(**{**values, **made})
 
 
 def _guard(values: dict[str, Any]) -> Guard:

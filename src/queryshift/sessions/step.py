@@ -91,7 +91,8 @@ class Adaptation:
         if matching is not None and method.adapts_matcher:
             source |= matching.matcher.own_params()
         source = {name: value.to(encoder.device) for name, value in source.items()}
-        stages = () if matching is None else (MatcherStage(),)
+        hubs: tuple[Stage, ...] = () if settings.hubs is None else (settings.hubs,)
+        stages = hubs if matching is None else (*hubs, MatcherStage())
         return cls(encoder, method, settings, source, matching, stages, ordinary)
 
     @property
@@ -331,7 +332,7 @@ class Adaptation:
             batch=state.batches,
             queries=len(batch),
             adapted=proposal.first is not None,
-            disagreement=self._disagreement(forward, batch),
+            disagreement=self._disagreement(state, forward, batch),
             restart=None if event is None else event.reason,
             resets=state.resets,
             strangeness=strangeness,
@@ -344,27 +345,32 @@ class Adaptation:
 
         def source() -> Answer:
             plain = checked(self.source_forward(batch))
-            return Answer(plain, self._ranking(plain, state))
+            return Answer(plain, self.ranking(plain, state, by_source=True))
 
-        adapted = Answer(forward, self._ranking(forward, state), source=source)
+        adapted = Answer(forward, self.ranking(forward, state), source=source)
         if self.settings.mode != "shadow":
             return adapted
         plain = self.source_forward(batch)
-        return Answer(plain, self._ranking(plain, state), adapted=adapted)
+        return Answer(plain, self.ranking(plain, state, by_source=True), adapted=adapted)
 
-    def _ranking(self, forward: Forward, state: State) -> Ranking:
-        """The order of a forward's candidates after all re-ranking stages."""
-        return ranked(forward, self.stages, state.stages) if self.stages else forward
+    def ranking(self, forward: Forward, state: State, by_source: bool = False) -> Ranking:
+        """The order after all re-ranking stages; the source's goes without those that learn."""
+        plain = by_source or state.ordinary_streak > 0
+        stages = [stage for stage in self.stages if not (plain and stage.learns)]
+        return ranked(forward, stages, state.stages)
 
-    def _disagreement(self, forward: Forward, batch: Batch) -> float | None:
-        """In shadow mode, the share of first places that differ from the source's."""
+    def _disagreement(self, state: State, forward: Forward, batch: Batch) -> float | None:
+        """In shadow mode, the share of first places (before a matcher) unlike the source's."""
         if self.settings.mode != "shadow":
             return None
-        first = self.source_forward(batch).hits(1).positions
-        return float((first != forward.hits(1).positions).float().mean())
+        learning = [one for one in self.stages if one.learns and not state.ordinary_streak]
+        adapted = ranked(forward, learning, state.stages).hits(1).positions
+        return float((self.source_forward(batch).hits(1).positions != adapted).float().mean())
 
     def _remembered(self, state: State, forward: Forward) -> Mapping[str, Any]:
-        """What the re-ranking stages remember after this batch."""
+        """What the re-ranking stages remember after this batch: nothing of ordinary queries."""
+        if state.ordinary_streak:
+            return state.stages
         return {
             stage.name: stage.observe(forward, state.stages.get(stage.name))
             for stage in self.stages

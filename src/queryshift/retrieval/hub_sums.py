@@ -1,0 +1,170 @@
+"""How near a bank of queries is to each candidate: running sums, or sums over some hits only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from queryshift.galleries import Searchable
+from queryshift.support.lazy import lazy_property
+
+from .forward import similarity
+from .query_bank import QueryBank
+
+Block = tuple[Tensor, Tensor]  # similarities (b, N) of some queries, their first places (b,)
+
+AT_ONCE = 2**24  # scores held at once: 64 MB
+SMALLEST_SPREAD = 1e-4
+STEPS = 8  # to a doubling of the spread
+FLOOR = 10.0  # spreads that a candidate's own queries may be taken from it at most
+STEEPEST = 80.0  # exponent; float32 goes to 88
+SAMPLE = 256  # candidates that an engine's spread is measured on
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Count, sum and sum of squares of similarities."""
+
+    count: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+
+    @property
+    def mean(self) -> float:
+        """Their mean; 0 of none."""
+        return self.total / max(1, self.count)
+
+    @property
+    def spread(self) -> float:
+        """Their standard deviation, rounded to one of eight steps to a doubling.
+
+        Sums at this scale stay valid while it is the same: the next batch adds to them.
+        """
+        variance = self.squares / max(1, self.count) - self.mean**2
+        exact = max(SMALLEST_SPREAD, math.sqrt(max(0.0, variance)))
+        return float(2 ** (round(math.log2(exact) * STEPS) / STEPS))
+
+    def changed(self, more: Moments, fewer: Moments) -> Moments:
+        """These with more of them, and without some."""
+        return Moments(
+            self.count + more.count - fewer.count,
+            self.total + more.total - fewer.total,
+            self.squares + more.squares - fewer.squares,
+        )
+
+
+@dataclass(frozen=True)
+class HubSums:
+    """Sums over a bank for each candidate of a gallery in memory: 16 bytes a candidate.
+
+    A row that enters or leaves the bank costs one product with the gallery; the whole bank is
+    multiplied with it only where the spread has changed.
+    """
+
+    gallery: Searchable
+    moments: Moments
+    centre: float  # similarity that has weight 1
+    others: Tensor  # (N,) weights of the bank's queries whose first place is another candidate
+    own: Tensor  # (N,) weights of those whose first place it is
+
+    @classmethod
+    def of(cls, bank: QueryBank, gallery: Searchable, moments: Moments | None = None) -> HubSums:
+        """The sums of a whole bank."""
+        known = _moments(_scored(bank, gallery)) if moments is None else moments
+        zeros = torch.zeros(len(gallery), dtype=torch.float64, device=bank.vectors.device)
+        others, own = _weights(_scored(bank, gallery), zeros, known.mean, known.spread)
+        return cls(gallery, known, known.mean, others, own)
+
+    def changed(self, added: QueryBank, removed: QueryBank, bank: QueryBank) -> HubSums:
+        """The sums after rows were added and removed; `bank` is what it has become."""
+        more, fewer = list(_scored(added, self.gallery)), list(_scored(removed, self.gallery))
+        moments = self.moments.changed(_moments(more), _moments(fewer))
+        if moments.spread != self.spread or len(bank) == len(added):
+            return HubSums.of(bank, self.gallery, moments)
+        entering, leaving = (
+            _weights(blocks, torch.zeros_like(self.own), self.centre, self.spread)
+            for blocks in (more, fewer)
+        )
+        others = (self.others + entering[0] - leaving[0]).clamp_(min=0)
+        own = (self.own + entering[1] - leaving[1]).clamp_(min=0)
+        return HubSums(self.gallery, moments, self.centre, others, own)
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation of the bank's similarities."""
+        return self.moments.spread
+
+    @lazy_property
+    def nearness(self) -> Tensor:
+        """How near the bank's other queries are to each candidate (N,)."""
+        least = (self.others + self.own) * math.exp(-2 * FLOOR)
+        return (torch.maximum(self.others, least).log() * (self.spread / 2) + self.centre).float()
+
+
+@dataclass(frozen=True)
+class HubSample:
+    """The spread of a gallery that cannot give its vectors, from some evenly spaced candidates."""
+
+    gallery: Searchable
+    vectors: Tensor  # (S, V, D)
+    spread: float = SMALLEST_SPREAD
+
+    def changed(self, bank: QueryBank) -> HubSample:
+        """The same sample, its spread measured with another bank."""
+        scores = similarity(bank.vectors.float(), self.vectors)
+        return HubSample(self.gallery, self.vectors, _moments_of(scores).spread)
+
+
+def nearness_of(bank: QueryBank, positions: Tensor, vectors: Tensor, spread: float) -> Tensor:
+    """How near the bank's other queries are to candidates (U,) with vectors (U, V, D)."""
+    width = max(1, AT_ONCE // max(1, len(bank) * vectors.shape[1]))
+    queries, beta = bank.vectors.float(), spread / 2
+    parts = []
+    for start in range(0, len(positions), width):
+        scores = similarity(queries, vectors[start : start + width]) / beta
+        claimed = bank.firsts[:, None] == positions[start : start + width]
+        least = torch.logsumexp(scores, dim=0) - 2 * FLOOR
+        others = torch.logsumexp(scores.masked_fill(claimed, -torch.inf), dim=0)
+        parts.append(torch.maximum(others, least) * beta)
+    return torch.cat(parts)
+
+
+def _scored(bank: QueryBank, gallery: Searchable) -> Iterator[Block]:
+    """Similarities (b, N) of the bank's queries, a few at a time, and their first places."""
+    rows = max(1, AT_ONCE // (len(gallery) * gallery.vectors.shape[1]))
+    for start in range(0, len(bank), rows):
+        queries = bank.vectors[start : start + rows].float()
+        scores = similarity(queries, gallery.vectors.to(queries))
+        yield scores, bank.firsts[start : start + rows]
+
+
+def _moments(blocks: Iterable[Block]) -> Moments:
+    known = Moments()
+    for scores, _ in blocks:
+        known = known.changed(_moments_of(scores), Moments())
+    return known
+
+
+def _moments_of(scores: Tensor) -> Moments:
+    wide = torch.float64
+    sums = torch.stack((scores.sum(dtype=wide), scores.square().sum(dtype=wide)))
+    total, squares = sums.tolist()
+    return Moments(scores.numel(), total, squares)
+
+
+def _weights(
+    blocks: Iterable[Block], zeros: Tensor, centre: float, spread: float
+) -> tuple[Tensor, Tensor]:
+    """Each candidate's sums (N,) of queries that have another first place, and of its own."""
+    others, own = zeros.clone(), zeros.clone()
+    for scores, firsts in blocks:
+        exponents = (scores - centre).div_(spread / 2).clamp_(-STEEPEST, STEEPEST)
+        weights = exponents.exp_()
+        claimed = weights.gather(1, firsts[:, None])
+        others += weights.scatter_(1, firsts[:, None], 0).sum(dim=0, dtype=others.dtype)
+        own.index_add_(0, firsts, claimed[:, 0].to(own))
+    return others, own

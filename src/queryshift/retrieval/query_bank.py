@@ -1,0 +1,101 @@
+"""A bank: the latest query vectors of a stream, each once, in half precision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from queryshift.galleries import Searchable
+
+from .forward import UNIT_TOLERANCE
+
+MIXER = 0x9E3779B97F4A7C15 - 2**64  # an odd number whose multiples spread over 64 bits
+
+
+@dataclass(frozen=True)
+class QueryBank:
+    """The latest query vectors of a stream. A value: it never changes."""
+
+    vectors: Tensor  # (n, D), half precision, the latest last
+    firsts: Tensor  # (n,), the position of each one's first place, before any correction
+    unsure: Tensor  # (n,), how unsure each was when it came: 1 - its largest probability
+
+    @classmethod
+    def empty(cls, dimension: int, device: torch.device) -> Self:
+        """A bank without queries."""
+        return cls(
+            torch.empty(0, dimension, dtype=torch.float16, device=device),
+            torch.empty(0, dtype=torch.long, device=device),
+            torch.empty(0, device=device),
+        )
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def unknown(self, vectors: Tensor) -> Tensor:
+        """Which of these vectors (B,) neither the bank nor an earlier row of them has."""
+        keys = _keys(vectors)
+        repeated = (keys[:, None] == keys[None]).tril(-1).any(dim=1)
+        return ~(repeated | torch.isin(keys, _keys(self.vectors)))
+
+    def others(self, vectors: Tensor) -> Tensor:
+        """Which rows (n,) of the bank are none of these vectors."""
+        return ~torch.isin(_keys(self.vectors), _keys(vectors))
+
+    def split(self, size: int) -> tuple[QueryBank, QueryBank]:
+        """The rows that are too many for a bank of this size, and the others."""
+        left = max(0, len(self) - size)
+        return self._rows(slice(None, left)), self._rows(slice(left, None))
+
+    def joined(self, later: QueryBank) -> QueryBank:
+        """This bank's rows and, behind them, those of another."""
+        return QueryBank(
+            torch.cat((self.vectors, later.vectors)),
+            torch.cat((self.firsts, later.firsts)),
+            torch.cat((self.unsure, later.unsure)),
+        )
+
+    def moved(self, gallery: Searchable) -> QueryBank:
+        """The same queries before another gallery: their first places are searched for anew."""
+        if len(self) == 0:
+            return self
+        hits = gallery.search(self.vectors.float(), 1)
+        return replace(self, firsts=hits.positions[:, 0])
+
+    def check(self, gallery: Searchable) -> None:
+        """Refuse, with a ValueError, a bank from a file that this gallery could not be asked with.
+
+        Args:
+            gallery: The session's gallery.
+        """
+        shape, rows = tuple(self.vectors.shape), len(self.vectors)
+        if self.vectors.ndim != 2 or shape[1] != gallery.dimension:
+            raise ValueError(
+                f"the bank's vectors have shape {shape}, expected {gallery.dimension} dimensions"
+            )
+        lengths = torch.linalg.vector_norm(self.vectors.float(), dim=1)
+        if not bool(((lengths - 1).abs() <= UNIT_TOLERANCE).all()):  # NaN is not
+            raise ValueError("the bank's vectors are not finite or not of unit length")
+        places = self.firsts
+        if places.shape != (rows,) or places.dtype != torch.long:
+            raise ValueError(f"the bank has no first place for each of its {rows} queries")
+        if rows and not bool(((places >= 0) & (places < len(gallery))).all()):
+            raise ValueError(f"the bank's first places are not among {len(gallery)} candidates")
+        shares = (self.unsure >= 0) & (self.unsure <= 1)
+        if self.unsure.shape != (rows,) or not bool(shares.all()):
+            raise ValueError("how unsure the bank's queries were is no share of 1 for each")
+
+    def _rows(self, rows: slice) -> QueryBank:
+        return QueryBank(self.vectors[rows], self.firsts[rows], self.unsure[rows])
+
+
+def _keys(vectors: Tensor) -> Tensor:
+    """A hash (n,) of each vector in half precision: equal vectors have equal ones."""
+    bits = vectors.detach().to(torch.float16).contiguous().view(torch.int16).long()
+    places = torch.arange(1, bits.shape[1] + 1, device=bits.device)
+    mixed = (bits + places * MIXER) * MIXER  # wraps around
+    mixed = (mixed ^ (mixed >> 29)) * (2 * places + 1)
+    return mixed.sum(dim=1)
