@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Encoder": "encoders.encoder",
+    "Vectors": "encoders.vectors",
     "Gallery": "galleries",
     "Searchable": "galleries",
     "Hits": "galleries",

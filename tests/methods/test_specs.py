@@ -7,7 +7,8 @@ import pytest
 from queryshift import METHODS, Decoupled, Refined
 from queryshift.errors import BadInput, UnknownName
 from queryshift.methods import WRAPPERS
-from queryshift.methods.specs import canonical, parse
+from queryshift.methods.specs import Spec, canonical, parse
+from queryshift.retrieval.hub_correction import Hubs
 from queryshift.support.setting_fields import sayable
 
 
@@ -103,3 +104,33 @@ def test_refining_what_has_nothing_to_refine_is_said(name):
 
     with pytest.warns(UserWarning, match=rf"Refined\({name}\) is {name}"):
         qs.Refined(getattr(qs, name)())
+
+
+def test_hubs_come_last_and_are_the_session_s():
+    spec = Spec.read("tent:lr=0.5 + refined + hubs: bank = 64")
+    assert str(spec) == "tent:lr=0.5+refined+hubs:bank=64"
+    assert spec.hubs == Hubs(bank=64)
+    assert spec.make() == parse("tent:lr=0.5+refined")
+    assert Spec.read("frozen+hubs").hubs == Hubs()
+    assert Spec.read("frozen").hubs is None
+    assert canonical("rest+hubs") == "rest+hubs"
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("tent+hubs+refined", r"write \+hubs last"),
+        ("tent+hubs+hubs", r"write \+hubs last"),
+        ("tent+hubs:size=3", 'no setting of hubs "size"'),
+        ("tent+hubs:bank=some", 'bank is "some", expected a whole number'),
+        ("hubs", 'no method "hubs"'),
+    ],
+)
+def test_hubs_that_cannot_be_are_refused(spec, said):
+    with pytest.raises(BadInput, match=said):
+        Spec.read(spec)
+
+
+def test_a_method_alone_has_no_hubs():
+    with pytest.raises(BadInput, match=r"hubs=Hubs\(\)"):
+        parse("rest+hubs")

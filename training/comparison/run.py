@@ -24,7 +24,7 @@ from queryshift import Gallery, Guard, Ordinary, Session
 from queryshift.lab.datasets import Dataset
 from queryshift.lab.datasets.tangram import CAPTIONS, tangram
 from queryshift.lab.datasets.tangram_tasks import TASKS
-from queryshift.lab.evaluation.benchmark_methods import method_of
+from queryshift.lab.evaluation.benchmark_methods import hubs_of, method_of
 from queryshift.lab.evaluation.stream_evaluation import run, shifted
 from queryshift.lab.tangram import captions, scenes
 from queryshift.models import load
@@ -68,11 +68,12 @@ def _captions(split: str, offset: int) -> list[str]:
 def _session(unit: Unit, spec: str, point: tuple[float, float] | None) -> Session:
     encoder, gallery = _answering(unit.task, unit.split, unit.look)
     guard = _guard(unit.task) if spec == units.GUARDED else None
-    method = method_of("rest" if guard else spec, unit.row)
+    spec = "rest" if guard else spec
+    method, hubs = method_of(spec, unit.row), hubs_of(spec)
     if point is not None:
         method = replace(method, lr=point[0], temperature=point[1])
     watch, seed = unit.watch_angle, unit.seed
-    return Session(encoder, gallery, method, watch_angle=watch, seed=seed, guard=guard)
+    return Session(encoder, gallery, method, watch_angle=watch, seed=seed, guard=guard, hubs=hubs)
 
 
 @cache

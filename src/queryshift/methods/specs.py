@@ -1,17 +1,25 @@
-"""Methods in words: "rest", "tent:lr=0.001+decoupled", "rest:gap=false,entropy=false"."""
+"""Methods in words: "rest", "tent:lr=0.001+decoupled", "rest:gap=false+hubs"."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import NoneType
-from typing import Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from queryshift.errors import BadInput, unknown
 from queryshift.support.setting_fields import described, sayable
+from queryshift.support.tables import Table
 
 from . import METHODS, WRAPPERS, Method
 
+if TYPE_CHECKING:
+    from queryshift.retrieval.hub_correction import Hubs
+
+HUBS = "hubs"
+_CORRECTIONS: Table[type[Hubs]] = Table(
+    "correction", {HUBS: "queryshift.retrieval.hub_correction:Hubs"}
+)
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -30,25 +38,41 @@ class Part:
 
 @dataclass(frozen=True)
 class Spec:
-    """A method and its wrappers, from the inside out, read from text but not yet made."""
+    """A method, its wrappers from the inside out, and hub correction: read, but not yet made."""
 
     method: Part
     wrappers: tuple[Part, ...] = ()
+    correction: Part | None = None  # always the last
 
     @classmethod
     def read(cls, text: str) -> Spec:
         """The spec that a text stands for; every name and value in it is checked."""
-        first, *wrappers = text.split("+")
-        return cls(_part(first, METHODS), tuple(_part(one, WRAPPERS) for one in wrappers))
+        first, *others = text.split("+")
+        last = others.pop() if others and _name(others[-1]) == HUBS else None
+        if any(_name(one) == HUBS for one in others):
+            raise BadInput(
+                f'"{text}": hubs correct the answers of a whole method: write +hubs last.'
+            )
+        return cls(
+            _part(first, METHODS),
+            tuple(_part(one, WRAPPERS) for one in others),
+            None if last is None else _part(last, _CORRECTIONS),
+        )
 
     def __str__(self) -> str:
         """The one way to write it."""
-        return "+".join(map(str, (self.method, *self.wrappers)))
+        parts = (self.method, *self.wrappers, *filter(None, [self.correction]))
+        return "+".join(map(str, parts))
 
     @property
     def kind(self) -> type[Method]:
         """The class of the innermost method."""
         return METHODS[self.method.name]
+
+    @property
+    def hubs(self) -> Hubs | None:
+        """What `Session(..., hubs=)` takes."""
+        return None if self.correction is None else _CORRECTIONS[HUBS](**self.correction.settings)
 
     def make(self, defaults: Mapping[str, Any] | None = None) -> Method:
         """The method itself; `defaults` are settings for the innermost, where the text has none.
@@ -81,7 +105,7 @@ def canonical(spec: str) -> str:
 
 
 def parse(spec: str) -> Method:
-    """The method that a text stands for.
+    """The method that a text stands for; hub correction, which is the session's, is refused.
 
     Args:
         spec: a key of `METHODS`, then its settings after a colon, then wrappers after a plus, with
@@ -93,10 +117,20 @@ def parse(spec: str) -> Method:
     >>> parse("tent:lr=0.001+refined").name
     'tent+refined'
     """
-    return Spec.read(spec).make()
+    read = Spec.read(spec)
+    if read.correction is not None:
+        raise BadInput(
+            f'"{spec}": hubs are no part of a method, but of the session: '
+            "Session(encoder, gallery, method, hubs=Hubs())."
+        )
+    return read.make()
 
 
-def _part(text: str, table: Mapping[str, type[Method]]) -> Part:
+def _name(text: str) -> str:
+    return text.partition(":")[0].strip()
+
+
+def _part(text: str, table: Mapping[str, type[Any]]) -> Part:
     name, colon, given = text.strip().partition(":")
     kind = table[name]
     settings: dict[str, Any] = {}
@@ -112,7 +146,7 @@ def _part(text: str, table: Mapping[str, type[Method]]) -> Part:
     return Part(name, settings)
 
 
-def _value(name: str, kind: type[Method], key: str, text: str) -> Any:
+def _value(name: str, kind: type[Any], key: str, text: str) -> Any:
     """The value of a setting, of the type that the method's field has."""
     known = sayable(kind)
     if key not in known:

@@ -77,6 +77,7 @@ class StoredSession:
             values = {
                 name: unpacked(value, getattr(fresh, name), self.tensors)
                 for name, value in stored.items()
+                if name != "stages"
             }
             state = replace(fresh, **{**values, "layout": Layout(shapes)})
             moved = self.about.get("gallery", known_by := gallery.version) != known_by
@@ -84,9 +85,18 @@ class StoredSession:
                 state = replace(state, memory=self.method.moved(state.memory, gallery))
             check_state(state, fresh)
             self.method.check_memory(state.memory, gallery)
-            known = {**fresh.stages, **state.stages}
-            memories = {one.name: _memory_of(one, known, gallery, moved) for one in stages}
+            memories = {one.name: self._memory(one, fresh, gallery, moved) for one in stages}
             return replace(state, stages=memories)
+
+    def _memory(self, stage: Stage, fresh: State, gallery: Searchable, moved: bool) -> Any:
+        """What a stage remembers; nothing yet where the session was saved without it."""
+        stored = self.about["state"].get("stages", {"mapping": {}})["mapping"]
+        memory = fresh.stages[stage.name]
+        if stage.name in stored:
+            memory = unpacked(stored[stage.name], memory, self.tensors)
+        memory = stage.moved(memory, gallery) if moved else memory
+        stage.check_memory(memory, gallery)
+        return memory
 
     def history(self) -> list[BatchStats]:
         """The stored history; empty where the session was saved without one."""
@@ -201,14 +211,6 @@ def _origins(about: Mapping[str, Any], encoder: Encoder, given: Method | None) -
     stored = about.get("origins", dict.fromkeys(TUNABLE, "the saved file"))
     known = {name: str(stored[name]) for name in TUNABLE}
     return known if given is None else {**origins(given, encoder, None), "lr": known["lr"]}
-
-
-def _memory_of(stage: Stage, memories: Mapping[str, Any], gallery: Searchable, moved: bool) -> Any:
-    """What a stage remembers, checked; before another gallery, as it is moved there."""
-    memory = memories[stage.name]
-    memory = stage.moved(memory, gallery) if moved else memory
-    stage.check_memory(memory, gallery)
-    return memory
 
 
 def _settings(values: dict[str, Any]) -> Settings:

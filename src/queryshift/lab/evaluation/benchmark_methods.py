@@ -6,6 +6,7 @@ from typing import Any
 
 from queryshift.methods import Method
 from queryshift.methods.specs import Spec
+from queryshift.retrieval.hub_correction import Hubs
 
 from .benchmarks import Benchmark
 
@@ -19,3 +20,8 @@ def method_of(text: str, row: Benchmark) -> Method:
     if row.diverse:
         wishes |= spec.kind.built_in.get("decoupled", {})
     return spec.make(wishes)
+
+
+def hubs_of(text: str) -> Hubs | None:
+    """The hub correction of a spec, for `Session(..., hubs=)`."""
+    return Spec.read(text).hubs

@@ -11,7 +11,7 @@ import numpy as np
 
 from queryshift.sessions.session import Session
 
-from ..benchmark_methods import method_of
+from ..benchmark_methods import hubs_of, method_of
 from ..results import Cell
 from ..stream_evaluation import StreamResult, run
 from .machine import Memory, device_name, versions
@@ -28,13 +28,13 @@ def run_cell(
 ) -> Cell:
     """Run one cell; `watch` is told how many queries were answered."""
     row, encoder = prepared.row, workbench.encoder(prepared)
-    method = method_of(task.method, row)
+    method, hubs = method_of(task.method, row), hubs_of(task.method)
     memory = Memory(encoder.device)
     streams = []
     for part in prepared.parts:
         matching = workbench.matching(prepared, part)
         gallery = workbench.gallery(prepared, part)
-        session = Session(encoder, gallery, method, matcher=matching, seed=task.seed)
+        session = Session(encoder, gallery, method, matcher=matching, hubs=hubs, seed=task.seed)
         dataset = part.dataset
         result = run(
             session,
@@ -50,6 +50,7 @@ def run_cell(
     settings = {
         **prepared.settings_under(task.shift),
         "method": asdict(session.method),
+        **({} if hubs is None else {"hubs": asdict(hubs)}),
         "skipped": list(prepared.skipped),
     }
     return Cell(

@@ -1,0 +1,408 @@
+"""Hub correction: exact over a gallery in memory, remembered, bounded, and cheap."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.nn.functional import normalize
+from torch.utils.flop_counter import FlopCounterMode
+
+from miniature import Remote, SeveralVectors, Toy, same
+from queryshift import (
+    REST,
+    TSA,
+    Frozen,
+    Gallery,
+    Guard,
+    GuardWarning,
+    Hubs,
+    Ordinary,
+    Session,
+    TCRUntrained,
+    Vectors,
+    answer_many,
+    load,
+)
+from queryshift.errors import BadFile, BadInput
+from queryshift.lab import tangram
+from queryshift.lab.corruptions import corrupt, find
+from queryshift.models import matcher
+from queryshift.retrieval import hub_correction
+from tampering import rewritten
+
+WIDTH = 12
+
+
+def rows(count: int, seed: int, crowd: float = 0.0) -> torch.Tensor:
+    """Unit vectors, drawn towards one direction."""
+    vectors = torch.randn(count, WIDTH, generator=torch.Generator().manual_seed(seed))
+    vectors[:, 0] += crowd
+    return normalize(vectors, dim=1)
+
+
+def in_memory(candidates: int = 300, several: int = 1) -> Gallery:
+    vectors = rows(candidates * several, 0).view(candidates, several, WIDTH)
+    return Gallery(range(candidates), vectors)
+
+
+def over(gallery, **settings) -> Session:
+    return Session(Vectors(WIDTH), gallery, Frozen(), hubs=Hubs(**settings))
+
+
+def batches(count: int, size: int = 40, crowd: float = 2.0) -> list[torch.Tensor]:
+    return list(rows(count * size, 1, crowd).split(size))
+
+
+def plain(bank: torch.Tensor, batch: torch.Tensor, gallery: Gallery) -> torch.Tensor:
+    """The rule in float64, query by query and candidate by candidate."""
+    candidates = gallery.vectors.double()
+
+    def similarities(queries):
+        return [[float((c @ q).max()) for c in candidates] for q in queries.double()]
+
+    stored, asked = similarities(bank.half()), similarities(batch)
+    every = [value for row in stored for value in row]
+    mean = sum(every) / len(every)
+    spread = math.sqrt(sum((value - mean) ** 2 for value in every) / len(every))
+    spread = 2 ** (round(8 * math.log2(spread)) / 8)
+    beta, unsure = spread / 2, 0.0
+    for row in asked:
+        exponents = [math.exp((value - max(row)) / (spread / 4)) for value in row]
+        unsure += (1 - 1 / sum(exponents)) / len(asked)
+    scores = [list(row) for row in asked]
+    for c in range(len(candidates)):
+        hub = beta * math.log(sum(math.exp(row[c] / beta) for row in stored))
+        chosen = [math.exp(row[c] / beta) for row in stored if max(row) != row[c]]
+        others = beta * math.log(sum(chosen)) if chosen else -math.inf
+        for row in scores:
+            row[c] -= unsure * max(others, hub - 10 * spread)
+    return torch.tensor(scores)
+
+
+class TestTheRule:
+    @pytest.mark.parametrize("several", [1, 3])
+    def test_is_the_plain_loop_s_over_the_whole_gallery(self, several):
+        gallery, asked = in_memory(several=several), batches(4)
+        session = over(gallery, bank=100)
+        for batch in asked:
+            answer = session.answer(batch)
+        expected = plain(torch.cat(asked)[-100:], asked[-1], gallery)
+        assert torch.allclose(answer.scores(), expected, atol=2e-4)
+        best = answer.scores().topk(10, dim=1)
+        assert torch.equal(answer.top(10).positions, best.indices)
+        assert torch.equal(answer.top(10).scores, best.values)
+
+    def test_on_an_engine_is_the_same_to_the_depth_of_one_search(self):
+        gallery, asked = in_memory(), batches(3)
+        near, whole = over(Remote(gallery), depth=300), over(gallery)
+        for batch in asked:
+            found, expected = near.answer(batch).top(5), whole.answer(batch).top(5)
+        agree = (found.positions[:, 0] == expected.positions[:, 0]).float().mean()
+        assert agree > 0.9  # their spreads are measured on 256 and on all 300 candidates
+        assert torch.allclose(found.scores, expected.scores, atol=0.05)
+        shallow = over(Remote(gallery), depth=7).answer(asked[0])
+        assert torch.equal(
+            shallow.top(7).positions.sort(dim=1).values,
+            gallery.search(asked[0], 7).positions.sort(dim=1).values,
+        )
+        assert shallow.top(9).positions.shape == (40, 9)
+
+    def test_of_a_gallery_too_large_to_correct_whole(self, monkeypatch):
+        gallery, batch = in_memory(), batches(1)[0]
+        monkeypatch.setattr(hub_correction, "WHOLE", 100)
+        answer = over(gallery, depth=20).answer(batch)
+        assert torch.equal(answer.scores().topk(20).indices, answer.top(20).positions)
+
+    def test_changes_nothing_for_one_query_alone(self):
+        gallery, batch = in_memory(), batches(1)[0]
+        alone = over(gallery).answer(batch[:1])
+        assert torch.equal(alone.top(10).positions, gallery.search(batch[:1], 10).positions)
+
+    def test_a_single_query_is_corrected_with_those_before(self):
+        gallery, (batch, later) = in_memory(), batches(2)
+        session = over(gallery)
+        session.answer(batch)
+        first = session.answer(later[:1], adapt=False).top(10).positions
+        assert not torch.equal(first, gallery.search(later[:1], 10).positions)
+
+    def test_more_candidates_take_the_first_places_of_a_crowd(self):
+        gallery, asked = in_memory(), batches(6)
+        session = over(gallery)
+        found = torch.cat([session.answer(batch).top(1).positions for batch in asked])
+        source = gallery.search(torch.cat(asked), 1).positions
+        assert len(found.unique()) > 1.25 * len(source.unique())
+
+    def test_excluded_candidates_stay_out(self):
+        gallery, (batch, _) = in_memory(20), batches(2)
+        left_out = [[0, 1]] + [None] * 39
+        answer = over(gallery).answer(batch, exclude=left_out)
+        assert answer.top(20).positions.shape == (40, 18)
+        assert not {0, 1} & set(answer.top(20).ids[0])
+        assert torch.isneginf(answer.scores()[0, :2]).all()
+
+    def test_one_candidate_and_equal_candidates_are_no_error(self):
+        alike = Gallery(range(5), rows(1, 3).expand(5, WIDTH)[:, None].clone())
+        for gallery in (in_memory(1), alike):
+            answer = over(gallery).answer(batches(1)[0])
+            assert torch.isfinite(answer.scores()).all()
+
+
+class TestTheBank:
+    def test_is_bounded_and_holds_the_latest(self):
+        session, asked = over(in_memory(), bank=50), batches(3)
+        for batch in asked:
+            session.answer(batch)
+        bank = session.state.stages["hubs"]
+        assert torch.equal(bank.vectors, torch.cat(asked)[-50:].half())
+        session.answer(rows(200, 9))
+        assert len(session.state.stages["hubs"]) == 50
+
+    def test_counts_repeats_once(self):
+        session, batch = over(in_memory()), batches(1)[0]
+        session.answer(torch.cat((batch, batch)))
+        once = session.state.stages["hubs"]
+        session.answer(batch.flip(0))
+        assert len(once) == 40
+        assert session.state.stages["hubs"] is once
+
+    def test_only_what_is_adapted_to_is_remembered(self):
+        session, (batch, other) = over(in_memory()), batches(2)
+        session.answer(batch)
+        before = session.state.stages["hubs"]
+        corrected = session.answer(other, adapt=False)
+        (many,) = answer_many([session], [other])
+        assert session.state.stages["hubs"] is before
+        assert torch.equal(corrected.scores(), many.scores())
+        assert torch.allclose(corrected.scores(), session.answer(other).scores(), atol=1e-5)
+
+    def test_is_undone_forked_and_reset(self):
+        session, (batch, other) = over(in_memory()), batches(2)
+        session.answer(batch)
+        twin = session.fork()
+        session.answer(other)
+        assert [len(one.state.stages["hubs"]) for one in (session, twin)] == [80, 40]
+        assert torch.equal(twin.answer(other).scores(), session.answer(other).scores())
+        session.undo()
+        assert len(session.state.stages["hubs"]) == 80
+        twin.undo()
+        assert len(twin.state.stages["hubs"]) == 40
+        session.reset()
+        assert len(session.state.stages["hubs"]) == 0
+
+    def test_goes_on_from_a_file(self, tmp_path):
+        session, (batch, other) = over(in_memory(), bank=64), batches(2)
+        session.answer(batch)
+        session.save(tmp_path / "s")
+        loaded = Session.load(tmp_path / "s", Vectors(WIDTH), session.gallery)
+        assert loaded.settings.hubs == Hubs(bank=64)
+        assert same(loaded.state, session.state)
+        expected = session.answer(other).scores()
+        assert torch.allclose(loaded.answer(other).scores(), expected, atol=1e-5)
+        without = Session.load(tmp_path / "s", Vectors(WIDTH), session.gallery, hubs=None)
+        assert without.state.stages == {}
+        plain_scores = other @ session.gallery.vectors[:, 0].T
+        assert torch.allclose(without.answer(other).scores(), plain_scores, atol=1e-6)
+
+    def test_starts_empty_where_the_file_has_none(self, tmp_path):
+        session = Session(Vectors(WIDTH), in_memory(), Frozen())
+        session.answer(batches(1)[0])
+        session.save(tmp_path / "s")
+        loaded = Session.load(tmp_path / "s", Vectors(WIDTH), session.gallery, hubs=Hubs())
+        assert len(loaded.state.stages["hubs"]) == 0
+
+    @pytest.mark.parametrize(
+        ("change", "said"),
+        [
+            (lambda t: t.update({"stages.hubs.vectors": torch.ones(40, 3).half()}), "12 dimens"),
+            (lambda t: t["stages.hubs.vectors"].mul_(2), "unit length"),
+            (lambda t: t["stages.hubs.vectors"].fill_(math.nan), "not finite"),
+            (lambda t: t["stages.hubs.firsts"].fill_(300), "first places"),
+            (lambda t: t.update({"stages.hubs.firsts": torch.zeros(4)}), "first place for each"),
+            (lambda t: t["stages.hubs.unsure"].fill_(2), "unsure"),
+        ],
+    )
+    def test_that_cannot_be_is_refused_in_a_sentence(self, change, said, tmp_path):
+        session = over(in_memory())
+        session.answer(batches(1)[0])
+        session.save(tmp_path / "s")
+        rewritten(tmp_path / "s", "session", lambda about, tensors: change(tensors))
+        with pytest.raises(BadFile, match=said):
+            Session.load(tmp_path / "s", Vectors(WIDTH), session.gallery)
+
+    def test_that_another_encoder_filled_is_refused(self, tmp_path):
+        session = over(in_memory())
+        session.answer(batches(1)[0])
+        session.save(tmp_path / "s")
+        with pytest.raises(BadFile, match="another model"):
+            Session.load(tmp_path / "s", Vectors(WIDTH, model="other"), session.gallery)
+
+    def test_outlives_its_gallery(self, tmp_path):
+        session, (batch, other) = over(in_memory(300)), batches(2)
+        session.answer(batch)
+        session.save(tmp_path / "s")
+        fewer = in_memory(300).remove(list(range(150, 300)))
+        session.gallery = fewer
+        loaded = Session.load(tmp_path / "s", Vectors(WIDTH), fewer)
+        expected = plain(torch.cat((batch, other)), other, fewer)
+        for one in (session, loaded):
+            assert torch.allclose(one.answer(other).scores(), expected, atol=2e-4)
+
+
+class TestWithinASession:
+    def test_shadow_compares_with_uncorrected_answers(self):
+        gallery, asked = in_memory(), batches(2)
+        session = Session(Vectors(WIDTH), gallery, Frozen(), hubs=Hubs(), mode="shadow")
+        for batch in asked:
+            answer = session.answer(batch)
+        source, corrected = answer.top(5), answer.adapted.top(5)
+        assert torch.equal(source.positions, gallery.search(asked[1], 5).positions)
+        differ = (source.positions[:, 0] != corrected.positions[:, 0]).float().mean()
+        assert session.stats().disagreement == pytest.approx(float(differ))
+        assert differ > 0
+
+    def test_the_source_s_answer_is_uncorrected(self, encoder, gallery, batches):
+        session = Session(encoder, gallery, REST(), hubs=Hubs())
+        answer = session.answer(batches[0])
+        frozen = Session(encoder, gallery, Frozen()).answer(batches[0])
+        assert torch.equal(answer.source.scores(), frozen.scores())
+
+    def test_learning_is_the_same_with_it(self, encoder, gallery, batches):
+        plain_one = Session(encoder, gallery, REST())
+        corrected = Session(encoder, gallery, REST(), hubs=Hubs())
+        for batch in batches:
+            left, right = plain_one.answer(batch), corrected.answer(batch)
+        assert same(plain_one.params, corrected.params)
+        assert torch.equal(left.vectors, right.vectors)
+        assert not torch.equal(left.scores(), right.scores())
+
+    @pytest.mark.parametrize("method", [TCRUntrained(), TSA()])
+    def test_views_of_other_vectors_are_corrected(self, method, encoder, gallery, batches):
+        session = Session(encoder, gallery, method, hubs=Hubs())
+        for batch in batches:
+            answer = session.answer(batch)
+        assert torch.isfinite(answer.scores()).all()
+        assert len(session.state.stages["hubs"]) == (0 if isinstance(method, TSA) else 60)
+
+    def test_a_guard_s_restart_clears_the_bank(self, encoder, gallery, batches):
+        session = Session(encoder, gallery, REST(), lr=1.0, hubs=Hubs(), guard=Guard(drift=1e-9))
+        with pytest.warns(GuardWarning):
+            session.answer(batches[0])
+        assert session.state.resets == 1
+        assert len(session.state.stages["hubs"]) == 12  # this batch, answered by the source
+
+    def test_ordinary_queries_are_answered_as_without_it(self, encoder, gallery, clean):
+        calm = list(torch.stack(clean) + 0.05 * torch.eye(10).repeat(6, 1))
+        guard = Guard(ordinary=Ordinary.of(encoder, gallery, calm))
+        session = Session(encoder, gallery, REST(), hubs=Hubs(), guard=guard)
+        answer = session.answer(calm[:20])
+        assert session.state.ordinary_streak == 1
+        assert torch.equal(answer.scores(), answer.source.scores())
+        assert len(session.state.stages["hubs"]) == 0
+
+    @pytest.mark.parametrize("worker", [False, True])
+    def test_a_gathered_group_is_remembered(self, worker, encoder, gallery, batches):
+        session = Session(encoder, gallery, REST(), hubs=Hubs(), gather=12, worker=worker)
+        for query in batches[0]:
+            assert len(session.state.stages["hubs"]) == 0
+            session.answer([query])
+        session.wait()
+        assert len(session.state.stages["hubs"]) == 12
+        assert torch.isfinite(session.answer(batches[1][:1]).scores()).all()
+
+    def test_several_vectors_and_the_gallery_of_an_encoder(self, clean, batches):
+        gallery = Gallery.build(SeveralVectors(), clean)
+        session = Session(Toy(), gallery, REST(), hubs=Hubs())
+        for batch in batches:
+            answer = session.answer(batch)
+        assert torch.equal(answer.scores().argmax(dim=1), answer.top(1).positions[:, 0])
+
+    def test_an_encoder_of_float64(self, clean, batches):
+        toy = Toy(dtype=torch.float64)
+        session = Session(toy, Gallery.build(toy, clean), Frozen(), hubs=Hubs())
+        assert session.answer(batches[0]).scores().dtype == torch.float64
+
+    def test_says_what_it_is(self, capsys):
+        session = over(in_memory(), bank=9)
+        assert "hubs.bank" in session.describe()
+        capsys.readouterr()
+
+    @pytest.mark.parametrize("given", [{"bank": 0}, {"depth": -1}, {"bank": 1.5}])
+    def test_what_cannot_be_is_refused(self, given):
+        with pytest.raises(BadInput, match=f"{next(iter(given))} is"):
+            Hubs(**given)
+        with pytest.raises(BadInput, match=r"hubs=Hubs\(\)"):
+            Session(Vectors(WIDTH), in_memory(), Frozen(), hubs=True)
+
+
+class TestItsCost:
+    def flops(self, work) -> int:
+        with FlopCounterMode(display=False) as counter:
+            work()
+        return counter.get_total_flops()
+
+    @pytest.mark.parametrize("adapt", [True, False])
+    def test_a_single_query_costs_a_few_products_with_the_gallery(self, adapt):
+        gallery = in_memory(2000)
+        session = over(gallery, bank=256)
+        for batch in rows(640, 1).split(64):
+            session.answer(batch)
+        once, later = 2 * len(gallery) * WIDTH, iter(rows(8, 2).split(1))
+        for query in later:
+            cost = self.flops(lambda query=query: session.answer(query, adapt).top(10))
+            assert cost <= 6 * once  # the whole bank would be 256 products
+
+    def test_what_it_keeps_is_two_numbers_a_candidate(self):
+        session = over(in_memory(2000), bank=256)
+        session.answer(rows(64, 1))
+        kept = vars(session.state.stages["hubs"])["reference"]
+        assert [kept.others.shape, kept.own.shape] == [(2000,), (2000,)]
+
+
+def test_running_sums_are_those_of_the_whole_bank():
+    session = over(in_memory(), bank=100)
+    for batch in batches(30, size=20):
+        answer = session.answer(batch)
+    bank = session.state.stages["hubs"]
+    anew = over(in_memory(), bank=100)
+    anew.restore(replace(session.state, stages={"hubs": replace(bank)}))
+    assert torch.allclose(anew.answer(batch).scores(), answer.scores(), atol=1e-5)
+
+
+class TestOnTangram:
+    """On the development world: whole encoders, a matcher, a real shift."""
+
+    @pytest.fixture(scope="class")
+    def world(self):
+        scenes = tangram.scenes("dev", 256)
+        noise = find("image", "gaussian_noise")
+        asked = [corrupt(s.image(), noise, 3, seed=0, item_id=i) for i, s in enumerate(scenes)]
+        captions = [caption for scene in scenes for caption in tangram.captions(scene)]
+        model = load("tangram")
+        return model, asked, captions, Gallery.build(model["text"], captions, batch_size=256)
+
+    def recall(self, world, hubs) -> float:
+        model, asked, captions, gallery = world
+        session, each = Session(model["image"], gallery, Frozen(), hubs=hubs), len(captions) // 256
+        found = [session.answer(asked[i : i + 64]).top(1).positions for i in range(0, 256, 64)]
+        right = torch.cat(found)[:, 0] // each == torch.arange(256)
+        return 100 * float(right.float().mean())
+
+    def test_noisy_pictures_are_answered_better(self, world):
+        assert self.recall(world, Hubs()) > self.recall(world, None) + 10
+
+    def test_a_matcher_ranks_what_hubs_leave_first(self, world):
+        model, asked, captions, gallery = world
+        judge = matcher(model, "image").over(captions[:300])
+        few = Gallery(range(300), gallery.vectors[:300])
+        sessions = [
+            Session(model["image"], few, Frozen(), hubs=Hubs(), matcher=one)
+            for one in (judge, None)
+        ]
+        both, hubs = (session.answer(asked[:8]) for session in sessions)
+        depth = judge.matcher.rerank
+        assert [stage.name for stage in sessions[0].adaptation.stages] == ["hubs", "matcher"]
+        first = both.top(depth).positions.sort(dim=1).values
+        assert torch.equal(first, hubs.top(depth).positions.sort(dim=1).values)
+        assert not torch.equal(both.top(depth).positions, hubs.top(depth).positions)
+        assert torch.equal(both.scores().topk(5).indices, both.top(5).positions)
