@@ -369,17 +369,18 @@ def test_running_sums_are_those_of_the_whole_bank():
     assert torch.allclose(anew.answer(batch).scores(), answer.scores(), atol=1e-5)
 
 
+@pytest.fixture(scope="module")
+def world():
+    scenes = tangram.scenes("dev", 256)
+    noise = find("image", "gaussian_noise")
+    asked = [corrupt(s.image(), noise, 3, seed=0, item_id=i) for i, s in enumerate(scenes)]
+    captions = [caption for scene in scenes for caption in tangram.captions(scene)]
+    model = load("tangram")
+    return model, asked, captions, Gallery.build(model["text"], captions, batch_size=256)
+
+
 class TestOnTangram:
     """On the development world: whole encoders, a matcher, a real shift."""
-
-    @pytest.fixture(scope="class")
-    def world(self):
-        scenes = tangram.scenes("dev", 256)
-        noise = find("image", "gaussian_noise")
-        asked = [corrupt(s.image(), noise, 3, seed=0, item_id=i) for i, s in enumerate(scenes)]
-        captions = [caption for scene in scenes for caption in tangram.captions(scene)]
-        model = load("tangram")
-        return model, asked, captions, Gallery.build(model["text"], captions, batch_size=256)
 
     def recall(self, world, hubs) -> float:
         model, asked, captions, gallery = world

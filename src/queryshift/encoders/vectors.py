@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from queryshift.errors import BadInput, CannotAdapt
 from queryshift.media.items import described, read_each
@@ -89,5 +90,4 @@ class Vectors(Encoder):
         largest = vector.abs().amax()
         if float(largest) == 0:
             raise BadInput("is a zero vector, which is near nothing: drop it.")
-        vector = vector / largest
-        return (vector / torch.linalg.vector_norm(vector)).float()
+        return normalize(vector / largest, dim=0).float()
