@@ -99,7 +99,7 @@ class TestTheRule:
         for batch in asked:
             found, expected = near.answer(batch).top(5), whole.answer(batch).top(5)
         agree = (found.positions[:, 0] == expected.positions[:, 0]).float().mean()
-        assert agree > 0.9  # their spreads are measured on 256 and on all 300 candidates
+        assert agree > 0.9  # their spreads are of 256 centres and of all 300 candidates
         assert torch.allclose(found.scores, expected.scores, atol=0.05)
         shallow = over(Remote(gallery), depth=7).answer(asked[0])
         assert torch.equal(
@@ -355,7 +355,7 @@ class TestItsCost:
     def test_what_it_keeps_is_two_numbers_a_candidate(self):
         session = over(in_memory(2000), bank=256)
         session.answer(rows(64, 1))
-        kept = vars(session.state.stages["hubs"])["reference"]
+        kept = vars(session.state.stages["hubs"])["sums"]
         assert [kept.others.shape, kept.own.shape] == [(2000,), (2000,)]
 
 

@@ -13,14 +13,14 @@ from queryshift.galleries import Hits, Searchable
 from queryshift.support.setting_fields import check_values, setting
 
 from .forward import Forward
-from .hub_sums import SAMPLE, HubSample, HubSums, nearness_of
+from .hub_sums import HubSums, nearness_of, spread_over
 from .query_bank import QueryBank
 from .reranking import Ranking
 
 WHOLE = 2**18  # candidates of a gallery in memory that are all corrected
 RECENT = 32  # queries, at least, that the strength is the mean over
 BEHIND = 100.0  # what candidates beyond the corrected ones are set back by
-SCORES, REFERENCE = "scores for hub correction", "reference"  # keys of caches
+SCORES, SUMS = "scores for hub correction", "sums"  # keys of what is kept
 
 
 @dataclass(frozen=True)
@@ -125,37 +125,35 @@ class Hubs:
         return HubRanking(self, forward, ranking, memory)
 
     def _with_batch(self, forward: Forward, bank: QueryBank) -> QueryBank:
-        """The bank with the rows of a batch that it lacks, and what they are measured by."""
-        reference = self._reference(forward, bank)
+        """The bank with the rows of a batch that it lacks."""
+        sums = self._sums(forward, bank)
         vectors = forward.vectors.detach().to(torch.float16)
         unknown = bank.unknown(vectors)
         if not bool(unknown.any()):
-            return _kept(bank, reference)
+            return bank
         firsts = forward.hits(1).positions[:, 0]
         blank = torch.zeros(len(vectors), device=vectors.device)
         added = QueryBank(vectors[unknown], firsts[unknown], blank[unknown])
         removed, after = bank.joined(added).split(self.bank)
-        changed: HubSums | HubSample
-        if isinstance(reference, HubSums):
-            changed = reference.changed(added, removed, after)
-        else:
-            changed = reference.changed(after)
-        unsure = _unsure(self._own_scores(forward), changed.spread)[unknown]
-        levels = torch.cat((bank.unsure, unsure))[-len(after) :]
-        return _kept(replace(after, unsure=levels), changed)
+        if sums is not None:
+            vars(after)[SUMS] = sums.changed(added, removed, after)
+        unsure = _unsure(self._own_scores(forward), self._spread(forward, after))[unknown]
+        after.unsure[-len(unsure) :] = unsure[-len(after) :]  # of this bank's own, made just now
+        return after
 
-    def _reference(self, forward: Forward, bank: QueryBank) -> HubSums | HubSample:
-        """What the bank is measured by before this gallery: kept beside it, made anew at need."""
-        kept: HubSums | HubSample | None = vars(bank).get(REFERENCE)
-        if kept is not None and kept.gallery is forward.gallery:
-            return kept
-        if _is_whole(forward.gallery):
-            return HubSums.of(bank, forward.gallery)
-        places = torch.linspace(0, len(forward.gallery) - 1, min(SAMPLE, len(forward.gallery)))
-        hits = forward.hits(self.depth)
-        vectors = hits.candidates.vectors_at(places.round().long()[None])[0].to(hits.scores)
-        sample = HubSample(forward.gallery, vectors)
-        return sample.changed(bank) if len(bank) else sample
+    def _sums(self, forward: Forward, bank: QueryBank) -> HubSums | None:
+        """The bank's sums over this gallery, kept beside it: no part of what is saved."""
+        if not _is_whole(forward.gallery):
+            return None
+        kept: HubSums | None = vars(bank).get(SUMS)
+        if kept is None or kept.gallery is not forward.gallery:
+            kept = vars(bank)[SUMS] = HubSums.of(bank, forward.gallery)
+        return kept
+
+    def _spread(self, forward: Forward, bank: QueryBank) -> float:
+        """The standard deviation of the bank's similarities to the candidates."""
+        sums = self._sums(forward, bank)
+        return spread_over(bank, forward.gallery) if sums is None else sums.spread
 
     def _own_scores(self, forward: Forward) -> Tensor:
         """The batch's scores: of all candidates (B, N), or of the hits that are corrected."""
@@ -166,18 +164,17 @@ class Hubs:
         scores: Tensor = forward.cache[SCORES]
         return scores
 
-    def strength(self, forward: Forward, bank: QueryBank, spread: float) -> Tensor:
+    def strength(self, forward: Forward, bank: QueryBank) -> Tensor:
         """How unsure the batch is; of a few queries, together with the latest before them.
 
         Args:
             forward: The batch, as it is answered.
             bank: The bank, this batch included.
-            spread: The standard deviation of the bank's similarities.
 
         Returns:
             A number between 0 and 1.
         """
-        unsure = _unsure(self._own_scores(forward), spread)
+        unsure = _unsure(self._own_scores(forward), self._spread(forward, bank))
         if (lacking := RECENT - len(unsure)) > 0:
             earlier = bank.unsure[bank.others(forward.vectors)][-lacking:]
             unsure = torch.cat((earlier.to(unsure), unsure))
@@ -220,11 +217,11 @@ class HubRanking:
         return self._hubs._with_batch(forward, memory)
 
     def _corrected_scores(self) -> Tensor:
-        bank = self._bank()
-        sums: HubSums = vars(bank)[REFERENCE]
-        strength = self._hubs.strength(self._forward, bank, sums.spread)
-        scores = self._hubs._own_scores(self._forward)
-        return scores - strength * sums.nearness.to(scores)
+        hubs, forward, bank = self._hubs, self._forward, self._bank()
+        sums = hubs._sums(forward, bank)
+        assert sums is not None
+        scores = hubs._own_scores(forward)
+        return scores - hubs.strength(forward, bank) * sums.nearness.to(scores)
 
     def _best(self, count: int) -> Hits:
         scores, exclude = self.all_scores(), self._forward.exclude
@@ -238,12 +235,10 @@ class HubRanking:
         """The hits of one search, ranked anew."""
         hubs, hits = self._hubs, self._before.hits(max(count, self._hubs.depth))
         bank = self._bank()
-        spread = vars(bank)[REFERENCE].spread
         positions, place = torch.unique(hits.positions, return_inverse=True)
         vectors = hits.candidates.vectors_at(positions[None])[0].to(hits.scores)
-        nearness = nearness_of(bank, positions, vectors, spread)
-        strength = hubs.strength(self._forward, bank, spread)
-        scores = hits.scores - strength * nearness[place]
+        nearness = nearness_of(bank, positions, vectors, hubs._spread(self._forward, bank))
+        scores = hits.scores - hubs.strength(self._forward, bank) * nearness[place]
         scores, order = scores.sort(dim=1, descending=True, stable=True)
         return replace(hits, scores=scores, positions=hits.positions.gather(1, order))
 
@@ -259,9 +254,3 @@ def _is_whole(gallery: Searchable) -> bool:
         return len(gallery) <= WHOLE and gallery.vectors is not None
     except NeedsVectors:
         return False
-
-
-def _kept(bank: QueryBank, reference: HubSums | HubSample) -> QueryBank:
-    """The bank with what it is measured by beside it: no part of what is saved."""
-    vars(bank)[REFERENCE] = reference
-    return bank

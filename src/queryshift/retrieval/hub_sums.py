@@ -22,7 +22,7 @@ SMALLEST_SPREAD = 1e-4
 STEPS = 8  # to a doubling of the spread
 FLOOR = 10.0  # spreads that a candidate's own queries may be taken from it at most
 STEEPEST = 80.0  # exponent; float32 goes to 88
-SAMPLE = 256  # candidates that an engine's spread is measured on
+CENTRES = 256  # of an engine's candidates, that the spread is measured on
 
 
 @dataclass(frozen=True)
@@ -105,18 +105,10 @@ class HubSums:
         return (torch.maximum(self.others, least).log() * (self.spread / 2) + self.centre).float()
 
 
-@dataclass(frozen=True)
-class HubSample:
-    """The spread of a gallery that cannot give its vectors, from some evenly spaced candidates."""
-
-    gallery: Searchable
-    vectors: Tensor  # (S, V, D)
-    spread: float = SMALLEST_SPREAD
-
-    def changed(self, bank: QueryBank) -> HubSample:
-        """The same sample, its spread measured with another bank."""
-        scores = similarity(bank.vectors.float(), self.vectors)
-        return HubSample(self.gallery, self.vectors, _moments_of(scores).spread)
+def spread_over(bank: QueryBank, gallery: Searchable) -> float:
+    """The spread of a gallery that cannot give its vectors, from centres of its candidates."""
+    queries = bank.vectors.float()
+    return _moments_of(queries @ gallery.centroids(CENTRES).to(queries).T).spread
 
 
 def nearness_of(bank: QueryBank, positions: Tensor, vectors: Tensor, spread: float) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from queryshift.galleries import Searchable
+from queryshift.galleries import EngineGallery, Searchable
 
 from .forward import UNIT_TOLERANCE
 
@@ -82,7 +82,8 @@ class QueryBank:
         places = self.firsts
         if places.shape != (rows,) or places.dtype != torch.long:
             raise ValueError(f"the bank has no first place for each of its {rows} queries")
-        if rows and not bool(((places >= 0) & (places < len(gallery))).all()):
+        engine = isinstance(gallery, EngineGallery)  # whose positions are handles, made anew
+        if not engine and rows and not bool(((places >= 0) & (places < len(gallery))).all()):
             raise ValueError(f"the bank's first places are not among {len(gallery)} candidates")
         shares = (self.unsure >= 0) & (self.unsure <= 1)
         if self.unsure.shape != (rows,) or not bool(shares.all()):

@@ -13,7 +13,7 @@ from torch import Tensor
 from queryshift.encoders.encoder import Encoder
 from queryshift.encoders.matcher import Matching
 from queryshift.errors import BadFile, BadInput
-from queryshift.galleries import Searchable
+from queryshift.galleries import EngineGallery, Searchable
 from queryshift.methods.base import Method
 from queryshift.methods.optimiser import Layout
 from queryshift.retrieval.hub_correction import Hubs
@@ -94,7 +94,8 @@ class StoredSession:
         memory = fresh.stages[stage.name]
         if stage.name in stored:
             memory = unpacked(stored[stage.name], memory, self.tensors)
-        memory = stage.moved(memory, gallery) if moved else memory
+        if moved or isinstance(gallery, EngineGallery):  # which numbers candidates anew
+            memory = stage.moved(memory, gallery)
         stage.check_memory(memory, gallery)
         return memory
 

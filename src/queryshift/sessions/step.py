@@ -97,9 +97,10 @@ class Adaptation:
 
     @property
     def depth(self) -> int:
-        """Hits to ask an engine for at once: no fewer than the matcher ranks anew."""
-        ranked_anew = 0 if self.matching is None else self.matching.matcher.rerank
-        return max(self.settings.depth, ranked_anew)
+        """Hits to ask an engine for at once: no fewer than hubs or the matcher rank anew."""
+        corrected = 0 if self.settings.hubs is None else self.settings.hubs.depth
+        matched = 0 if self.matching is None else self.matching.matcher.rerank
+        return max(self.settings.depth, corrected, matched)
 
     def fresh(self, gallery: Searchable) -> State:
         """The state before the first batch."""
