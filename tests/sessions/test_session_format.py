@@ -192,7 +192,8 @@ class TestChangingSettings:
         assert stored.method == replace(session.method, lr=0.5)
         assert stored.origins["lr"] == "the user"
         assert same(
-            stored.state(session.adaptation.fresh(session.gallery), session.gallery), session.state
+            stored.state(session.adaptation.fresh(session.gallery), session.gallery, ()),
+            session.state,
         )
 
     def test_a_wrapped_methods_rate(self, encoder, gallery, path):

@@ -139,7 +139,7 @@ class Adaptation:
         if self.settings.mode == "live":
             return answer()
         plain = checked(self.source_forward(batch))
-        return Answer(plain, self._ranking(plain, state), adapted=lambda: answer().adapted)
+        return Answer(plain, self.ranking(plain, state, True), adapted=lambda: answer().adapted)
 
     def forward(self, state: State, batch: Batch, count: int = 0) -> Forward:
         """The forward that answers a batch now, without adapting.
