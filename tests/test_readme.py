@@ -109,7 +109,7 @@ def shown_rows() -> list[tuple[str, float, float]]:
 
 
 def test_the_table_has_both_streams():
-    assert [name for name, *_ in shown_rows()] == [*("frozen", "tent", "tcr", "rest")] * 2
+    assert [name for name, *_ in shown_rows()] == [*("frozen", "tent", "shot", "tcr", "rest")] * 2
 
 
 @pytest.mark.slow
