@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
@@ -24,14 +24,27 @@ class RefinedPrediction:
     Column 0 is the query's own positive, then come the listed candidates, last the centroids.
     """
 
+    queries: Tensor  # (B, D)
     positives: Tensor  # (B, V, D) each query's nearest candidate
     listed: Tensor  # (L, V, D) candidates some query lists, in the order of the queries
     centroids: Tensor  # (K, D)
     places: Tensor  # (L,) positions of the listed candidates in the gallery
     nearest: Tensor  # (B,) position of each query's positive
     hidden: Tensor  # (B, L) True where a listed candidate is not this query's
-    similarities: Tensor  # (B, C) of each query to each column; -inf where it is not its own
     temperature: float
+    computed: dict[bool, Tensor] = field(default_factory=dict, repr=False)  # by graph or none
+
+    @property
+    def similarities(self) -> Tensor:
+        """Similarity (B, C) of each query to each column; -inf where a column is not its own.
+
+        Computed once with a graph, and before that once for callers who need none.
+        """
+        graph = torch.is_grad_enabled()
+        kept = True if True in self.computed else graph
+        if kept not in self.computed:
+            self.computed[kept] = self.similarities_of(self.queries)
+        return self.computed[kept]
 
     @property
     def logits(self) -> Tensor:
@@ -88,7 +101,9 @@ class RefinedPrediction:
 
     def detach(self) -> RefinedPrediction:
         """The same without a graph."""
-        return replace(self, similarities=self.similarities.detach())
+        computed = list(self.computed.values())[-1:]
+        kept = {False: computed[0].detach()} if computed else {}
+        return replace(self, queries=self.queries.detach(), computed=kept)
 
 
 def refine(
@@ -107,13 +122,12 @@ def refined(
 ) -> RefinedPrediction:
     """The refined prediction of a forward, with the choices the paper leaves open.
 
-    It is built once for each choice and forward; another temperature shares its similarities.
+    It is built once for each choice and forward; another temperature shares what it has computed.
     """
     key = ("refined", neighbours, duplicates, own_copies)
     prediction: RefinedPrediction | None = forward.cache.get(key)
     if prediction is None:
-        with torch.enable_grad():  # the first caller may need no graph, a later one will
-            prediction = _built(forward, neighbours, duplicates, own_copies)
+        prediction = _built(forward, neighbours, duplicates, own_copies)
         forward.cache[key] = prediction
     return replace(prediction, temperature=temperature)
 
@@ -135,9 +149,8 @@ def _built(
         hidden[excluded_cells(forward.exclude, hidden.shape, columns=places)] = True
     positives = vectors[:, 0]
     centroids = forward.gallery.centroids(neighbours).to(forward.vectors)
-    similarities = _similarities(forward.vectors, positives, candidates, centroids, hidden)
     return RefinedPrediction(
-        positives, candidates, centroids, places, listed[:, 0], hidden, similarities, 1.0
+        forward.vectors, positives, candidates, centroids, places, listed[:, 0], hidden, 1.0
     )
 
 
