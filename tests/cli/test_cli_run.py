@@ -1,6 +1,8 @@
 """`queryshift run` and `queryshift list` as a user types them."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -129,3 +131,15 @@ def test_corruptions_are_listed_by_category():
 
 def test_both_commands_are_in_the_help():
     assert {"run", "list"} <= set(COMMANDS)
+
+
+def test_a_disk_without_room_is_one_sentence(arguments, tmp_path):
+    """A real limit on the size of files, in a process of its own."""
+    words = [str(word) for word in arguments]
+    words[words.index("--out") + 1] = str(tmp_path / "runs")
+    code = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)); "
+    code += "from queryshift.cli import main; main(sys.argv[1:])"
+    command = [sys.executable, "-c", code, *words, "-m", "frozen"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert ran.returncode in (1, 2) and "Traceback" not in ran.stderr, ran.stderr
+    assert "could not be written" in ran.stderr and str(tmp_path) in ran.stderr.replace("\n", "")

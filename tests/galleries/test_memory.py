@@ -296,3 +296,11 @@ class TestAsAValue:
                 gallery.remove(one)
         with pytest.raises(BadInput, match="empty gallery"):
             gallery.remove(gallery.ids)
+
+
+def test_a_gallery_says_what_it_is():
+    assert repr(Gallery.from_vectors(range(1200), unit(1200, 4))) == (
+        "Gallery(1,200 candidates, 4 dimensions)"
+    )
+    several = Gallery.from_vectors("ab", unit(2 * 3, 4).view(2, 3, 4))
+    assert repr(several) == "Gallery(2 candidates, 4 dimensions, 3 vectors each)"

@@ -196,6 +196,18 @@ class TestChangingSettings:
             session.state,
         )
 
+    def test_a_loaded_session_goes_on_with_them(self, session, encoder, gallery, batches, path):
+        session.save(path)
+        changed = {"mode": "shadow", "guard": Guard(), "gather": 24, "steps": 1, "lr": 0.5}
+        loaded = Session.load(path, encoder, gallery, **changed)
+        assert same(loaded.params, session.params) and loaded.method.rate == 0.5
+        assert {name: getattr(loaded.settings, name) for name in list(changed)[:4]} == {
+            name: changed[name] for name in list(changed)[:4]
+        }
+        before = loaded.state.adapted.updates
+        loaded.answer(batches[0]), loaded.answer(batches[1])
+        assert loaded.state.adapted.updates == before + 1  # one step, when 24 had gathered
+
     def test_a_wrapped_methods_rate(self, encoder, gallery, path):
         Session(encoder, gallery, Decoupled(Tent()), lr=0.01).save(path)
         method = read_state(path, encoder, None, None, {"lr": 0.5}).method

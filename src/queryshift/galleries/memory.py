@@ -260,6 +260,10 @@ class Gallery:
     def __len__(self) -> int:
         return len(self.vectors)
 
+    def __repr__(self) -> str:
+        several = f", {self.vectors.shape[1]} vectors each" if self.vectors.shape[1] > 1 else ""
+        return f"Gallery({len(self):,} candidates, {self.dimension} dimensions{several})"
+
     @property
     def dimension(self) -> int:
         """Length of a vector."""
