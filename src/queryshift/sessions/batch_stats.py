@@ -87,8 +87,8 @@ def measures(
         unsure: entropies a method trusts by, if they are not the refined prediction's.
         more: what was measured before.
     """
+    entropies = refined_entropies(forward)  # first: its search is deep enough for the nearest
     queries, nearest = forward.vectors, forward.nearest
-    entropies = refined_entropies(forward)
     values = [
         distance(queries, queries.mean(dim=0)).mean(),
         gap(queries, nearest),

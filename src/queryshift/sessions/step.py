@@ -385,12 +385,9 @@ class Adaptation:
         pairs = state.watched if len(state.watched) else SourceLike.empty(forward.vectors)
         if pairs.queries.shape[1] != forward.vectors.shape[1]:  # a method's view may have its own
             return state.watched
+        entropies = refined_entropies(forward)  # first: its search is deep enough for the nearest
         return pairs.with_batch(
-            forward.vectors,
-            forward.nearest,
-            refined_entropies(forward),
-            WATCHED_SHARE,
-            WATCHED_PAIRS,
+            forward.vectors, forward.nearest, entropies, WATCHED_SHARE, WATCHED_PAIRS
         )
 
 
