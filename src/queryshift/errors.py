@@ -9,6 +9,9 @@ Error
 ├── CannotAdapt         the encoder has nothing that can adapt
 ├── BadFile             a file is damaged, foreign, or not what it claims to be
 ├── EngineLost          a search engine cannot be reached, or does not answer in time
+├── NotAllowed          a token is missing, unknown, or not meant for what was asked
+├── ServiceBusy         the service has more requests waiting than it takes
+├── ServiceLost         the service cannot be reached, or failed
 └── MissingExtra        an optional dependency is not installed        (also an ImportError)
 """
 
@@ -78,6 +81,18 @@ class BadFile(Error):
 
 class EngineLost(Error):
     """A search engine cannot be reached, or does not answer in time; never shows credentials."""
+
+
+class NotAllowed(Error):
+    """A token is missing, unknown, or not meant for what was asked."""
+
+
+class ServiceBusy(Error):
+    """The service has more requests waiting than it takes; a later one may be answered."""
+
+
+class ServiceLost(Error):
+    """The service cannot be reached, does not answer in time, or failed; never shows the token."""
 
 
 class MissingExtra(Error, ImportError):
