@@ -7,7 +7,7 @@ import small
 
 from queryshift.errors import BadFile, BadInput
 from queryshift.lab.datasets import DATASETS, Dataset, usable
-from queryshift.lab.datasets.items import LazyItems, Picture
+from queryshift.media.lazy_items import LazyItems, Picture
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ import torch
 import coco_of_scenes
 from queryshift import Gallery, Session
 from queryshift.errors import BadFile, BadInput, MissingExtra, UnknownName
-from queryshift.lab.datasets.items import Composed, LazyItems, Picture
 from queryshift.lab.evaluation.benchmark_methods import method_of
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
 from queryshift.lab.evaluation.results import read_lines
@@ -29,6 +28,7 @@ from queryshift.lab.evaluation.runner.running import locked, run_all
 from queryshift.lab.evaluation.runner.workbench import Workbench
 from queryshift.lab.evaluation.stream_evaluation import run, shifted
 from queryshift.lab.evaluation.streams import corruption_of
+from queryshift.media.lazy_items import Composed, LazyItems, Picture
 from small_datasets import small
 
 SCENES = 10

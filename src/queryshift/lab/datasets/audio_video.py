@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from queryshift.media.lazy_items import Clip, LazyItems, Sound
+
 from .dataset import Dataset
-from .items import Clip, LazyItems, Sound
 from .reader import TEXT, Reader, find_file, read_json, records
 
 SOUNDS = "audio"  # the folder for sounds whose listed place is on the authors' machine

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from queryshift.media.lazy_items import LazyItems, Source
+
 from .dataset import Dataset
-from .items import LazyItems, Source
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from queryshift.errors import BadFile
+from queryshift.media.lazy_items import Clip, LazyItems, Picture, Sound, Source
 from queryshift.support.progress import track
 
 from . import DATASETS
 from .dataset import Dataset
-from .items import Clip, LazyItems, Picture, Sound, Source
 from .reader import Reader
 
 COUNTED: Mapping[type, str] = {Picture: "images", Clip: "videos", Sound: "sounds"}

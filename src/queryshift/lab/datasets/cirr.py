@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from queryshift.errors import BadFile, BadInput, unknown
+from queryshift.media.lazy_items import Composed, LazyItems, Picture
 
 from .dataset import Dataset
-from .items import Composed, LazyItems, Picture
 from .reader import (
     NUMBER_OR_TEXT,
     TEXT,

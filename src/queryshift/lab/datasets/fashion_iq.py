@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from queryshift.errors import BadFile
+from queryshift.media.lazy_items import Composed, LazyItems, Picture
 
 from .dataset import Dataset
-from .items import Composed, LazyItems, Picture
 from .reader import TEXT, TEXTS, Reader, find_file, find_folder, parted, read_json, records
 
 SUFFIXES = (".png", ".jpg", ".jpeg")

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from queryshift.media.lazy_items import Picture
+
 from .captioned import Captioned, captioned
 from .dataset import Dataset
-from .items import Picture
 from .reader import TEXT, TEXTS, Kind, find_file, find_folder, read_json, records
 
 CAPTIONS = 5  # a picture; COCO has some with six or seven, of which all published recalls use five

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from queryshift.errors import BadFile
+from queryshift.media.lazy_items import Picture
 
 from .captioned import Captioned, captioned
 from .dataset import Dataset
-from .items import Picture
 from .reader import NUMBER_OR_TEXT, TEXT, Reader, find_file, find_folder, read_json, records
 
 ANNOTATIONS = ("nocaps_val_4500_captions.json", "annotations/nocaps_val_4500_captions.json")

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from queryshift.errors import BadFile
+from queryshift.media.lazy_items import LazyItems, Source
 from queryshift.support.progress import track
 
 from .dataset import Dataset, at
-from .items import LazyItems, Source
 
 
 def usable(dataset: Dataset, strict: bool = False) -> tuple[Dataset, list[str]]:

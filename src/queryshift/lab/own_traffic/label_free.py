@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from queryshift.lab.datasets.own import as_collection
+from queryshift.media.collection import as_collection
 from queryshift.methods.base import Method
 from queryshift.methods.frozen import Frozen
 from queryshift.methods.specs import parse

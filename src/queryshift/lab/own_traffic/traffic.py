@@ -17,8 +17,9 @@ from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadInput
 from queryshift.galleries import Gallery
 from queryshift.lab.corruptions import corrupt, find
-from queryshift.lab.datasets.own import Collection, answers_by_query, as_collection, partners
+from queryshift.lab.datasets.answers import answers_by_query, partners
 from queryshift.lab.evaluation.runner.gallery_cache import content_hash, embedded
+from queryshift.media.collection import Collection, as_collection
 from queryshift.models import load
 
 SEVERITY = 3

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from queryshift.errors import BadInput
+from queryshift.support.processes import each
 from queryshift.support.progress import track
 
 from . import manifest
@@ -19,7 +20,6 @@ from .items import Item, find_items
 from .layouts import LAYOUTS
 from .manifest import Entry
 from .output_paths import plan
-from .parallel import each
 from .recipe import Recipe
 
 __all__ = ["LAYOUTS", "Recipe", "Summary", "corrupt_files", "make_again"]

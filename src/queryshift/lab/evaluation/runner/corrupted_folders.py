@@ -13,8 +13,8 @@ from queryshift.lab.corruptions.files.formats import read_captions
 from queryshift.lab.corruptions.files.items import find_items
 from queryshift.lab.corruptions.files.layouts import LAYOUTS
 from queryshift.lab.datasets import Dataset
-from queryshift.lab.datasets.items import LazyItems, Picture, Sound, Source
 from queryshift.media.films import read_clip
+from queryshift.media.lazy_items import LazyItems, Picture, Sound, Source
 
 from ..benchmarks import AS_IT_IS, Benchmark
 

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from queryshift.lab.corruptions.files.parallel import lanes
+from queryshift.support.processes import lanes
 
 from ..results import Cell
 from .plans import Task

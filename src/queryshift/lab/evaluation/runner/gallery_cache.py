@@ -12,7 +12,7 @@ import numpy as np
 from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadFile
 from queryshift.galleries import Gallery
-from queryshift.lab.datasets.items import Composed, LazyItems
+from queryshift.media.lazy_items import Composed, LazyItems
 from queryshift.support.progress import track
 
 GALLERY_BATCH = 256

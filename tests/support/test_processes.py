@@ -8,7 +8,7 @@ from multiprocessing import active_children
 import pytest
 
 from queryshift.errors import BadInput, Error
-from queryshift.lab.corruptions.files.parallel import lanes
+from queryshift.support.processes import lanes
 
 
 def where(item: tuple[str, float]) -> tuple[str, int]:

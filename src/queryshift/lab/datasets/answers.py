@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from queryshift.errors import BadFile, BadInput, unknown
-
-from .collection import Collection, Id
-from .records import Record, read_records
+from queryshift.media.collection import Collection, Id
+from queryshift.media.records import Record, read_records
 
 Answers = Mapping[str, Sequence[Id]]
 

@@ -39,7 +39,7 @@ class Picture:
 
     def open(self) -> Any:
         """A Pillow image."""
-        from queryshift.media.pictures import read_picture
+        from .pictures import read_picture
 
         return read_picture(present(self.path)).convert("RGB")
 
@@ -57,7 +57,7 @@ class Sound:
 
     def open(self) -> Any:
         """A `Waveform` at the file's own rate."""
-        from queryshift.media.sounds import read_sound
+        from .sounds import read_sound
 
         return read_sound(present(self.path))
 
@@ -77,7 +77,7 @@ class Clip:
 
     def open(self) -> Any:
         """A list of Pillow images in order."""
-        from queryshift.media.films import read_clip
+        from .films import read_clip
 
         frames = self.files
         present(frames[0])

@@ -121,10 +121,8 @@ def _workers_deaf_to_interrupts() -> Iterator[None]:
 
 def _prepare_worker() -> None:
     """Use one thread, and never outlive the parent."""
-    import cv2
-
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    cv2.setNumThreads(1)
+    os.environ["OPENCV_FOR_THREADS_NUM"] = "1"  # read when OpenCV is imported
 
 
 def _end_with_parent() -> None:

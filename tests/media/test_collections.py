@@ -10,7 +10,8 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from queryshift.errors import BadFile, BadInput, UnknownName
-from queryshift.lab.datasets.own import answers_by_query, as_collection, partners, read_collection
+from queryshift.lab.datasets.answers import answers_by_query, partners
+from queryshift.media.collection import as_collection, read_collection
 
 TEXTS = ["a red square", "a blue arrow", "file.png"]
 

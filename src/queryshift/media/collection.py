@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from queryshift.errors import BadFile, BadInput
-from queryshift.media.pictures import PICTURES
-from queryshift.media.sounds import SOUNDS
 
-from ..items import LazyItems, Picture, Sound, Source
+from .lazy_items import LazyItems, Picture, Sound, Source
+from .pictures import PICTURES
 from .records import TABLES, Record, is_dataset, read_records
-from .vectors import VECTORS, read_vectors
+from .sounds import SOUNDS
+from .vector_files import VECTORS, read_vectors
 
 Id = str | int
 KINDS = {"image": PICTURES, "audio": SOUNDS}
