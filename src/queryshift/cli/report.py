@@ -16,6 +16,7 @@ FORMATS = ("terminal", "markdown", "latex", "csv", "html")
 @click.option("--metric", help="recall@K, mean_rank, median_rank, map, seconds; else the paper's.")
 @click.option("--paper", is_flag=True, help="The paper's numbers and the differences, below ours.")
 @click.option("--paper-model", default="", help='Of the paper\'s models, e.g. "BLIP ViT-L/16".')
+@click.option("--any-size", is_flag=True, help="Also beside runs over other numbers of queries.")
 @click.option("--resamples", type=click.IntRange(min=0), help="Of the bootstrap; 0: no tests.")
 def command(
     runs: Path,
@@ -24,6 +25,7 @@ def command(
     metric: str | None,
     paper: bool,
     paper_model: str,
+    any_size: bool,
     resamples: int | None,
 ) -> None:
     """Tables of all finished cells in RUNS, a folder or one .jsonl file.
@@ -40,6 +42,7 @@ def command(
         metric=metric,
         paper=paper or bool(paper_model),
         paper_model=paper_model,
+        any_size=any_size,
         resamples=RESAMPLES if resamples is None else resamples,
     )
     text = render(report_folder(runs, options), form)

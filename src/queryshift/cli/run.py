@@ -50,6 +50,9 @@ _PAPERS = tuple(name for name in METHODS if name != "tcr_untrained")
 @click.option("--from-folder", "folder", type=_FOLDER, help="Queries corrupted beforehand.")
 @click.option("--translator", nargs=2, metavar="THERE BACK", help="Models of back-translation.")
 @click.option("--noise", type=_FOLDER, help="Recordings for sounds: rain.wav, crowd/..., as READ.")
+@click.option("--textures", type=_FOLDER, help="Photographs of frost, for pictures as published.")
+@click.option("--style-models", "styles", type=_FOLDER, help="formal/, ... for text as published.")
+@click.option("--similarity", default="", help="Sentence encoder of the published filter of text.")
 @click.option(
     "--preprocessing",
     type=click.Choice(["published", "library"]),
@@ -109,6 +112,9 @@ def _plans(benchmark: str, given: dict[str, Any]) -> list[Plan]:
         folder=given["folder"],
         translator=given["translator"] or (),
         noise=given["noise"],
+        textures=given["textures"],
+        styles=given["styles"],
+        similarity=given["similarity"],
         strict=given["strict"],
         device=given["device"] or best_device(),
         preprocessing=given["preprocessing"] or "",

@@ -24,6 +24,7 @@ from queryshift.lab.datasets import Dataset
 from queryshift.lab.datasets.tangram_tasks import COMPOSED
 
 from .benchmarks import Benchmark
+from .materials import FILTERED, STYLES, Materials, sentence_encoder
 
 KEPT_BYTES = 2**28  # of corrupted queries, so that several methods are asked the same ones cheaply
 TRANSLATED = "backtranslation"
@@ -32,29 +33,26 @@ COCO_CLOUDS, FLICKR_CLOUDS = 1024, 512  # sides of the published fog maps
 
 @dataclass(frozen=True)
 class CorruptionFactory:
-    """The corruptions of a row: in its published form, with a user's models and recordings."""
+    """The corruptions of a row: in its published form, with what a user brings for it."""
 
     row: Benchmark
-    translator: tuple[str, ...] = ()  # two models, for back-translation
-    noise: Path | None = None  # a folder of recordings, for sounds
+    materials: Materials = Materials()
 
     def single(self, modality: str, name: str) -> Corruption:
         """The corruption of this name."""
         if name == TRANSLATED:
             from queryshift.lab.corruptions.text import sentence
 
-            return sentence(TRANSLATED, backend="models", models=self.translator)
-        if modality == "audio" and self.noise is not None:
-            return self._recorded(name)
+            return sentence(TRANSLATED, backend="models", models=self.materials.translator)
+        if modality == "audio" and self.materials.noise is not None:
+            return _recorded(name, self.materials.noise)
         if self.row.as_published and modality == "image":
             from queryshift.lab.corruptions.image import preset
 
             clouds = FLICKR_CLOUDS if self.row.dataset.startswith("flickr") else COCO_CLOUDS
-            return preset("mm_robustness", clouds=clouds)[name]
-        if self.row.as_published and modality == "text" and name not in NAMES["text"]["sentence"]:
-            from queryshift.lab.corruptions.text import as_published
-
-            return as_published(find("text", name))
+            return preset("mm_robustness", textures=self.materials.textures, clouds=clouds)[name]
+        if self.row.as_published and modality == "text":
+            return self._published_text(name)
         return find(modality, name)
 
     def combined(self, query: str, categories: Sequence[str]) -> Corruption:
@@ -78,34 +76,52 @@ class CorruptionFactory:
         return one_of(*(segments(*(one_of(*family) for family in parts)) for parts in mixed))
 
     def _all(self, query: str, names: Sequence[str]) -> list[Corruption]:
-        return [self.single(query, name) for name in names if self.translator or name != TRANSLATED]
+        translated = self.materials.translator
+        return [self.single(query, name) for name in names if translated or name != TRANSLATED]
 
-    def _recorded(self, name: str) -> Corruption:
-        """As loud as READ published it, from recordings where it is no white noise."""
-        plain: Any = find("audio", name)
-        options = {"scale": "read", "noise": self.noise}
-        known = {field.name for field in fields(plain)}
-        loud: Corruption = replace(plain, **{k: v for k, v in options.items() if k in known})
-        return loud
+    def _published_text(self, name: str) -> Corruption:
+        """With the published style models and the filter on similarity, where they are there."""
+        from queryshift.lab.corruptions.text import as_published, sentence, similar
+
+        if name in STYLES and self.materials.styles is not None:
+            models = self.materials.style_models(name)
+            corruption = sentence(name, backend="models", models=models)
+        elif name in NAMES["text"]["sentence"]:
+            corruption = find("text", name)
+        else:
+            corruption = as_published(find("text", name))
+        if name in FILTERED and self.materials.similarity:
+            return similar(corruption, sentence_encoder(self.materials.similarity))
+        return corruption
+
+
+def _recorded(name: str, folder: Path) -> Corruption:
+    """As loud as READ published it, from recordings where it is no white noise."""
+    plain: Any = find("audio", name)
+    options = {"scale": "read", "noise": folder}
+    known = {field.name for field in fields(plain)}
+    loud: Corruption = replace(plain, **{k: v for k, v in options.items() if k in known})
+    return loud
 
 
 def corruption_of(
-    row: Benchmark, shift: str, translator: tuple[str, ...] = (), noise: Path | None = None
+    row: Benchmark,
+    shift: str,
+    materials: Materials = Materials(),  # noqa: B008
 ) -> Corruption | None:
     """What happens to the queries of a row under a shift; None if they stay as they are.
 
-    `translator` are the two models of back-translation. Without them, nothing that needs them is
-    made, and queries with a shift each draw from the others. With `noise`, a folder of recordings,
-    sounds are corrupted as READ published it.
+    Without the two models of back-translation nothing that needs them is made, and queries with a
+    shift each draw from the others.
     """
     if not row.corrupted:
         return None
-    factory = CorruptionFactory(row, translator, noise)
+    factory = CorruptionFactory(row, materials)
     if row.diverse:
         return factory.drawn(row.query)
     if shift not in row.shifts:
         raise BadInput(f'{row.name} has no shift "{shift}"; it has: {", ".join(row.shifts)}.')
-    if needs_translator(row, shift) and not translator:
+    if needs_translator(row, shift) and not materials.translator:
         raise BadInput(
             f'the shift "{shift}" needs translation models: give two as translator, or as '
             "--translator THERE BACK on the command line."

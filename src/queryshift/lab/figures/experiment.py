@@ -94,7 +94,7 @@ class Experiment:
     @lazy_property
     def queries(self) -> list[Any]:
         """The queries under the shift, each with random numbers of its own."""
-        corruption = corruption_of(self.row, self.shift, self.request.choices.translator)
+        corruption = corruption_of(self.row, self.shift, self.request.choices)
         return shifted(self.dataset, corruption, self.request.severity, self.request.seed)
 
     @lazy_property

@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -23,7 +24,7 @@ CELLS = [
     )
 ]
 TESTED = Options(resamples=2000)
-BESIDE = Options(resamples=0, paper=True)
+BESIDE = Options(resamples=0, paper=True, any_size=True)
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +69,7 @@ def test_latex_is_balanced_and_escaped():
 
 
 def test_csv_has_a_line_per_number():
-    text = render(report(CELLS, Options(resamples=2000, paper=True)), "csv")
+    text = render(report(CELLS, Options(resamples=2000, paper=True, any_size=True)), "csv")
     rows = list(csv.DictReader(io.StringIO(text)))
     assert len(rows) == 3 * 3
     (one,) = (row for row in rows if row["method"] == "rest" and row["shift"] == "zoom_blur")
@@ -114,7 +115,7 @@ class _Page(HTMLParser):
 def test_the_page_is_whole_and_needs_nothing_else():
     cells = [*CELLS, cell(severity=3)]
     page = _Page()
-    page.feed(render(report(cells, Options(resamples=0, paper=True)), "html"))
+    page.feed(render(report(cells, Options(resamples=0, paper=True, any_size=True)), "html"))
     assert page.open == []
     assert page.addresses == ["#t1", "#t2"]
     assert not {"script", "link", "img"} & set(page.seen)
@@ -144,7 +145,9 @@ def test_the_paper_beside_ours():
 
 
 def test_the_papers_larger_model():
-    made = report(CELLS, Options(resamples=0, paper=True, paper_model="BLIP ViT-L/16"))
+    made = report(
+        CELLS, Options(resamples=0, paper=True, any_size=True, paper_model="BLIP ViT-L/16")
+    )
     assert made.tables[0].rows["rest"][0].paper == 40.5
 
 
@@ -186,7 +189,7 @@ def test_what_the_paper_has_not_is_said(cells):
 
 
 def test_other_metrics_are_not_put_beside_the_papers():
-    made = report(CELLS, Options(resamples=0, paper=True, metric="recall@5"))
+    made = report(CELLS, Options(resamples=0, paper=True, any_size=True, metric="recall@5"))
     assert made.tables[0].rows["rest"][0].paper is None
 
 
@@ -204,7 +207,12 @@ def test_seconds_stand_beside_the_papers_where_cells_say_them():
     for form in FORMATS:
         assert "101" in render(report(cells, BESIDE), form)
     assert len(report(cells, TESTED).tables) == 1
-    assert len(report(cells, Options(resamples=0, paper=True, metric="recall@5")).tables) == 1
+    assert (
+        len(
+            report(cells, Options(resamples=0, paper=True, any_size=True, metric="recall@5")).tables
+        )
+        == 1
+    )
 
 
 def test_seconds_can_be_asked_for_of_any_benchmark():
@@ -245,3 +253,21 @@ def test_contents_are_a_list_and_marks_have_room():
     page = render(report([*CELLS, cell(severity=3)], TESTED), "html")
     assert page.count('<li><a href="#t') == 2
     assert "padding: .35rem 1.3rem" in page and "th:not(:first-child) { min-width" in page
+
+
+def test_a_run_of_another_size_is_not_set_beside_the_paper():
+    (table,) = report(CELLS, Options(resamples=0, paper=True)).tables
+    assert {entry.paper for row in table.rows.values() for entry in row} == {None}
+    assert (
+        "The paper's numbers are left out: coco-o-image has 5,000 queries there and 200 here. "
+        "--any-size shows them all the same."
+    ) in table.notes
+
+
+def test_columns_that_are_not_corrupted_as_published_are_marked():
+    frost = replace(
+        CELLS[0], shift="frost", settings={"not_as_published": ["drawn frost (--textures)"]}
+    )
+    text = render(report([frost, CELLS[0]], Options(resamples=0)), "markdown")
+    assert "| frost‡ |" in text and "| zoom_blur‡ |" not in text
+    assert "‡ not corrupted as published: drawn frost (--textures)." in text

@@ -44,6 +44,7 @@ class Options:
     seed: int = 0
     paper: bool = False
     paper_model: str = ""
+    any_size: bool = False  # the paper's numbers also beside runs over other numbers of queries
 
 
 def report_folder(path: str | Path, options: Options = Options()) -> Report:  # noqa: B008
@@ -61,7 +62,7 @@ def report(cells: Sequence[Cell], options: Options = Options()) -> Report:  # no
     tables = [places(table) for table in tables]
     tables = [significance(table, options.resamples, options.seed) for table in tables]
     if options.paper:
-        tables = [beside_paper(table, options.paper_model) for table in tables]
+        tables = [beside_paper(table, options.paper_model, options.any_size) for table in tables]
     return Report(tuple(tables), _legend(tables), _origins(cells))
 
 

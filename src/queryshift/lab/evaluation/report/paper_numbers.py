@@ -8,6 +8,7 @@ from pathlib import PurePath
 from statistics import mean
 
 from .. import paper
+from ..paper.sizes import query_counts
 from ..rank_metrics import SECONDS
 from ..results import Cell
 from .tables import Column, Entry, Table
@@ -18,18 +19,37 @@ LARGE = "BLIP ViT-L/16"  # beside cells of a model that is called large
 PaperRow = Sequence[paper.Value | None]  # in the order of a table's columns
 
 
-def beside_paper(table: Table, model: str = "") -> Table:
-    """The table with the numbers of one of the paper's models, by default the most like ours."""
+def beside_paper(table: Table, model: str = "", any_size: bool = False) -> Table:
+    """The table with the numbers of one of the paper's models, by default the most like ours.
+
+    A table over another number of queries than the paper's stays alone, unless `any_size` is set.
+    """
     methods = {cell.label: cell for cell in table.cells}
     printed = {
         label: [paper_value(methods[label], column, model) for column in table.columns]
         for label in table.rows
     }
+    known = any(value is not None for row in printed.values() for value in row)
+    if known and not any_size and (reason := _of_another_size(table)):
+        return replace(table, notes=(*table.notes, reason))
     rows = {label: _row(row, printed[label]) for label, row in table.rows.items()}
     note = _note(list(printed.values()))
     if table.columns[0].metric == SECONDS:
         note += " Machines differ: compare the methods of each with one another."
     return replace(table, rows=rows, notes=(*table.notes, note))
+
+
+def _of_another_size(table: Table) -> str:
+    """Why the paper's numbers are no comparison; empty if they are one."""
+    for cell in table.cells:
+        expected = query_counts(cell.benchmark)
+        if expected and cell.queries not in expected:
+            counts = " or ".join(f"{count:,}" for count in expected)
+            return (
+                f"The paper's numbers are left out: {cell.benchmark} has {counts} queries there "
+                f"and {cell.queries:,} here. --any-size shows them all the same."
+            )
+    return ""
 
 
 def timed(cells: Sequence[Cell], model: str = "") -> list[Cell]:

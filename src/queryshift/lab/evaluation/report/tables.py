@@ -20,6 +20,7 @@ from ..results import Cell
 AVERAGE = "average"
 DEFAULT_METRIC = "recall@1"
 MOST_SEVERE = 5
+NOT_AS_PUBLISHED = "‡"  # after the name of a column
 _SHIFTS = (
     *chain.from_iterable(chain(*family.values()) for family in NAMES.values()),
     *chain(*COMBINATIONS.values()),
@@ -63,14 +64,24 @@ class Table:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What to write over the columns."""
-        return (*(column.shift or column.benchmark for column in self.columns), AVERAGE)
+        """What to write over the columns, with a mark on those not corrupted as published."""
+        other = {(cell.benchmark, cell.shift) for cell in self.cells if substituted(cell)}
+        marked = (
+            f"{column.shift or column.benchmark}{NOT_AS_PUBLISHED * (column[:2] in other)}"
+            for column in self.columns
+        )
+        return (*marked, AVERAGE)
 
     @property
     def higher_is_better(self) -> bool:
         """Whether the best number is the largest."""
         name = self.columns[0].metric
         return name != SECONDS and metric(name).higher_is_better
+
+
+def substituted(cell: Cell) -> tuple[str, ...]:
+    """What of a cell's corruptions was made by other means than the published ones."""
+    return tuple(map(str, cell.settings.get("not_as_published", ())))
 
 
 def metric_of(benchmark: str) -> str:
@@ -109,7 +120,15 @@ def _table(title: str, cells: list[Cell], metric_name: str | None) -> Table:
     for label, row in rows.items():
         if missing := sum(entry is None for entry in row[:-1]):
             notes.append(f"{label}: {missing} of {len(columns)} streams missing, so no average.")
-    return Table(title, tuple(columns), rows, tuple(cells), tuple(notes))
+    return Table(title, tuple(columns), rows, tuple(cells), (*notes, *_substitutes(cells)))
+
+
+def _substitutes(cells: Sequence[Cell]) -> list[str]:
+    """A note on the columns that are not corrupted as published."""
+    reasons = dict.fromkeys(reason for cell in cells for reason in substituted(cell))
+    if not reasons:
+        return []
+    return [f"{NOT_AS_PUBLISHED} not corrupted as published: {', '.join(reasons)}."]
 
 
 def _comparable(cells: list[Cell]) -> tuple[list[Cell], list[str]]:

@@ -8,18 +8,17 @@ from pathlib import Path
 from queryshift.models import PUBLISHED_RERANK
 
 from ..benchmarks import Benchmark
+from ..materials import Materials
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choices:
+class Choices(Materials):
     """The model, the dataset's files, and how queries are read, corrupted and ranked."""
 
     model: str = ""  # empty: the row's own
     root: Path | None = None  # of the dataset's files; None: where datasets lie
     queries: int | None = None  # so many, the first of each dataset; None: all of them
     folder: Path | None = None  # of queries corrupted beforehand
-    translator: tuple[str, ...] = ()  # two models, for back-translation
-    noise: Path | None = None  # recordings that sounds are corrupted with, as READ published it
     strict: bool = False  # what cannot be read is an error
     device: str = "cpu"
     preprocessing: str = ""  # "published" or "library"; empty: as the paper did, on its rows

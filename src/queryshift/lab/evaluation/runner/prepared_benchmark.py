@@ -13,6 +13,7 @@ from queryshift.lab.datasets import DATASETS, HOME, Dataset, found_at, usable
 from queryshift.lab.datasets.tangram import tangram
 
 from ..benchmarks import Benchmark
+from ..materials import substitutes
 from ..own_benchmark import own_dataset
 from ..streams import translates
 from .choices import Choices
@@ -51,7 +52,12 @@ class PreparedBenchmark:
     def settings_under(self, shift: str) -> dict[str, Any]:
         """The settings that a shift depends on: translators count where something is translated."""
         used = translates(self.row, shift)
-        return {**self.settings, "translator": self.settings["translator"] if used else []}
+        made_here = self.choices.folder is None
+        return {
+            **self.settings,
+            "translator": self.settings["translator"] if used else [],
+            "not_as_published": list(substitutes(self.row, shift, self.choices)) * made_here,
+        }
 
     @property
     def queries(self) -> int:
@@ -128,6 +134,9 @@ def _settings(
         "from_folder": choices.folder and str(choices.folder.resolve()),
         "translator": list(choices.translator),
         "noise": choices.noise and str(choices.noise.resolve()) if row.query == "audio" else None,
+        "textures": choices.textures and str(choices.textures.resolve()),
+        "styles": choices.styles and str(choices.styles.resolve()),
+        "similarity": choices.similarity,
         "rerank": matcher and matcher.rerank,
         "matcher_fingerprint": matcher and matcher.fingerprint(),
     }

@@ -112,5 +112,5 @@ class Workbench:
 def _queries(row: Benchmark, choices: Choices, part: Part, task: Task) -> Sequence[Any]:
     if choices.folder is not None:
         return corrupted_beforehand(row, part.dataset, task.shift, task.severity, choices.folder)
-    corruption = corruption_of(row, task.shift, choices.translator, choices.noise)
+    corruption = corruption_of(row, task.shift, choices)
     return Shifted(part.dataset, corruption, task.severity, task.seed)
