@@ -34,7 +34,7 @@ class Hit(_Record):
 
 
 @dataclass(frozen=True)
-class Ranking(_Record):
+class QueryResult(_Record):
     """The answer to one query.
 
     Attributes:
@@ -71,22 +71,22 @@ class SearchResult(_Record):
         request_id: names this search in the service's logs and in `feedback`.
         tenant: who asked.
         mode: "live", "shadow" or "frozen".
-        answers: one ranking for each query.
+        answers: one result for each query.
     """
 
     request_id: str
     tenant: str
     mode: str
-    answers: list[Ranking]
+    answers: list[QueryResult]
 
     @classmethod
     def _value(cls, name: str, value: Any) -> Any:
-        return [Ranking.from_json(row) for row in value] if name == "answers" else value
+        return [QueryResult.from_json(row) for row in value] if name == "answers" else value
 
     @property
     def ids(self) -> list[list[Id]]:
         """The ids found for each query, best first."""
-        return [ranking.ids for ranking in self.answers]
+        return [result.ids for result in self.answers]
 
 
 @dataclass(frozen=True)

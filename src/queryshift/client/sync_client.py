@@ -97,7 +97,7 @@ class Client:
             key: by which the service knows a search that is sent again; one is made unless given.
 
         Returns:
-            One ranking for each query.
+            One result for each query.
 
         Examples:
             >>> with Client(url, "tangram") as client:

@@ -1,0 +1,52 @@
+// Queries and answers as a person sees them.
+
+import { make } from "./dom.js";
+import { collectionPath, get } from "./service.js";
+
+const shown = new Map(); // collection and id -> a promise of how the candidate is shown
+
+export function pictureOf(query) {
+  const parts = [];
+  if (query.image) parts.push(make("img", { src: `data:image/png;base64,${query.image}`, alt: "the query's picture" }));
+  if (query.audio) parts.push(make("audio", { controls: "", src: `data:audio/wav;base64,${query.audio}` }));
+  if (query.text) parts.push(make("q", {}, query.text));
+  if (query.vector) parts.push(make("q", {}, `a vector of ${query.vector.length} numbers`));
+  return parts;
+}
+
+function candidate(collection, id) {
+  const key = `${collection}\n${id}`;
+  if (!shown.has(key)) {
+    const path = `${collectionPath(collection)}/candidates/${encodeURIComponent(id)}`;
+    shown.set(key, get(path).catch(() => ({ id })));
+  }
+  return shown.get(key);
+}
+
+const named = (seen) =>
+  seen.image ? make("img", { src: `data:image/png;base64,${seen.image}`, alt: `candidate ${seen.id}` }) : seen.text ?? String(seen.id);
+
+async function hitRow(collection, hit, place, right) {
+  const seen = await candidate(collection, hit.id);
+  const isRight = right.includes(hit.id);
+  return make("li", { class: isRight ? "hit right" : "hit" },
+    isRight ? make("b", { title: "the right answer", "aria-label": "right" }, "✓") : String(place),
+    make("span", { title: String(hit.id) }, named(seen)),
+    make("span", { class: "score" }, hit.score.toFixed(3)));
+}
+
+async function side(collection, title, name, hits, right) {
+  const rows = await Promise.all(hits.map((hit, index) => hitRow(collection, hit, index + 1, right)));
+  const missed = right.length > 0 && !hits.some((hit) => right.includes(hit.id));
+  const note = missed ? make("p", { class: "missed" }, `✗ not among the first ${hits.length}`) : null;
+  return make("div", { class: name }, make("h3", {}, title), make("ol", {}, ...rows), note);
+}
+
+// Source and adapted answers beside each other; ids in `right` are marked.
+export async function sides(collection, source, adapted, right = []) {
+  const both = await Promise.all([
+    side(collection, "Source", "source", source, right),
+    side(collection, "Adapted", "adapted", adapted, right),
+  ]);
+  return make("div", { class: "sides" }, ...both);
+}

@@ -1,0 +1,76 @@
+// The live curves of a tenant: what each one measures, what it means, what to do when it moves.
+
+import { lineChart, legend, number } from "./charts.js";
+import { $, make, show } from "./dom.js";
+
+const STRANGE = 3; // standard errors: above it a batch is no longer ordinary
+const IN_TABLE = 12;
+
+const measure = (name) => ({ [name]: (rows) => rows.map((row) => [row.batch, row[name]]) });
+
+const counted = (value) => (typeof value === "string" ? 1 : Number(value ?? 0));
+
+function total(name) {
+  return (rows) => {
+    let sum = 0;
+    return rows.map((row) => [row.batch, (sum += counted(row[name]))]);
+  };
+}
+
+const CURVES = [
+  { title: "Strangeness", lines: measure("strangeness"), limit: STRANGE, from: 0,
+    means: "Standard errors between these queries and your ordinary ones. Above the dashed line the traffic has shifted: look at the latest queries, and at what produces them.",
+    missing: "Not measured yet: hand the collection a sample of ordinary queries (PUT …/ordinary)." },
+  { title: "Agreement", lines: measure("agreement"), from: 0, to: 1,
+    means: "Share of queries for which source and adapted model have the same first answer. It falls while the tenant learns; close to 0, compare the answers below, and roll back if the adapted ones are worse.",
+    missing: "Not measured yet: it needs answers of both, as in shadow." },
+  { title: "Entropy", lines: measure("entropy"),
+    means: "How undecided the model is between candidates, in nats. Up: the queries got harder. Down while agreement stays: it is adapting. Down to 0 with agreement gone: roll back." },
+  { title: "Gap", lines: measure("gap"),
+    means: "Distance from the centre of the queries to that of what they find. Up: the queries moved away from the candidates; updates should bring it down again, else stay in shadow." },
+  { title: "Spread", lines: measure("spread"),
+    means: "Mean distance of the queries from their own centre. Down: the model tells them apart less well, as it does with noise or blur; check what feeds it." },
+  { title: "Updates and drops", lines: { updates: total("updated"), drops: total("dropped") }, from: 0, to: 1,
+    legend: { updates: "learnt from", drops: "left out" },
+    means: "Batches learnt from, and updates left out because answers came first. Drops that keep growing: more traffic than this machine can learn from; answers are not affected." },
+  { title: "Guard", lines: { guard: total("guard") }, from: 0, to: 1,
+    means: "How often the guard stepped in, also drawn as red lines in the other curves. Several times in a row: go to shadow, and read the events under “What was learnt”." },
+];
+
+const valuesOf = (line) => line.points.map((point) => point[1]).filter((value) => value !== null && value !== undefined);
+const hasValues = (line) => valuesOf(line).length > 0;
+const lastOf = (line) => valuesOf(line).at(-1);
+
+function drawn(curve, rows) {
+  const lines = Object.entries(curve.lines).map(([name, points]) => ({ name, points: points(rows) }));
+  const latest = lines.map((line) => number(lastOf(line))).join(" / ");
+  const events = rows.filter((row) => row.guard).map((row) => row.batch);
+  const label = `${curve.title}: ${latest} at the last of ${rows.length} batches`;
+  const measured = lines.some(hasValues);
+  return make("figure", {},
+    make("div", { class: "curve-head" }, make("h3", {}, curve.title), make("output", {}, latest)),
+    measured ? lineChart({ ...curve, label, lines: lines.filter(hasValues), events }) : null,
+    measured && curve.legend ? legend(curve.legend) : null,
+    make("figcaption", {}, measured ? curve.means : curve.missing ?? curve.means));
+}
+
+const COLUMNS = ["batch", "queries", "strangeness", "agreement", "entropy", "gap", "spread", "updated", "dropped", "guard"];
+
+function cell(value) {
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  return typeof value === "string" ? value : number(value);
+}
+
+function drawTable(rows) {
+  const [head, body] = [$("batches").querySelector("thead"), $("batches").querySelector("tbody")];
+  show(head, make("tr", {}, ...COLUMNS.map((column) => make("th", { scope: "col" }, column))));
+  const last = rows.slice(-IN_TABLE).reverse();
+  show(body, ...last.map((row) => make("tr", {}, ...COLUMNS.map((column) => make("td", {}, cell(row[column]))))));
+}
+
+export function drawCurves(rows) {
+  $("no-traffic").hidden = rows.length > 0;
+  $("batches").hidden = rows.length === 0;
+  show($("curves"), ...(rows.length ? CURVES.map((curve) => drawn(curve, rows)) : []));
+  if (rows.length) drawTable(rows);
+}

@@ -1,0 +1,61 @@
+// "Send many": a stream of samples that teaches the tenant, and how often each model is right.
+
+import { legend, lineChart } from "./charts.js";
+import { $, attempt, make, show } from "./dom.js";
+import { collectionPath, get } from "./service.js";
+import { ask, corrupted, search } from "./try.js";
+
+const AT_ONCE = 16;
+
+let stopped = false;
+
+const isFirst = (hits, right) => right.includes(hits[0]?.id);
+
+function score(answers, samples) {
+  const right = (side) => answers.filter((answer, index) => isFirst(answer[side] ?? answer.hits, samples[index].right)).length;
+  return { source: right("source") / answers.length, adapted: right("adapted") / answers.length };
+}
+
+const percent = (share) => `${Math.round(100 * share)} %`;
+const mean = (rows, side) => rows.reduce((sum, row) => sum + row[side], 0) / rows.length;
+
+function draw(rows) {
+  const points = (side) => rows.map((row, index) => [index + 1, 100 * row[side]]);
+  const lines = ["source", "adapted"].map((name) => ({ name, points: points(name) }));
+  const last = rows.slice(-4);
+  const text = `Right first answers in the last ${AT_ONCE * last.length} queries: source ${percent(mean(last, "source"))}, adapted ${percent(mean(last, "adapted"))}.`;
+  show($("many-chart"), make("figure", {},
+    make("h3", {}, "Right first answers along the stream, in percent"),
+    lineChart({ label: text, lines, from: 0, to: 100 }),
+    legend({ source: "source", adapted: "adapted" }),
+    make("figcaption", {}, text)));
+}
+
+async function stream(collection, count) {
+  const { samples } = await get(`${collectionPath(collection)}/samples?n=${count}`);
+  const rows = [];
+  for (let start = 0; start < samples.length && !stopped; start += AT_ONCE) {
+    const part = samples.slice(start, start + AT_ONCE);
+    const { answers } = await search(await corrupted(part.map((sample) => sample.query)), true);
+    rows.push(score(answers, part));
+    draw(rows);
+    $("many-progress").textContent = `${start + part.length} of ${samples.length} sent`;
+  }
+  await ask();
+}
+
+async function send(event, collection) {
+  event.preventDefault();
+  stopped = false;
+  $("many-send").disabled = true;
+  $("many-stop").hidden = false;
+  $("many-progress").textContent = "sending…";
+  await attempt(() => stream(collection(), Number($("many-count").value)));
+  $("many-send").disabled = false;
+  $("many-stop").hidden = true;
+}
+
+export function listenForMany(collection) {
+  $("many").addEventListener("submit", (event) => send(event, collection));
+  $("many-stop").addEventListener("click", () => { stopped = true; });
+}

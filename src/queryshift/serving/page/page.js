@@ -1,0 +1,121 @@
+// The page of a running service: which collection and tenant is looked at, and the clock.
+
+import { drawCurves } from "./curves.js";
+import { $, attempt, make, say, show } from "./dom.js";
+import { drawLatest } from "./latest.js";
+import { listenForMany } from "./many.js";
+import { collectionPath, get, tenantPath, useToken } from "./service.js";
+import { drawTenant, listenForChanges } from "./tenant.js";
+import { ask, listenForQueries, openTry, tenantName } from "./try.js";
+
+const EVERY = 1500; // milliseconds between looks
+const KEPT = 400; // batches drawn
+const NOBODY = { mode: "", snapshots: [] };
+
+let collections = [], rows = [], looking = false, lost = false;
+
+const current = () => collections.find((one) => one.name === $("collection").value);
+
+function forget() {
+  rows = [];
+}
+
+async function newRows(tenant) {
+  if (rows.length && tenant.batches < rows.at(-1).batch) forget(); // rolled back, or reset
+  const since = rows.at(-1)?.batch ?? 0;
+  const more = await get(`${tenantPath(current().name, tenantName())}/history?since=${since}`);
+  rows = [...rows, ...more.rows].slice(-KEPT);
+}
+
+async function tenantOrNobody() {
+  try {
+    return await get(tenantPath(current().name, tenantName()));
+  } catch (problem) {
+    if (problem.status !== 404) throw problem;
+    return NOBODY;
+  }
+}
+
+async function look() {
+  const tenant = await tenantOrNobody();
+  const where = { collection: current().name, tenant: tenantName(), changed: () => { forget(); refresh(); ask(); } };
+  drawTenant(tenant, where);
+  $("state-title").parentElement.inert = $("modes").inert = tenant === NOBODY;
+  if (tenant === NOBODY) {
+    forget();
+    $("mode-meaning").textContent = `No queries of “${tenantName()}” yet: its first search makes it.`;
+  } else {
+    await newRows(tenant);
+    await drawLatest(current(), tenantName());
+  }
+  drawCurves(rows);
+}
+
+async function refresh() {
+  if (looking || document.hidden || !current()) return;
+  looking = true;
+  try {
+    await look();
+    if (lost) say("");
+    lost = false;
+  } catch (problem) {
+    lost = true;
+    say(problem.message, true);
+  } finally {
+    looking = false;
+  }
+}
+
+async function listTenants() {
+  const { tenants } = await get(`${collectionPath(current().name)}/tenants?limit=100`);
+  show($("tenants"), ...tenants.map((one) => make("option", { value: one.tenant })));
+}
+
+function remember() {
+  const query = new URLSearchParams({ collection: current().name, tenant: tenantName() });
+  window.history.replaceState(null, "", `?${query}`);
+}
+
+async function open() {
+  forget();
+  remember();
+  $("main").hidden = false;
+  await refresh();
+  await openTry(current());
+  await listTenants();
+}
+
+async function start() {
+  ({ collections } = await get("collections"));
+  $("token-form").hidden = true;
+  const asked = new URLSearchParams(window.location.search);
+  show($("collection"), ...collections.map((one) => make("option", { value: one.name }, one.name)));
+  if (collections.some((one) => one.name === asked.get("collection"))) $("collection").value = asked.get("collection");
+  if (asked.get("tenant")) $("tenant").value = asked.get("tenant");
+  say("");
+  await open();
+}
+
+function askForToken() {
+  $("token-form").hidden = false;
+  $("token").focus();
+}
+
+function takeToken(event) {
+  event.preventDefault();
+  useToken($("token").value.trim());
+  $("token").value = "";
+  attempt(start);
+}
+
+document.addEventListener("token-wanted", askForToken);
+document.addEventListener("visibilitychange", refresh);
+$("token-form").addEventListener("submit", takeToken);
+$("choice").addEventListener("submit", (event) => event.preventDefault());
+$("choice").addEventListener("change", () => attempt(open));
+$("tenant").addEventListener("focus", () => attempt(listTenants));
+listenForChanges();
+listenForQueries();
+listenForMany(() => current().name);
+setInterval(refresh, EVERY);
+attempt(start);

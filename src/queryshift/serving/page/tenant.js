@@ -1,0 +1,81 @@
+// A tenant: who answers for it, what was learnt, and how to go back. Each change is confirmed.
+
+import { number } from "./charts.js";
+import { $, attempt, confirmed, make, say, show } from "./dom.js";
+import { post, tenantPath } from "./service.js";
+
+const MODES = {
+  shadow: "Users see the source's answers. The tenant learns beside them, and you compare.",
+  live: "Users see the adapted answers, and the tenant goes on learning.",
+  frozen: "Users see the source's answers, and nothing is learnt. What was learnt is kept.",
+};
+const FACTS = { queries: "queries", batches: "batches", updates: "updates", drops: "drops", pending: "waiting" };
+
+let place = { collection: "", tenant: "", mode: "", changed: () => {} };
+
+const facts = (tenant) =>
+  Object.entries(FACTS).map(([name, text]) => make("div", {}, make("dt", {}, text), make("dd", {}, number(tenant[name] ?? 0))));
+
+const when = (time) => new Date(time).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
+
+const snapshotRow = (snapshot) =>
+  make("li", {},
+    make("span", {}, make("strong", {}, snapshot.name), ` after ${number(snapshot.batches)} batches, ${when(snapshot.time)}`),
+    make("button", { type: "button", "data-snapshot": snapshot.name }, "Roll back…"));
+
+const eventRow = (event) =>
+  make("li", { class: "quiet" }, `Batch ${event.batch}, ${when(event.time)}: ${event.event}${event.detail ? `, ${event.detail}` : ""}`);
+
+export function drawTenant(tenant, where) {
+  place = { ...where, mode: tenant.mode };
+  for (const button of $("modes").children) button.setAttribute("aria-pressed", String(button.dataset.mode === tenant.mode));
+  $("mode-meaning").textContent = MODES[tenant.mode] ?? "";
+  show($("facts"), ...facts(tenant));
+  show($("snapshots"), ...(tenant.snapshots ?? []).map(snapshotRow));
+  const events = tenant.guard?.events ?? [];
+  show($("guard-events"), ...(events.length ? [make("h3", {}, "Guard events"), make("ul", {}, ...events.slice(-8).reverse().map(eventRow))] : []));
+}
+
+async function change(verb, body, done) {
+  const { collection, tenant, changed } = place;
+  const answer = await attempt(() => post(`${tenantPath(collection, tenant)}/${verb}`, body));
+  if (answer === null) return false;
+  say(done);
+  changed();
+  return true;
+}
+
+async function switchMode(mode) {
+  if (mode === place.mode) return;
+  const yes = await confirmed(`Go ${mode === "frozen" ? "to frozen" : mode === "live" ? "live" : "to shadow"}?`, MODES[mode], `Switch to ${mode}`);
+  if (yes) await change("mode", { mode }, `“${place.tenant}” is ${mode} now.`);
+}
+
+async function reset() {
+  const text = `All that “${place.tenant}” has learnt is given up. A snapshot can bring it back, nothing else.`;
+  if (await confirmed("Reset to the source?", text, "Reset")) await change("reset", {}, `“${place.tenant}” is at its source.`);
+}
+
+async function undo() {
+  const text = `The last update of “${place.tenant}” is taken back.`;
+  if (await confirmed("Undo the last update?", text, "Undo")) await change("undo", {}, "The last update is taken back.");
+}
+
+async function snapshot(event) {
+  event.preventDefault();
+  const name = $("snapshot-name").value.trim();
+  if (await change("snapshots", { name }, `Snapshot “${name}” is on disk.`)) $("snapshot-name").value = "";
+}
+
+async function rollback(name) {
+  const text = `“${place.tenant}” goes back to the snapshot “${name}”. What it learnt since is given up.`;
+  if (await confirmed("Roll back?", text, "Roll back")) await change("rollback", { name }, `Rolled back to “${name}”.`);
+}
+
+export function listenForChanges() {
+  $("modes").addEventListener("click", (event) => event.target.dataset.mode && switchMode(event.target.dataset.mode));
+  $("reset").addEventListener("click", reset);
+  $("undo").addEventListener("click", undo);
+  $("snapshot-form").addEventListener("submit", snapshot);
+  $("snapshots").addEventListener("click", (event) => event.target.dataset.snapshot && rollback(event.target.dataset.snapshot));
+}
