@@ -68,14 +68,12 @@ def collection(name: str) -> Call[Collection]:
 
 def search(name: str, queries: Sequence[Query], ask: Ask, key: str | None) -> Call[SearchResult]:
     """The hits of several queries."""
-    body = {
-        "tenant": ask.tenant,
-        "queries": encoded_all(queries),
-        "k": ask.k,
-        "adapt": ask.adapt,
-        "compare": ask.compare,
-        "exclude": None if ask.exclude is None else [list(ids) for ids in ask.exclude],
-    }
+    body: dict[str, Any] = {"tenant": ask.tenant, "queries": encoded_all(queries)}
+    body |= {"k": ask.k, "adapt": ask.adapt}
+    if ask.compare:
+        body["compare"] = True
+    if ask.exclude is not None:
+        body["exclude"] = [list(ids) for ids in ask.exclude]
     path = f"{_path(name)}/search"
     return Call("POST", path, SearchResult.from_json, body, key=key or uuid4().hex)
 

@@ -42,6 +42,13 @@ async function side(collection, title, name, hits, right) {
   return make("div", { class: name }, make("h3", {}, title), make("ol", {}, ...rows), note);
 }
 
+// The query as it is asked, and what it should find.
+export async function asked(collection, query, right) {
+  const wanted = await Promise.all(right.slice(0, 3).map((id) => candidate(collection, id)));
+  const note = wanted.length ? make("p", {}, make("span", { class: "quiet" }, "should find "), ...wanted.map(named)) : null;
+  return make("div", { class: "asked-query" }, make("div", {}, ...pictureOf(query)), note);
+}
+
 // Source and adapted answers beside each other; ids in `right` are marked.
 export async function sides(collection, source, adapted, right = []) {
   const both = await Promise.all([

@@ -6,14 +6,14 @@ import { $, make, show } from "./dom.js";
 const STRANGE = 3; // standard errors: above it a batch is no longer ordinary
 const IN_TABLE = 12;
 
-const measure = (name) => ({ [name]: (rows) => rows.map((row) => [row.batch, row[name]]) });
+const column = (name) => (rows) => rows.map((row) => [row.batch, row[name]]);
+const measure = (name) => ({ [name]: column(name) });
 
-const counted = (value) => (typeof value === "string" ? 1 : Number(value ?? 0));
-
-function total(name) {
+// How many of the batches shown, up to each of them.
+function count(name) {
   return (rows) => {
     let sum = 0;
-    return rows.map((row) => [row.batch, (sum += counted(row[name]))]);
+    return rows.map((row) => [row.batch, (sum += row[name] ? 1 : 0)]);
   };
 }
 
@@ -22,18 +22,18 @@ const CURVES = [
     means: "Standard errors between these queries and your ordinary ones. Above the dashed line the traffic has shifted: look at the latest queries, and at what produces them.",
     missing: "Not measured yet: hand the collection a sample of ordinary queries (PUT …/ordinary)." },
   { title: "Agreement", lines: measure("agreement"), from: 0, to: 1,
-    means: "Share of queries for which source and adapted model have the same first answer. It falls while the tenant learns; close to 0, compare the answers below, and roll back if the adapted ones are worse.",
+    means: "Share of queries for which source and adapted model have the same first answer. It falls as the tenant learns: compare the answers below, and roll back if the adapted ones are worse.",
     missing: "Not measured yet: it needs answers of both, as in shadow." },
   { title: "Entropy", lines: measure("entropy"),
-    means: "How undecided the model is between candidates, in nats. Up: the queries got harder. Down while agreement stays: it is adapting. Down to 0 with agreement gone: roll back." },
+    means: "How undecided the model is between candidates, in nats. Up: the queries got harder. Updates bring it down; where it falls to 0 and the answers below look wrong, roll back." },
   { title: "Gap", lines: measure("gap"),
     means: "Distance from the centre of the queries to that of what they find. Up: the queries moved away from the candidates; updates should bring it down again, else stay in shadow." },
   { title: "Spread", lines: measure("spread"),
     means: "Mean distance of the queries from their own centre. Down: the model tells them apart less well, as it does with noise or blur; check what feeds it." },
-  { title: "Updates and drops", lines: { updates: total("updated"), drops: total("dropped") }, from: 0, to: 1,
+  { title: "Updates and drops", lines: { updates: count("updated"), drops: column("dropped") }, from: 0, to: 1,
     legend: { updates: "learnt from", drops: "left out" },
     means: "Batches learnt from, and updates left out because answers came first. Drops that keep growing: more traffic than this machine can learn from; answers are not affected." },
-  { title: "Guard", lines: { guard: total("guard") }, from: 0, to: 1,
+  { title: "Guard", lines: { guard: count("guard") }, from: 0, to: 1,
     means: "How often the guard stepped in, also drawn as red lines in the other curves. Several times in a row: go to shadow, and read the events under “What was learnt”." },
 ];
 

@@ -20,7 +20,7 @@ export const svg = (tag, attributes = {}, ...children) =>
 
 // An element is only changed when it would look different: focus and selection stay.
 export function show(element, ...children) {
-  const next = make(element.tagName, {}, ...children);
+  const next = make("div", {}, ...children);
   if (next.innerHTML !== element.innerHTML) element.replaceChildren(...next.childNodes);
 }
 

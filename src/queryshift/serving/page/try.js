@@ -1,6 +1,6 @@
 // The box to try a query: one's own or a sample, corrupted by a slider, answered by both models.
 
-import { pictureOf, sides } from "./answers.js";
+import { asked, pictureOf, sides } from "./answers.js";
 import { $, attempt, make, say, show } from "./dom.js";
 import { collectionPath, get, post } from "./service.js";
 
@@ -25,8 +25,9 @@ export const search = (queries, adapt) =>
 
 async function answered(mine) {
   const [query] = await corrupted([tried.query]);
+  const preview = await asked(collection.name, query, tried.right);
   if (mine !== turn) return;
-  show($("preview"), ...pictureOf(query));
+  show($("preview"), preview);
   const [answer] = (await search([query], false)).answers;
   if (answer.error) throw new Error(answer.error.detail ?? answer.error);
   const source = answer.source ?? answer.hits, adapted = answer.adapted ?? answer.hits;
