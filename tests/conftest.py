@@ -8,6 +8,7 @@ import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tiny tensors; two test processes share two cores
 os.environ.pop("QUERYSHIFT_DATA", None)  # the user's own datasets take no part
+os.environ["QUERYSHIFT_HOME"] = os.devnull  # nor what the user's own checks have kept
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell ignores it for `make test &`
     signal.signal(signal.SIGINT, signal.default_int_handler)  # and processes we start would too
 

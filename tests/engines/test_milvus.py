@@ -99,7 +99,8 @@ def test_a_sample_reads_every_page(base, monkeypatch):
     vectors = np.random.default_rng(0).normal(size=(700, 4)).astype(np.float32)
     opened = create(f"{base}/paged?consistency=Strong", range(700), vectors)
     monkeypatch.setattr("queryshift.galleries.milvus.LARGEST", 100)
-    assert [key for page in opened._pages() for key in page] == list(range(700))
+    pages = opened._pages(["id"], 100)
+    assert [row["id"] for page in pages for row in page] == list(range(700))
     assert np.allclose(opened.sample(700, 0), vectors, atol=1e-6)
     opened.close()
 

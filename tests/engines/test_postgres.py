@@ -25,8 +25,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:XDG_RUNTIME_DIR")
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    server = PostgresServer(tmp_path_factory.mktemp("postgres") / "server")
+def server():
+    server = PostgresServer()
     server.start()
     yield server
     server.stop()

@@ -16,6 +16,7 @@ from toy import ToyEncoder, toy_gallery, toy_queries
 CANDIDATES, DIMENSION = 120, 8
 
 
+@pytest.mark.filterwarnings("ignore::queryshift.RecallWarning")
 class GalleryContract:
     """Subclass it as `class TestMine(GalleryContract)` and write `make`.
 
@@ -49,6 +50,14 @@ class GalleryContract:
             assert torch.equal(hits.vectors, expected.vectors)
         rows = memory.positions([one for row in hits.ids for one in row])
         assert torch.allclose(hits.vectors.flatten(0, 1), memory.vectors[rows], atol=1e-6)
+
+    def test_an_engine_searches_exactly_past_its_index(self, gallery, memory):
+        if isinstance(gallery, Gallery):
+            return
+        queries = some_queries(4)
+        found = gallery.find_exact(queries.numpy(), 10)
+        assert [list(hits.ids) for hits in found] == memory.search(queries, 10).ids
+        assert np.allclose(found[0].vectors, memory.search(queries, 10).vectors[0, :, 0], atol=1e-6)
 
     def test_a_position_stays_the_same_candidate(self, gallery):
         first, again = (gallery.search(some_queries(4), 5) for _ in range(2))

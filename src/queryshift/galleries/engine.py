@@ -16,6 +16,7 @@ from queryshift.errors import BadInput, EngineLost, GalleryMismatch, NeedsVector
 from queryshift.support.locks import RenewedLock
 from queryshift.support.torch_modes import without_autocast
 
+from .breadth import Breadth
 from .checks import checked_ids
 from .clusters import SAMPLE, spherical_kmeans
 from .engine_vectors import Metric, checked_engine_vectors
@@ -94,6 +95,11 @@ class EngineGallery:
     metric: Metric = "cosine"
     """What the engine ranks by: "cosine", or "inner product" and "euclidean", which need vectors
     of unit length."""
+    exact: bool = False
+    """Whether a search misses nothing; otherwise sessions want its recall measured."""
+    breadth: Breadth | None = None
+    """What widens a search of the index, which may be set to another value."""
+    recall_told: bool = False  # to whoever opened it: once is enough
 
     def __init__(
         self,
@@ -159,6 +165,28 @@ class EngineGallery:
             Those that the engine has now.
         """
         raise NotImplementedError(f"{type(self).__name__} has no known(ids).")
+
+    def find_exact(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
+        """The best candidates without the index, which recall is measured against.
+
+        Args:
+            queries: Unit vectors (B, D).
+            count: Candidates per query.
+
+        Returns:
+            For each query its exact best, best first.
+        """
+        if self.exact:
+            return self.find(queries, count)
+        raise BadInput(
+            f"{type(self).__name__} cannot search without its index, so that nothing can be "
+            "compared with it: write find_exact(queries, count)."
+        )
+
+    @property
+    def place(self) -> str:
+        """What this collection is called and where it is, without credentials; "" if nowhere."""
+        return ""
 
     @property
     def version(self) -> str:

@@ -16,13 +16,16 @@ from queryshift.errors import BadFile, BadInput
 from queryshift.support.lazy import lazy_property
 from queryshift.support.optional import need
 
+from .breadth import Breadth
 from .checks import checked_ids
 from .engine import EngineGallery, Found
 from .engine_vectors import checked_engine_vectors
+from .exact_engine import best_of_pieces
 from .hits import Id
 from .stored_vectors import LOOKED_AT, address_options, check_new, known_metric, plain_id
 
 OVERSAMPLING = 10  # hits of a compressed index that are ranked again, per hit asked for
+PIECE = 16_384  # vectors that an exact search looks at once
 
 
 class Faiss(EngineGallery):
@@ -44,11 +47,12 @@ class Faiss(EngineGallery):
     """
 
     def __init__(self, path: str | Path, *, ef: int = 256, nprobe: int = 64) -> None:
-        self._path, self._ef, self._nprobe = Path(path), ef, nprobe
+        self._path = Path(path)
         self._faiss = need("faiss", "faiss", "a FAISS index")
         self._file = self._read()  # which owns the memory of the index inside it
         self._index, labels = self._unwrapped()
         super().__init__(self._index.d)
+        self.breadth = self._breadth(ef, nprobe)
         self._rows = self._stored_rows()
         self._row_ids = self._stored_ids(labels)
         self._compressed = not self._keeps_floats()
@@ -59,6 +63,7 @@ class Faiss(EngineGallery):
             )
         if isinstance(self._index, self._faiss.IndexIVF) and self._rows is None:
             self._index.make_direct_map()
+        self.exact = isinstance(self._index, self._faiss.IndexFlat)
         names = {self._faiss.METRIC_INNER_PRODUCT: "ip", self._faiss.METRIC_L2: "l2"}
         kind = self._index.metric_type
         self.metric = known_metric(str(path), names.get(kind, f"number {kind} of FAISS"))
@@ -73,6 +78,13 @@ class Faiss(EngineGallery):
             self._best(query, row[row >= 0], count)
             for query, row in zip(queries, rows, strict=True)
         ]
+
+    def find_exact(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
+        """The exact best of each query, among the vectors themselves."""
+        starts = range(0, self.count(), PIECE)
+        rows = (np.arange(start, min(start + PIECE, self.count())) for start in starts)
+        pieces = ((self._ids_of(piece), self._vectors_of(piece)) for piece in rows)
+        return best_of_pieces(queries, pieces, count)
 
     def sample(self, count: int, seed: int) -> NDArray[np.float32]:
         """`count` vectors drawn without bias, in the order of the index; all of fewer."""
@@ -89,6 +101,11 @@ class Faiss(EngineGallery):
         if self._row_ids is not None:
             return self._known.intersection(ids)
         return {one for one in ids if isinstance(one, int) and 0 <= one < self.count()}
+
+    @property
+    def place(self) -> str:
+        """The index's file."""
+        return str(self._path.resolve())
 
     @property
     def version(self) -> str:
@@ -147,10 +164,17 @@ class Faiss(EngineGallery):
         return rows
 
     def _parameters(self, wanted: int) -> Any:
+        if self.breadth is None:
+            return None
+        if self.breadth.name == "ef":
+            return self._faiss.SearchParametersHNSW(efSearch=max(self.breadth.value, wanted))
+        return self._faiss.SearchParametersIVF(nprobe=self.breadth.value)
+
+    def _breadth(self, ef: int, nprobe: int) -> Breadth | None:
         if isinstance(self._index, self._faiss.IndexHNSW):
-            return self._faiss.SearchParametersHNSW(efSearch=max(self._ef, wanted))
+            return Breadth("ef", ef, self.count())
         if isinstance(self._index, self._faiss.IndexIVF):
-            return self._faiss.SearchParametersIVF(nprobe=min(self._nprobe, self._index.nlist))
+            return Breadth("nprobe", min(nprobe, self._index.nlist), self._index.nlist)
         return None
 
     @contextmanager
@@ -169,9 +193,11 @@ class Faiss(EngineGallery):
         if self._compressed:
             order = np.argsort(-(vectors @ query), kind="stable")[:count]
             rows, vectors = rows[order], vectors[order]
+        return Found(self._ids_of(rows), vectors)
+
+    def _ids_of(self, rows: NDArray[np.int64]) -> Sequence[Id]:
         places: list[int] = rows.tolist()
-        ids = places if self._row_ids is None else [self._row_ids[place] for place in places]
-        return Found(ids, vectors)
+        return places if self._row_ids is None else [self._row_ids[place] for place in places]
 
     def _vectors_of(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
         if self._rows is not None:

@@ -17,6 +17,7 @@ from queryshift.support.optional import need
 
 from .engine import EngineGallery, Found
 from .engine_vectors import checked_engine_vectors
+from .exact_engine import best_of_pieces
 from .hits import Id
 from .milvus_collection import Collection, described
 from .milvus_connection import Connection
@@ -60,11 +61,13 @@ class Milvus(EngineGallery):
     ) -> None:
         token = token or os.environ.get("MILVUS_TOKEN", "")
         self._connection = Connection(uri, token, timeout)
-        self._consistency, self._breadth = consistency, {"ef": ef, "nprobe": nprobe}
+        self._consistency = consistency
         try:
             self._collection: Collection = described(self._connection, collection, vector)
             super().__init__(self._collection.dimension, timeout=timeout)
             self.metric = known_metric(collection, self._collection.metric)
+            self.exact = self._collection.index == "FLAT"
+            self.breadth = self._collection.breadth(ef, nprobe)
             checked_engine_vectors(self._first_rows(), self.dimension, self.metric)
         except Error:
             self._connection.close()
@@ -79,7 +82,7 @@ class Milvus(EngineGallery):
             limit=limit,
             anns_field=self._collection.vector,
             output_fields=[self._collection.vector],
-            search_params=self._collection.search_params(limit, **self._breadth),
+            search_params=self._collection.search_params(limit, self.breadth),
         )
         return [
             Found(
@@ -89,9 +92,19 @@ class Milvus(EngineGallery):
             for answer in answers
         ]
 
+    def find_exact(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
+        """The exact best of each query: every vector is read, page by page."""
+        key, field = self._collection.key, self._collection.vector
+        pages = (
+            ([row[key] for row in rows], self._array([row[field] for row in rows]))
+            for rows in self._pages([key, field], FETCHED)
+        )
+        return best_of_pieces(queries, pages, count)
+
     def sample(self, count: int, seed: int) -> NDArray[np.float32]:
         """`count` vectors drawn from all primary keys, in their order: a scan has its own first."""
-        keys = [key for page in self._pages() for key in page]
+        key = self._collection.key
+        keys = [row[key] for page in self._pages([key], LARGEST) for row in page]
         size = min(count, len(keys))
         drawn = np.sort(np.random.default_rng(seed).choice(len(keys), size, replace=False))
         wanted = [keys[place] for place in drawn]
@@ -109,6 +122,11 @@ class Milvus(EngineGallery):
             return set()
         key = self._collection.key
         return {row[key] for row in self._query(filter=self._among(asked), output_fields=[key])}
+
+    @property
+    def place(self) -> str:
+        """Server or file, collection and field."""
+        return f"{self._connection.place}/{self._collection.name}?vector={self._collection.vector}"
 
     def close(self) -> None:
         """Give the connection back; the next search makes it again."""
@@ -130,13 +148,13 @@ class Milvus(EngineGallery):
                 self._connection.call("load_collection", name)
             raise
 
-    def _pages(self) -> Iterator[list[Id]]:
-        """All primary keys in their order; pymilvus' own iterator fails at quotes in keys."""
+    def _pages(self, fields: list[str], size: int) -> Iterator[list[dict[str, Any]]]:
+        """All rows in the order of their keys; pymilvus' own iterator fails at quotes in keys."""
         key, after = self._collection.key, ""
-        while rows := self._query(filter=after, limit=LARGEST, output_fields=[key]):
-            page = [row[key] for row in rows]
-            yield page
-            after = f"{key} > {json.dumps(max(page), ensure_ascii=False)}"
+        while rows := self._query(filter=after, limit=size, output_fields=fields):
+            yield rows
+            last = max(row[key] for row in rows)
+            after = f"{key} > {json.dumps(last, ensure_ascii=False)}"
 
     def _first_rows(self) -> NDArray[np.float32]:
         field = self._collection.vector

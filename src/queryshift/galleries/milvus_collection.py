@@ -8,10 +8,12 @@ from typing import Any
 
 from queryshift.errors import BadInput
 
+from .breadth import Breadth
 from .milvus_connection import Connection
 
 FLOATS = ("FLOAT_VECTOR", "FLOAT16_VECTOR", "BFLOAT16_VECTOR")
 OLDEST = (2, 3)
+LARGEST_EF, LARGEST_NPROBE = 32_768, 65_536
 
 
 @dataclass(frozen=True)
@@ -26,16 +28,23 @@ class Collection:
     metric: str
     index: str
 
-    def search_params(self, limit: int, ef: int, nprobe: int) -> dict[str, Any]:
+    def breadth(self, ef: int, nprobe: int) -> Breadth | None:
+        """What widens a search of this index; nothing does for FLAT and AUTOINDEX."""
+        if "HNSW" in self.index or self.index == "DISKANN":
+            return Breadth("ef", ef, LARGEST_EF)
+        if self.index.startswith("IVF"):
+            return Breadth("nprobe", nprobe, LARGEST_NPROBE)
+        return None
+
+    def search_params(self, limit: int, breadth: Breadth | None) -> dict[str, Any]:
         """How broadly to search, in the words of the index."""
-        breadth: dict[str, int] = {}
-        if "HNSW" in self.index:
-            breadth = {"ef": max(ef, limit)}
-        elif self.index.startswith("IVF"):
-            breadth = {"nprobe": nprobe}
-        elif self.index == "DISKANN":
-            breadth = {"search_list": max(ef, limit)}
-        return {"metric_type": self.metric, "params": breadth}
+        params: dict[str, int] = {}
+        if breadth is not None and breadth.name == "ef":
+            name = "search_list" if self.index == "DISKANN" else "ef"
+            params = {name: max(breadth.value, limit)}
+        elif breadth is not None:
+            params = {"nprobe": breadth.value}
+        return {"metric_type": self.metric, "params": params}
 
 
 def described(connection: Connection, name: str, vector: str) -> Collection:

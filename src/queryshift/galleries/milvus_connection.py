@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -23,6 +24,7 @@ class Connection:
     def __init__(self, uri: str, token: str, timeout: float) -> None:
         self._pymilvus = need("pymilvus", "milvus", "a gallery in Milvus")
         self._uri, self._token, self._timeout = uri, token, timeout
+        self.place = uri if "://" in uri else str(Path(uri).resolve())
         self._lock = Lock()
         self._client: Any = None
 

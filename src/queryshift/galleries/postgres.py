@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from queryshift.errors import BadInput, Error
 from queryshift.support.optional import need
 
+from .breadth import Breadth
 from .engine import EngineGallery, Found
 from .engine_vectors import checked_engine_vectors
 from .hits import Id
@@ -24,6 +25,8 @@ from .stored_vectors import LOOKED_AT, address_options, check_new, known_metric
 OPTIONS = {"table": str, "vector": str, "id": str, "ef": int, "probes": int}
 SLOW_WITHOUT_INDEX = 10_000  # rows
 WRITING = 3600.0  # seconds that a table may take to be written and indexed
+LARGEST = {"ef": 1_000, "probes": 32_768}
+SETTINGS = {"ef": "hnsw.ef_search", "probes": "ivfflat.probes"}
 
 
 class Postgres(EngineGallery):
@@ -68,6 +71,8 @@ class Postgres(EngineGallery):
             self._table = describe(self._connection.execute, table, vector, id)
             super().__init__(self._table.dimension, timeout=timeout)
             self.metric = known_metric(table, self._table.metric)
+            self.exact = not self._table.index
+            self.breadth = _breadth(self._table.index, ef, probes)
             checked_engine_vectors(self.sample(LOOKED_AT, 0), self.dimension, self.metric)
             slow = not self._table.index and self.count() > SLOW_WITHOUT_INDEX
         except Error:
@@ -82,13 +87,17 @@ class Postgres(EngineGallery):
 
     def find(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
         """The best `count` rows of each query, all in one statement."""
-        rows = self._connection.execute(self._table.search(), (_as_texts(queries), count))
-        hits: list[list[tuple[Id, bytes]]] = [[] for _ in queries]
-        for place, one, vector in rows:
-            hits[place - 1].append((one, vector))
-        return [
-            Found([one for one, _ in hit], self._read(vector for _, vector in hit)) for hit in hits
-        ]
+        if self.breadth is not None:
+            self._connection.change(SETTINGS[self.breadth.name], self.breadth.value)
+        arguments = (_as_texts(queries), count)
+        rows = self._connection.execute(self._table.search(), arguments)
+        return self._found(rows, len(queries))
+
+    def find_exact(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
+        """The best `count` rows of each query by reading all of them."""
+        arguments = (_as_texts(queries), count)
+        rows = self._connection.execute_without_index(self._table.search(), arguments)
+        return self._found(rows, len(queries))
 
     def sample(self, count: int, seed: int) -> NDArray[np.float32]:
         """`count` vectors drawn by a hash of their ids: without bias, and the same ones again."""
@@ -105,12 +114,26 @@ class Postgres(EngineGallery):
         asked = [one for one in ids if isinstance(one, kind)]
         return {one for (one,) in self._connection.execute(self._table.known(), (asked,))}
 
+    @property
+    def place(self) -> str:
+        """Server, database, table and column."""
+        return f"{self._connection.place}?{self._name}"
+
     def close(self) -> None:
         """End the connection; the next search makes it again."""
         self._connection.close()
 
     def __repr__(self) -> str:
         return f"Postgres({self._name})"
+
+    def _found(self, rows: list[tuple[Any, ...]], queries: int) -> list[Found]:
+        """What a search gives: (place of the query from 1, id, vector) per row."""
+        hits: list[list[tuple[Id, bytes]]] = [[] for _ in range(queries)]
+        for place, one, vector in rows:
+            hits[place - 1].append((one, vector))
+        return [
+            Found([one for one, _ in hit], self._read(vector for _, vector in hit)) for hit in hits
+        ]
 
     def _read(self, stored: Iterable[bytes]) -> NDArray[np.float32]:
         """Vectors (n, D) from what pgvector sends: two 16-bit words, then big-endian floats."""
@@ -156,6 +179,12 @@ def create(
     )
     connection.close()
     return open(address)
+
+
+def _breadth(index: str, ef: int, probes: int) -> Breadth | None:
+    if index == "hnsw":
+        return Breadth("ef", ef, LARGEST["ef"])
+    return Breadth("probes", probes, LARGEST["probes"]) if index == "ivfflat" else None
 
 
 def _split(address: str) -> tuple[str, dict[str, Any]]:

@@ -34,6 +34,28 @@ class Connection:
         with self._cursor() as cursor:
             return list(cursor.execute(statement, arguments).fetchall())
 
+    def execute_without_index(
+        self, statement: Any, arguments: Sequence[Any]
+    ) -> list[tuple[Any, ...]]:
+        """All rows of a statement that reads whole tables, however long it takes."""
+        with self._cursor() as cursor, cursor.connection.transaction():
+            cursor.execute("SET LOCAL enable_indexscan = off")
+            cursor.execute("SET LOCAL statement_timeout = 0")
+            return list(cursor.execute(statement, arguments).fetchall())
+
+    def change(self, name: str, setting: Any) -> None:
+        """Have another setting from the next statement on, which connects anew for it."""
+        if self._settings.get(name) != setting:
+            self._settings[name] = setting
+            self.close()
+
+    @property
+    def place(self) -> str:
+        """Server and database."""
+        with self._cursor() as cursor:
+            info = cursor.connection.info
+            return f"postgresql://{info.host}:{info.port}/{info.dbname}"
+
     def fill(self, table: Any, copy: Any, rows: Iterable[Sequence[Any]], index: Any) -> None:
         """Make a table, copy rows into it and index them, all or nothing."""
         with self._cursor() as cursor, cursor.connection.transaction():

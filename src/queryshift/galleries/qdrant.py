@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 from uuid import UUID
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from queryshift.errors import BadInput, EngineLost, Error, GalleryMismatch
 from queryshift.support.optional import need
 
+from .breadth import Breadth
 from .engine import EngineGallery, Found
 from .engine_vectors import checked_engine_vectors
 from .hits import Id
@@ -23,6 +25,7 @@ from .stored_vectors import LOOKED_AT, address_options, check_new, known_metric,
 OPTIONS = {"vector": str, "ef": int, "exact": int, "secure": int}
 FETCHED = 1_000  # points sent or fetched at once
 OLDEST = (1, 11)  # which can draw a random sample
+LARGEST_EF = 16_384
 
 
 class Qdrant(EngineGallery):
@@ -55,7 +58,9 @@ class Qdrant(EngineGallery):
     ) -> None:
         self._models = need("qdrant_client.models", "qdrant", "a gallery in Qdrant")
         self._connection = Connection(location, key, timeout)
-        self._collection, self._vector, self._ef, self._exact = collection, vector, ef, exact
+        self._collection, self._vector = collection, vector
+        self.exact = exact or not self._connection.remote  # which has no index
+        self.breadth = None if self.exact else Breadth("ef", ef, LARGEST_EF)
         try:
             self._connection.check_version()
             size, distance = self._description()
@@ -68,13 +73,22 @@ class Qdrant(EngineGallery):
 
     def find(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
         """The best `count` points of each query with their vectors, all in one call."""
-        breadth = self._models.SearchParams(hnsw_ef=max(self._ef, count), exact=self._exact)
+        if self.breadth is None:
+            return self.find_exact(queries, count)
+        ef = max(self.breadth.value, count)
+        return self._searched(queries, count, self._models.SearchParams(hnsw_ef=ef))
+
+    def find_exact(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
+        """The best `count` points of each query without the index."""
+        return self._searched(queries, count, self._models.SearchParams(exact=True))
+
+    def _searched(self, queries: NDArray[np.float32], count: int, how: Any) -> list[Found]:
         requests = [
             self._models.QueryRequest(
                 query=query.tolist(),
                 using=self._vector or None,
                 limit=count,
-                params=breadth,
+                params=how,
                 with_vector=True,
             )
             for query in queries
@@ -115,6 +129,11 @@ class Qdrant(EngineGallery):
         )
         return {plain_id(point.id) for point in found}.intersection(ids)
 
+    @property
+    def place(self) -> str:
+        """Server or folder, collection and vector."""
+        return f"{self._connection.place}/{self._collection}?vector={self._vector}"
+
     def close(self) -> None:
         """Give the connection back; the next search makes it again."""
         self._connection.close()
@@ -154,6 +173,8 @@ class Connection:
     def __init__(self, location: str, key: str, timeout: float) -> None:
         self._package = need("qdrant_client", "qdrant", "a gallery in Qdrant")
         self._location, self._timeout = location, timeout
+        self.remote = location.startswith(("http://", "https://"))
+        self.place = location if self.remote else str(Path(location).resolve())
         self._key = key or os.environ.get("QDRANT_API_KEY", "")
         self._client: Any = None
 
@@ -176,7 +197,7 @@ class Connection:
 
     def check_version(self) -> None:
         """Refuse servers that cannot draw a random sample; a folder has no version."""
-        if not self._remote:
+        if not self.remote:
             return
         version = self.call("info").version
         if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < OLDEST:
@@ -188,12 +209,8 @@ class Connection:
         if client is not None:
             client.close()
 
-    @property
-    def _remote(self) -> bool:
-        return self._location.startswith(("http://", "https://"))
-
     def _connected(self) -> Any:
-        if self._client is None and self._remote:
+        if self._client is None and self.remote:
             self._client = self._package.QdrantClient(
                 url=self._location,
                 api_key=self._key or None,

@@ -60,7 +60,7 @@ class Event:
         extra = {"session": self.session, "event": self.kind, "batch": self.batch}
         logger.log(level, "%s, batch %d: %s", named, self.batch, self.reason, extra=extra)
         if wrong:
-            warnings.warn(f"queryshift: {self.reason}", GuardWarning, stacklevel=_outside())
+            warnings.warn(f"queryshift: {self.reason}", GuardWarning, stacklevel=outside_level())
 
 
 def call_back(callback: Callable[[Any], object], value: Any) -> None:
@@ -71,8 +71,8 @@ def call_back(callback: Callable[[Any], object], value: Any) -> None:
         logger.exception("a callback of a session failed")
 
 
-def _outside() -> int:
-    """The stack level, seen from `announce`, of the first frame outside of this package."""
+def outside_level() -> int:
+    """The stack level, seen from the caller, of the first frame outside of this package."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         level, frame = level + 1, frame.f_back

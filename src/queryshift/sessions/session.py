@@ -36,6 +36,7 @@ from .events import Event, call_back
 from .ledger import InForce, Ledger
 from .parts import check_parts
 from .queries import OnBad, grouped, prepared_batch, readable_batch
+from .recall_warning import warn_of_recall
 from .settings import Mode, Settings
 from .state import State
 from .state_file import Snapshot, read_state, write_state
@@ -109,6 +110,7 @@ class Session:
         **settings: Any,
     ) -> None:
         check_parts(encoder, gallery, method, matcher)
+        warn_of_recall(gallery)
         names = [field.name for field in fields(Settings)]
         for name in settings:
             if name not in names:
@@ -380,6 +382,7 @@ class Session:
                 )
             if self._adaptation.matching is not None:
                 raise BadInput("a session with a matcher keeps its gallery: start another session.")
+            warn_of_recall(gallery)
             previous = None if now.previous is None else self._moved(now.previous, gallery)
             self._ledger.replace(
                 InForce(self._moved(now.state, gallery), previous, gallery), history

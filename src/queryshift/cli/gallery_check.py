@@ -1,0 +1,141 @@
+"""`queryshift gallery check`: what an engine's index finds, also of shifted queries."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from queryshift.errors import BadInput, MissingExtra
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from queryshift.sessions.recall_check import RecallCheck
+
+VECTORS = ".npy"
+SEVERITY = 3
+_COUNT = click.IntRange(min=1)
+
+
+@click.command()
+@click.argument("address")
+@click.option(
+    "--queries",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Vectors (.npy); or with --model captions, or a folder of pictures or sounds.",
+)
+@click.option("--model", help="A name, a path, or module:function: encodes the queries.")
+@click.option("--sample", type=_COUNT, default=256, show_default=True, help="Queries to ask.")
+@click.option(
+    "--depth", type=_COUNT, default=100, show_default=True, help="Hits that sessions fetch."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, for other programs.")
+def check(
+    address: str, queries: Path, model: str | None, sample: int, depth: int, as_json: bool
+) -> None:
+    """Measure what the index at ADDRESS finds of an exact search, and keep the result.
+
+    Ordinary queries, and shifted ones: with --model the queries are corrupted (pictures with noise,
+    sounds with traffic, text with reading errors), without it their vectors are moved as a shift
+    moves them. The exit code is 1 where less than .97 of the best ten are found.
+
+    \b
+    $ queryshift gallery check faiss:captions.faiss --queries asked.npy
+    $ queryshift gallery check milvus://localhost:19530/captions --queries photos/ --model clip-base
+    """
+    from queryshift import Gallery, check_recall
+    from queryshift.galleries import EngineGallery
+
+    gallery = Gallery.open(address)
+    if not isinstance(gallery, EngineGallery) or gallery.exact:
+        click.echo("This gallery is searched exactly: there is nothing to measure.")
+        return
+    try:
+        given = _items(queries, model, sample) if model else _vectors(queries, sample)
+        result = check_recall(gallery, depth=depth, **given)
+    finally:
+        gallery.close()
+    if as_json:
+        click.echo(json.dumps({**asdict(result), "enough": result.enough}))
+    else:
+        _show(result, corrupted=given.get("shifted") is not None)
+    if not result.enough:
+        raise SystemExit(1)
+
+
+def _vectors(path: Path, sample: int) -> dict[str, Any]:
+    import numpy as np
+
+    if path.suffix != VECTORS:
+        raise BadInput(
+            f'"{path}" is no file of vectors ({VECTORS}): to check with items, name the model that '
+            "encodes them with --model."
+        )
+    try:
+        stored = np.load(path, mmap_mode="r", allow_pickle=False)
+    except ValueError as error:
+        raise BadInput(f'"{path}" cannot be read as an array of vectors: {error}.') from error
+    return {"queries": np.array(_drawn(stored, sample), dtype=np.float32)}
+
+
+def _items(path: Path, model: str, sample: int) -> dict[str, Any]:
+    """The encoder, items, and the same items corrupted where the laboratory is installed."""
+    from queryshift.lab.tuning.files import read_items
+    from queryshift.models import load
+
+    named, encoders = read_items(path), load(model)
+    if named.modality not in encoders:
+        known = ", ".join(sorted(encoders))
+        raise BadInput(f'"{model}" has no encoder for {named.modality}; it has: {known}.')
+    items = _drawn(named.items, sample)
+    shifted = _corrupted(named.modality, items)
+    return {"encoder": encoders[named.modality], "queries": items, "shifted": shifted}
+
+
+def _corrupted(modality: str, items: list[Any]) -> list[Any] | None:
+    from queryshift.lab.corruptions import REPRESENTATIVE, corrupt, find
+
+    try:
+        shift = find(modality, next(iter(REPRESENTATIVE[modality].values())))
+        return [
+            corrupt(item, shift, SEVERITY, seed=0, item_id=str(place))
+            for place, item in enumerate(items)
+        ]
+    except MissingExtra:
+        return None
+
+
+def _drawn(given: Sequence[Any], sample: int) -> list[Any]:
+    """`sample` of many, evenly over all of them."""
+    step = max(1, len(given) / sample)
+    return [given[int(place * step)] for place in range(min(sample, len(given)))]
+
+
+def _show(result: RecallCheck, corrupted: bool) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.print(_table(result, corrupted))
+    for method, share in result.agreement.items():
+        console.print(f"{method}: {share:.1%} of first answers are those of exact search.")
+    console.print("Enough for sessions." if result.enough else f"Too little: {result.advice}.")
+
+
+def _table(result: RecallCheck, corrupted: bool) -> Table:
+    from rich.table import Table
+
+    how = f", {result.breadth}" if result.breadth else ""
+    table = Table(
+        f"{result.queries} queries{how}", "recall at 10", f"at {result.depth}", title_justify="left"
+    )
+    shifted = "corrupted" if corrupted else "moved as by a shift"
+    for name, recall in (("as they are", result.ordinary), (shifted, result.shifted)):
+        table.add_row(name, f"{recall.at_10:.3f}", f"{recall.at_depth:.3f}")
+    return table

@@ -1,0 +1,184 @@
+"""How much of an exact search an index finds, for ordinary queries and for shifted ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from queryshift.support.progress import track
+
+from .breadth import Breadth
+from .engine import EngineGallery, Found
+
+ENOUGH = 0.97  # of the best ten: below, adaptation loses answers with the index
+SHIFT = 0.5  # how far queries move toward their mean: as image corruptions of severity 3 do
+BATCH = 64  # queries per call of the engine
+ROUNDING = 1e-6  # of scores that are computed twice
+WIDER, DEEPER = 6, 3  # doublings of the breadth that are tried, then so many times the depth
+
+
+@dataclass(frozen=True)
+class Recall:
+    """Shares of the exact best candidates that an index finds.
+
+    Args:
+        at_10: of the best ten, ranked again in float from `depth` hits, as sessions do.
+        at_depth: of the best `depth`.
+
+    Examples:
+        >>> from queryshift.galleries.recall import Recall
+        >>> Recall(at_10=0.99, at_depth=0.95).at_10
+        0.99
+    """
+
+    at_10: float
+    at_depth: float
+
+
+@dataclass(frozen=True)
+class IndexRecall:
+    """What an index finds, as it is searched now, and how it would find enough."""
+
+    ordinary: Recall
+    shifted: Recall
+    advice: str
+
+    @property
+    def worst(self) -> float:
+        """The lower of the two recalls at ten: what is held against `ENOUGH`."""
+        return min(self.ordinary.at_10, self.shifted.at_10)
+
+
+def shifted_vectors(queries: Tensor) -> Tensor:
+    """Query vectors (B, D) moved as a shift moves them: together, at unit length.
+
+    Under a shift queries crowd around their mean and lose what brought them near to candidates
+    (docs/engines.md has both measured beside corrupted pictures).
+    """
+    crowd = normalize(queries.mean(dim=0), dim=0)
+    return normalize(queries + SHIFT * crowd, dim=1)
+
+
+def index_recall(
+    gallery: EngineGallery, queries: Tensor, shifted: Tensor, depth: int
+) -> IndexRecall:
+    """Measure an index against exact search, and look for a setting that finds enough.
+
+    Args:
+        gallery: The engine's; it is searched as it is set now.
+        queries: Unit vectors (B, D).
+        shifted: The same or other queries under a shift.
+        depth: Hits that sessions fetch for a query.
+    """
+    both = [_plain(vectors) for vectors in (queries, shifted)]
+    deepest = min(depth * DEEPER, gallery.count())
+    exact = [_exact_scores(gallery, asked, deepest) for asked in both]
+    ordinary, moved = (
+        recall(gallery, asked, best, depth) for asked, best in zip(both, exact, strict=True)
+    )
+    measured = IndexRecall(ordinary, moved, "")
+    if measured.worst >= ENOUGH:
+        return measured
+    return replace(measured, advice=_advice(gallery, both, exact, depth))
+
+
+def recall(
+    gallery: EngineGallery, queries: NDArray[np.float32], exact: NDArray[np.float32], depth: int
+) -> Recall:
+    """The recall of an index, each query by itself.
+
+    Args:
+        gallery: The engine's.
+        queries: Unit vectors (B, D).
+        exact: The exact scores (B, depth or more) of each query's best candidates, best first.
+        depth: Hits to fetch for a query.
+    """
+    pieces = range(0, len(queries), BATCH)
+    found = [hit for at in pieces for hit in gallery.find(queries[at : at + BATCH], depth)]
+    scores = [_scores(query, hits) for query, hits in zip(queries, found, strict=True)]
+    return Recall(_share(scores, exact, min(10, depth)), _share(scores, exact, depth))
+
+
+def _share(scores: Sequence[NDArray[np.float32]], exact: NDArray[np.float32], count: int) -> float:
+    """How many of the best `count` have a score that only the exact best have."""
+    count = min(count, exact.shape[1])
+    last = exact[:, count - 1] - ROUNDING
+    found = [int((row[:count] >= least).sum()) for row, least in zip(scores, last, strict=True)]
+    return float(np.mean(found)) / count
+
+
+def _scores(query: NDArray[np.float32], hits: Found) -> NDArray[np.float32]:
+    """The cosines of hits in float, best first."""
+    vectors = np.asarray(hits.vectors, dtype=np.float32).reshape(len(hits.ids), -1, len(query))
+    cosines = (vectors / np.linalg.norm(vectors, axis=2, keepdims=True)) @ query
+    best: NDArray[np.float32] = -np.sort(-cosines.max(axis=1))
+    return best
+
+
+def _exact_scores(
+    gallery: EngineGallery, queries: NDArray[np.float32], count: int
+) -> NDArray[np.float32]:
+    hits = gallery.find_exact(queries, count)
+    return np.stack([_scores(query, hit) for query, hit in zip(queries, hits, strict=True)])
+
+
+def _advice(
+    gallery: EngineGallery,
+    queries: Sequence[NDArray[np.float32]],
+    exact: Sequence[NDArray[np.float32]],
+    depth: int,
+) -> str:
+    """What to change so that enough is found, tried out."""
+
+    def worst(hits: int) -> float:
+        pairs = zip(queries, exact, strict=True)
+        return min(recall(gallery, asked, best, hits).at_10 for asked, best in pairs)
+
+    with _searched_as_before(gallery):
+        for wider in track(list(_wider(gallery)), "trying broader searches"):
+            gallery.breadth = wider
+            if (found := worst(depth)) >= ENOUGH:
+                return f'add "{wider}" to the address: it finds {found:.3f}'
+        deeper = exact[0].shape[1]
+        if deeper > depth and (found := worst(deeper)) >= ENOUGH:
+            said = f'add "{gallery.breadth}" to the address and make' if gallery.breadth else "make"
+            return (
+                f"{said} sessions with depth={deeper}: so many hits are ranked again in float, "
+                f"which finds {found:.3f}"
+            )
+    return (
+        "no broader or deeper search finds enough: make the index again with more links (HNSW: "
+        "M=32, efConstruction=256) or less compression"
+    )
+
+
+@contextmanager
+def _searched_as_before(gallery: EngineGallery) -> Iterator[None]:
+    """Put the gallery's breadth back when the block ends."""
+    before = gallery.breadth
+    try:
+        yield
+    finally:
+        gallery.breadth = before
+
+
+def _wider(gallery: EngineGallery) -> Iterator[Breadth]:
+    """Twice as broad, four times and so on, up to what the engine allows."""
+    breadth = gallery.breadth
+    for _ in range(WIDER):
+        if breadth is None or breadth.value >= breadth.largest:
+            return
+        breadth = replace(breadth, value=min(2 * breadth.value, breadth.largest))
+        yield breadth
+
+
+def _plain(vectors: Tensor) -> NDArray[np.float32]:
+    plain: NDArray[np.float32] = vectors.detach().to("cpu", torch.float32).numpy()
+    return np.ascontiguousarray(plain)
