@@ -3,10 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-slow test-gpu test-engines lint docs bench weights
+.PHONY: demo serve test test-slow test-gpu test-engines test-service lint docs bench weights
 
 demo: $(READY)
 	$(BIN)/queryshift demo
+
+serve: $(READY)
+	$(BIN)/queryshift serve
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2
@@ -19,6 +22,9 @@ test-gpu: $(READY)
 
 test-engines: .venv-engines/.ready
 	OMP_NUM_THREADS=1 .venv-engines/bin/python -m pytest -n 0 -m 'engine or not engine' tests/engines
+
+test-service: .venv-engines/.ready
+	OMP_NUM_THREADS=1 .venv-engines/bin/python -m pytest -n 0 -m 'service or not service' tests/serving
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -14,7 +14,7 @@ import queryshift
 HOME = Path(queryshift.__file__).parent
 PRODUCT = (
     *("errors", "support", "media", "encoders", "galleries", "retrieval", "methods", "sessions"),
-    *("models", "integrations", "client"),
+    *("models", "integrations", "client", "serving"),
 )
 LAB = (
     *("corruptions", "tangram", "datasets", "evaluation", "tuning", "figures", "demo"),

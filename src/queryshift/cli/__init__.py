@@ -28,6 +28,7 @@ COMMANDS = {
     "models": "Look at a model before you build on it: towers, sizes, known traps.",
     "evaluate": "See what adaptation does to your own queries: a table, a page, or advice.",
     "tune": "Find a learning rate and a temperature for a model and its queries.",
+    "serve": "Serve adaptation for many tenants over HTTP, with a page to look at it.",
     "run": "Run methods on a benchmark; what is finished survives.",
     "report": "Tables of finished runs, tested, beside the paper's.",
 }

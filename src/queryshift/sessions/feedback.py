@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -73,6 +73,9 @@ class ClickScores:
 
     It keeps one number for each pair of ranks, however many clicks there are; any thread may add.
 
+    Args:
+        counts: what `counts()` of another gave, to go on from there.
+
     Examples:
         >>> import queryshift as qs
         >>> scores = qs.ClickScores()
@@ -82,8 +85,8 @@ class ClickScores:
         (0.5, 1.0, 1)
     """
 
-    def __init__(self) -> None:
-        self._counts: Counter[Ranks] = Counter()
+    def __init__(self, counts: Mapping[Ranks, int] | None = None) -> None:
+        self._counts: Counter[Ranks] = Counter(counts or {})
         self._lock = RenewedLock()
 
     def add(self, answer: Answer, clicked: Sequence[Id | None], count: int = 10) -> None:
@@ -115,14 +118,22 @@ class ClickScores:
         with self._lock:
             self._counts[_rank(clicked, source), _rank(clicked, adapted)] += 1
 
+    def counts(self) -> dict[Ranks, int]:
+        """How often each pair of ranks was clicked: all that must be kept to go on later.
+
+        Returns:
+            Counts by (rank for the source, rank for the adapted answer); 0 is not listed.
+        """
+        with self._lock:
+            return dict(self._counts)
+
     def summary(self) -> ClickSummary:
         """What the clicks say so far.
 
         Returns:
             Mean reciprocal ranks, wins and losses, and which answers are better.
         """
-        with self._lock:
-            counts = dict(self._counts)
+        counts = self.counts()
         if not counts:
             raise BadInput("there are no clicks yet: add some first.")
         ranks, times = np.array(list(counts)), np.array(list(counts.values()))

@@ -1,0 +1,116 @@
+"""Answers: queries of all tenants wait in turn, and are answered in one forward."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from .answer_rows import Answered, Asked, answer_rows
+from .collection import Collection
+from .metrics import Metrics
+from .refusals import TooBusy
+from .settings import QueueSettings
+
+FIRST_GUESS = 0.01  # seconds per query, before any was answered
+
+
+@dataclass(eq=False)
+class _Waiting:
+    """A query in the queue, and who waits for its answer."""
+
+    asked: Asked
+    answer: asyncio.Future[Answered]
+
+
+class Answering:
+    """The queue before one collection's model; all of it runs in the event loop but the forward.
+
+    Each batch takes what is there, one query of each tenant in turn: nobody waits for company,
+    and a flooding tenant delays others by one batch.
+
+    Args:
+        collection: gives the collection as it is now.
+        model: the thread that runs the model.
+        settings: bounds of the queue.
+        metrics: what is counted.
+    """
+
+    def __init__(
+        self,
+        collection: Callable[[], Collection],
+        model: Executor,
+        settings: QueueSettings,
+        metrics: Metrics,
+    ) -> None:
+        self._collection, self._model = collection, model
+        self._settings, self._metrics = settings, metrics
+        self._queues: OrderedDict[str, deque[_Waiting]] = OrderedDict()
+        self._waiting = 0
+        self._there = asyncio.Event()
+        self._seconds = FIRST_GUESS
+
+    async def answer(self, tenant: str, asked: Sequence[Asked]) -> list[Answered]:
+        """The answers to a tenant's queries; when cancelled, those still waiting are given up."""
+        self._check_room(tenant, len(asked))
+        loop = asyncio.get_running_loop()
+        waiting = [_Waiting(one, loop.create_future()) for one in asked]
+        self._queues.setdefault(tenant, deque()).extend(waiting)
+        self._count(len(waiting))
+        self._there.set()
+        return list(await asyncio.gather(*(one.answer for one in waiting)))
+
+    async def run(self) -> None:
+        """Answer what waits, until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._there.wait()
+            batch = self._next()
+            if not batch:
+                self._there.clear()
+                continue
+            started = time.perf_counter()
+            work = (self._collection(), [one.asked for one in batch])
+            try:
+                answers = await loop.run_in_executor(self._model, answer_rows, *work)
+            except Exception as error:  # a bug of ours: those who wait are told
+                answers = [Answered(error=error)] * len(batch)
+            self._measure(len(batch), time.perf_counter() - started)
+            for one, answer in zip(batch, answers, strict=True):
+                if not one.answer.done():
+                    one.answer.set_result(answer)
+
+    def _next(self) -> list[_Waiting]:
+        """The next batch: one query of each tenant in turn, without those given up."""
+        batch: list[_Waiting] = []
+        while self._queues and len(batch) < self._settings.batch:
+            tenant, queue = self._queues.popitem(last=False)
+            one = queue.popleft()
+            if queue:
+                self._queues[tenant] = queue
+            self._count(-1)
+            if not one.answer.done():
+                batch.append(one)
+        return batch
+
+    def _check_room(self, tenant: str, more: int) -> None:
+        own = len(self._queues.get(tenant, ()))
+        bounds = ((own, self._settings.waiting_of_tenant), (self._waiting, self._settings.waiting))
+        for waiting, most in bounds:
+            if waiting + more > most:
+                raise TooBusy(
+                    f"{waiting} queries are waiting, and at most {most} may: ask again later.",
+                    waiting * self._seconds,
+                )
+
+    def _count(self, more: int) -> None:
+        self._waiting += more
+        self._metrics.waiting.set(self._waiting)
+
+    def _measure(self, queries: int, seconds: float) -> None:
+        self._seconds += 0.1 * (seconds / queries - self._seconds)
+        self._metrics.batch_size.observe(queries)
+        self._metrics.forward_seconds.observe(seconds)

@@ -1,0 +1,52 @@
+"""The application: routes, middleware, and the life of the tenants behind them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from queryshift import __version__
+
+from . import routes_collections, routes_health, routes_page, routes_search, routes_tenants
+from .body_limit import BodyLimit
+from .framework_errors import malformed, refused_by_framework
+from .front_door import FrontDoor
+from .metrics import Metrics
+from .origin_check import OriginCheck
+from .request_log import RequestLog
+from .settings import ServeSettings
+from .tenants import Tenants
+
+
+def make_app(settings: ServeSettings) -> FastAPI:
+    """The application of a server; models are loaded here, tenants start with it."""
+    metrics = Metrics()
+    tenants = Tenants(settings, metrics)
+
+    @asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        await tenants.start()
+        yield
+        await tenants.stop()
+
+    app = FastAPI(
+        title="queryshift",
+        version=__version__,
+        description="Retrieval that adapts to the queries it really gets.",
+        lifespan=life,
+        docs_url=None,  # its page loads scripts from elsewhere
+        redoc_url=None,
+    )
+    app.state.door = FrontDoor(settings, tenants, metrics)
+    for routes in (routes_search, routes_collections, routes_tenants, routes_health, routes_page):
+        app.include_router(routes.router)
+    app.add_exception_handler(HTTPException, refused_by_framework)
+    app.add_exception_handler(RequestValidationError, malformed)
+    app.add_middleware(BodyLimit, most=settings.limits.body_bytes)
+    app.add_middleware(OriginCheck, settings=settings)
+    app.add_middleware(RequestLog, metrics=metrics)
+    return app

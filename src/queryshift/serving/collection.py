@@ -1,0 +1,187 @@
+"""A collection: a model, its candidates, and how sessions of its tenants are made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from queryshift.encoders.encoder import Encoder
+from queryshift.encoders.vectors import Vectors
+from queryshift.errors import unknown
+from queryshift.galleries import Gallery, Searchable
+from queryshift.galleries.hits import Id
+from queryshift.methods.base import Method
+from queryshift.methods.frozen import Frozen
+from queryshift.methods.specs import Spec
+from queryshift.models import load
+from queryshift.retrieval.hub_correction import Hubs
+from queryshift.sessions.guard import Guard
+from queryshift.sessions.ordinary import Ordinary
+from queryshift.sessions.session import Session
+from queryshift.support.torch_modes import adaptation_modes
+
+from .query_file import FileWorld
+from .settings import EMBEDDED, VECTORS, CollectionSettings
+
+AT_ONCE = 64  # ordinary queries that are encoded
+SESSION_HISTORY = 4  # batches: a tenant's history is kept apart from its session
+
+
+class World(Protocol):
+    """What a collection can show: sample queries, and its candidates."""
+
+    def samples(self, count: int) -> list[dict[str, Any]]:
+        """Queries to try, each with the ids that are right for it."""
+
+    def candidate(self, candidate: Id) -> dict[str, Any]:
+        """A candidate as it is shown."""
+
+    def ordinary(self) -> Sequence[Any]:
+        """Ordinary queries as the encoder takes them; none where they are not known."""
+
+
+@dataclass(frozen=True)
+class Collection:
+    """One model, one gallery, one method. A value: `with_ordinary` makes another.
+
+    Args:
+        name: of the collection.
+        settings: what the file says about it.
+        reader: turns queries into vectors.
+        encoder: the encoder of its sessions: the reader, or, where a method trains nothing in it,
+            one for vectors, so that a query is encoded once to be answered and learnt.
+        gallery: the candidates.
+        method: how sessions adapt.
+        hubs: hub correction, if there is any.
+        guard: when sessions return to the source.
+        world: what can be shown of it.
+    """
+
+    name: str
+    settings: CollectionSettings
+    reader: Encoder
+    encoder: Encoder
+    gallery: Searchable
+    method: Method
+    hubs: Hubs | None
+    guard: Guard | None
+    world: World | None = None
+    source: Session = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "source", Session(self.encoder, self.gallery, Frozen()))
+
+    @property
+    def modality(self) -> str:
+        """What one query is: "image", "image+text", "vector"."""
+        return self.settings.queries
+
+    @property
+    def encodes_first(self) -> bool:
+        """Whether sessions are given vectors."""
+        return self.encoder is not self.reader
+
+    @property
+    def ordinary(self) -> Ordinary | None:
+        """What ordinary queries look like, where it is known."""
+        return None if self.guard is None else self.guard.ordinary
+
+    def session(self, **more: Any) -> Session:
+        """A session that has learnt nothing.
+
+        Args:
+            more: settings of the session, such as its name.
+        """
+        return Session(self.encoder, self.gallery, self.method, **self.session_settings, **more)
+
+    @property
+    def session_settings(self) -> dict[str, Any]:
+        """Settings of all its sessions, also of those that are loaded."""
+        return {"hubs": self.hubs, "guard": self.guard, "history": SESSION_HISTORY}
+
+    @adaptation_modes()
+    @torch.no_grad()
+    def items(self, decoded: Sequence[Any]) -> list[Any]:
+        """Queries as the sessions take them: encoded, where they are given vectors."""
+        if not self.encodes_first or not decoded:
+            return list(decoded)
+        return list(self.reader.encode(decoded).float().cpu())
+
+    def with_ordinary(self, ordinary: Ordinary) -> Collection:
+        """The same with another sample of ordinary queries."""
+        guard = self.guard or Guard(collapse=1.0, drift=1e9)
+        return replace(self, guard=replace(guard, ordinary=ordinary))
+
+    def measured(self, decoded: Sequence[Any]) -> Ordinary:
+        """What these queries look like, as ordinary ones; their sessions' encoder measures."""
+        parts = (decoded[start : start + AT_ONCE] for start in range(0, len(decoded), AT_ONCE))
+        items = [item for part in parts for item in self.items(part)]
+        return Ordinary.of(self.encoder, self.gallery, items, batch_size=AT_ONCE)
+
+    def about(self) -> dict[str, Any]:
+        """What clients are told."""
+        guard = None if self.guard is None else asdict(self.guard) | {"ordinary": None}
+        ordinary = self.ordinary
+        return {
+            "name": self.name,
+            "modalities": self.modality.split("+"),
+            "queries": self.modality.split("+") if "+" in self.modality else self.modality,
+            "candidates": len(self.gallery),
+            "dimension": self.gallery.dimension,
+            "method": self.settings.method,
+            "hubs": self.hubs is not None,
+            "guard": guard,
+            "gather": self.settings.gather,
+            "mode": self.settings.mode,
+            "keeps_queries": self.settings.keep_queries > 0,
+            "ordinary": None if ordinary is None else {"queries": ordinary.count},
+        }
+
+
+def open_collection(name: str, settings: CollectionSettings, data: Path) -> Collection:
+    """A collection with its model loaded and its gallery opened.
+
+    Args:
+        name: of the collection.
+        settings: what the file says about it.
+        data: a folder where what was made may be kept, such as the embedded world's gallery.
+    """
+    spec = Spec.read(settings.method)
+    model = {} if settings.model == VECTORS else load(settings.model, device=settings.device)
+    world, gallery = _candidates(settings, model, data)
+    reader = _reader(settings, model, gallery)
+    method, guard = spec.make(), _guard(settings)
+    made = Collection(name, settings, reader, reader, gallery, method, spec.hubs, guard, world)
+    if not made.session().adaptation.source:  # nothing is trained: vectors are enough
+        made = replace(made, encoder=Vectors(gallery.dimension, reader.fingerprint()))
+    return made
+
+
+def _reader(
+    settings: CollectionSettings, model: Mapping[str, Encoder], gallery: Searchable
+) -> Encoder:
+    if settings.model == VECTORS:
+        return Vectors(gallery.dimension)
+    if settings.queries not in model:
+        raise unknown("kind of queries of this model", settings.queries, model)
+    return model[settings.queries]
+
+
+def _guard(settings: CollectionSettings) -> Guard | None:
+    return None if settings.guard is False else Guard(**settings.guard.model_dump())
+
+
+def _candidates(
+    settings: CollectionSettings, model: Mapping[str, Encoder], data: Path
+) -> tuple[World | None, Searchable]:
+    if settings.gallery != EMBEDDED:
+        world = None if settings.samples is None else FileWorld(settings.samples)
+        return world, Gallery.open(settings.gallery)
+    served = import_module("queryshift.lab.tangram.served")
+    tangram = served.TangramWorld(model, settings.candidates)
+    return tangram, tangram.gallery(data)

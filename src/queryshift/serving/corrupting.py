@@ -1,0 +1,54 @@
+"""Queries corrupted on purpose, for the page's slider; needs the laboratory."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from queryshift.errors import MissingExtra
+
+from .queries import Raw, decoded, png
+from .refusals import NotFound
+
+CORRUPTED = ("image", "text")  # kinds of queries that can be
+
+
+def corruption_names(modality: str) -> list[str]:
+    """The corruptions of a kind of query; none where the laboratory is not installed."""
+    if modality not in CORRUPTED:
+        return []
+    try:
+        names = import_module("queryshift.lab.corruptions.names").NAMES[modality]
+    except ImportError:
+        return []
+    return [name for family in names.values() for name in family]
+
+
+def corrupted(raw: Raw, modality: str, name: str, severity: int) -> dict[str, Any]:
+    """The query after a corruption, as a search takes it.
+
+    Args:
+        raw: the query.
+        modality: "image" or "text".
+        name: of the corruption.
+        severity: 1 to 5.
+    """
+    if modality not in CORRUPTED:
+        raise NotFound(f"queries of {modality} cannot be corrupted here, only pictures and texts.")
+    try:
+        lab = import_module("queryshift.lab.corruptions")
+        numpy, pillow = import_module("numpy"), import_module("PIL.Image")
+    except ImportError as error:
+        raise NotFound(f"corruptions need the laboratory: {error}") from error
+    item = decoded(raw, modality)
+    try:
+        made = lab.corrupt(
+            numpy.asarray(item) if modality == "image" else item,
+            lab.find(modality, name),
+            severity,
+            seed=0,
+            item_id=name,
+        )
+    except MissingExtra as error:
+        raise NotFound(str(error)) from error
+    return {"image": png(pillow.fromarray(made))} if modality == "image" else {"text": made}

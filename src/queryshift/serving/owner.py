@@ -1,0 +1,250 @@
+"""The one owner of a collection's tenants: everything that is asked of them goes through here."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from queryshift.errors import BadFile, BadInput
+from queryshift.galleries.hits import Id
+from queryshift.sessions.ordinary import Ordinary
+from queryshift.sessions.session import Session
+
+from .calls import SearchCall
+from .collection import Collection
+from .disk import Disk
+from .metrics import Metrics
+from .queries import Raw, decoded
+from .record import click_summary
+from .refusals import Conflict, DiskFull, Forbidden, NotFound
+from .searching import Searching, Threads
+from .settings import Mode, ServeSettings
+from .tenant import Tenant, iso
+from .tenant_files import write_text
+
+
+class Owner:
+    """Tenants of one collection, in one process: answers, reports and what an operator does.
+
+    Its methods take and give values that can cross processes, so that a distributed server may
+    hold owners elsewhere.
+
+    Args:
+        collection: the model, candidates and method.
+        folder: where the collection is written.
+        settings: of the server.
+        threads: who computes.
+        disk: writes.
+        metrics: what is counted.
+    """
+
+    def __init__(
+        self,
+        collection: Collection,
+        folder: Path,
+        settings: ServeSettings,
+        threads: Threads,
+        disk: Disk,
+        metrics: Metrics,
+    ) -> None:
+        self._searching = Searching(collection, folder, settings, threads, disk, metrics)
+        self._folder, self._settings = folder, settings
+        self._threads, self._disk = threads, disk
+        self._residents = self._searching.residents
+
+    @property
+    def collection(self) -> Collection:
+        """The collection as it is now."""
+        return self._searching.collection
+
+    async def run(self) -> None:
+        """Answer and learn what waits, until cancelled."""
+        searching = self._searching
+        await asyncio.gather(searching.answering.run(), searching.learning.run())
+
+    async def save(self, all_changed: bool = False) -> None:
+        """Write the tenants whose time has come, or all that have changed."""
+        await self._residents.save_due(all_changed)
+
+    async def drained(self) -> None:
+        """Return when every complete group is learnt."""
+        await self._searching.learning.drained()
+
+    async def about(self) -> dict[str, Any]:
+        """What clients are told of the collection."""
+        return self.collection.about() | {"tenants": len(self._residents)}
+
+    async def search(self, call: SearchCall) -> dict[str, Any]:
+        """The answers to a search; see `Searching.search`."""
+        return await self._searching.search(call)
+
+    async def tenants(self, after: str, limit: int) -> list[dict[str, Any]]:
+        """Tenants by name, those behind `after`."""
+        return self._residents.listed(after, limit)
+
+    async def tenant(self, name: str) -> dict[str, Any]:
+        """The report of a tenant."""
+        async with self._residents.using(name) as tenant:
+            return await self._told(tenant)
+
+    async def history(self, name: str, since: int, limit: int) -> list[dict[str, Any]]:
+        """Rows of a tenant's statistics after row `since`, oldest first."""
+        async with self._residents.using(name) as tenant:
+            recent = [row for row in tenant.rows if row["batch"] > since]
+            if (recent and recent[0]["batch"] == since + 1) or tenant.record.batches <= since:
+                return recent[:limit]
+            read = tenant.files.read_history
+            stored = await asyncio.to_thread(read, since, limit)
+            last = stored[-1]["batch"] if stored else since
+            return [*stored, *(row for row in recent if row["batch"] > last)][:limit]
+
+    async def latest(self, name: str) -> list[dict[str, Any]]:
+        """A tenant's latest queries, the newest first, where the operator allows keeping them."""
+        if not self.collection.settings.keep_queries:
+            raise Forbidden("queries are not kept here: the operator sets keep_queries.")
+        async with self._residents.using(name) as tenant:
+            return list(reversed(tenant.latest))
+
+    async def set_mode(self, name: str, mode: Mode) -> dict[str, Any]:
+        """Switch a tenant between live, shadow and frozen."""
+        async with self._residents.using(name, create=True) as tenant:
+            tenant.record.mode = mode
+            return await self._changed(tenant)
+
+    async def reset(self, name: str) -> dict[str, Any]:
+        """Forget all that a tenant has learnt."""
+        async with self._residents.using(name) as tenant:
+            self._searching.learning.forget(name)
+            await asyncio.to_thread(tenant.session.reset)
+            return await self._changed(tenant)
+
+    async def undo(self, name: str) -> dict[str, Any]:
+        """Return to the state before the last learnt batch."""
+        async with self._residents.using(name) as tenant:
+            await asyncio.to_thread(tenant.session.undo)
+            return await self._changed(tenant)
+
+    async def snapshots(self, name: str) -> list[dict[str, Any]]:
+        """A tenant's snapshots, oldest first."""
+        async with self._residents.using(name) as tenant:
+            return await asyncio.to_thread(tenant.files.list_snapshots)
+
+    async def snapshot(self, name: str, snapshot: str) -> dict[str, Any]:
+        """Keep what a tenant has learnt under a name; when this returns it is on disk."""
+        async with self._residents.using(name, create=True) as tenant:
+            there = await asyncio.to_thread(tenant.files.list_snapshots)
+            others = [one for one in there if one["name"] != snapshot]
+            if len(others) >= self._settings.tenants.snapshots:
+                raise Conflict(
+                    f"there are {len(others)} snapshots, as many as may be: take one of their "
+                    "names, or raise tenants.snapshots."
+                )
+            about = {
+                "name": snapshot,
+                "time": iso(time.time()),
+                "batches": tenant.record.batches,
+            }
+            state = tenant.session.snapshot(history=False)
+            try:
+                await self._disk.write(tenant.files.write_snapshot, about, state)
+            except BadFile as error:
+                raise DiskFull(f"the snapshot was not kept: {error}") from error
+            return about
+
+    async def rollback(self, name: str, snapshot: str) -> dict[str, Any]:
+        """Return to a snapshot."""
+        async with self._residents.using(name) as tenant:
+            path, _ = tenant.files.snapshot_files(snapshot)
+            if not path.exists():
+                raise NotFound(f'"{name}" has no snapshot "{snapshot}".')
+            self._searching.learning.forget(name)
+            await asyncio.to_thread(_roll_back, self.collection, tenant, path)
+            return await self._changed(tenant)
+
+    async def feedback(
+        self, name: str, request_id: str, clicks: Sequence[tuple[int, Sequence[Id]]]
+    ) -> dict[str, Any]:
+        """Count what was clicked under both answers of a request."""
+        async with self._residents.using(name) as tenant:
+            answers = tenant.answers.get(request_id)
+            if answers is None:
+                raise NotFound(
+                    f'no answers of both models are kept for the request "{request_id}": feedback '
+                    "is counted in shadow mode, or where queries are kept, for recent requests."
+                )
+            for query, ids in clicks:
+                if not 0 <= query < len(answers):
+                    raise BadInput(f"query {query} is none of the request's {len(answers)}.")
+                ranked = [[hit["id"] for hit in answers[query][kind] or ()] for kind in KINDS]
+                for clicked in ids:
+                    tenant.record.clicks.add_click(clicked, *ranked)
+            tenant.changed()
+            return click_summary(tenant.record.clicks) or dict(NO_CLICKS)
+
+    async def set_ordinary(self, queries: Sequence[Raw]) -> int:
+        """Measure ordinary queries, and let every tenant's guard know them."""
+        loop, before = asyncio.get_running_loop(), self.collection
+        measured = await loop.run_in_executor(self._threads.model, _measured, before, queries)
+        about = json.dumps(asdict(measured))
+        self._searching.collection = before.with_ordinary(measured)
+        self._residents.replace_sessions()
+        try:
+            await self._disk.write(write_text, self._folder / "ordinary.json", about)
+        except BadFile as error:
+            raise DiskFull(f"the sample is in force, but was not kept: {error}") from error
+        return measured.count
+
+    async def samples(self, count: int) -> list[dict[str, Any]]:
+        """Queries to try."""
+        world = self.collection.world
+        return [] if world is None else await asyncio.to_thread(world.samples, count)
+
+    async def candidate(self, text: str) -> dict[str, Any]:
+        """A candidate as it is shown; its id is given as text, numbers too."""
+        world, gallery = self.collection.world, self.collection.gallery
+        numbers: list[Id] = [int(text)] if text.lstrip("-").isdigit() else []
+        for candidate in [*numbers, text]:
+            try:
+                gallery.positions([candidate])
+            except BadInput:
+                continue
+            return {"id": candidate} if world is None else world.candidate(candidate)
+        raise NotFound(f'no candidate has the id "{text}".')
+
+    async def _told(self, tenant: Tenant) -> dict[str, Any]:
+        pending = self._searching.learning.pending(tenant.name)
+        snapshots = await asyncio.to_thread(tenant.files.list_snapshots)
+        return tenant.about(pending) | {"snapshots": snapshots}
+
+    async def _changed(self, tenant: Tenant) -> dict[str, Any]:
+        """Write a change at once; a full disk does not undo it."""
+        tenant.changed()
+        with suppress(BadFile):  # /readyz and a metric say so; it is tried again
+            await self._residents.save(tenant)
+        return await self._told(tenant)
+
+
+KINDS = ("source", "adapted")
+NO_CLICKS = {"source": None, "adapted": None, "clicks": 0}
+
+
+def _roll_back(collection: Collection, tenant: Tenant, path: Path) -> None:
+    settings = collection.session_settings
+    loaded = Session.load(path, collection.encoder, collection.gallery, **settings)
+    if loaded.method.name != collection.method.name:
+        raise Conflict(
+            f"the snapshot is of the method {loaded.method.name}, the collection runs "
+            f"{collection.method.name}: reset the tenant instead."
+        )
+    tenant.session.restore(loaded.state)
+
+
+def _measured(collection: Collection, queries: Sequence[Raw]) -> Ordinary:
+    modality = collection.modality
+    return collection.measured([decoded(raw, modality) for raw in queries])

@@ -1,0 +1,100 @@
+"""Queries as a request has them, as they wait to be learnt, and as an encoder takes them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from io import BytesIO
+from typing import Any, TypeAlias
+
+from queryshift.errors import BadInput
+from queryshift.media.limits import check_bytes
+from queryshift.media.pictures import rgb
+from queryshift.media.sounds import read_sound
+from queryshift.media.texts import text as checked_text
+
+Raw: TypeAlias = str | bytes | list[float] | tuple[bytes, str]
+"""A query that takes little memory: text, a file's bytes, a vector, or a picture with a text."""
+
+FILES = ("image", "audio", "video")
+THUMBNAIL = 96  # pixels of the longer side
+SHOWN_CHARACTERS = 500
+
+
+def raw_query(query: Mapping[str, Any], modality: str) -> Raw:
+    """The query of a request, checked to be of the kind that its collection is asked with.
+
+    Args:
+        query: what the body has: `{"text": ...}`, `{"image": base64}` and the like.
+        modality: what one query of the collection is: "image", "text", "image+text", "vector".
+
+    Returns:
+        Text, bytes or numbers; nothing is decoded yet but the base64.
+    """
+    parts = {name: value for name, value in query.items() if value is not None}
+    expected = modality.split("+")
+    if sorted(parts) != sorted(expected):
+        got = " and ".join(sorted(parts)) or "nothing"
+        raise BadInput(f"got a query of {got}, expected {' and '.join(expected)}.")
+    values = [_part(name, parts[name]) for name in expected]
+    return values[0] if len(values) == 1 else (values[0], values[1])
+
+
+def decoded(raw: Raw, modality: str) -> Any:
+    """The query as an encoder takes it; sizes are looked at before a file is decoded."""
+    if isinstance(raw, tuple):
+        return decoded(raw[0], "image"), checked_text(raw[1])
+    if modality == "text":
+        return checked_text(raw)
+    if modality == "image":
+        return rgb(raw)
+    if modality == "audio":
+        return read_sound(raw)  # type: ignore[arg-type]
+    return raw
+
+
+def size_of(raw: Raw) -> int:
+    """Bytes that a waiting query takes, about."""
+    if isinstance(raw, tuple):
+        return len(raw[0]) + len(raw[1])
+    return 8 * len(raw) if isinstance(raw, list) else len(raw)
+
+
+def shown(raw: Raw, modality: str) -> dict[str, Any]:
+    """The query as it is kept to be looked at: a small picture, the beginning of a text."""
+    if isinstance(raw, tuple):
+        return shown(raw[0], "image") | shown(raw[1], "text")
+    if isinstance(raw, str):
+        return {"text": raw[:SHOWN_CHARACTERS]}
+    if modality == "image":
+        picture = rgb(raw)
+        picture.thumbnail((THUMBNAIL, THUMBNAIL))
+        return {"image": png(picture)}
+    return {modality: None}
+
+
+def png(picture: Any) -> str:
+    """A PIL image as a PNG file in base64."""
+    file = BytesIO()
+    picture.save(file, "PNG")
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def _part(name: str, value: Any) -> Any:
+    if name in FILES and isinstance(value, str):
+        return _from_base64(name, value)
+    if name in FILES and isinstance(value, bytes):
+        check_bytes(len(value))
+    return value
+
+
+def _from_base64(name: str, value: str) -> bytes:
+    check_bytes(len(value) * 3 // 4)
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise BadInput(
+            f"{name} is no base64 ({error}): send the file's bytes in base64, without a prefix; "
+            "addresses are not fetched."
+        ) from None

@@ -1,0 +1,238 @@
+"""Which tenants of a collection are in memory: the least recently used go to disk and come back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from queryshift.errors import BadFile, Error
+from queryshift.sessions.session import Session
+
+from .collection import Collection
+from .disk import Disk
+from .metrics import Metrics
+from .record import Record
+from .refusals import Forbidden, NotFound
+from .settings import TenantSettings
+from .tenant import Tenant, iso
+from .tenant_files import TenantFiles
+
+logger = logging.getLogger("queryshift.serving")
+
+
+class Residents:
+    """The tenants of one collection; everything but reading and writing runs in the event loop.
+
+    Args:
+        collection: gives the collection as it is now.
+        folder: where tenants are written.
+        settings: how many are in memory, and when they are written.
+        disk: writes.
+        metrics: what is counted.
+
+    Attributes:
+        loaded: those in memory, the least recently used first.
+    """
+
+    def __init__(
+        self,
+        collection: Callable[[], Collection],
+        folder: Path,
+        settings: TenantSettings,
+        disk: Disk,
+        metrics: Metrics,
+    ) -> None:
+        self._collection, self._folder, self._settings = collection, folder, settings
+        self._disk, self._metrics = disk, metrics
+        self.loaded: OrderedDict[str, Tenant] = OrderedDict()
+        self._loading: dict[str, asyncio.Task[Tenant]] = {}
+        self._evicting: dict[str, asyncio.Task[None]] = {}
+        self._known = {record.tenant: _summary(record) for record in self._records()}
+        self._count()
+
+    @asynccontextmanager
+    async def using(self, name: str, create: bool = False) -> AsyncIterator[Tenant]:
+        """A tenant that stays in memory for the block; one that is not known may be made."""
+        tenant = self.loaded.get(name)
+        if tenant is None:
+            tenant = await self._brought(name, create)
+        tenant.in_use += 1
+        try:
+            self.loaded.move_to_end(name)
+            yield tenant
+        finally:
+            tenant.in_use -= 1
+
+    def listed(self, after: str, limit: int) -> list[dict[str, Any]]:
+        """Tenants by name, those behind `after`."""
+        for tenant in self.loaded.values():
+            self._known[tenant.name] = _summary(tenant.record)
+        names = sorted(name for name in self._known if name > after)
+        return [self._known[name] for name in names[:limit]]
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def knows(self, name: str) -> bool:
+        """Whether there is such a tenant."""
+        return name in self._known
+
+    async def save(self, tenant: Tenant) -> None:
+        """Write a tenant's state and record, then the rows of its history."""
+        state, record = tenant.session.snapshot(history=False), tenant.record.written()
+        rows, since = list(tenant.unwritten), tenant.changed_at
+        learnt, tenant.learnt_since_save, tenant.changed_at = tenant.learnt_since_save, 0, None
+        try:
+            await self._disk.write(
+                _write, tenant.files, record, state, rows, self._settings.history
+            )
+        except BadFile:
+            tenant.changed_at, tenant.learnt_since_save = since or time.monotonic(), learnt
+            raise
+        for _ in rows:
+            tenant.unwritten.popleft()
+
+    async def save_due(self, all_changed: bool = False) -> None:
+        """Write the tenants whose time has come, or all that have changed."""
+        now, settings = time.monotonic(), self._settings
+        for tenant in list(self.loaded.values()):
+            if tenant.changed_at is None:
+                continue
+            aged = now - tenant.changed_at >= settings.save_seconds
+            if all_changed or aged or tenant.learnt_since_save >= settings.save_batches:
+                try:
+                    await self.save(tenant)
+                except BadFile:
+                    return  # the next would fail too; tried again in a while
+
+    async def _brought(self, name: str, create: bool) -> Tenant:
+        """A tenant into memory, read once however many ask for it."""
+        if not create and name not in self._known:
+            raise NotFound(f'there is no tenant "{name}": a search makes one.')
+        if name not in self._known and len(self._known) >= self._settings.known:
+            raise Forbidden(
+                f"there are {len(self._known):,} tenants, as many as may be: raise tenants.known."
+            )
+        if name not in self._loading:
+            self._loading[name] = asyncio.create_task(self._load(name))
+        return await asyncio.shield(self._loading[name])
+
+    async def _load(self, name: str) -> Tenant:
+        try:
+            files = TenantFiles(self._folder, name)
+            collection = self._collection()
+            tenant = await asyncio.to_thread(_loaded, collection, files, name)
+            if name in self._known:
+                self._metrics.loads.labels(collection.name).inc()
+            self.loaded[name] = tenant
+            self._known[name] = _summary(tenant.record)
+            self._make_room()
+            self._count()
+            return tenant
+        finally:
+            del self._loading[name]
+
+    def _make_room(self) -> None:
+        """Send the least recently used to disk, beside what is being answered."""
+        surplus = len(self.loaded) - len(self._evicting) - self._settings.loaded
+        for name, tenant in list(self.loaded.items()):
+            if surplus <= 0:
+                return
+            if tenant.in_use == 0 and name not in self._evicting:
+                self._evicting[name] = asyncio.create_task(self._evict(tenant))
+                surplus -= 1
+
+    async def _evict(self, tenant: Tenant) -> None:
+        try:
+            if tenant.changed_at is not None:
+                await self.save(tenant)
+            if tenant.in_use == 0 and tenant.changed_at is None:
+                self._known[tenant.name] = _summary(tenant.record)
+                del self.loaded[tenant.name]
+                self._metrics.evictions.labels(self._collection().name).inc()
+        except BadFile:
+            pass  # it stays in memory: nothing is lost while the disk is full
+        finally:
+            del self._evicting[tenant.name]
+            self._count()
+
+    def replace_sessions(self) -> None:
+        """Sessions of the collection as it is now, with what was learnt."""
+        for tenant in self.loaded.values():
+            tenant.session = _restored(self._collection(), tenant)
+
+    def _records(self) -> list[Record]:
+        found = []
+        for path in self._folder.glob("*/tenant.json"):
+            try:
+                found.append(Record.read(path.read_text(encoding="utf-8")))
+            except (BadFile, OSError) as error:
+                logger.warning('"%s" is passed over: %s', path, error)
+        return found
+
+    def _count(self) -> None:
+        name = self._collection().name
+        self._metrics.loaded.labels(name).set(len(self.loaded))
+        self._metrics.known.labels(name).set(len(self._known))
+
+
+def _write(
+    files: TenantFiles, record: str, state: Any, rows: list[dict[str, Any]], most: int
+) -> None:
+    files.save(record, state)
+    if rows:
+        files.append_history(rows, most)
+
+
+def _loaded(collection: Collection, files: TenantFiles, name: str) -> Tenant:
+    """A tenant as its files have it; a new one without files."""
+    record = Record(name, collection.settings.mode, created=time.time())
+    if files.record.exists():
+        record = files.read_record()
+    tenant = Tenant(
+        loaded_session(collection, files.state, name),
+        record,
+        files,
+        keep=collection.settings.keep_queries,
+    )
+    tenant.session.on_event = tenant.note
+    return tenant
+
+
+def loaded_session(collection: Collection, path: Path, name: str) -> Session:
+    """The session of a file; a fresh one where there is none, or where it no longer fits."""
+    if not path.exists():
+        return collection.session(name=name)
+    try:
+        session = Session.load(
+            path, collection.encoder, collection.gallery, **collection.session_settings, name=name
+        )
+    except Error as error:
+        logger.warning('tenant "%s" starts anew: %s', name, error)
+        return collection.session(name=name)
+    if session.method.name != collection.method.name:
+        logger.warning('tenant "%s" starts anew: its state is of %s', name, session.method.name)
+        return collection.session(name=name)
+    return session
+
+
+def _restored(collection: Collection, tenant: Tenant) -> Session:
+    session = collection.session(name=tenant.name)
+    session.restore(tenant.session.state, tenant.session.history)
+    session.on_event = tenant.note
+    return session
+
+
+def _summary(record: Record) -> dict[str, Any]:
+    return {
+        "tenant": record.tenant,
+        "mode": record.mode,
+        "queries": record.queries,
+        "last_seen": iso(record.last_seen),
+    }

@@ -1,0 +1,77 @@
+"""Collections: what they are, queries to try, candidates, corruption, ordinary queries."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+
+from .contract import CorruptBody, OrdinaryBody
+from .corrupting import corrupted, corruption_names
+from .front_door import door_of
+from .queries import raw_query
+
+router = APIRouter(prefix="/v1/collections", tags=["collections"])
+MOST_SAMPLES = 2000
+
+
+@router.get("")
+async def collections(request: Request) -> dict[str, Any]:
+    """All collections that the caller may read."""
+    door = door_of(request)
+    door.allow(request, "read", "*")
+    names = [name for name in door.tenants.names() if door.may_read(request, name, "*")]
+    return {"collections": [await _about(request, name) for name in names]}
+
+
+@router.get("/{collection}")
+async def collection(collection: str, request: Request) -> dict[str, Any]:
+    """One collection."""
+    door_of(request).allow(request, "read", collection)
+    return await _about(request, collection)
+
+
+@router.get("/{collection}/samples")
+async def samples(
+    collection: str, request: Request, n: Annotated[int, Query(ge=1, le=MOST_SAMPLES)] = 8
+) -> dict[str, Any]:
+    """Queries to try."""
+    door = door_of(request)
+    door.allow(request, "read", collection)
+    return {"samples": await door.tenants.owner(collection).samples(n)}
+
+
+@router.get("/{collection}/candidates/{candidate:path}")
+async def candidate(collection: str, candidate: str, request: Request) -> dict[str, Any]:
+    """How a candidate is shown."""
+    door = door_of(request)
+    door.allow(request, "read", collection)
+    return await door.tenants.owner(collection).candidate(candidate)
+
+
+@router.post("/{collection}/corrupt")
+async def corrupt(collection: str, body: CorruptBody, request: Request) -> dict[str, Any]:
+    """A query, corrupted."""
+    door = door_of(request)
+    door.allow(request, "read", collection)
+    modality = door.modality(collection)
+    raw = raw_query(body.query.model_dump(exclude_none=True), modality)
+    made = await asyncio.to_thread(corrupted, raw, modality, body.corruption, body.severity)
+    return {"query": made}
+
+
+@router.put("/{collection}/ordinary")
+async def ordinary(collection: str, body: OrdinaryBody, request: Request) -> dict[str, Any]:
+    """Put a sample of ordinary queries in force for all tenants."""
+    door = door_of(request)
+    door.allow(request, "admin", collection)
+    modality = door.modality(collection)
+    raw = [raw_query(query.model_dump(exclude_none=True), modality) for query in body.queries]
+    return {"queries": await door.tenants.owner(collection).set_ordinary(raw)}
+
+
+async def _about(request: Request, name: str) -> dict[str, Any]:
+    door = door_of(request)
+    about = await door.tenants.owner(name).about()
+    return about | {"corruptions": corruption_names(door.modality(name))}

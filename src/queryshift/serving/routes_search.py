@@ -1,0 +1,146 @@
+"""POST /v1/collections/{collection}/search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from .calls import SearchCall
+from .contract import Query, SearchBody, read_body
+from .front_door import FrontDoor, door_of, unless_hung_up
+from .queries import FILES, Raw, raw_query
+from .refusals import Malformed, TooBusy
+from .settings import LimitSettings
+
+router = APIRouter(tags=["search"])
+BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": SearchBody.model_json_schema()},
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "properties": {
+                        "request": {"type": "string", "description": "the JSON without queries"},
+                        "query": {"type": "array", "items": {"type": "string", "format": "binary"}},
+                    },
+                }
+            },
+        },
+    }
+}
+
+
+@router.post("/v1/collections/{collection}/search", openapi_extra=BODY)
+async def search(collection: str, request: Request) -> JSONResponse:
+    """Answer one query or many; the tenant learns from them unless told not to."""
+    door = door_of(request)
+    door.tokens.caller(request.headers.get("authorization"))  # before the body is read
+    body, files, content = await _read(request, door.settings.limits)
+    door.allow(request, "adapt" if body.adapt else "read", collection, body.tenant)
+    owner = door.tenants.owner(collection, body.tenant)
+    modality = door.modality(collection)
+    queries = _queries(body, files, modality)
+    _check(body, queries, door.settings.limits)
+    call = SearchCall(
+        body.tenant,
+        request.state.request_id,
+        queries,
+        body.k,
+        body.adapt,
+        [ids or [] for ids in body.exclude or [None] * len(queries)],
+    )
+
+    async def work() -> dict[str, Any]:
+        return await owner.search(call)
+
+    return JSONResponse(await asked_once(door, request, collection, content, work))
+
+
+async def asked_once(
+    door: FrontDoor, request: Request, collection: str, content: bytes, work: Any
+) -> Any:
+    """The answer, given up when the client leaves; remembered under its idempotency key."""
+    key = request.headers.get("idempotency-key")
+    try:
+        if key is None:
+            return await unless_hung_up(request, work())
+        known_by = (request.state.caller, request.url.path, key)
+        digest = blake2b(content, digest_size=16).digest()
+        remembered = door.remembered.once(known_by, digest, work)
+        return await unless_hung_up(request, remembered)
+    except TooBusy:
+        door.metrics.refused.labels("queue").inc()
+        raise
+
+
+async def _read(request: Request, limits: LimitSettings) -> tuple[SearchBody, list[bytes], bytes]:
+    """The body, the files that came with it, and all of it as bytes."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    content = await request.body()
+    if kind == "multipart/form-data":
+        return await _read_form(request, limits, content)
+    if kind != "application/json":
+        raise Malformed(
+            f'the content type is "{kind}", expected application/json or multipart/form-data.'
+        )
+    return read_body(SearchBody, content), [], content
+
+
+async def _read_form(
+    request: Request, limits: LimitSettings, content: bytes
+) -> tuple[SearchBody, list[bytes], bytes]:
+    most = {"max_files": limits.queries, "max_fields": 4, "max_part_size": limits.body_bytes}
+    try:
+        async with request.form(**most) as form:
+            told, uploads = form.get("request", "{}"), form.getlist("query")
+            if not isinstance(told, str) or any(isinstance(one, str) for one in uploads):
+                raise Malformed(
+                    'the form needs a field "request" of JSON, and files named "query".'
+                )
+            files = [await one.read() for one in uploads if not isinstance(one, str)]
+    except HTTPException as error:
+        raise Malformed(f"the form cannot be read: {error.detail}.") from None
+    return read_body(SearchBody, told.encode()), files, content
+
+
+def _queries(body: SearchBody, files: Sequence[bytes], modality: str) -> list[Raw]:
+    """The queries of a body and its files, in order."""
+    given = [*([] if body.query is None else [body.query]), *(body.queries or [])]
+    if files and given and len(given) != len(files):
+        raise Malformed(f"got {len(given)} queries and {len(files)} files: one file for each.")
+    told = [_parts(one) for one in given] or [{} for _ in files]
+    kind = next((part for part in modality.split("+") if part in FILES), None)
+    if files and kind is None:
+        raise Malformed(f"got files, but queries of this collection are {modality}.")
+    for parts, file in zip(told, files, strict=False):
+        parts[str(kind)] = file
+    return [raw_query(parts, modality) for parts in told]
+
+
+def _parts(query: Query) -> dict[str, Any]:
+    parts: dict[str, Any] = query.model_dump(exclude_none=True)
+    return parts
+
+
+def _check(body: SearchBody, queries: Sequence[Raw], limits: LimitSettings) -> None:
+    """Refuse what is too much, or nothing."""
+    if not queries:
+        raise Malformed('got no query: send "query", "queries" or files.')
+    if len(queries) > limits.queries:
+        raise Malformed(f"got {len(queries)} queries, at most {limits.queries} at once.")
+    if body.k > limits.hits:
+        raise Malformed(f"k is {body.k}, at most {limits.hits}.")
+    if body.exclude is not None:
+        if len(body.exclude) != len(queries):
+            raise Malformed(
+                f"got exclusions for {len(body.exclude)} of {len(queries)} queries: one each."
+            )
+        if max(len(ids or ()) for ids in body.exclude) > limits.exclude:
+            raise Malformed(f"at most {limits.exclude} ids are left out for a query.")

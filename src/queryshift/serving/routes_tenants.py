@@ -1,0 +1,106 @@
+"""Tenants: reports, history, and what an operator does with what they have learnt."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request
+
+from .contract import FeedbackBody, ModeBody, NameBody
+from .front_door import door_of
+from .owner import Owner
+from .settings import NAME_PATTERN, Scope
+
+router = APIRouter(prefix="/v1/collections/{collection}/tenants", tags=["tenants"])
+Tenant = Annotated[str, Path(pattern=NAME_PATTERN)]
+Report = dict[str, Any]
+
+
+def _owner(request: Request, scope: Scope, collection: str, tenant: str) -> Owner:
+    door = door_of(request)
+    door.allow(request, scope, collection, tenant)
+    return door.tenants.owner(collection, tenant)
+
+
+@router.get("")
+async def tenants(
+    collection: str,
+    request: Request,
+    after: str = "",
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Report:
+    """Tenants by name; `next` is where to go on."""
+    door = door_of(request)
+    door.allow(request, "read", collection)
+    listed = await door.tenants.owner(collection).tenants(after, limit)
+    known = [one for one in listed if door.may_read(request, collection, one["tenant"])]
+    return {"tenants": known, "next": listed[-1]["tenant"] if len(listed) == limit else None}
+
+
+@router.get("/{tenant}")
+async def tenant(collection: str, tenant: Tenant, request: Request) -> Report:
+    """A tenant's report."""
+    return await _owner(request, "read", collection, tenant).tenant(tenant)
+
+
+@router.get("/{tenant}/history")
+async def history(
+    collection: str,
+    tenant: Tenant,
+    request: Request,
+    since: Annotated[int, Query(ge=0)] = 0,
+    limit: Annotated[int, Query(ge=1, le=5000)] = 1000,
+) -> Report:
+    """Statistics of a tenant's batches after number `since`; `next` is the one to ask from."""
+    rows = await _owner(request, "read", collection, tenant).history(tenant, since, limit)
+    return {"rows": rows, "next": rows[-1]["batch"] if rows else since}
+
+
+@router.get("/{tenant}/latest")
+async def latest(collection: str, tenant: Tenant, request: Request) -> Report:
+    """The latest queries with both answers, where the operator allows keeping them."""
+    return {"queries": await _owner(request, "read", collection, tenant).latest(tenant)}
+
+
+@router.post("/{tenant}/reset")
+async def reset(collection: str, tenant: Tenant, request: Request) -> Report:
+    """Forget all that was learnt."""
+    return await _owner(request, "admin", collection, tenant).reset(tenant)
+
+
+@router.post("/{tenant}/undo")
+async def undo(collection: str, tenant: Tenant, request: Request) -> Report:
+    """Return to the state before the last learnt batch."""
+    return await _owner(request, "admin", collection, tenant).undo(tenant)
+
+
+@router.get("/{tenant}/snapshots")
+async def snapshots(collection: str, tenant: Tenant, request: Request) -> Report:
+    """The tenant's snapshots, oldest first."""
+    return {"snapshots": await _owner(request, "read", collection, tenant).snapshots(tenant)}
+
+
+@router.post("/{tenant}/snapshots")
+async def snapshot(collection: str, tenant: Tenant, body: NameBody, request: Request) -> Report:
+    """Keep what was learnt under a name; the answer comes when it is on disk."""
+    return await _owner(request, "admin", collection, tenant).snapshot(tenant, body.name)
+
+
+@router.post("/{tenant}/rollback")
+async def rollback(collection: str, tenant: Tenant, body: NameBody, request: Request) -> Report:
+    """Return to a snapshot."""
+    return await _owner(request, "admin", collection, tenant).rollback(tenant, body.name)
+
+
+@router.post("/{tenant}/mode")
+async def mode(collection: str, tenant: Tenant, body: ModeBody, request: Request) -> Report:
+    """Switch between live, shadow and frozen."""
+    return await _owner(request, "admin", collection, tenant).set_mode(tenant, body.mode)
+
+
+@router.post("/{tenant}/feedback")
+async def feedback(collection: str, tenant: Tenant, body: FeedbackBody, request: Request) -> Report:
+    """Count clicks on both answers of a request."""
+    clicks = [(click.query, click.ids) for click in body.clicks]
+    owner = _owner(request, "adapt", collection, tenant)
+    return await owner.feedback(tenant, body.request_id, clicks)

@@ -1,0 +1,79 @@
+"""A server from its settings: checks, logs, warnings, and uvicorn."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import warnings
+from typing import Any
+
+import torch
+import uvicorn
+
+from queryshift.errors import BadInput
+from queryshift.media.limits import Limits, set_limits
+from queryshift.sessions.events import GuardWarning
+
+from .app import make_app
+from .folder_lock import locked_folder
+from .json_logs import log_config
+from .settings import LimitSettings, ServeSettings
+
+
+def serve(settings: ServeSettings) -> None:
+    """Serve until a signal ends it; requests under way are answered, and all is written.
+
+    Args:
+        settings: of the server.
+    """
+    check_exposure(settings)
+    set_limits(_media_limits(settings.limits))
+    torch.set_num_threads(settings.threads or max(1, (os.cpu_count() or 2) - 1))
+    warnings.simplefilter("ignore", GuardWarning)  # logged, and an event of the tenant
+    with locked_folder(settings.data):
+        uvicorn.run(make_app(settings), **_options(settings))
+
+
+def check_exposure(settings: ServeSettings) -> None:
+    """Refuse to serve more than this machine without tokens."""
+    if settings.tokens or is_loopback(settings.host):
+        return
+    raise BadInput(
+        f'host is "{settings.host}", which others can reach, and there are no tokens: add '
+        "[[tokens]] (queryshift serve --new-token makes one), or serve 127.0.0.1."
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is this machine's own."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _media_limits(limits: LimitSettings) -> Limits:
+    return Limits(
+        pixels=limits.pixels,
+        file_bytes=limits.body_bytes,
+        seconds=limits.seconds,
+        characters=limits.characters,
+    )
+
+
+def _options(settings: ServeSettings) -> dict[str, Any]:
+    if (settings.tls_key is None) != (settings.tls_certificate is None):
+        raise BadInput("TLS needs both tls_certificate and tls_key.")
+    return {
+        "host": settings.host,
+        "port": settings.port,
+        "log_config": log_config(),
+        "access_log": False,
+        "server_header": False,
+        "timeout_graceful_shutdown": max(1, round(settings.drain_seconds)),
+        "ssl_certfile": settings.tls_certificate,
+        "ssl_keyfile": settings.tls_key,
+        "h11_max_incomplete_event_size": 64 * 1024,
+    }

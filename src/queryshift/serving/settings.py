@@ -1,0 +1,195 @@
+"""What `serve.toml` says: every field with its meaning, checked; the environment overrides it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict, TomlConfigSettingsSource
+
+from queryshift.errors import BadInput
+
+Mode = Literal["live", "shadow", "frozen"]
+Scope = Literal["read", "adapt", "admin"]
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$"
+Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
+EMBEDDED = "embedded"
+VECTORS = "vectors"
+
+
+class Part(BaseModel):
+    """A table of the file: unknown names are refused, values stay as they were read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class GuardSettings(Part):
+    """When a tenant returns to the source model."""
+
+    collapse: float = Field(0.25, gt=0, le=1, description="share of first places one may gain")
+    drift: float = Field(25.0, gt=0, description="largest KL from the source's prediction, in nats")
+    smallest_batch: int = Field(8, ge=1, description="queries a batch needs to show collapse")
+
+
+class CollectionSettings(Part):
+    """A model, its candidates, and how its tenants adapt."""
+
+    model: str = Field(
+        "tangram",
+        description='what queryshift.load takes: a name, a directory, a file; "vectors" where '
+        "clients send vectors",
+    )
+    device: str | None = Field(None, description='where the model runs: "cpu", "cuda"; None: cpu')
+    queries: str = Field("image", description='what one query is: "image", "text", "image+text"')
+    gallery: str = Field(
+        EMBEDDED,
+        description='a gallery file, an engine\'s address, or "embedded": the tangram world',
+    )
+    candidates: int = Field(2000, ge=16, description="of the embedded world")
+    method: str = Field("rest+hubs", description='how tenants adapt: "rest", "tent+refined+hubs"')
+    guard: GuardSettings | Literal[False] = Field(
+        default_factory=GuardSettings, description="when tenants return to the source; false: never"
+    )
+    gather: int = Field(16, ge=2, le=1024, description="queries of a tenant learnt at once")
+    mode: Mode = Field(
+        "shadow", description="of new tenants: shadow answers by the source and learns beside it"
+    )
+    ordinary: Path | None = Field(
+        None, description="JSON lines of ordinary queries, as a search takes them"
+    )
+    samples: Path | None = Field(None, description="JSON lines of queries to try on the page")
+    keep_queries: int = Field(
+        0, ge=0, le=1000, description="latest queries of a tenant to show; 0: none are kept"
+    )
+
+
+class LimitSettings(Part):
+    """How large a request may be; looked at before anything is decoded."""
+
+    body_bytes: int = Field(16 * 2**20, ge=1024, description="of a request")
+    pixels: int = Field(32_000_000, ge=1, description="of a picture")
+    seconds: float = Field(600, gt=0, description="of a sound")
+    characters: int = Field(10_000, ge=1, description="of a text")
+    queries: int = Field(256, ge=1, description="in one request")
+    hits: int = Field(1000, ge=1, description="per query: the largest k")
+    exclude: int = Field(1000, ge=0, description="ids to leave out, per query")
+
+
+class QueueSettings(Part):
+    """How much may wait."""
+
+    batch: int = Field(8, ge=1, description="queries answered at once; more on a GPU")
+    waiting: int = Field(2048, ge=1, description="queries waiting for an answer, in all")
+    waiting_of_tenant: int = Field(512, ge=1, description="the same, of one tenant")
+    updates: int = Field(64, ge=1, description="groups waiting to be learnt, in all")
+    gathered_bytes: int = Field(256 * 2**20, ge=2**20, description="of queries not yet learnt")
+
+
+class TenantSettings(Part):
+    """What is kept of each tenant, and where."""
+
+    loaded: int = Field(1000, ge=1, description="tenants of a collection in memory at once")
+    known: int = Field(100_000, ge=1, description="tenants of a collection in all")
+    history: int = Field(2000, ge=10, description="batches whose statistics are kept on disk")
+    snapshots: int = Field(32, ge=1, description="named snapshots of a tenant")
+    save_batches: int = Field(8, ge=1, description="learnt batches after which it is written")
+    save_seconds: float = Field(10, gt=0, description="seconds after which a change is written")
+
+
+class TokenSettings(Part):
+    """A bearer token and what it may do."""
+
+    name: Name = Field(description="of the token, in the log")
+    sha256: Digest = Field(description="of the token: queryshift serve --new-token makes both")
+    scopes: list[Scope] = Field(
+        min_length=1,
+        description="read: answers without learning, and reports; adapt: searches that teach, "
+        "feedback; admin: everything else",
+    )
+    collections: list[str] = Field(["*"], description='names, or "*"')
+    tenants: list[str] = Field(["*"], description='names, or "*"')
+    rate: float | None = Field(None, gt=0, description="requests a second; None: no limit")
+    burst: int = Field(20, ge=1, description="requests at once within the rate")
+
+
+class ServeSettings(BaseSettings):
+    """All of a server's settings: `serve.toml`, then `QUERYSHIFT_...` of the environment."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="QUERYSHIFT_", env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    host: str = Field("127.0.0.1", description="address to listen at")
+    port: int = Field(8080, ge=0, le=65535, description="port to listen at; 0: a free one")
+    data: Path = Field(Path("queryshift-serve"), description="folder of all that must not be lost")
+    threads: int | None = Field(None, ge=1, description="of torch; None: one less than cores")
+    collections: dict[Name, CollectionSettings] = Field(
+        default_factory=lambda: {
+            "tangram": CollectionSettings(mode="live", keep_queries=50)  # the world to try it on
+        },
+        min_length=1,
+        description="by name",
+    )
+    limits: LimitSettings = Field(default_factory=LimitSettings, description="of requests")
+    queues: QueueSettings = Field(default_factory=QueueSettings, description="bounds of queues")
+    tenants: TenantSettings = Field(default_factory=TenantSettings, description="what is kept")
+    tokens: list[TokenSettings] = Field(
+        [], description="without any, only the loopback address is served"
+    )
+    open_metrics: bool = Field(False, description="whether /metrics needs no token")
+    origins: list[str] = Field([], description="other sites whose pages may call (CORS)")
+    hosts: list[str] = Field([], description="names it is reached by; empty: any, with tokens")
+    tls_certificate: Path | None = Field(None, description="PEM file; with it HTTPS is served")
+    tls_key: Path | None = Field(None, description="PEM file of its private key")
+    drain_seconds: float = Field(20, ge=0, description="for requests under way at shutdown")
+
+
+def read_settings(path: Path | None, **given: Any) -> ServeSettings:
+    """The settings of a file, the environment and the command line, the later ones first.
+
+    Args:
+        path: a `serve.toml`; None takes the defaults, the embedded world.
+        given: values of the command line; None is not given.
+
+    Returns:
+        The settings, checked.
+    """
+    if path is not None and not path.is_file():
+        raise BadInput(f'there is no file "{path}": expected a serve.toml, or none for a trial.')
+
+    class Sources(ServeSettings):
+        """The same, reading this file."""
+
+        @classmethod
+        def settings_customise_sources(
+            cls, settings_cls: Any, init_settings: Any, env_settings: Any, *others: Any, **more: Any
+        ) -> tuple[Any, ...]:
+            """Command line, environment, file, in this order."""
+            first = (init_settings, env_settings)
+            return first if path is None else (*first, _toml(settings_cls, path))
+
+    known = {name: value for name, value in given.items() if value is not None}
+    try:
+        return Sources(**known)
+    except ValidationError as error:
+        raise BadInput(_sentence(error, path)) from None
+
+
+def _toml(settings_cls: Any, path: Path) -> Any:
+    try:
+        return TomlConfigSettingsSource(settings_cls, path)
+    except ValueError as error:  # tomllib's
+        raise BadInput(f'"{path}" is no TOML file ({error}): repair that line.') from None
+
+
+def _sentence(error: ValidationError, path: Path | None) -> str:
+    """The first thing that is wrong, by its place in the file."""
+    first = error.errors(include_url=False)[0]
+    place = ".".join(map(str, first["loc"])) or "the file"
+    source = f'"{path}"' if path is not None else "the settings"
+    if first["type"] == "extra_forbidden":
+        return f"{source}: there is no setting {place}: is it misspelt, or in another table?"
+    got = repr(first.get("input"))[:80]
+    return f"{source}: {place} is {got}: {first['msg'][0].lower()}{first['msg'][1:]}."

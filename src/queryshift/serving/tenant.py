@@ -1,0 +1,137 @@
+"""A tenant in memory: its session, its record, and what is kept to be looked at."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from queryshift.sessions.events import Event
+from queryshift.sessions.session import Session
+
+from .record import Record, click_summary
+from .tenant_files import TenantFiles
+
+RECENT_ROWS = 256  # of its history that are in memory
+REMEMBERED_ANSWERS = 256  # that feedback may still come for
+
+
+@dataclass(eq=False)
+class Tenant:
+    """One tenant; only its collection's owner changes it.
+
+    Attributes:
+        session: what it has learnt.
+        record: what else is known of it.
+        files: where it is written.
+        rows: the latest of its history.
+        unwritten: rows of its history that are not on disk yet.
+        answers: ids of both answers to recent requests, by request id.
+        latest: its latest queries, where the operator allows keeping them.
+        in_use: requests and updates that need it in memory.
+        changed_at: when something changed that is not on disk yet; None: nothing has.
+        learnt_since_save: batches that are not on disk yet.
+    """
+
+    session: Session
+    record: Record
+    files: TenantFiles
+    keep: int = 0
+    rows: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=RECENT_ROWS))
+    unwritten: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=RECENT_ROWS))
+    answers: OrderedDict[str, list[Mapping[str, Any]]] = field(default_factory=OrderedDict)
+    latest: deque[dict[str, Any]] = field(default_factory=deque)
+    in_use: int = 0
+    changed_at: float | None = None
+    learnt_since_save: int = 0
+
+    @property
+    def name(self) -> str:
+        """The tenant's name."""
+        return self.record.tenant
+
+    def changed(self) -> None:
+        """Note that something is not on disk yet."""
+        if self.changed_at is None:
+            self.changed_at = time.monotonic()
+
+    def add_row(self, row: dict[str, Any]) -> None:
+        """Take a learnt batch's statistics into the history."""
+        self.rows.append(row)
+        self.unwritten.append(row)
+        self.learnt_since_save += 1
+        self.changed()
+
+    def remember(self, request_id: str, answers: list[Mapping[str, Any]]) -> None:
+        """Keep the ids of both answers of a request, for feedback."""
+        self.answers[request_id] = answers
+        while len(self.answers) > REMEMBERED_ANSWERS:
+            self.answers.popitem(last=False)
+
+    def keep_query(self, row: dict[str, Any]) -> None:
+        """Keep one of the latest queries; in memory only."""
+        self.latest.append(row)
+        while len(self.latest) > self.keep:
+            self.latest.popleft()
+
+    def note(self, event: Event) -> None:
+        """Keep what happened to its session; called by the thread that learns."""
+        if event.kind != "dropped":
+            self.record.resets += event.kind in ("guard", "not_finite")
+            self.record.add_event(
+                {
+                    "batch": self.record.batches + 1,
+                    "time": iso(event.time),
+                    "event": event.kind,
+                    "detail": event.reason,
+                }
+            )
+
+    def about(self, pending: int) -> dict[str, Any]:
+        """What clients are told of it."""
+        record, last = self.record, self.rows[-1] if self.rows else None
+        measures = ("strangeness", "spread", "gap", "entropy", "agreement")
+        return {
+            "tenant": record.tenant,
+            "mode": record.mode,
+            "method": self.session.method.name,
+            "queries": record.queries,
+            "batches": record.batches,
+            "updates": record.updates,
+            "drops": record.drops,
+            "pending": pending,
+            "created": iso(record.created),
+            "last_seen": iso(record.last_seen),
+            "report": self.report(),
+            "shift": None if last is None else {name: last[name] for name in measures},
+            "guard": {"resets": record.resets, "events": record.events},
+            "clicks": click_summary(record.clicks),
+        }
+
+    def report(self) -> dict[str, Any]:
+        """Where its session stands: settings in force and the latest batch's statistics."""
+        session, stats = self.session, self.session.history[-1:]
+        return {
+            "lr": session.method.rate,
+            "temperature": session.method.tau,
+            "steps": session.settings.steps,
+            "adapted_parameters": int(session.state.adapted.values.numel()),
+            "updates_in_force": session.state.adapted.updates,
+            "answers_by": "source" if session.state.ordinary_streak else "adapted",
+            "latest": {name: plain(value) for name, value in vars(stats[0]).items()}
+            if stats
+            else None,
+        }
+
+
+def plain(value: Any) -> Any:
+    """A number that JSON has: NaN and infinity become null."""
+    return None if isinstance(value, float) and not abs(value) < float("inf") else value
+
+
+def iso(seconds: float) -> str:
+    """A time as ISO 8601, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
