@@ -35,6 +35,7 @@ def _fashion_gen(root: Path) -> Path:
 WRITERS = {
     "coco": small.coco,
     "flickr30k": lambda root: small.flickr(root, "flickr30k", "flickr30k-images"),
+    "flickr8k": small.flickr8k,
     "rsicd": lambda root: small.flickr(root, "rsicd", "RSICD_images"),
     "rsitmd": lambda root: small.flickr(root, "RSITMD", "images"),
     "nocaps": small.nocaps,

@@ -59,6 +59,22 @@ def flickr(root: Path, name: str, folder: str) -> Path:
     return root
 
 
+def flickr8k(root: Path) -> Path:
+    """Their own files: five captions a picture, a list of each split, a picture in none of them."""
+    splits = {"test": "1_a.jpg 2_b.jpg", "dev": "3_c.jpg", "train": "4_d.jpg", "": "5_e.jpg"}
+    texts, lines = root / "Flicker8k_text", []
+    texts.mkdir(parents=True)
+    for split, listed in splits.items():
+        for name in listed.split():
+            write_picture(root / "Flicker8k_Dataset" / name, shade=int(name[0]))
+            lines += [f"{name}#{place}\tCaption {place} of {name[0]} ." for place in range(5)]
+        if split:
+            (texts / f"Flickr_8k.{split}Images.txt").write_text(listed.replace(" ", "\n") + "\n")
+    lines += [f"6_f.jpg.1#{place}\tNobody has this picture ." for place in range(5)]
+    (texts / "Flickr8k.token.txt").write_text("\n".join(lines) + "\n")
+    return root
+
+
 def nocaps(root: Path) -> Path:
     """One in-domain picture, two near, one out; and a caption of a picture that is not listed."""
     domains = ["in-domain", "near-domain", "near-domain", "out-domain"]

@@ -23,8 +23,8 @@ DATASETS: Table[Reader] = Table(
     "dataset",
     {
         "coco": f"{__name__}.coco:READER",
-        "flickr30k": f"{__name__}.flickr:FLICKR30K",
-        "flickr8k": f"{__name__}.flickr:FLICKR8K",
+        "flickr30k": f"{__name__}.flickr30k:READER",
+        "flickr8k": f"{__name__}.flickr8k:READER",
         "nocaps": f"{__name__}.nocaps:READER",
         "fashion-gen": f"{__name__}.fashion_gen:READER",
         "rsicd": f"{__name__}.rsicd:RSICD",

@@ -1,0 +1,83 @@
+"""Flickr8k (Hodosh et al., 2013): its own token file and split lists, or Karpathy's JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+
+from queryshift.errors import BadFile
+
+from .captioned import Captioned, captioned
+from .dataset import Dataset
+from .items import Picture
+from .karpathy import CAPTIONS, Karpathy
+from .reader import Reader, find_file, find_folder
+
+TEXTS = ("Flicker8k_text", "Flickr8k_text", "")  # the first spelling is theirs
+PICTURES = ("Flicker8k_Dataset", "Flickr8k_Dataset", "images", "")
+TOKENS = "Flickr8k.token.txt"
+LISTS = {
+    "test": "Flickr_8k.testImages.txt",
+    "val": "Flickr_8k.devImages.txt",
+    "train": "Flickr_8k.trainImages.txt",
+}
+KARPATHY = Karpathy("flickr8k", ("dataset_flickr8k.json",), PICTURES)
+
+
+def read(root: Path, part: str, query: str) -> Dataset:
+    """The pictures that a split's list names, in its order, with their captions."""
+    tokens = find_file(root, *_beside(TOKENS), *KARPATHY.annotations)
+    if tokens.name in KARPATHY.annotations:
+        return KARPATHY(root, part, query)
+    listed = _lines(find_file(root, *_beside(LISTS[part])))
+    captions, pictures = _captions(tokens), find_folder(root, *PICTURES)
+    shown = [
+        Captioned(PurePosixPath(name).stem, Picture(pictures / name), captions.get(name, []))
+        for name in listed
+    ]
+    unknown = [f'picture "{each.name}" has no caption.' for each in shown if not each.captions]
+    return captioned("flickr8k", shown, query, most=CAPTIONS, left_out=unknown)
+
+
+def _beside(name: str) -> list[str]:
+    """Where a text file of theirs may lie."""
+    return [str(PurePosixPath(folder) / name) for folder in TEXTS]
+
+
+def _captions(path: Path) -> dict[str, list[str]]:
+    """Captions by picture: lines of "PICTURE.jpg#PLACE", a tab and the caption."""
+    found: dict[str, list[str]] = {}
+    for number, line in enumerate(_lines(path), start=1):
+        key, tab, text = line.partition("\t")
+        name, mark, _ = key.rpartition("#")
+        if not (tab and mark):
+            raise BadFile(
+                f'"{path}": line {number} is {line[:60]!r}, expected a picture\'s name, "#", a '
+                "number, a tab and a caption: take the file from the publisher again."
+            )
+        found.setdefault(name, []).append(text)
+    return found
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise BadFile(
+            f'"{path}" cannot be read as text ({error}): take it from the publisher again.'
+        ) from error
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+# 8,000 of the 8,091 pictures are in a split. The paper does not use it.
+READER = Reader(
+    name="flickr8k",
+    asks=("image", "text"),
+    parts={
+        "test": {"images": 1_000, "captions": 5_000, "pairs": 5_000},
+        "val": {"images": 1_000, "captions": 5_000, "pairs": 5_000},
+        "train": {"images": 6_000, "captions": 30_000, "pairs": 30_000},
+    },
+    paper_parts=(),
+    paper={},
+    read=read,
+)
