@@ -32,7 +32,9 @@ def test_nothing_comes_from_elsewhere(name):
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_text_cannot_become_html_or_code(name):
-    ways = r"\.(?:innerHTML|outerHTML)\s*=[^=]|insertAdjacentHTML|document\.write|\beval\(|Function\("
+    ways = (
+        r"\.(?:innerHTML|outerHTML)\s*=[^=]|insertAdjacentHTML|document\.write|\beval\(|Function\("
+    )
     assert not re.findall(ways, FILES[name])
 
 

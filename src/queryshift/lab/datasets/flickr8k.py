@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 
 from queryshift.errors import BadFile
+from queryshift.media.lazy_items import Picture
 
 from .captioned import Captioned, captioned
 from .dataset import Dataset
-from .items import Picture
 from .karpathy import CAPTIONS, Karpathy
 from .reader import Reader, find_file, find_folder
 
