@@ -88,8 +88,14 @@ def advise(
 
 def measure(traffic: Traffic, method: Method, ordinary: Any, batch: int) -> Signals:
     """Replay the stream with and without adaptation, and look at the answers."""
-    source = replay(traffic, Frozen(), batch)
-    adapted = replay(traffic, method, batch)
+    source, adapted = replay(traffic, Frozen(), batch), replay(traffic, method, batch)
+    return signals_of(traffic, method, ordinary, source, adapted, batch)
+
+
+def signals_of(
+    traffic: Traffic, method: Method, ordinary: Any, source: Replay, adapted: Replay, batch: int
+) -> Signals:
+    """What two replays of a stream, and two halves of it, tell."""
     before, after = source.top[:, 0], adapted.top[:, 0]
     few = max(1, round(POPULAR * len(traffic.candidates)))
     return Signals(
