@@ -14,7 +14,7 @@ import queryshift
 HOME = Path(queryshift.__file__).parent
 PRODUCT = (
     *("errors", "support", "media", "encoders", "galleries", "retrieval", "methods", "sessions"),
-    *("models", "integrations", "client", "serving"),
+    *("models", "indexing", "integrations", "client", "serving"),
 )
 LAB = (
     *("corruptions", "tangram", "datasets", "evaluation", "tuning", "figures", "demo"),

@@ -24,7 +24,7 @@ COMMANDS = {
     "figure": "Make one of the paper's analyses: a picture, its numbers, a verdict.",
     "data": "Check datasets on disk, and make clips from films.",
     "list": "Benchmarks, methods, models, corruptions and datasets there are.",
-    "gallery": "Galleries in search engines: check what an index finds.",
+    "gallery": "Galleries in files and search engines: build them, check their index.",
     "models": "Look at a model before you build on it: towers, sizes, known traps.",
     "evaluate": "See what adaptation does to your own queries: a table, a page, or advice.",
     "tune": "Find a learning rate and a temperature for a model and its queries.",

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .column_option import columns_given
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -16,14 +18,6 @@ if TYPE_CHECKING:
 
 _PATH = click.Path(path_type=Path)
 _COUNT = click.IntRange(min=1)
-
-
-def _columns(ctx: click.Context, option: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
-    pairs = [pair.partition("=") for pair in value]
-    for role, equals, name in pairs:
-        if not (role and equals and name):
-            raise click.BadParameter(f"{role!r}: expected ROLE=NAME, such as id=sku.")
-    return {role: name for role, _, name in pairs}
 
 
 @click.command()
@@ -41,7 +35,7 @@ def _columns(ctx: click.Context, option: click.Parameter, value: tuple[str, ...]
     help="May be given several times.  [default: frozen, tcr, rest, shot]",
 )
 @click.option("--shift", metavar="NAME[:SEVERITY]", help="Corrupt the queries: gaussian_noise:3.")
-@click.option("--column", "columns", multiple=True, callback=_columns, help="Such as id=sku.")
+@click.option("--column", "columns", multiple=True, callback=columns_given, help="Such as id=sku.")
 @click.option("--batch", "batch_size", type=_COUNT, default=64, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option(

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from queryshift.support.tables import Table
 
+from .checks import unit_vectors
 from .searchable import Searchable
 
 Opener: TypeAlias = Callable[[str], Searchable]
@@ -25,8 +26,19 @@ ENGINES: Table[Opener] = Table(
 
 
 def opener_of(address: str | Path) -> Opener | None:
-    """What opens an engine's address; None for the path of a gallery file."""
+    """What opens an engine's address or a Parquet file; None for the path of a gallery file."""
+    if str(address).endswith(".parquet"):
+        return _open_parquet
     kind, colon, rest = str(address).partition(":")
     if not colon or (kind not in ENGINES and not rest.startswith("//")):
         return None  # a path, which may have a colon in it
     return ENGINES[kind]
+
+
+def _open_parquet(path: str) -> Searchable:
+    from .memory import Gallery
+    from .parquet_file import read_parquet
+
+    ids, vectors, origin = read_parquet(Path(path))
+    fingerprint = None if origin is None else origin.fingerprint
+    return Gallery(ids, unit_vectors(vectors), fingerprint, origin)

@@ -22,6 +22,7 @@ from .clusters import SAMPLE, spherical_kmeans
 from .engine_vectors import Metric, checked_engine_vectors
 from .hits import Hits, Id, at_least_one
 from .met import MetCandidates
+from .origin import Origin
 
 FIRST_WAIT = 0.1  # seconds before the first retry; each further wait is twice as long
 SEED = 0  # of the sample that centroids are made of
@@ -100,6 +101,8 @@ class EngineGallery:
     breadth: Breadth | None = None
     """What widens a search of the index, which may be set to another value."""
     recall_told: bool = False  # to whoever opened it: once is enough
+    origin: Origin | None = None
+    """The model that made the vectors, where the engine keeps it."""
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from queryshift.errors import BadFile, BadInput
+from queryshift.support.atomic_files import replacing
 from queryshift.support.lazy import lazy_property
 from queryshift.support.optional import need
 
@@ -22,6 +23,7 @@ from .engine import EngineGallery, Found
 from .engine_vectors import checked_engine_vectors
 from .exact_engine import best_of_pieces
 from .hits import Id
+from .origin import Origin
 from .stored_vectors import LOOKED_AT, address_options, check_new, known_metric, plain_id
 
 OVERSAMPLING = 10  # hits of a compressed index that are ranked again, per hit asked for
@@ -32,9 +34,10 @@ class Faiss(EngineGallery):
     """Candidates in a FAISS index: flat, HNSW, or IVF with or without compression.
 
     Beside the index lie `PATH.ids.json`, a list with an id for each row (without it the index's
-    own numbers are the ids), and `PATH.npy`, the vectors in float32, which is mapped, not read. An
-    index that keeps only compressed vectors needs the latter: ten times the hits asked for are
-    ranked again by it, and no loss ever sees a decoded vector.
+    own numbers are the ids), `PATH.origin.json`, the model that it was built by, and `PATH.npy`,
+    the vectors in float32, which is mapped, not read. An index that keeps only compressed vectors
+    needs the latter: ten times the hits asked for are ranked again by it, and no loss ever sees a
+    decoded vector.
 
     Args:
         path: The file of the index.
@@ -68,6 +71,8 @@ class Faiss(EngineGallery):
         kind = self._index.metric_type
         self.metric = known_metric(str(path), names.get(kind, f"number {kind} of FAISS"))
         checked_engine_vectors(self.sample(LOOKED_AT, 0), self.dimension, self.metric)
+        beside = Path(f"{path}.origin.json")
+        self.origin = Origin.from_text(beside.read_text()) if beside.is_file() else None
 
     def find(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
         """The best `count` candidates of each query, with their float32 vectors."""
@@ -223,14 +228,31 @@ def create(
         vectors: Unit vectors (N, D).
         factory: What FAISS calls the index: "Flat", "HNSW32", "IVF1024,SQ8", "IVF1024,PQ64".
     """
+    path = Path(address.removeprefix("faiss:").partition("?")[0])
+    write_index(path, ids, vectors, factory)
+    return open(address)
+
+
+def write_index(
+    path: Path,
+    ids: Sequence[Id],
+    vectors: NDArray[np.float32],
+    factory: str,
+    origin: Origin | None = None,
+) -> None:
+    """Write an index and what lies beside it; it is gone until all of that is there."""
     faiss = need("faiss", "faiss", "a FAISS index")
-    path = address.removeprefix("faiss:").partition("?")[0]
     array = check_new(ids, vectors)
     index = faiss.index_factory(array.shape[1], factory, faiss.METRIC_INNER_PRODUCT)
     index.train(array)
     index.add(array)
-    faiss.write_index(index, path)
+    path.unlink(missing_ok=True)
+    for ending in (".ids.json", ".origin.json", ".npy"):
+        Path(f"{path}{ending}").unlink(missing_ok=True)
     Path(f"{path}.ids.json").write_text(json.dumps(checked_ids(ids, len(array))))
+    if origin is not None:
+        Path(f"{path}.origin.json").write_text(origin.as_text())
     if "SQ" in factory or "PQ" in factory:
         np.save(f"{path}.npy", array)
-    return open(address)
+    with replacing(path) as temporary:
+        faiss.write_index(index, str(temporary))

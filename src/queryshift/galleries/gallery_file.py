@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
@@ -12,21 +14,29 @@ from queryshift.support.tensor_files import read, write
 
 from .checks import check_unit_length, checked_ids
 from .hits import Id
+from .origin import Origin
 
 KIND = "gallery"
 
 
 def write_gallery(
-    path: str | Path, ids: Sequence[Id], vectors: Tensor, fingerprint: str | None
+    path: str | Path,
+    ids: Sequence[Id],
+    vectors: Tensor,
+    fingerprint: str | None,
+    origin: Origin | None = None,
 ) -> None:
     """Write a gallery as one file, whole or not at all."""
-    write(path, KIND, {"vectors": vectors}, {"ids": list(ids), "fingerprint": fingerprint})
+    about: dict[str, Any] = {"ids": list(ids), "fingerprint": fingerprint}
+    if origin is not None:
+        about["origin"] = asdict(origin)
+    write(path, KIND, {"vectors": vectors}, about)
 
 
 def read_gallery(
     path: str | Path, *, verify: bool, mapped: bool
-) -> tuple[list[Id], Tensor, str | None]:
-    """Ids, vectors (N, V, D) and fingerprint of a file; `verify` looks at all of its values."""
+) -> tuple[list[Id], Tensor, str | None, Origin | None]:
+    """Ids, vectors (N, V, D), fingerprint and origin; `verify` looks at all of its values."""
     tensors, about = read(path, KIND, verify=verify, mapped=mapped)
     vectors, fingerprint = tensors.get("vectors"), about.get("fingerprint")
     if vectors is None or vectors.ndim != 3 or 0 in vectors.shape:
@@ -41,7 +51,7 @@ def read_gallery(
             check_unit_length(vectors)
     except BadInput as error:
         raise _no_gallery(path, str(error).rstrip(".")) from error
-    return ids, vectors, fingerprint
+    return ids, vectors, fingerprint, Origin.from_values(about.get("origin"))
 
 
 def _no_gallery(path: str | Path, fault: str) -> BadFile:

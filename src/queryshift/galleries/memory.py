@@ -27,6 +27,7 @@ from .clusters import spherical_kmeans
 from .exact_search import best_positions, left_for_all
 from .gallery_file import read_gallery, write_gallery
 from .hits import Hits, Id, at_least_one
+from .origin import Origin
 from .searchable import Searchable
 
 
@@ -41,6 +42,7 @@ class Gallery:
             candidate of several vectors is that of its best one.
         fingerprint: The fingerprint of the encoder that made them; `add` and saved sessions refuse
             another.
+        origin: The model it was built by, where that is known: a session of another warns.
 
     Examples:
         >>> import queryshift as qs
@@ -49,7 +51,13 @@ class Gallery:
         (2, 2, ['north', 'east'])
     """
 
-    def __init__(self, ids: Sequence[Id], vectors: Tensor, fingerprint: str | None = None) -> None:
+    def __init__(
+        self,
+        ids: Sequence[Id],
+        vectors: Tensor,
+        fingerprint: str | None = None,
+        origin: Origin | None = None,
+    ) -> None:
         if vectors.ndim != 3:
             raise BadInput(
                 f"got vectors of shape {tuple(vectors.shape)}, expected (candidates, several, "
@@ -57,7 +65,7 @@ class Gallery:
             )
         self.ids = checked_ids(ids, len(vectors))
         self.vectors = without_inference_mode(vectors.detach())
-        self.fingerprint = fingerprint
+        self.fingerprint, self.origin = fingerprint, origin
         self._centroids: dict[int, Tensor] = {}
 
     @classmethod
@@ -148,7 +156,7 @@ class Gallery:
         """The gallery at an address: a file that `save` wrote, or a collection of an engine.
 
         Args:
-            address: A path, "milvus://host:19530/collection", "postgresql://host/database?...",
+            address: A path (.parquet too), "milvus://host:19530/collection", "postgresql://host/database?...",
                 "qdrant://host:6333/collection" or "faiss:PATH"; each engine is an extra.
 
         Returns:
@@ -172,7 +180,7 @@ class Gallery:
         Args:
             path: The file to write; it replaces one of this name.
         """
-        write_gallery(path, self.ids, self.vectors, self.fingerprint)
+        write_gallery(path, self.ids, self.vectors, *self._made_by)
 
     def add(self, encoder: Encoder, items: Sequence[Any], ids: Sequence[Id]) -> Self:
         """A new gallery with more candidates.
@@ -238,7 +246,7 @@ class Gallery:
         kept = [position for position in range(len(self)) if position not in gone]
         if not kept:
             raise BadInput(f"removing all {len(self)} candidates would leave an empty gallery.")
-        return type(self)([self.ids[p] for p in kept], self.vectors[kept], self.fingerprint)
+        return type(self)([self.ids[p] for p in kept], self.vectors[kept], *self._made_by)
 
     def to(self, device: torch.device | str) -> Self:
         """The same candidates on another device.
@@ -255,7 +263,7 @@ class Gallery:
             >>> gallery.to("cpu").vectors.device
             device(type='cpu')
         """
-        return type(self)(self.ids, self.vectors.to(device), self.fingerprint)
+        return type(self)(self.ids, self.vectors.to(device), *self._made_by)
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -390,6 +398,10 @@ class Gallery:
         """
         return self.vectors[positions.to(self.vectors.device)]
 
+    @property
+    def _made_by(self) -> tuple[str | None, Origin | None]:
+        return self.fingerprint, self.origin
+
     def _joined(self, more: Gallery) -> Self:
         if more.vectors.shape[1:] != self.vectors.shape[1:]:
             raise GalleryMismatch(
@@ -397,7 +409,7 @@ class Gallery:
                 f"gallery has {tuple(self.vectors.shape[1:])}: were they made by another model?"
             )
         vectors = torch.cat((self.vectors, more.vectors.to(self.vectors)))
-        return type(self)([*self.ids, *more.ids], vectors, self.fingerprint)
+        return type(self)([*self.ids, *more.ids], vectors, *self._made_by)
 
     @lazy_property
     def _position(self) -> dict[Id, int]:

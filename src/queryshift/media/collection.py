@@ -44,12 +44,14 @@ class Collection:
         return len(self.items)
 
 
-def as_collection(given: Any, columns: Mapping[str, str] | None = None) -> Collection:
+def as_collection(
+    given: Any, columns: Mapping[str, str] | None = None, check_rows: bool = True
+) -> Collection:
     """A collection from a path, or from `{id: item}` or a list of texts, arrays or paths."""
     if isinstance(given, Collection):
         return given
     if isinstance(given, str | Path):
-        return read_collection(Path(given), columns)
+        return read_collection(Path(given), columns, check_rows)
     pairs = given if isinstance(given, Mapping) else dict(enumerate(given))
     if not pairs:
         raise BadInput("got a collection without items, expected at least one.")
@@ -68,7 +70,9 @@ def _modality(item: Any) -> str:
     return "vector" if getattr(item, "ndim", 0) == 1 else "item"
 
 
-def read_collection(path: Path, columns: Mapping[str, str] | None = None) -> Collection:
+def read_collection(
+    path: Path, columns: Mapping[str, str] | None = None, check_rows: bool = True
+) -> Collection:
     """A collection from a file or a folder.
 
     Args:
@@ -76,6 +80,8 @@ def read_collection(path: Path, columns: Mapping[str, str] | None = None) -> Col
             (.npy, .safetensors), captions one a line (.txt), or a folder that `datasets` saved.
         columns: the columns of a table by role, where they have names of their own:
             `{"id": "sku", "path": "photo"}`.
+        check_rows: whether a table's empty items and missing files are refused now, not when they
+            are opened.
     """
     path = path.expanduser()
     ending = path.suffix.lower()
@@ -84,7 +90,7 @@ def read_collection(path: Path, columns: Mapping[str, str] | None = None) -> Col
     if not path.exists():
         raise BadInput(f'there is no file or folder "{path}".')
     if path.is_dir() or ending in TABLES:
-        return _table(path, read_records(path, columns))
+        return _table(path, read_records(path, columns), check_rows)
     if ending in VECTORS:
         ids, vectors = read_vectors(path)
         return Collection("vector", ids, list(vectors))
@@ -97,52 +103,63 @@ def read_collection(path: Path, columns: Mapping[str, str] | None = None) -> Col
 
 def _folder(path: Path) -> Collection:
     """The pictures or sounds of a folder; their ids are the files' names."""
-    files = sorted(file for file in path.iterdir() if _kind(file))
+    files = sorted(file for file in path.iterdir() if kind_of(file))
     if not files:
         endings = ", ".join((*PICTURES, *SOUNDS))
         raise BadInput(f'"{path}" has no file that ends in {endings}.')
     return _files([file.name for file in files], files)
 
 
-def _kind(file: Path) -> str:
+def kind_of(file: Path) -> str:
+    """What a file holds by its ending: "image", "audio", or nothing known."""
     return next((kind for kind, ends in KINDS.items() if file.suffix.lower() in ends), "")
 
 
-def _files(ids: Sequence[Id], files: Sequence[Path]) -> Collection:
-    kinds = {_kind(file): file for file in files}
-    if len(kinds) > 1 or "" in kinds:
+def _files(ids: Sequence[Id], files: Sequence[Path], mixed: bool = False) -> Collection:
+    """Files of one kind; of mixed ones, all are opened as the first known kind."""
+    kinds = {kind_of(file): file for file in files}
+    if mixed and len(kinds) > 1:
+        kinds = {kind: file for kind, file in kinds.items() if kind}
+    elif len(kinds) > 1 or "" in kinds:
         shown = " and ".join(f'"{file.name}"' for file in kinds.values())
         raise BadInput(f"got the files {shown}: expected pictures only, or sounds only.")
     kind = next(iter(kinds))
     return Collection(kind, ids, LazyItems([OPENED[kind](file) for file in files]))
 
 
-def _table(path: Path, records: Sequence[Record]) -> Collection:
+def _table(path: Path, records: Sequence[Record], check_rows: bool) -> Collection:
     """The items of a table, in the order of their time stamps where it has them."""
     role = _item_role(path, records[0])
     times = [_seconds(record) for record in records] if "time" in records[0].values else []
     order = sorted(range(len(records)), key=times.__getitem__) if times else range(len(records))
     ordered = [records[row] for row in order]
-    values = [_value(record, role) for record in ordered]
-    modality, items = _items(path if path.is_dir() else path.parent, role, values, ordered)
+    values = [record.values[role] for record in ordered]
+    base = path if path.is_dir() else path.parent
+    if check_rows:
+        for record in ordered:
+            _check_row(base, record, role)
+    modality, items = _items(base, role, values, mixed=not check_rows)
     named = [_partners(record, role) for record in ordered]
     ids = [
-        record.values.get("id") or (str(value) if role == "file" else row)
+        _id(record, str(value) if role == "file" else row)
         for row, record, value in zip(order, ordered, values, strict=True)
     ]
     return Collection(modality, ids, items, named if any(named) else (), sorted(times))
 
 
-def _items(
-    base: Path, role: str, values: Sequence[Any], records: Sequence[Record]
-) -> tuple[str, Sequence[Any]]:
+def _id(record: Record, default: Id) -> Id:
+    named: Id | None = record.values.get("id")
+    return default if named is None or named == "" else named
+
+
+def _items(base: Path, role: str, values: Sequence[Any], mixed: bool) -> tuple[str, Sequence[Any]]:
     """The modality and the items of a column; paths are relative to the table's folder."""
     if role in ("text", "vector"):
         return role, values
     if hasattr(values[0], "convert"):  # pictures that the dataset has decoded
         return "image", values
-    paths = [_present(base / str(v), record) for v, record in zip(values, records, strict=True)]
-    opened = _files(range(len(paths)), paths)
+    paths = [base / str(value) for value in values]
+    opened = _files(range(len(paths)), paths, mixed)
     return opened.modality, opened.items
 
 
@@ -164,21 +181,22 @@ def _item_role(path: Path, first: Record) -> str:
     )
 
 
-def _value(record: Record, role: str) -> Any:
+def _check_row(base: Path, record: Record, role: str) -> None:
+    """Refuse a row without an item, or with a file that is not there."""
     value = record.values[role]
     if value is None or (isinstance(value, str) and not value.strip()):
         raise record.problem(f"the {role} is empty: fill it in, or leave the row out.")
     if role == "text" and not isinstance(value, str):
         raise record.problem(f"got {value!r} as the text, expected a string.")
-    return value
+    if role in ("path", "file") and not hasattr(value, "convert"):
+        _check_file(base / str(value), record)
 
 
-def _present(file: Path, record: Record) -> Path:
+def _check_file(file: Path, record: Record) -> None:
     if not file.is_file():
         raise record.problem(f'there is no file "{file}".')
-    if not _kind(file):
+    if not kind_of(file):
         raise record.problem(f'"{file.name}" is neither a picture nor a sound.')
-    return file
 
 
 def _partners(record: Record, role: str) -> list[Id]:

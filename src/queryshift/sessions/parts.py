@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 from queryshift.encoders.encoder import Encoder
 from queryshift.encoders.matcher import Matching
+from queryshift.encoders.vectors import Vectors
 from queryshift.errors import BadInput, GalleryMismatch
 from queryshift.galleries import EngineGallery, Searchable
 from queryshift.methods.base import Method
@@ -32,9 +34,25 @@ def check_parts(encoder: Any, gallery: Any, method: Any, matcher: Any) -> None:
             f"{type(encoder).__name__} gives vectors of {encoder.dimension} dimensions, the "
             f"gallery has {gallery.dimension}: was it built by another model?"
         )
+    _compare_origin(encoder, gallery)
     if not isinstance(method, Method):
         raise BadInput(f"got {method!r} as method, expected one with its settings: REST().")
     check_matcher(matcher, gallery)
+
+
+def _compare_origin(encoder: Encoder, gallery: Searchable) -> None:
+    """Warn of queries whose encoder is none of the model's that built the gallery."""
+    origin = getattr(gallery, "origin", None)  # galleries of one's own need not have one
+    if origin is None or isinstance(encoder, Vectors):
+        return
+    own = encoder.fingerprint()
+    if own not in origin.encoders.values():
+        warnings.warn(
+            f"the gallery was built by {origin.model} (its {origin.modality} encoder has the "
+            f"fingerprint {origin.fingerprint}), and {type(encoder).__name__} with the fingerprint "
+            f"{own} is none of that model's encoders: load that model, or build the gallery anew.",
+            stacklevel=5,
+        )
 
 
 def check_matcher(matcher: Any, gallery: Searchable) -> None:

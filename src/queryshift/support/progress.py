@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -63,16 +64,25 @@ class _Lines:
     """A count that is written as a line every few seconds, for logs and pipes."""
 
     def __init__(self, label: str, total: int | None) -> None:
-        self._label, self._of = label, "" if total is None else f" of {total:,}"
-        self._done, self._last = 0, time.monotonic()
+        self._label, self._total = label, total
+        self._done, self._started = 0, time.monotonic()
+        self._last = self._started
 
     def more(self, count: int) -> None:
         """Count so many more; write a line if the last one is long ago."""
         self._done += count
         if IN_LINES.get() and time.monotonic() - self._last >= LINE_EVERY_S:
             self._last = time.monotonic()
-            sys.stderr.write(f"{self._label}: {self._done:,}{self._of}\n")
+            sys.stderr.write(f"{self._label}: {self._done:,}{self._rest()}\n")
             sys.stderr.flush()
+
+    def _rest(self) -> str:
+        """How many there are, and how long the others take at this pace."""
+        if self._total is None:
+            return ""
+        pace = (self._last - self._started) / max(1, self._done)
+        left = timedelta(seconds=round(pace * (self._total - self._done)))
+        return f" of {self._total:,}, {left} left"
 
 
 def _bar() -> Progress:

@@ -1,0 +1,142 @@
+"""A gallery from files of items, in shards that are recorded as they finish."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from queryshift.encoders.encoder import Encoder
+from queryshift.errors import BadInput, unknown
+from queryshift.galleries.origin import Origin
+from queryshift.models import load
+from queryshift.support.progress import counting
+
+from .encode import Encoded, encode_shard
+from .executors import Job, in_processes, in_turn
+from .journal import Journal, journal
+from .plan import Plan, Shard, plan
+from .settings import BuildSettings, Built
+from .targets import Content, Target, target_for
+
+DEFAULTS = BuildSettings()
+
+
+def build_gallery(
+    model: Any, items: Any, to: str | Path, settings: BuildSettings = DEFAULTS
+) -> Built:
+    """Encode items and keep their vectors where a session can search them.
+
+    Stopped at any point, even by `kill -9`, the same call goes on where it was: a journal says
+    which shards are finished, and one that is written twice is there once.
+
+    Args:
+        model: What `load` takes: a name, a path, "package.module:make".
+        items: A folder of pictures or sounds, or a table (.jsonl, .csv, .tsv, .parquet, .txt), or a
+            list of such paths; or `{id: item}`.
+        to: A file that ends in .safetensors or .parquet, "faiss:PATH", or the address of a
+            collection in PostgreSQL, Milvus or Qdrant, which is made where it is not there.
+        settings: Batches, processes, Ray, what to do with items that cannot be read.
+
+    Returns:
+        How many candidates there are, and which items were left out.
+
+    Raises:
+        BadInput: Items, model and target do not fit together, or another build is unfinished there.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> import queryshift as qs
+        >>> from queryshift.indexing import build_gallery
+        >>> _ = Path("captions.txt").write_text("a red square\\na blue arrow\\n")
+        >>> build_gallery("tangram", Path("captions.txt"), "captions.safetensors").rows
+        2
+        >>> qs.Gallery.open("captions.safetensors").dimension
+        128
+    """
+    started = time.monotonic()
+    planned = plan(items, settings.columns, settings.shard_size)
+    encoders = load(model, device=settings.device)
+    modality = _modality(settings.modality or planned.collection.modality, encoders)
+    origin = _origin(model, modality, encoders)
+    digest = planned.digest(origin.fingerprint, str(to), settings.index)
+    folder = settings.journal or _journal_folder(str(to))
+    with (
+        journal(folder, digest, settings.restart) as kept,
+        closing(target_for(str(to), folder)) as target,
+    ):
+        probe = _probe(encoders[modality], planned)
+        content = Content(origin, *probe, planned.whole_ids, settings.index)
+        _forget_lost(kept, target.begin(content, list(kept.finished.values())))
+        before = sum(receipt.rows for receipt in kept.finished.values())
+        job = Job(digest, model, modality, settings, target if target.workers_write else None)
+        _encode_all(encoders[modality], job, planned, kept, target)
+        receipts = [kept.finished[number] for number in sorted(kept.finished)]
+        target.finish(receipts)
+        kept.remove()
+    bad = tuple(row for receipt in receipts for row in receipt.bad)
+    rows = sum(receipt.rows for receipt in receipts)
+    return Built(str(to), rows, before, bad, time.monotonic() - started)
+
+
+def _encode_all(encoder: Encoder, job: Job, planned: Plan, kept: Journal, target: Target) -> None:
+    """Encode the shards that are not finished, and record each."""
+    left = [shard for shard in planned.shards() if shard.number not in kept.finished]
+    with counting("encoding", sum(len(shard.ids) for shard in left)) as more:
+        for encoded in _executed(encoder, job, left):
+            if encoded.vectors is not None:
+                target.write(encoded.receipt.shard, encoded.ids, encoded.vectors)
+            kept.add(encoded.receipt)
+            more(encoded.receipt.rows + len(encoded.receipt.bad))
+
+
+def _executed(encoder: Encoder, job: Job, shards: Sequence[Shard]) -> Iterator[Encoded]:
+    """The shards as they are encoded, where the settings say."""
+    if job.settings.processes > 1 and len(shards) > 1:
+        return in_processes(job, shards)
+    return in_turn(encoder, job, shards)
+
+
+def _modality(wanted: str, encoders: dict[str, Encoder]) -> str:
+    """The encoder for the items; a model of one encoder has no choice."""
+    if wanted in encoders:
+        return wanted
+    if len(encoders) == 1:
+        return next(iter(encoders))
+    raise unknown("modality in this model", wanted, encoders)
+
+
+def _origin(model: Any, modality: str, encoders: dict[str, Encoder]) -> Origin:
+    name = str(model) if isinstance(model, str | Path) else getattr(model, "__name__", "")
+    prints = {kind: encoder.fingerprint() for kind, encoder in encoders.items()}
+    return Origin(name or type(model).__name__, modality, prints)
+
+
+def _journal_folder(to: str) -> Path:
+    """Beside a file; in the working folder for an engine, whose address may hold a password."""
+    if "://" in to:
+        return Path(f"gallery-{blake2b(to.encode(), digest_size=6).hexdigest()}.building")
+    return Path(f"{to.removeprefix('faiss:').partition('?')[0]}.building")
+
+
+def _probe(encoder: Encoder, planned: Plan) -> tuple[int, int]:
+    """Vectors per item and their length, from the first item that can be read."""
+    for shard in planned.shards():
+        for row in range(len(shard.ids)):
+            alone = Shard(0, shard.ids[row : row + 1], shard.items[row : row + 1])
+            vectors = encode_shard(encoder, alone, 1).vectors
+            if vectors is not None:
+                return vectors.shape[1], vectors.shape[2]
+    raise BadInput("none of the items can be read, so that there is no gallery to build.")
+
+
+def _forget_lost(kept: Journal, lost: set[int]) -> None:
+    """Take shards that are not there any more for unfinished."""
+    if lost:
+        left = [receipt for number, receipt in kept.finished.items() if number not in lost]
+        kept.forget()
+        for receipt in left:
+            kept.add(receipt)

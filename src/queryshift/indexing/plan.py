@@ -1,0 +1,104 @@
+"""What is to be built: the items with their ids, cut into shards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from queryshift.errors import BadInput
+from queryshift.galleries.checks import checked_ids
+from queryshift.galleries.hits import Id
+from queryshift.media.collection import Collection, as_collection, kind_of
+from queryshift.media.lazy_items import LazyItems
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Items that are encoded and recorded together."""
+
+    number: int
+    ids: Sequence[Id]
+    items: Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All items in their order.
+
+    Args:
+        collection: The items and their ids.
+        shard_size: Items per shard.
+    """
+
+    collection: Collection
+    shard_size: int
+
+    @property
+    def whole_ids(self) -> bool:
+        """Whether all ids are whole numbers."""
+        return all(isinstance(one, int) for one in self.collection.ids)
+
+    def shards(self) -> Iterator[Shard]:
+        """The shards in their order, none of their items opened."""
+        for number, start in enumerate(range(0, len(self.collection), self.shard_size)):
+            rows = slice(start, start + self.shard_size)
+            yield Shard(number, self.collection.ids[rows], self.collection.items[rows])
+
+    def digest(self, *more: object) -> str:
+        """A hash of the ids, of what the items are, of the shards, and of what else counts."""
+        digest = blake2b(repr((self.shard_size, *more)).encode(), digest_size=16)
+        for one, item in zip(self.collection.ids, _traces(self.collection.items), strict=True):
+            digest.update(repr(one).encode() + b"\0" + item + b"\0")
+        return digest.hexdigest()
+
+
+def plan(items: Any, columns: Mapping[str, str], shard_size: int) -> Plan:
+    """The plan for items as users give them: a path, several, `{id: item}` or a list of items."""
+    given = items if _are_collections(items) else [items]
+    parts = [as_collection(one, columns, check_rows=False) for one in given]
+    modalities = {part.modality for part in parts}
+    if len(modalities) != 1:
+        raise BadInput(
+            f"got items of the kinds {', '.join(sorted(modalities))}, expected one: build a "
+            "gallery of each."
+        )
+    joined = parts[0] if len(parts) == 1 else _joined(parts)
+    checked_ids(joined.ids, len(joined))
+    return Plan(joined, shard_size)
+
+
+def _are_collections(items: Any) -> bool:
+    """Whether these are folders and tables, and not the pictures or sounds themselves."""
+    return isinstance(items, list | tuple) and all(
+        isinstance(one, Path) and not kind_of(one) for one in items
+    )
+
+
+def _joined(parts: Sequence[Collection]) -> Collection:
+    ids = list(chain.from_iterable(part.ids for part in parts))
+    if all(isinstance(part.items, LazyItems) for part in parts):
+        sources = chain.from_iterable(part.items.sources for part in parts)  # type: ignore[attr-defined]
+        return Collection(parts[0].modality, ids, LazyItems(list(sources)))
+    items = list(chain.from_iterable(part.items for part in parts))
+    return Collection(parts[0].modality, ids, items)
+
+
+def _traces(items: Sequence[Any]) -> Iterator[bytes]:
+    """What tells items apart without opening them: the text, the path, the numbers."""
+    if isinstance(items, LazyItems):
+        for source in items.sources:
+            yield repr(source).encode()
+        return
+    for item in items:
+        yield item.encode(errors="replace") if isinstance(item, str) else _numbers(item)
+
+
+def _numbers(item: Any) -> bytes:
+    array = np.asarray(item)
+    return repr(item).encode() if array.dtype == object else array.tobytes()
