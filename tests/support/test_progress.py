@@ -54,3 +54,13 @@ def test_without_a_terminal_nothing_is_shown(monkeypatch):
     with progress.counting("asking", 7) as more:
         more(len(list(progress.track(range(7), "looking"))))
     assert quiet.getvalue() == ""
+
+
+def test_lines_say_how_long_the_rest_takes(monkeypatch, capsys):
+    seconds = iter([0.0, 60.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(seconds, 60.0))
+    token = progress.IN_LINES.set(True)
+    with progress.counting("encoding", 1_000) as more:
+        more(100)
+    progress.IN_LINES.reset(token)
+    assert capsys.readouterr().err == "encoding: 100 of 1,000, 0:09:00 left\n"

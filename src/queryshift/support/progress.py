@@ -81,8 +81,9 @@ class _Lines:
         if self._total is None:
             return ""
         pace = (self._last - self._started) / max(1, self._done)
-        left = timedelta(seconds=round(pace * (self._total - self._done)))
-        return f" of {self._total:,}, {left} left"
+        seconds = round(pace * (self._total - self._done))
+        left = f", {timedelta(seconds=seconds)} left" if seconds else ""
+        return f" of {self._total:,}{left}"
 
 
 def _bar() -> Progress:
