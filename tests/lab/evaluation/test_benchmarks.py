@@ -34,7 +34,8 @@ TRANSLATOR = ("there", "back")
 
 def test_the_papers_twenty():
     assert sorted(PAPER) == sorted(TWENTY.split())
-    embedded = {"tangram-o", "tangram-d", "tangram-clean", "tangram2crayon", "tangram2products"}
+    ways = {f"tangram{world}-{way}" for world in ("", "-sealed") for way in ("o", "d", "clean")}
+    embedded = ways | {"tangram2crayon", "tangram2products"}
     photographs = {"flickr8k-o", "flickr8k-d", "flickr8k-clean"}
     assert set(SERIES) == set(PAPER) | embedded | photographs
 

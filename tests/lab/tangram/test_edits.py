@@ -92,8 +92,8 @@ def test_the_gallery_holds_every_target_first_and_every_reference():
 def test_references_and_targets_stay_in_their_world():
     for split in tangram.SPLITS:
         for edit in tangram.edits(split, 60):
-            assert tangram.world_of(edit.reference.content()) == split
-            assert tangram.world_of(edit.target.content()) == split
+            assert tangram.belongs(edit.reference.content(), split)
+            assert tangram.belongs(edit.target.content(), split)
 
 
 def test_the_same_seed_gives_the_same_edits():

@@ -28,6 +28,7 @@ class Benchmark:
     source: str  # the model that is adapted, in words
     model: str = ""  # what `load` takes for it; empty where it is a file users have to name
     part: str = ""  # of the dataset: a domain of Nocaps, a look of tangram
+    split: str = "test"  # tangram's world that queries and candidates are of
     shifts: tuple[str, ...] = (AS_IT_IS,)
     severities: tuple[int, ...] = (5,)  # none: nothing is corrupted
     diverse: bool = False  # every query under a shift of its own; REST decouples its gradients
@@ -189,13 +190,25 @@ def _tangram() -> Iterator[Benchmark]:
             temperature=None,
             sentence="formal",
         )
-        yield replace(row, shifts=single_shifts(query))
-        yield replace(row, name=f"tangram-d-{task}", series="tangram-d", diverse=True)
-        yield replace(row, name=f"tangram-clean-{task}", series="tangram-clean", severities=())
+        for split in ("test", "sealed"):
+            yield from _asked_three_ways(replace(row, split=split), task)
         for look in ("crayon", "products") if model == "tangram" else ():
             series = f"tangram2{look}"
             other = replace(row, name=f"{series}-{task}", series=series, part=look, severities=())
             yield replace(other, diverse=look == "products")
+
+
+def _asked_three_ways(row: Benchmark, task: str) -> Iterator[Benchmark]:
+    """Online, diverse and clean, in the test world or in the sealed one."""
+    name = "tangram" if row.split == "test" else f"tangram-{row.split}"
+    ways: dict[str, dict[str, Any]] = {
+        "o": {"shifts": single_shifts(row.query)},
+        "d": {"diverse": True},
+        "clean": {"severities": ()},
+    }
+    for way, wishes in ways.items():
+        series = f"{name}-{way}"
+        yield replace(row, name=f"{series}-{task}", series=series, **wishes)
 
 
 BENCHMARKS: dict[str, Benchmark] = {

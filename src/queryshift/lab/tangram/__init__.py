@@ -9,7 +9,7 @@ from .clips import Clip, clips
 from .edits import Edit, candidates, edits
 from .scenes import Item, Scene, crayon_scenes, product_scenes, scenes
 from .styles import CRAYON, DOMAINS, PLAIN, STYLES, Style
-from .worlds import SPLITS, world_of
+from .worlds import SPLITS, belongs
 
 __all__ = [
     "CRAYON",
@@ -22,6 +22,7 @@ __all__ = [
     "Item",
     "Scene",
     "Style",
+    "belongs",
     "candidates",
     "captions",
     "clips",
@@ -29,5 +30,4 @@ __all__ = [
     "edits",
     "product_scenes",
     "scenes",
-    "world_of",
 ]

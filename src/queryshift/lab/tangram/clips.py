@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from . import drawing, sounds
 from .scenes import BACKGROUNDS, COLOURS, RADII, SIZES
 from .styles import PLAIN
-from .worlds import distinct, generator, take, world_of
+from .worlds import belongs, distinct, generator, take
 
 FRAMES = 10
 _LANES = (11.0, 32.0, 53.0)
@@ -93,7 +93,7 @@ def _draw(rng: Random, split: str) -> Clip:
         shapes = rng.sample(list(sounds.VOICES), len(lanes))
         actors = tuple(_actor(rng, shape, lane) for shape, lane in zip(shapes, lanes, strict=True))
         clip = Clip(actors, rng.choice(BACKGROUNDS))
-        if world_of(clip.content()) == split:
+        if belongs(clip.content(), split):
             return clip
 
 

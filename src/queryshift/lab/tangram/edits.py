@@ -10,7 +10,7 @@ from .captions import say, with_article
 from .drawing import Picture
 from .scenes import BACKGROUNDS, PLACES, VALUES, Item, Scene, draw_scene
 from .styles import PLAIN
-from .worlds import generator, take, world_of
+from .worlds import belongs, generator, take
 
 SENTENCES = {
     "colour": (
@@ -96,7 +96,7 @@ def _pair(rng: Random, split: str) -> list[Edit]:
     found: dict[str, Edit] = {}
     for _ in range(12):
         edit = _edit(rng, reference, item, kind)
-        if edit and world_of(edit.target.content()) == split:
+        if edit and belongs(edit.target.content(), split):
             found[edit.target.content()] = edit
     return list(found.values())[:2]
 

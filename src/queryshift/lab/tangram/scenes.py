@@ -7,7 +7,7 @@ from random import Random
 
 from . import drawing
 from .styles import CRAYON, DOMAINS, INKS, PAPERS, PLAIN, Style
-from .worlds import distinct, generator, take, world_of
+from .worlds import belongs, distinct, generator, take
 
 SHAPES = tuple(drawing.DISTANCES)
 COLOURS = tuple(INKS)
@@ -98,7 +98,7 @@ def draw_scene(rng: Random, split: str) -> Scene:
     while True:
         places = rng.sample(PLACES, rng.choice((2, 3, 3, 4)))
         scene = Scene(tuple(draw_item(rng, place) for place in places), rng.choice(BACKGROUNDS))
-        if world_of(scene.content()) == split:
+        if belongs(scene.content(), split):
             return scene
 
 

@@ -101,7 +101,7 @@ def _listed(row: Benchmark, choices: Choices, category: str) -> Dataset:
     if row.file:
         whole = own_dataset(Path(row.file))
     elif root is None:
-        whole = tangram(row.name.rsplit("-", 1)[1], look=row.part or "plain")
+        whole = tangram(row.name.rsplit("-", 1)[1], row.split, look=row.part or "plain")
     else:
         whole = DATASETS[row.dataset](root, row.query, category or row.part or None)
     return whole if choices.queries is None else whole.asking(range(len(whole))[: choices.queries])
