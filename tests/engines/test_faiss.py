@@ -4,10 +4,14 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from same_as_memory import check_samples, rows_of
 from tests.galleries.contract import GalleryContract
 
+import queryshift as qs
 from queryshift.errors import BadFile, BadInput, GalleryMismatch
+from queryshift.retrieval import hub_correction
+from toy import ToyEncoder, toy_gallery, toy_queries
 
 faiss = pytest.importorskip("faiss", exc_type=ImportError)
 
@@ -115,3 +119,22 @@ def test_the_setting_for_flat_search_is_put_back(gallery, tmp_path):
     before = faiss.cvar.distance_compute_blas_threshold
     create(f"faiss:{tmp_path}/x", gallery.ids, rows_of(gallery)).search(gallery.vectors[:2, 0], 1)
     assert faiss.cvar.distance_compute_blas_threshold == before != 1
+
+
+def test_hub_correction_over_an_exact_index_is_that_over_memory(tmp_path, monkeypatch):
+    """Bit for bit where memory corrects the hits of one search too, as of a large gallery."""
+    memory = toy_gallery(ToyEncoder(), 600)
+    there = create(f"faiss:{tmp_path}/x", memory.ids, rows_of(memory))
+    answers, learnt = [], []
+    for gallery, whole in ((there, 0), (memory, 0), (memory, 600)):
+        monkeypatch.setattr(hub_correction, "WHOLE", whole)
+        session = qs.Session(ToyEncoder(), gallery, qs.REST(lr=1e-2), hubs=qs.Hubs())
+        stream = [session.answer(list(batch)).top(10) for batch in toy_queries(6, 24, 600)]
+        answers.append(torch.tensor([hits.ids for hits in stream]))
+        learnt.append(session.state.adapted.values)
+    assert torch.equal(answers[0], answers[1]) and torch.equal(learnt[0], learnt[1])
+    plain = qs.Session(ToyEncoder(), there, qs.REST(lr=1e-2))
+    uncorrected = [plain.answer(list(batch)).top(10).ids for batch in toy_queries(6, 24, 600)]
+    assert not torch.equal(answers[0], torch.tensor(uncorrected))
+    first = answers[0][..., 0], answers[2][..., 0]
+    assert (first[0] == first[1]).float().mean() > 0.9

@@ -13,6 +13,7 @@ from same_as_memory import (
 from servers import MilvusServer
 from tests.galleries.contract import GalleryContract
 
+import queryshift as qs
 from queryshift import Gallery
 from queryshift.errors import BadInput, EngineLost
 
@@ -109,7 +110,7 @@ def test_inserts_and_deletes_are_seen_by_the_next_search(base, gallery):
     rows, query = rows_of(gallery), gallery.vectors[2:3, 0]
     opened = create(f"{base}/changing?consistency=Strong", [1, 2], rows[:2])
     opened._connection.call("insert", "changing", data=[{"id": 3, "vector": rows[2]}])
-    assert opened.search(query, 1).ids == [[3]] and opened.version == "3"
+    assert opened.search(query, 1).ids == [[3]] and opened.version.startswith("3 in ")
     opened._connection.call("delete", "changing", ids=[3])
     assert opened.search(query, 1).ids != [[3]] and opened.known([3]) == set()
     opened.close()
@@ -152,6 +153,27 @@ def test_no_server_and_no_token_shown():
     with pytest.raises(EngineLost, match="is the server running") as lost:
         open_milvus("milvus://root:hunter2@127.0.0.1:1/items")
     assert "hunter2" not in str(lost.value)
+
+
+@pytest.mark.engine
+def test_the_version_of_a_server_tells_of_a_vector_that_was_changed_in_place(server, gallery):
+    rows = rows_of(gallery)
+    opened = create(f"{server.address}/versions?consistency=Strong", [1, 2], rows[:2])
+    before = opened.version
+    assert opened.version == before
+    opened._connection.call("upsert", "versions", data=[{"id": 2, "vector": -rows[1]}])
+    opened._connection.call("flush", "versions")
+    assert opened.version != before and opened.count() == 2
+    opened.close()
+
+
+def test_an_index_is_checked_against_a_scan_of_all_vectors(base, tmp_path, monkeypatch):
+    monkeypatch.setenv("QUERYSHIFT_HOME", str(tmp_path))
+    vectors = np.random.default_rng(0).normal(size=(2500, 16)).astype(np.float32)
+    opened = create(f"{base}/checked?consistency=Strong", range(2500), vectors, "HNSW")
+    check = qs.check_recall(opened, np.random.default_rng(1).normal(size=(32, 16)), depth=10)
+    assert check.enough and check.breadth == "ef=256" and not opened.exact
+    opened.close()
 
 
 @pytest.mark.engine

@@ -11,6 +11,7 @@ from same_as_memory import (
 from servers import PASSWORD, PostgresServer
 from tests.galleries.contract import GalleryContract
 
+import queryshift as qs
 from queryshift.errors import BadInput, EngineLost, GalleryMismatch
 
 psycopg = pytest.importorskip("psycopg")
@@ -134,9 +135,35 @@ def test_inserts_and_deletes_are_seen_by_the_next_search(server, gallery, execut
     opened = create(f"{server.address}?table=changing", [1, 2], rows_of(gallery)[:2])
     query = gallery.vectors[2:3, 0]
     execute("INSERT INTO changing VALUES (3, %s)", str(rows_of(gallery)[2].tolist()))
-    assert opened.search(query, 1).ids == [[3]] and opened.version == "3"
+    assert opened.search(query, 1).ids == [[3]] and opened.version.startswith("3 rows")
     execute("DELETE FROM changing WHERE id = 3")
     assert opened.search(query, 1).ids != [[3]] and opened.known([3]) == set()
+    opened.close()
+
+
+def test_the_version_tells_of_a_vector_that_was_changed_in_place(server, gallery, execute):
+    opened = create(f"{server.address}?table=versions", [1, 2, 3], rows_of(gallery)[:3])
+    before = opened.version
+    assert opened.version == before
+    changed = str((-rows_of(gallery)[1]).tolist())
+    execute("UPDATE versions SET embedding = %s WHERE id = 2", changed)
+    assert opened.version != before and opened.count() == 3
+    execute("CREATE VIEW seen AS SELECT * FROM versions")
+    view = Postgres(server.address, "seen")
+    assert view.version == "3 rows, 0"
+    view.close()
+    opened.close()
+
+
+def test_an_index_is_checked_and_widened(server, tmp_path, monkeypatch):
+    monkeypatch.setenv("QUERYSHIFT_HOME", str(tmp_path))
+    vectors = np.random.default_rng(0).normal(size=(1500, 24)).astype(np.float32)
+    create(f"{server.address}?table=checked", range(1500), vectors, HNSW).close()
+    opened = open_postgres(f"{server.address}?table=checked&ef=2")
+    queries = np.random.default_rng(1).normal(size=(32, 24))
+    check = qs.check_recall(opened, queries, depth=10)
+    assert 0.3 < check.recall < 0.97 and check.breadth == "ef=2"
+    assert check.advice.startswith('add "ef=') and str(opened.breadth) == "ef=2"
     opened.close()
 
 

@@ -20,6 +20,7 @@ ENGINES: Table[Opener] = Table(
         "postgres": "queryshift.galleries.postgres:open",
         "postgresql": "queryshift.galleries.postgres:open",
         "qdrant": "queryshift.galleries.qdrant:open",
+        "qdrant-edge": "queryshift.galleries.qdrant_edge:open",
         "faiss": "queryshift.galleries.faiss:open",
     },
 )

@@ -124,6 +124,15 @@ class Milvus(EngineGallery):
         return {row[key] for row in self._query(filter=self._among(asked), output_fields=[key])}
 
     @property
+    def version(self) -> str:
+        """The number of candidates, and of rows written for them.
+
+        A server counts a row that was updated twice, from when it was flushed until compaction.
+        """
+        written = self._connection.call("get_collection_stats", self._collection.name)["row_count"]
+        return f"{self.count()} in {written} rows"
+
+    @property
     def place(self) -> str:
         """Server or file, collection and field."""
         return f"{self._connection.place}/{self._collection.name}?vector={self._collection.vector}"

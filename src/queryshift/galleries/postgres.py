@@ -115,6 +115,12 @@ class Postgres(EngineGallery):
         return {one for (one,) in self._connection.execute(self._table.known(), (asked,))}
 
     @property
+    def version(self) -> str:
+        """The number of rows and when they were written: updates in place are noticed too."""
+        rows, written = self._connection.execute(self._table.version())[0]
+        return f"{rows} rows, {written or 0}"
+
+    @property
     def place(self) -> str:
         """Server, database, table and column."""
         return f"{self._connection.place}?{self._name}"

@@ -74,6 +74,17 @@ class Table:
         """The number of rows with a vector."""
         return self._filled("SELECT count(*) FROM {table} WHERE {vector} IS NOT NULL")
 
+    def version(self) -> Any:
+        """The number of rows with a vector, and the sum of the transactions that wrote them.
+
+        A later transaction has a larger number, so that an update makes the sum larger; rows of a
+        view have none.
+        """
+        written = "sum(xmin::text::bigint)" if self.stored else "0"
+        return self._filled(
+            "SELECT count(*), {written} FROM {table} WHERE {vector} IS NOT NULL", written=written
+        )
+
     def known(self) -> Any:
         """The ids among an array of ids."""
         kind = "bigint" if self.whole_ids else "text"

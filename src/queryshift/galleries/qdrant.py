@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
-from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +19,7 @@ from .breadth import Breadth
 from .engine import EngineGallery, Found
 from .engine_vectors import checked_engine_vectors
 from .hits import Id
+from .qdrant_ids import can_be_an_id, check_new_ids
 from .stored_vectors import LOOKED_AT, address_options, check_new, known_metric, plain_id
 
 OPTIONS = {"vector": str, "ef": int, "exact": int, "secure": int}
@@ -123,7 +123,7 @@ class Qdrant(EngineGallery):
 
     def known(self, ids: Sequence[Id]) -> set[Id]:
         """Those of the ids that the collection has."""
-        asked = [one for one in ids if _can_be_an_id(one)]
+        asked = [one for one in ids if can_be_an_id(one)]
         found = self._connection.call(
             "retrieve", self._collection, ids=asked, with_payload=False, with_vectors=False
         )
@@ -244,11 +244,7 @@ def create(
     models = need("qdrant_client.models", "qdrant", "a gallery in Qdrant")
     location, collection, options = _split(address)
     array, name = check_new(ids, vectors), options.get("vector", "")
-    if foreign := [one for one in ids if not _can_be_an_id(one)]:
-        raise BadInput(
-            f"got the id {foreign[0]!r}, expected whole numbers from 0 on or UUIDs, the only ids "
-            "that Qdrant has: keep yours in the payload."
-        )
+    check_new_ids(ids)
     connection = Connection(location, options.get("key", ""), 60.0)
     one = models.VectorParams(size=array.shape[1], distance=models.Distance(distance))
     connection.call("create_collection", collection, vectors_config={name: one} if name else one)
@@ -283,13 +279,3 @@ def _split(address: str) -> tuple[str, str, dict[str, Any]]:
         options["key"] = unquote(parts.password or parts.username or "")
     location = f"{scheme}://{parts.hostname}:{port}{path}" if parts.hostname else path
     return location, collection, options
-
-
-def _can_be_an_id(one: Id) -> bool:
-    """Whether Qdrant can have this id: a whole number from 0 on, or a UUID."""
-    if isinstance(one, int):
-        return 0 <= one < 2**64
-    try:
-        return str(UUID(one)) == one
-    except ValueError:
-        return False
