@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from torch.nn.functional import normalize
 
 from queryshift import Gallery
-from queryshift.galleries import clusters, memory
+from queryshift.galleries import clusters, exact_gallery
 
 
 def vectors(count: int, several: int = 1, dimension: int = 6, seed: int = 0) -> torch.Tensor:
@@ -76,7 +76,7 @@ def test_a_gallery_makes_its_centroids_late_and_once_per_count(monkeypatch):
         asked.append(count)
         return clusters.spherical_kmeans(candidates, count)
 
-    monkeypatch.setattr(memory, "spherical_kmeans", counted)
+    monkeypatch.setattr(exact_gallery, "spherical_kmeans", counted)
     gallery = Gallery.from_vectors(range(30), vectors(30))
     assert asked == []
     assert gallery.centroids(5) is gallery.centroids(5)

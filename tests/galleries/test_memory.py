@@ -215,7 +215,7 @@ class _Largest(TorchDispatchMode):
 @pytest.mark.parametrize("queries", [1, 64])
 def test_search_makes_no_tensor_larger_than_its_bound(queries, dtype, monkeypatch):
     monkeypatch.setattr(exact_search, "CHUNK_SCORES", 2**16)
-    monkeypatch.setattr(exact_search, "CHUNK_VALUES", 2**16)
+    monkeypatch.setattr(exact_search, "PIECE_VALUES", 2**16)
     gallery = Gallery.from_vectors(range(20_000), unit(20_000, 16, dtype=dtype))
     with _Largest(gallery.vectors) as largest:
         gallery.search(unit(queries, 16), 10)

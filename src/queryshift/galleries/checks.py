@@ -17,6 +17,7 @@ from .hits import Id
 
 LENGTH_TOLERANCE = 1e-2
 EPSILONS = 8  # of the type, within which the length of a unit vector is rounded
+MAPPED_LENGTHS = (1e-15, 1e15)  # whose squares are in float32's range
 LOOKED_AT_ONCE = 2**24  # numbers: 64 MB in float32
 STORED_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
@@ -92,24 +93,32 @@ def checked_vectors(vectors: Tensor, rescale: bool) -> Tensor:
     return vectors
 
 
-def unit_vectors(vectors: Any) -> Tensor:
-    """Vectors as unit vectors (N, V, D); those of a memory map stay on disk if they are such."""
+def unit_vectors(vectors: Any) -> tuple[Tensor, Tensor | None]:
+    """Vectors (N, V, D), and their lengths (N, V) where these are to be divided by at a search.
+
+    A memory map stays on disk, with the lengths of its vectors unless all are 1; all else is scaled
+    to unit length.
+    """
     mapped = _mapped(vectors) if isinstance(vectors, np.memmap) else None
-    return checked_vectors(as_tensor(vectors), rescale=True) if mapped is None else mapped
+    return (checked_vectors(as_tensor(vectors), rescale=True), None) if mapped is None else mapped
 
 
-def _mapped(vectors: np.memmap[Any, Any]) -> Tensor | None:
-    """A memory map's vectors (N, V, D) without a copy; None if not all are of unit length."""
+def _mapped(vectors: np.memmap[Any, Any]) -> tuple[Tensor, Tensor | None] | None:
+    """A memory map's vectors (N, V, D) and their lengths; None for lengths out of range or none."""
     with warnings.catch_warnings():  # torch warns of memory that must not be written to: we do not
         warnings.simplefilter("ignore", UserWarning)
         mapped = torch.from_numpy(vectors)
     mapped = mapped[:, None] if mapped.ndim == 2 else mapped
-    if mapped.ndim == 3 and mapped.dtype in STORED_TYPES and 0 not in mapped.shape:
-        rounding = EPSILONS * torch.finfo(mapped.dtype).eps
-        chunks = torch.split(mapped, max(1, LOOKED_AT_ONCE // mapped[0].numel()))
-        if all(bool(((_lengths(chunk) - 1).abs() <= rounding).all()) for chunk in chunks):
-            return mapped
-    return None
+    if mapped.ndim != 3 or mapped.dtype not in STORED_TYPES or 0 in mapped.shape:
+        return None
+    rows = max(1, LOOKED_AT_ONCE // mapped[0].numel())
+    lengths = torch.cat([_lengths(chunk) for chunk in torch.split(mapped, rows)])
+    rounding = EPSILONS * torch.finfo(mapped.dtype).eps
+    if bool(((lengths - 1).abs() <= rounding).all()):
+        return mapped, None
+    shortest, longest = MAPPED_LENGTHS
+    usable = bool(((lengths >= shortest) & (lengths <= longest)).all())  # NaN is not
+    return (mapped, lengths) if usable else None
 
 
 def check_unit_length(vectors: Tensor) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
@@ -10,18 +12,27 @@ SAMPLE = 50_000
 ITERATIONS = 30
 
 
-def spherical_kmeans(candidates: Tensor, count: int, seed: int = 0) -> Tensor:
+class Candidates(Protocol):
+    """A tensor (N, V, D), or anything that is indexed as one."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, positions: Tensor) -> Tensor: ...
+
+
+def spherical_kmeans(candidates: Candidates, count: int, seed: int = 0) -> Tensor:
     """Unit centres (min(count, N), D) of the mean vectors of candidates (N, V, D).
 
     The same for the same seed; of more than `SAMPLE` candidates, so many are drawn.
     """
     generator = torch.Generator().manual_seed(seed)
+    chosen = torch.arange(len(candidates), device="cpu")
     if len(candidates) > SAMPLE:
         drawn = torch.randperm(len(candidates), generator=generator, device="cpu")[:SAMPLE]
         chosen = drawn.sort().values
-        candidates = candidates[chosen.to(candidates.device)]
-    wide = torch.promote_types(candidates.dtype, torch.float32)
-    vectors = normalize(candidates.to(wide).mean(dim=1), dim=1)
+    sample = candidates[chosen]
+    wide = torch.promote_types(sample.dtype, torch.float32)
+    vectors = normalize(sample.to(wide).mean(dim=1), dim=1)
     count = min(count, len(vectors))
     centres = _spread(vectors, count, generator)
     for _ in range(ITERATIONS):

@@ -2,40 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
 from queryshift.errors import BadInput
 
 from .exclusions import mask_excluded
+from .grouped_topk import grouped_topk
+from .rows import Rows
+from .segment import Segment
 
-CHUNK_SCORES = 2**23  # scores held at once: 32 MB in float32
-CHUNK_VALUES = 2**25  # numbers of candidates made wide at once: 128 MB in float32
+CHUNK_SCORES = 2**21  # scores held at once by a thread: 8 MB in float32, which a cache holds
+MOST_CHUNKS = 4  # so many of them at most, however many threads there are
+PIECE_SCORES = 2**16  # scores of one product by a thread: larger ones leave the cache
+PIECE_VALUES = 2**22  # numbers of candidates made wide for one product: 16 MB in float32
+GPU_THREADS = 128  # what a GPU counts as
+COPIED_FROM = 16  # queries: from then on a product reads a copy in the cache sooner than memory
+PADDING = 16  # between rows of scores: rows a power of two apart would share places in a cache
 
 
-def best_positions(
-    queries: Tensor, candidates: Tensor, count: int, exclude: Tensor | None
+def best_rows(
+    queries: Tensor, candidates: Rows, count: int, exclude: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Positions and scores (B, count) of the best candidates (N, V, D), best first.
+    """Rows and scores (B, count) of the best candidates, best first.
 
     `queries` (B, D) are wide, and on the candidates' device; `exclude` holds (query, position)
-    pairs; at most `count` candidates must be left for each query.
+    pairs; at least `count` candidates must be left for each query.
     """
-    positions = torch.empty(len(queries), 0, dtype=torch.long, device=queries.device)
+    if exclude is not None:
+        exclude = torch.stack((exclude[:, 0], candidates.rows_at(exclude[:, 1])), dim=1)
+    rows = torch.empty(len(queries), 0, dtype=torch.long, device=queries.device)
     scores = queries.new_empty(len(queries), 0)
-    width = _width(len(queries), candidates)
-    for start in range(0, len(candidates), width):
-        chunk = _scores(queries, candidates[start : start + width])
-        if exclude is not None:
-            chunk = mask_excluded(chunk, exclude, columns=start)
-        best, columns = chunk.topk(min(count, chunk.shape[1]), dim=1)
+    for start, chunk in _chunks(queries, candidates):
+        chunk = _without_dead(chunk, candidates.dead, start)
+        chunk = mask_excluded(chunk, exclude, columns=start)
+        best, columns = grouped_topk(chunk, min(count, chunk.shape[1]))
         if scores.shape[1] == 0:
-            scores, positions = best, columns + start
+            scores, rows = best, columns + start
             continue
         joined = torch.cat((scores, best), dim=1)
         scores, order = joined.topk(min(count, joined.shape[1]), dim=1)
-        positions = torch.cat((positions, columns + start), dim=1).gather(1, order)
-    return positions, scores
+        rows = torch.cat((rows, columns + start), dim=1).gather(1, order)
+    return rows, scores
 
 
 def left_for_all(candidates: int, exclude: Tensor | None) -> int:
@@ -46,16 +56,48 @@ def left_for_all(candidates: int, exclude: Tensor | None) -> int:
     return candidates - most
 
 
-def _width(queries: int, candidates: Tensor) -> int:
-    """Candidates to score at once: their scores, and their vectors made wide, are bounded."""
-    several, dimension = candidates.shape[1:]
-    scores = CHUNK_SCORES // max(1, queries * several)
-    return max(1, min(scores, CHUNK_VALUES // (several * dimension)))
+def _chunks(queries: Tensor, candidates: Rows) -> Iterator[tuple[int, Tensor]]:
+    """The first row, and the scores (B, C), of chunk after chunk; the next takes their place."""
+    width, piece = _widths(queries, candidates.segments[0].vectors)
+    width = min(width, max(len(segment) for segment in candidates.segments))
+    room, first = queries.new_empty(len(queries), width + PADDING), 0
+    for segment in candidates.segments:
+        for start in range(0, len(segment), width):
+            end = min(start + width, len(segment))
+            for row in range(start, end, piece):
+                last = min(row + piece, end)
+                _score(queries, segment, slice(row, last), room[:, row - start : last - start])
+            yield first + start, room[:, : end - start]
+        first += len(segment)
 
 
-def _scores(queries: Tensor, candidates: Tensor) -> Tensor:
-    """Similarity (B, C) to a chunk of candidates (C, V, D), each as near as its nearest vector."""
-    scores = queries @ candidates.to(queries.dtype).flatten(0, 1).T
-    if candidates.shape[1] > 1:
-        scores = scores.view(len(queries), *candidates.shape[:2]).amax(dim=2)
-    return scores
+def _widths(queries: Tensor, vectors: Tensor) -> tuple[int, int]:
+    """Candidates whose scores are held at once, and those of one product."""
+    several, dimension = vectors.shape[1:]
+    threads = torch.get_num_threads() if queries.device.type == "cpu" else GPU_THREADS
+    held = CHUNK_SCORES * min(threads, MOST_CHUNKS) // max(1, len(queries) * several)
+    piece = PIECE_SCORES * threads // max(1, len(queries) * several)
+    width = max(1, held - PADDING)
+    return width, max(1, min(width, max(piece, 1024), PIECE_VALUES // (several * dimension)))
+
+
+def _score(queries: Tensor, segment: Segment, rows: slice, out: Tensor) -> None:
+    """Write the similarity (B, C) to some candidates, each as near as its nearest vector."""
+    vectors = segment.vectors[rows]
+    count, several = vectors.shape[:2]
+    copied = queries.device.type == "cpu" and len(queries) >= COPIED_FROM
+    wide = vectors.to(queries.dtype, copy=copied).flatten(0, 1).T
+    scores = torch.mm(queries, wide, out=out) if several == 1 else queries @ wide
+    if segment.lengths is not None:
+        scores.div_(segment.lengths[rows].to(queries.dtype).flatten())
+    if several > 1:
+        torch.amax(scores.view(len(queries), count, several), dim=2, out=out)
+
+
+def _without_dead(scores: Tensor, dead: Tensor, start: int) -> Tensor:
+    """Scores of the rows from `start` on, with -inf in the columns of dead rows."""
+    if len(dead) == 0:
+        return scores
+    ends = torch.tensor([start, start + scores.shape[1]], device=dead.device)
+    first, last = torch.searchsorted(dead, ends).tolist()
+    return scores.index_fill_(1, dead[first:last].to(scores.device) - start, -torch.inf)

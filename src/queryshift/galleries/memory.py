@@ -1,9 +1,8 @@
-"""A gallery in memory: exact search in chunks, on any device."""
+"""A gallery in memory: how it is made, kept on disk, and made anew with other candidates."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,25 +12,24 @@ from torch import Tensor
 from queryshift.encoders.encoder import Encoder
 from queryshift.encoders.prepared import several
 from queryshift.errors import BadInput, GalleryMismatch
-from queryshift.support.lazy import lazy_property
 from queryshift.support.progress import track
 from queryshift.support.torch_modes import (
     adaptation_modes,
-    without_autocast,
     without_inference_mode,
 )
 
 from .addresses import opener_of
 from .checks import checked_ids, checked_vectors, unit_vectors
-from .clusters import spherical_kmeans
-from .exact_search import best_positions, left_for_all
+from .exact_gallery import ExactGallery
 from .gallery_file import read_gallery, write_gallery
-from .hits import Hits, Id, at_least_one
+from .hits import Id
 from .origin import Origin
+from .rows import Rows
 from .searchable import Searchable
+from .segment import Segment
 
 
-class Gallery:
+class Gallery(ExactGallery):
     """Candidates in memory as unit vectors, searched exactly. A value: it never changes.
 
     Usually made by `build` (items and an encoder), `from_vectors` or `load`.
@@ -63,10 +61,8 @@ class Gallery:
                 f"got vectors of shape {tuple(vectors.shape)}, expected (candidates, several, "
                 "dimensions): Gallery.from_vectors takes (candidates, dimensions) too."
             )
-        self.ids = checked_ids(ids, len(vectors))
-        self.vectors = without_inference_mode(vectors.detach())
+        super().__init__(Rows.of(_segment(ids, vectors)))
         self.fingerprint, self.origin = fingerprint, origin
-        self._centroids: dict[int, Tensor] = {}
 
     @classmethod
     @adaptation_modes()
@@ -114,7 +110,8 @@ class Gallery:
         Args:
             ids: An id for each candidate.
             vectors: A tensor, an array or a list of either, (N, D) or (N, V, D), scaled to unit
-                length. A `numpy.memmap` of unit vectors stays on disk, float16 too.
+                length. A `numpy.memmap` stays on disk: only the lengths of its vectors are kept in
+                memory, where not all of them are 1, and scores are divided by them.
 
         Returns:
             A gallery without a fingerprint: which encoder made the vectors is not known.
@@ -124,7 +121,7 @@ class Gallery:
             >>> qs.Gallery.from_vectors(["a", "b"], [[3.0, 4.0], [1.0, 0.0]]).vectors[0]
             tensor([[0.6000, 0.8000]])
         """
-        return cls(ids, unit_vectors(vectors))
+        return cls._over(Rows.of(_segment(ids, *unit_vectors(vectors))))
 
     @classmethod
     def load(cls, path: str | Path, *, verify: bool = True, mapped: bool = True) -> Self:
@@ -206,8 +203,7 @@ class Gallery:
                 f"(fingerprint {encoder.fingerprint()}, expected {self.fingerprint}): "
                 "use that one, or build the gallery anew."
             )
-        more = type(self).build(encoder, items, ids)
-        return self._joined(more)
+        return self._joined(type(self).build(encoder, items, ids))
 
     def add_vectors(self, ids: Sequence[Id], vectors: Tensor | Sequence[Any]) -> Self:
         """A new gallery with more candidates whose vectors exist already.
@@ -234,7 +230,7 @@ class Gallery:
             ids: The ids to leave out; one that is not there is refused.
 
         Returns:
-            The gallery of the others; this one stays as it is.
+            The gallery of the others, in their order; this one stays as it is.
 
         Examples:
             >>> import queryshift as qs
@@ -243,10 +239,9 @@ class Gallery:
             ['b']
         """
         gone = set(self.positions(ids))
-        kept = [position for position in range(len(self)) if position not in gone]
-        if not kept:
+        if len(gone) == len(self):
             raise BadInput(f"removing all {len(self)} candidates would leave an empty gallery.")
-        return type(self)([self.ids[p] for p in kept], self.vectors[kept], *self._made_by)
+        return self._over(self._rows.without(sorted(gone)), *self._made_by)
 
     def to(self, device: torch.device | str) -> Self:
         """The same candidates on another device.
@@ -263,154 +258,36 @@ class Gallery:
             >>> gallery.to("cpu").vectors.device
             device(type='cpu')
         """
-        return type(self)(self.ids, self.vectors.to(device), *self._made_by)
+        moved = Rows.of(Segment(self.ids, self.vectors.to(device)))
+        return self._over(moved, *self._made_by)
 
-    def __len__(self) -> int:
-        return len(self.vectors)
-
-    def __repr__(self) -> str:
-        several = f", {self.vectors.shape[1]} vectors each" if self.vectors.shape[1] > 1 else ""
-        return f"Gallery({len(self):,} candidates, {self.dimension} dimensions{several})"
-
-    @property
-    def dimension(self) -> int:
-        """Length of a vector."""
-        return self.vectors.shape[2]
-
-    @lazy_property
-    def version(self) -> str:
-        """A short hash of how many candidates there are and of a sample of their ids."""
-        sample = self.ids[:: max(1, len(self.ids) // 256)]
-        return blake2b(repr((len(self.ids), sample)).encode(), digest_size=16).hexdigest()
-
-    def known(self, ids: Sequence[Id]) -> set[Id]:
-        """Which of these ids are candidates.
-
-        Args:
-            ids: Ids of any kind.
-
-        Returns:
-            Those that are here.
-
-        Examples:
-            >>> import queryshift as qs
-            >>> qs.Gallery.from_vectors(["a"], [[1.0, 0.0]]).known(["a", "b"])
-            {'a'}
-        """
-        return {one for one in ids if one in self._position}
-
-    def positions(self, ids: Sequence[Id]) -> list[int]:
-        """The positions of candidates.
-
-        Args:
-            ids: A list of ids; one that is not there is refused.
-
-        Returns:
-            A position for each id.
-
-        Examples:
-            >>> import queryshift as qs
-            >>> gallery = qs.Gallery.from_vectors(["a", "b"], [[1.0, 0.0], [0.0, 1.0]])
-            >>> gallery.positions(["b"])
-            [1]
-        """
-        if isinstance(ids, str | int):
-            raise BadInput(f"got one id, {ids!r}, expected a list of them: [{ids!r}].")
-        try:
-            return [self._position[one] for one in ids]
-        except KeyError as error:
-            raise BadInput(
-                f"no candidate has the id {error.args[0]!r}; the gallery's {len(self)} ids look "
-                f"like {self.ids[0]!r}."
-            ) from None
-
-    def centroids(self, count: int) -> Tensor:
-        """Centres of the candidates by spherical k-means, computed once per count.
-
-        Args:
-            count: How many centres.
-
-        Returns:
-            Unit vectors (min(count, N), D).
-
-        Examples:
-            >>> import queryshift as qs
-            >>> gallery = qs.Gallery.from_vectors(["a", "b"], [[1.0, 0.0], [0.0, 1.0]])
-            >>> gallery.centroids(1).shape
-            torch.Size([1, 2])
-        """
-        if count not in self._centroids:
-            self._centroids[count] = without_inference_mode(spherical_kmeans(self.vectors, count))
-        return self._centroids[count]
-
-    @torch.no_grad()
-    @without_autocast()
-    def search(self, queries: Tensor, count: int, exclude: Tensor | None = None) -> Hits:
-        """The exact best candidates of each query, scored in float32 or wider.
-
-        Args:
-            queries: Unit vectors (B, D).
-            count: Candidates per query. All queries get equally many: no more than the one with the
-                most exclusions has left.
-            exclude: (query, position) pairs (P, 2) that must not be found.
-
-        Returns:
-            Hits on the queries' device.
-
-        Examples:
-            >>> import torch
-            >>> import queryshift as qs
-            >>> gallery = qs.Gallery.from_vectors(["a", "b"], [[1.0, 0.0], [0.0, 1.0]])
-            >>> gallery.search(torch.tensor([[0.6, 0.8]]), 2).ids
-            [['b', 'a']]
-        """
-        if queries.ndim != 2 or queries.shape[1] != self.dimension:
-            raise GalleryMismatch(
-                f"got query vectors of shape {tuple(queries.shape)}, expected (queries, "
-                f"{self.dimension}), as the gallery's are."
-            )
-        home = queries.device
-        wide = torch.promote_types(queries.dtype, torch.float32)
-        queries = queries.detach().to(self.vectors.device, wide)
-        count = min(at_least_one(count), left_for_all(len(self), exclude))
-        positions, scores = best_positions(queries, self.vectors, count, exclude)
-        return Hits(positions, scores, self).to(home)
-
-    def ids_at(self, positions: Tensor) -> list[list[Id]]:
-        """The ids of hits.
-
-        Args:
-            positions: (B, K), where the candidates stand.
-
-        Returns:
-            One list of ids per query.
-        """
-        return [[self.ids[position] for position in row] for row in positions.tolist()]
-
-    def vectors_at(self, positions: Tensor) -> Tensor:
-        """The vectors of hits.
-
-        Args:
-            positions: (B, K), where the candidates stand.
-
-        Returns:
-            (B, K, V, D), on the gallery's device.
-        """
-        return self.vectors[positions.to(self.vectors.device)]
+    @classmethod
+    def _over(
+        cls, rows: Rows, fingerprint: str | None = None, origin: Origin | None = None
+    ) -> Self:
+        """A gallery of candidates that are checked already."""
+        gallery = cls.__new__(cls)
+        ExactGallery.__init__(gallery, rows)
+        gallery.fingerprint, gallery.origin = fingerprint, origin
+        return gallery
 
     @property
     def _made_by(self) -> tuple[str | None, Origin | None]:
         return self.fingerprint, self.origin
 
     def _joined(self, more: Gallery) -> Self:
-        if more.vectors.shape[1:] != self.vectors.shape[1:]:
+        if more._stored.shape[1:] != self._stored.shape[1:]:
             raise GalleryMismatch(
-                f"the new vectors have shape {tuple(more.vectors.shape[1:])} per candidate, the "
-                f"gallery has {tuple(self.vectors.shape[1:])}: were they made by another model?"
+                f"the new vectors have shape {tuple(more._stored.shape[1:])} per candidate, the "
+                f"gallery has {tuple(self._stored.shape[1:])}: were they made by another model?"
             )
-        vectors = torch.cat((self.vectors, more.vectors.to(self.vectors)))
-        return type(self)([*self.ids, *more.ids], vectors, *self._made_by)
+        for one in self.known(more.ids):
+            raise BadInput(f"the id {one!r} stands more than once: every candidate needs its own.")
+        added = Segment(more.ids, more.vectors.to(self._stored))
+        return self._over(self._rows.added(added), *self._made_by)
 
-    @lazy_property
-    def _position(self) -> dict[Id, int]:
-        return {one: position for position, one in enumerate(self.ids)}
+
+def _segment(ids: Sequence[Id], vectors: Tensor, lengths: Tensor | None = None) -> Segment:
+    """Candidates whose vectors are checked already, their ids not yet."""
+    plain = without_inference_mode(vectors.detach())
+    return Segment(checked_ids(ids, len(vectors)), plain, lengths)
