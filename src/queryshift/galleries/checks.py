@@ -93,14 +93,19 @@ def checked_vectors(vectors: Tensor, rescale: bool) -> Tensor:
     return vectors
 
 
-def unit_vectors(vectors: Any) -> tuple[Tensor, Tensor | None]:
+def unit_vectors(vectors: Any) -> Tensor:
+    """Vectors (N, D) or (N, V, D) of any kind as unit vectors (N, V, D), copied."""
+    return checked_vectors(as_tensor(vectors), rescale=True)
+
+
+def vectors_and_lengths(vectors: Any) -> tuple[Tensor, Tensor | None]:
     """Vectors (N, V, D), and their lengths (N, V) where these are to be divided by at a search.
 
     A memory map stays on disk, with the lengths of its vectors unless all are 1; all else is scaled
     to unit length.
     """
     mapped = _mapped(vectors) if isinstance(vectors, np.memmap) else None
-    return (checked_vectors(as_tensor(vectors), rescale=True), None) if mapped is None else mapped
+    return (unit_vectors(vectors), None) if mapped is None else mapped
 
 
 def _mapped(vectors: np.memmap[Any, Any]) -> tuple[Tensor, Tensor | None] | None:

@@ -19,7 +19,7 @@ from queryshift.support.torch_modes import (
 )
 
 from .addresses import opener_of
-from .checks import checked_ids, checked_vectors, unit_vectors
+from .checks import checked_ids, checked_vectors, vectors_and_lengths
 from .exact_gallery import ExactGallery
 from .gallery_file import read_gallery, write_gallery
 from .hits import Id
@@ -121,7 +121,7 @@ class Gallery(ExactGallery):
             >>> qs.Gallery.from_vectors(["a", "b"], [[3.0, 4.0], [1.0, 0.0]]).vectors[0]
             tensor([[0.6000, 0.8000]])
         """
-        return cls._over(Rows.of(_segment(ids, *unit_vectors(vectors))))
+        return cls._over(Rows.of(_segment(ids, *vectors_and_lengths(vectors))))
 
     @classmethod
     def load(cls, path: str | Path, *, verify: bool = True, mapped: bool = True) -> Self:
