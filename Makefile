@@ -21,7 +21,7 @@ test-gpu: $(READY)
 	$(BIN)/python -m pytest -m gpu
 
 test-engines: .venv-engines/.ready
-	OMP_NUM_THREADS=1 .venv-engines/bin/python -m pytest -n 0 -m 'engine or not engine' tests/engines
+	OMP_NUM_THREADS=1 .venv-engines/bin/python -m pytest -n 0 -m 'engine or not engine' tests/engines tests/indexing
 
 test-service: .venv-engines/.ready
 	OMP_NUM_THREADS=1 .venv-engines/bin/python -m pytest -n 0 -m 'service or not service' tests/serving

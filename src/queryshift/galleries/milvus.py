@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
 
 from queryshift.errors import BadInput, EngineLost, Error
-from queryshift.support.optional import need
 
 from .engine import EngineGallery, Found
 from .engine_vectors import checked_engine_vectors
 from .exact_engine import best_of_pieces
 from .hits import Id
 from .milvus_collection import Collection, described
-from .milvus_connection import Connection
-from .stored_vectors import LOOKED_AT, address_options, check_new, known_metric
+from .milvus_connection import Connection, split_address
+from .milvus_writer import MilvusWriter
+from .stored_vectors import LOOKED_AT, check_new, known_metric
+from .writer import Layout
 
-OPTIONS = {"vector": str, "consistency": str, "ef": int, "nprobe": int, "secure": int}
 LARGEST = 16_384  # rows that Milvus gives per query or page
 FETCHED = 1_000  # vectors of a sample fetched at once
 
@@ -65,6 +64,7 @@ class Milvus(EngineGallery):
         try:
             self._collection: Collection = described(self._connection, collection, vector)
             super().__init__(self._collection.dimension, timeout=timeout)
+            self.origin = self._collection.origin
             self.metric = known_metric(collection, self._collection.metric)
             self.exact = self._collection.index == "FLAT"
             self.breadth = self._collection.breadth(ef, nprobe)
@@ -191,7 +191,7 @@ class Milvus(EngineGallery):
 
 def open(address: str) -> Milvus:
     """The collection at "milvus://host:19530/collection" or "milvus:///path/file.db/collection"."""
-    uri, collection, options = _split(address)
+    uri, collection, options = split_address(address)
     return Milvus(uri, collection, **options)
 
 
@@ -211,48 +211,12 @@ def create(
         index: What Milvus calls the index: "FLAT", "HNSW", "AUTOINDEX".
         metric: "COSINE", "IP" or "L2".
     """
-    kinds = need("pymilvus", "milvus", "a gallery in Milvus").DataType
-    uri, collection, options = _split(address)
-    array, field = check_new(ids, vectors), options.get("vector", "vector")
-    connection = Connection(uri, options.get("token") or os.environ.get("MILVUS_TOKEN", ""), 60.0)
-    if connection.call("has_collection", collection):
-        raise BadInput(
-            f'collection "{collection}" is there already: drop it, or take another name.'
-        )
-    schema, indexes = connection.call("create_schema"), connection.call("prepare_index_params")
-    if all(isinstance(one, int) for one in ids):
-        schema.add_field("id", kinds.INT64, is_primary=True)
-    else:
-        schema.add_field("id", kinds.VARCHAR, is_primary=True, max_length=65_535)
-    schema.add_field(field, kinds.FLOAT_VECTOR, dim=array.shape[1])
-    more = {"params": {"M": 32, "efConstruction": 256}} if index == "HNSW" else {}
-    indexes.add_index(field, index_type=index, metric_type=metric, **more)
-    connection.call("create_collection", collection, schema=schema, index_params=indexes)
-    for start in range(0, len(array), FETCHED):
-        part = zip(ids[start : start + FETCHED], array[start : start + FETCHED], strict=True)
-        connection.call("insert", collection, data=[{"id": one, field: row} for one, row in part])
-    connection.call("flush", collection)
-    connection.close()
+    array, writer = check_new(ids, vectors), MilvusWriter(address)
+    whole = all(isinstance(one, int) for one in ids)
+    layout = Layout(array.shape[1], whole, index, metric)
+    with closing(writer):
+        if writer.prepare(layout):
+            raise BadInput("this collection is there already: drop it, or take another name.")
+        writer.upsert(ids, array)
+        writer.finish(layout)
     return open(address)
-
-
-def _split(address: str) -> tuple[str, str, dict[str, Any]]:
-    """What pymilvus connects to, the collection, and the options of `Milvus`."""
-    try:
-        parts = urlsplit(address)
-        port = parts.port or 19530
-    except ValueError:
-        raise BadInput("the address cannot be read, expected milvus://host:19530/name.") from None
-    path, _, collection = unquote(parts.path).rpartition("/")
-    if not re.fullmatch(r"\w+", collection) or not (path or parts.hostname):
-        raise BadInput(
-            f'got the collection "{collection}" in the address, expected '
-            "milvus://host:19530/collection or milvus:///path/file.db/collection."
-        )
-    options = address_options(parts.query, OPTIONS)
-    scheme = "https" if options.pop("secure", 0) else "http"
-    if parts.username:
-        options["token"] = ":".join(filter(None, (parts.username, parts.password)))
-        options["token"] = unquote(options["token"])
-    uri = f"{scheme}://{parts.hostname}:{port}{path}" if parts.hostname else path
-    return uri, collection, options

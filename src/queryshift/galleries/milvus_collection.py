@@ -10,6 +10,7 @@ from queryshift.errors import BadInput
 
 from .breadth import Breadth
 from .milvus_connection import Connection
+from .origin import Origin
 
 FLOATS = ("FLOAT_VECTOR", "FLOAT16_VECTOR", "BFLOAT16_VECTOR")
 OLDEST = (2, 3)
@@ -27,6 +28,7 @@ class Collection:
     dimension: int
     metric: str
     index: str
+    origin: Origin | None
 
     def breadth(self, ef: int, nprobe: int) -> Breadth | None:
         """What widens a search of this index; nothing does for FLAT and AUTOINDEX."""
@@ -52,9 +54,8 @@ def described(connection: Connection, name: str, vector: str) -> Collection:
     _check_version(connection.call("get_server_version"))
     if not connection.call("has_collection", name):
         raise BadInput(f'no collection "{name}" in this Milvus: correct the address.')
-    fields = {
-        field["name"]: field for field in connection.call("describe_collection", name)["fields"]
-    }
+    about = connection.call("describe_collection", name)
+    fields = {field["name"]: field for field in about["fields"]}
     key = next(field for field in fields.values() if field.get("is_primary"))
     chosen = _vector_field(name, fields, vector)
     index = connection.call("describe_index", name, chosen) or {}
@@ -72,6 +73,7 @@ def described(connection: Connection, name: str, vector: str) -> Collection:
         dimension=int(fields[chosen]["params"]["dim"]),
         metric=index["metric_type"],
         index=index.get("index_type", ""),
+        origin=Origin.from_text((about.get("properties") or {}).get(Origin.KEY)),
     )
 
 

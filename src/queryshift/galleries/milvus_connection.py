@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from threading import Lock
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from queryshift.errors import BadInput, EngineLost
 from queryshift.support.optional import need
 
+from .stored_vectors import address_options
+
+OPTIONS = {"vector": str, "consistency": str, "ef": int, "nprobe": int, "secure": int}
 REFUSALS = ("auth", "permission", "collection not found", "can't find collection", "invalid")
 
 
@@ -68,3 +73,25 @@ class Connection:
         for secret in filter(None, (self._token, self._token.partition(":")[2])):
             line = line.replace(secret, "***")
         return line.rstrip(".")
+
+
+def split_address(address: str) -> tuple[str, str, dict[str, Any]]:
+    """What pymilvus connects to, the collection, and the options of `Milvus`."""
+    try:
+        parts = urlsplit(address)
+        port = parts.port or 19530
+    except ValueError:
+        raise BadInput("the address cannot be read, expected milvus://host:19530/name.") from None
+    path, _, collection = unquote(parts.path).rpartition("/")
+    if not re.fullmatch(r"\w+", collection) or not (path or parts.hostname):
+        raise BadInput(
+            f'got the collection "{collection}" in the address, expected '
+            "milvus://host:19530/collection or milvus:///path/file.db/collection."
+        )
+    options = address_options(parts.query, OPTIONS)
+    scheme = "https" if options.pop("secure", 0) else "http"
+    if parts.username:
+        options["token"] = ":".join(filter(None, (parts.username, parts.password)))
+        options["token"] = unquote(options["token"])
+    uri = f"{scheme}://{parts.hostname}:{port}{path}" if parts.hostname else path
+    return uri, collection, options

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 MARK = "queryshift: "  # begins the line of a comment that holds an origin
 
@@ -24,6 +24,9 @@ class Origin:
         >>> Origin("tangram", "image", {"image": "ab12", "text": "cd34"}).fingerprint
         'ab12'
     """
+
+    KEY: ClassVar[str] = "queryshift.origin"
+    """What engines that keep named values know it by."""
 
     model: str
     modality: str

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import numpy as np
 from numpy.typing import NDArray
 
 from queryshift.errors import BadInput, Error
-from queryshift.support.optional import need
 
 from .breadth import Breadth
 from .engine import EngineGallery, Found
 from .engine_vectors import checked_engine_vectors
 from .hits import Id
-from .postgres_connection import Connection
+from .postgres_connection import Connection, as_texts, split_address
 from .postgres_table import describe
-from .stored_vectors import LOOKED_AT, address_options, check_new, known_metric
+from .postgres_writer import PostgresWriter
+from .stored_vectors import LOOKED_AT, check_new, known_metric
+from .writer import Layout
 
-OPTIONS = {"table": str, "vector": str, "id": str, "ef": int, "probes": int}
 SLOW_WITHOUT_INDEX = 10_000  # rows
-WRITING = 3600.0  # seconds that a table may take to be written and indexed
 LARGEST = {"ef": 1_000, "probes": 32_768}
 SETTINGS = {"ef": "hnsw.ef_search", "probes": "ivfflat.probes"}
 
@@ -70,6 +68,7 @@ class Postgres(EngineGallery):
         try:
             self._table = describe(self._connection.execute, table, vector, id)
             super().__init__(self._table.dimension, timeout=timeout)
+            self.origin = self._table.origin
             self.metric = known_metric(table, self._table.metric)
             self.exact = not self._table.index
             self.breadth = _breadth(self._table.index, ef, probes)
@@ -89,13 +88,13 @@ class Postgres(EngineGallery):
         """The best `count` rows of each query, all in one statement."""
         if self.breadth is not None:
             self._connection.change(SETTINGS[self.breadth.name], self.breadth.value)
-        arguments = (_as_texts(queries), count)
+        arguments = (as_texts(queries), count)
         rows = self._connection.execute(self._table.search(), arguments)
         return self._found(rows, len(queries))
 
     def find_exact(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
         """The best `count` rows of each query by reading all of them."""
-        arguments = (_as_texts(queries), count)
+        arguments = (as_texts(queries), count)
         rows = self._connection.execute_without_index(self._table.search(), arguments)
         return self._found(rows, len(queries))
 
@@ -149,7 +148,7 @@ class Postgres(EngineGallery):
 
 def open(address: str) -> Postgres:
     """The table at "postgresql://user@host/db?table=items&vector=embedding&id=id"."""
-    string, options = _split(address)
+    string, options = split_address(address)
     return Postgres(string, **options)
 
 
@@ -164,26 +163,14 @@ def create(
         vectors: Vectors (N, D).
         index: What follows CREATE INDEX ON the table: "USING hnsw (embedding vector_cosine_ops)".
     """
-    sql = need("psycopg.sql", "postgres", "a gallery in PostgreSQL")
-    string, options = _split(address)
-    array = check_new(ids, vectors)
-    words = {
-        "table": sql.Identifier(*options["table"].split(".")),
-        "vector": sql.Identifier(options.get("vector", "embedding")),
-        "id": sql.Identifier(options.get("id", "id")),
-        "kind": sql.SQL("bigint" if all(isinstance(one, int) for one in ids) else "text"),
-        "size": sql.Literal(array.shape[1]),
-        "index": sql.SQL(index),
-    }
-    columns = "{table} ({id} {kind} PRIMARY KEY, {vector} vector({size}))"
-    connection = Connection(string, {}, timeout=WRITING)
-    connection.fill(
-        sql.SQL(f"CREATE TABLE {columns}").format(**words),
-        sql.SQL("COPY {table} ({id}, {vector}) FROM STDIN").format(**words),
-        zip(ids, _as_texts(array), strict=True),
-        sql.SQL("CREATE INDEX ON {table} {index}").format(**words) if index else None,
-    )
-    connection.close()
+    array, writer = check_new(ids, vectors), PostgresWriter(address)
+    whole = all(isinstance(one, int) for one in ids)
+    layout = Layout(array.shape[1], whole, index or "exact")
+    with closing(writer):
+        if writer.prepare(layout):
+            raise BadInput("this table is there already: drop it, or take another name.")
+        writer.upsert(ids, array)
+        writer.finish(layout)
     return open(address)
 
 
@@ -191,24 +178,3 @@ def _breadth(index: str, ef: int, probes: int) -> Breadth | None:
     if index == "hnsw":
         return Breadth("ef", ef, LARGEST["ef"])
     return Breadth("probes", probes, LARGEST["probes"]) if index == "ivfflat" else None
-
-
-def _split(address: str) -> tuple[str, dict[str, Any]]:
-    """The connection string of libpq, and the options that are the gallery's."""
-    try:
-        parts = urlsplit(address)
-    except ValueError:
-        raise BadInput(
-            "the address cannot be read, expected postgresql://user@host/database?table=items."
-        ) from None
-    words = parse_qsl(parts.query)
-    options = address_options(urlencode([word for word in words if word[0] in OPTIONS]), OPTIONS)
-    if "table" not in options:
-        raise BadInput('the address names no table: add "?table=items" to it.')
-    rest = urlencode([word for word in words if word[0] not in OPTIONS])
-    return urlunsplit(parts._replace(query=rest)), options
-
-
-def _as_texts(vectors: NDArray[np.float32]) -> list[str]:
-    """Vectors in pgvector's text form, exact to the last bit."""
-    return [json.dumps(vector) for vector in vectors.astype(np.float64).tolist()]

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import numpy as np
+from numpy.typing import NDArray
 
 from queryshift.errors import BadInput, EngineLost
 from queryshift.support.optional import need
 
+from .stored_vectors import address_options
+
+OPTIONS = {"table": str, "vector": str, "id": str, "ef": int, "probes": int}
 REFUSALS = ("authentication", "password", "role", "does not exist", "no pg_hba.conf entry")
 
 
@@ -56,16 +64,10 @@ class Connection:
             info = cursor.connection.info
             return f"postgresql://{info.host}:{info.port}/{info.dbname}"
 
-    def fill(self, table: Any, copy: Any, rows: Iterable[Sequence[Any]], index: Any) -> None:
-        """Make a table, copy rows into it and index them, all or nothing."""
-        with self._cursor() as cursor, cursor.connection.transaction():
-            cursor.execute("CREATE EXTENSION IF NOT EXISTS vector")
-            cursor.execute(table)
-            with cursor.copy(copy) as copied:
-                for row in rows:
-                    copied.write_row(row)
-            if index:
-                cursor.execute(index)
+    def run(self, statement: Any, arguments: Sequence[Any] = ()) -> None:
+        """A statement that gives no rows."""
+        with self._cursor() as cursor:
+            cursor.execute(statement, arguments)
 
     def close(self) -> None:
         """End it; the next statement connects again."""
@@ -116,3 +118,24 @@ class Connection:
         except self._psycopg.Error:  # it quotes the string that it cannot read
             return "the connection string cannot be read, expected postgresql://user@host/database"
         return line.replace(str(password), "***") if password else line
+
+
+def split_address(address: str) -> tuple[str, dict[str, Any]]:
+    """The connection string of libpq, and the options that are the gallery's."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        raise BadInput(
+            "the address cannot be read, expected postgresql://user@host/database?table=items."
+        ) from None
+    words = parse_qsl(parts.query)
+    options = address_options(urlencode([word for word in words if word[0] in OPTIONS]), OPTIONS)
+    if "table" not in options:
+        raise BadInput('the address names no table: add "?table=items" to it.')
+    rest = urlencode([word for word in words if word[0] not in OPTIONS])
+    return urlunsplit(parts._replace(query=rest)), options
+
+
+def as_texts(vectors: NDArray[np.float32]) -> list[str]:
+    """Vectors in pgvector's text form, exact to the last bit."""
+    return [json.dumps(vector) for vector in vectors.astype(np.float64).tolist()]

@@ -10,6 +10,8 @@ from typing import Any
 from queryshift.errors import BadInput, GalleryMismatch
 from queryshift.support.optional import need
 
+from .origin import Origin
+
 OPERATORS = {"cosine": "<=>", "ip": "<#>", "l2": "<->"}
 LARGE = 1_000_000  # rows above which a sample is drawn from a part of them
 WHOLE = ("smallint", "integer", "bigint")
@@ -29,6 +31,7 @@ INDEXES = """
     WHERE i.indrelid = to_regclass(%s) AND a.attname = %s AND m.amname IN ('hnsw', 'ivfflat')
         AND i.indisvalid AND i.indpred IS NULL
 """
+COMMENT = "SELECT obj_description(to_regclass(%s), 'pg_class')"
 SEARCH = """
     SELECT query.place, hit.id, hit.vector
     FROM unnest(%s::text[]::{type}[]) WITH ORDINALITY AS query(vector, place)
@@ -60,6 +63,7 @@ class Table:
     whole_ids: bool
     stored: bool  # as rows of its own, and not a view or several tables
     large: bool
+    origin: Origin | None  # from the table's comment
 
     def search(self) -> Any:
         """Hits of an array of queries: (place from 1, id, vector), nearest first."""
@@ -120,6 +124,7 @@ def describe(
         whole_ids=columns[id][0] in WHOLE,
         stored=relation in ("r", "m"),
         large=rows > LARGE,
+        origin=Origin.from_comment(execute(COMMENT, (quoted,))[0][0]),
     )
 
 

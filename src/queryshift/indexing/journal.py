@@ -76,8 +76,8 @@ class Journal:
         """Take over the whole lines; a last one that was cut off by a kill is dropped."""
         content = self._file.read()
         whole = content[: content.rfind(b"\n") + 1]
-        header, *lines = [json.loads(line) for line in whole.splitlines()] or [None]
-        if restart or header is None:
+        header, *lines = [json.loads(line) for line in whole.splitlines()] or [{}]
+        if restart or not lines:
             self.forget()
             return
         if header != {"plan": self._plan}:
@@ -99,11 +99,16 @@ class Journal:
 
 @contextmanager
 def journal(folder: Path, plan: str, restart: bool) -> Iterator[Journal]:
-    """The journal in a folder, for this process alone while the block lasts."""
+    """The journal in a folder, for this process alone while the block lasts.
+
+    One without a finished shard is removed in the end: it would only be in the way.
+    """
     opened = Journal(folder, plan, restart)
     try:
         yield opened
     finally:
+        if not opened.finished and folder.is_dir():
+            opened.remove()
         opened.close()
 
 

@@ -56,9 +56,12 @@ class Target(Protocol):
 
 def target_for(to: str, journal: Path) -> Target:
     """The target at an address; shards wait in the journal's folder where it is a file."""
+    from .engine_target import EngineTarget
     from .file_target import ASSEMBLERS, FileTarget
 
     kind, colon, _ = to.partition(":")
+    if "://" in to:
+        return EngineTarget(to)
     if colon and kind == "faiss":
         return FileTarget(to.removeprefix("faiss:").partition("?")[0], journal, ASSEMBLERS["faiss"])
     ending = Path(to).suffix.lower()
