@@ -10,17 +10,18 @@ from same_as_memory import (
     check_samples,
     rows_of,
 )
-from servers import MilvusServer
+from servers import MilvusServer, wait_until
 from tests.galleries.contract import GalleryContract
 
 import queryshift as qs
 from queryshift import Gallery
-from queryshift.errors import BadInput, EngineLost
+from queryshift.errors import BadInput, EngineLost, Error
 
 pymilvus = pytest.importorskip("pymilvus")
 
 from queryshift.galleries.milvus import create  # noqa: E402
 from queryshift.galleries.milvus import open as open_milvus  # noqa: E402
+from queryshift.galleries.milvus_collection import check_version  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of gRPC, protobuf and pandas
 
@@ -149,6 +150,21 @@ def test_metrics_that_rank_otherwise(base, gallery):
         create(f"{base}/zeros", range(len(rows)), rows * 0)
 
 
+def test_a_collection_without_an_index(base, numbered):
+    opened = create(f"{base}/bare", numbered.ids, rows_of(numbered))
+    opened._connection.call("release_collection", "bare")
+    opened._connection.call("drop_index", "bare", "vector")
+    opened.close()
+    with pytest.raises(BadInput, match="has no index, without which Milvus does not search"):
+        open_milvus(f"{base}/bare")
+
+
+@pytest.mark.parametrize("version", ["2.2.16", "unknown"])
+def test_a_server_of_an_unknown_version(version):
+    with pytest.raises(BadInput, match=f'this is Milvus "{version}", expected 2.3 or later'):
+        check_version(version)
+
+
 def test_no_server_and_no_token_shown():
     with pytest.raises(EngineLost, match="is the server running") as lost:
         open_milvus("milvus://root:hunter2@127.0.0.1:1/items")
@@ -182,3 +198,20 @@ def test_a_killed_server_leaves_the_session_as_it_was(encoder, numbered, server,
     opened = open_milvus(f"{server.address}/killed?consistency=Strong")
     check_restart(encoder, numbered, opened, batches, server)
     opened.close()
+
+
+@pytest.mark.engine
+def test_wrong_credentials_are_not_shown(server):
+    """The last one: the server is started again, with users."""
+
+    def refusal(password):
+        with pytest.raises(Error) as refused:
+            open_milvus(f"milvus://root:{password}@127.0.0.1:{server.port}/nothing")
+        return str(refused.value)
+
+    server.kill()
+    server.environment["COMMON_SECURITY_AUTHORIZATIONENABLED"] = "true"
+    server.start()
+    wait_until(lambda: 'no collection "nothing"' in refusal("Milvus"), 180)  # its own password
+    wrong = refusal("hunter2")
+    assert "are the user and password right" in wrong and "hunter2" not in wrong

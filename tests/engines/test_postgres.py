@@ -236,3 +236,27 @@ class TestBadInput:
         address = server.address.removesuffix("postgres") + "plain"
         with pytest.raises(BadInput, match="CREATE EXTENSION vector"):
             open_postgres(f"{address}?table=items")
+
+    @pytest.mark.parametrize("version", ["0.7.4", "next"])
+    def test_a_server_of_an_unknown_version(self, server, table, execute, version):
+        change = "UPDATE pg_extension SET extversion = %s WHERE extname = 'vector'"
+        with psycopg.connect(server.address) as connection:
+            (real,) = connection.execute(
+                "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
+            ).fetchone()
+        execute(change, version)
+        try:
+            with pytest.raises(BadInput, match=f"has pgvector {version}, expected 0.8 or later"):
+                open_postgres(table)
+        finally:
+            execute(change, real)
+
+    def test_a_candidate_that_was_deleted(self, server, gallery, execute):
+        address = f"{server.address}?table=deleted"
+        create(address, gallery.ids, rows_of(gallery)).close()
+        execute("DELETE FROM deleted WHERE id = %s", gallery.ids[0])
+        opened = open_postgres(address)
+        session = qs.Session(qs.Vectors(8), opened, qs.Frozen())
+        with pytest.raises(BadInput, match="'c0': was it removed"):
+            session.answer(gallery.vectors[:1, 0], exclude=[["c0"]])
+        opened.close()

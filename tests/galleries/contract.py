@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from queryshift import REST, Gallery, Searchable, Session
+from queryshift import REST, Frozen, Gallery, Searchable, Session, Vectors
 from queryshift.errors import BadInput, GalleryMismatch
 from queryshift.galleries import Id
 from toy import ToyEncoder, toy_gallery, toy_queries
@@ -109,6 +109,19 @@ class GalleryContract:
             gallery.search(normalize(torch.ones(2, DIMENSION + 1), dim=1), 3)
         with pytest.raises(BadInput, match="at least 1"):
             gallery.search(some_queries(1), 0)
+
+    def test_a_session_of_another_dimension_is_refused(self, gallery):
+        with pytest.raises(GalleryMismatch, match="was it built by another model"):
+            Session(Vectors(DIMENSION + 1), gallery, Frozen())
+
+    def test_ids_that_are_gone_are_refused_or_passed_over(self, gallery, memory):
+        session = Session(Vectors(DIMENSION), gallery, Frozen())
+        query = some_queries(1)
+        first = session.answer(query).top(1).ids[0][0]
+        with pytest.raises(BadInput, match="no candidate has the id 10000000"):
+            session.answer(query, exclude=[[first, 10**7]])
+        answer = session.answer(query, exclude=[[first, 10**7]], missing="ignore")
+        assert answer.top(1).ids[0][0] == memory.search(query, 2).ids[0][1]
 
     def test_text_ids_with_quotes_are_ids_as_others(self, memory):
         ids = [f'o\'clock "{number}" ü' for number in range(CANDIDATES)]

@@ -112,6 +112,17 @@ def test_exclusions_of_known_candidates_cost_no_trip(there, memory):
     assert there.trips == before + 1
 
 
+def test_ids_that_are_gone_are_found_out_in_two_trips(there):
+    batch = list(toy_queries(1, 6, CANDIDATES)[0])
+    session = qs.Session(ToyEncoder(), there, qs.REST(), depth=20)
+    session.answer(batch)
+    before = there.trips
+    exclude = [[query, 10_000 + query, 20_000 + query] for query in range(6)]
+    answer = session.answer(batch, exclude=exclude, missing="ignore")
+    assert there.trips <= before + 4  # which are there, twice; their handles; and the search
+    assert all(query not in row for query, row in enumerate(answer.top(10).ids))
+
+
 @pytest.mark.parametrize("depth", [50, 100])
 def test_the_pool_learns_what_three_searches_learn(memory, depth):
     larger = toy_gallery(ToyEncoder(), 2000)

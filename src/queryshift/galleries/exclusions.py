@@ -27,7 +27,9 @@ def excluded_pairs(
         return None
     if len(ids) != queries:
         raise BadInput(f"got exclusions for {len(ids)} of {queries} queries: give one each.")
-    excluded = [set(gallery.positions(ids_of_query)) for ids_of_query in ids]
+    every = [one for ids_of_query in ids for one in ids_of_query]
+    places = iter(gallery.positions(every))  # all at once: an engine may have to be asked
+    excluded = [{next(places) for _ in ids_of_query} for ids_of_query in ids]
     for row, positions in enumerate(excluded):
         if len(positions) == len(gallery):
             raise BadInput(
@@ -103,15 +105,17 @@ def known_exclusions(group: Group, gallery: Searchable, missing: Missing) -> Gro
         raise unknown("choice of missing", missing, ("raise", "ignore"))
     if missing == "raise":
         return group
-    return [(query, [one for one in _listed(ids) if _has(gallery, one)]) for query, ids in group]
+    there = _known([one for _, ids in group for one in _listed(ids)], gallery)
+    return [(query, [one for one in _listed(ids) if one in there]) for query, ids in group]
 
 
-def _has(gallery: Searchable, candidate: Id) -> bool:
+def _known(ids: list[Id], gallery: Searchable) -> set[Id]:
+    """Those of the ids that are there: an engine is asked twice at most, and not for met ones."""
     try:
-        gallery.positions([candidate])
+        gallery.positions(ids)
     except BadInput:
-        return False
-    return True
+        return gallery.known(ids)
+    return set(ids)
 
 
 def exclusions_left(group: Group, gallery: Searchable) -> list[tuple[Any, Exclusion]]:

@@ -51,7 +51,7 @@ class Collection:
 
 def described(connection: Connection, name: str, vector: str) -> Collection:
     """Look a collection up and load it, or refuse it with what to do."""
-    _check_version(connection.call("get_server_version"))
+    check_version(connection.call("get_server_version"))
     if not connection.call("has_collection", name):
         raise BadInput(f'no collection "{name}" in this Milvus: correct the address.')
     about = connection.call("describe_collection", name)
@@ -77,7 +77,7 @@ def described(connection: Connection, name: str, vector: str) -> Collection:
     )
 
 
-def _check_version(version: str) -> None:
+def check_version(version: str) -> None:
     """Refuse servers that were before search with vectors in one call; Lite has its own numbers."""
     numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
     if numbers < OLDEST or len(numbers) < 2:

@@ -50,7 +50,8 @@ class Connection:
                 "password in it or in MILVUS_TOKEN."
             )
         self.close()
-        raise EngineLost(f"Milvus does not answer ({text}): is the server running?")
+        doubt = ", and are the user and password right" if self._token else ""  # it does not say
+        raise EngineLost(f"Milvus does not answer ({text}): is the server running{doubt}?")
 
     def close(self) -> None:
         """End it; the next call connects again."""
