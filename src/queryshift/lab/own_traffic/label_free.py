@@ -26,10 +26,11 @@ FEWEST = 128  # queries, below which nothing can be told
 PROBES = 256  # queries that both halves of the stream are asked
 POPULAR = 0.01  # of the candidates: those that take the most first places
 ALIKE = 0.5  # of the first places taken by one candidate: the source tells nothing apart
-STRANGE = 3.0  # standard errors from ordinary queries
+STRANGE = 10.0  # standard errors from ordinary queries; popular candidates alone reach five
 KEPT = 0.8  # of the source's different answers
-CROWDED = 0.02  # growth of the share of first places that the most frequent candidates take
+CROWDED = 0.05  # growth of the share of first places that the most frequent candidates take
 STEADY = 0.6  # of the changed answers that both halves of the stream change alike
+UNSTEADY = 0.15  # the same: so few are alike only where adaptation loses its way
 CHANGED = 0.05  # of the answers: fewer changes cannot be worth much
 
 UNKNOWN = (
@@ -51,6 +52,7 @@ class Signals:
     variety_after: float
     agreement: float  # first answers that adaptation leaves as they are
     stability: float | None  # changed answers that both halves of the stream change alike
+    nearer: float  # mean cosine of a query to its first answer, after less before
     strangeness: float | None  # standard errors from ordinary queries, where a sample is given
 
 
@@ -107,6 +109,7 @@ def signals_of(
         variety_after=_variety(after),
         agreement=float((before == after).double().mean()),
         stability=_stability(traffic, method, source, batch),
+        nearer=_nearest(traffic, adapted) - _nearest(traffic, source),
         strangeness=_strangeness(traffic, ordinary, source),
     )
 
@@ -172,6 +175,15 @@ def _reasons_against(signals: Signals) -> list[str]:
             f"The most frequent candidates take more first places: {signals.hub_share_before:.2f} "
             f"before, {signals.hub_share_after:.2f} after."
         )
+    if signals.nearer < 0:
+        reasons.append(
+            f"Queries come no nearer to their answers: {signals.nearer:+.3f} in mean cosine."
+        )
+    if signals.stability is not None and signals.stability < UNSTEADY:
+        reasons.append(
+            f"The two halves of the stream change only {100 * signals.stability:.0f} % of the "
+            "answers alike: what is learnt is chance."
+        )
     if 1 - signals.agreement < CHANGED:
         changed = f"{100 * (1 - signals.agreement):.0f} %"
         reasons.append(f"Adaptation changes only {changed} of the first answers.")
@@ -210,6 +222,11 @@ def _strangeness(traffic: Traffic, ordinary: Any, source: Replay) -> float | Non
         return None
     sample = as_collection(ordinary)
     measured = Ordinary.of(traffic.encoder, traffic.gallery, sample.items)
-    nearest = traffic.gallery.search(source.vectors.to(traffic.encoder.device), 1).scores[:, 0]
-    error = measured.deviation * (1 / len(nearest) + 1 / measured.count) ** 0.5
-    return float((measured.mean - nearest.mean()) / error)
+    error = measured.deviation * (1 / len(source.vectors) + 1 / measured.count) ** 0.5
+    return float((measured.mean - _nearest(traffic, source)) / error)
+
+
+def _nearest(traffic: Traffic, outcome: Replay) -> float:
+    """Mean cosine of the queries to their nearest candidates."""
+    vectors = outcome.vectors.to(traffic.encoder.device)
+    return float(traffic.gallery.search(vectors, 1).scores[:, 0].mean())
