@@ -17,8 +17,8 @@ PRODUCT = (
     *("models", "indexing", "integrations", "client", "serving"),
 )
 LAB = (
-    *("corruptions", "tangram", "datasets", "evaluation", "tuning", "figures", "demo"),
-    "own_traffic",
+    *("corruptions", "tangram", "datasets", "evaluation", "figures", "demo", "own_traffic"),
+    "tuning",
 )
 ROOMS = (*PRODUCT, *(f"lab.{room}" for room in LAB), "cli", "__main__")
 FILES = sorted(HOME.rglob("*.py"))

@@ -32,6 +32,7 @@ def _numbers(
 @click.option("--queries", type=_PATH, required=True, help="Queries as they really come.")
 @click.option("--gallery", type=_PATH, required=True, help="Candidates.")
 @click.option("--labels", type=_PATH, help='JSON: {"query name": ["candidate name", ...], ...}.')
+@click.option("--ordinary", type=_PATH, help="Queries as they come when all is well.")
 @click.option("--method", default="rest", show_default=True, type=click.Choice(list(METHODS)))
 @click.option("--rates", callback=_numbers, help="Learning rates; by default 1e-5 to 3e-3.")
 @click.option("--temperatures", callback=_numbers, help="By default 0.01,0.02,0.05.")
@@ -45,7 +46,8 @@ def command(
 
     Queries and candidates are a folder of pictures, a folder of sounds, or a file with one caption
     a line; a caption's name in the labels is the caption, a file's name is its name. Labels may
-    name a few queries only. Without labels the contrast decides: see docs/tune.md.
+    name a few queries only. Without labels the contrast decides (docs/tune.md), and a sample of
+    ordinary queries tells whether to adapt at all.
 
     \b
     $ queryshift tune clip-base --queries photos/ --gallery captions.txt
@@ -67,7 +69,9 @@ def _show(tuned: Tuned) -> None:
     console = Console(highlight=False)
     console.print(_table(tuned))
     decided = f"recall at 1 over {tuned.labelled} labels" if tuned.labelled else "the contrast"
-    if tuned.best is None:
+    if tuned.advice is not None:
+        console.print(f"Without labels: {tuned.advice.verdict}. {' '.join(tuned.advice.reasons)}")
+    elif tuned.best is None:
         console.print(f"By {decided} nothing was better than not adapting:")
     elif tuned.at_edge:
         console.print(f"The best learning rate is the {tuned.at_edge} tried: try --rates beyond.")

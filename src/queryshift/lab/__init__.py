@@ -2,6 +2,6 @@
 
 The product never imports it.
 
-Its rooms, in import order: `corruptions`, `tangram`, `datasets`, `evaluation`, `tuning`, `figures`,
-`demo`, `own_traffic`. All of the product may be imported. Needs the extra `lab`.
+Its rooms, in import order: `corruptions`, `tangram`, `datasets`, `evaluation`, `figures`, `demo`,
+`own_traffic`, `tuning`. All of the product may be imported. Needs the extra `lab`.
 """

@@ -20,6 +20,7 @@ GOOD = Signals(
     variety_after=0.65,
     agreement=0.7,
     stability=0.8,
+    nearer=0.05,
     strangeness=12.0,
 )
 
@@ -36,6 +37,8 @@ def test_strange_queries_that_both_halves_change_alike_are_adapted_to():
         ({"strangeness": 1.0}, "look ordinary"),
         ({"variety_after": 0.3}, "fewer different answers: 0.60 to 0.30"),
         ({"hub_share_after": 0.2}, "take more first places: 0.05 before, 0.20 after"),
+        ({"nearer": -0.01}, "no nearer to their answers: -0.010"),
+        ({"stability": 0.1}, "change only 10 % of the answers alike"),
         ({"agreement": 0.99}, "changes only 1 %"),
     ],
 )

@@ -8,10 +8,11 @@ import soundfile
 from click.testing import CliRunner
 from PIL import Image
 
+import queryshift as qs
 from queryshift.cli import main
 from queryshift.errors import BadFile, BadInput, UnknownName
 from queryshift.lab import tangram
-from queryshift.lab.tuning.files import read_items, read_labels, tune_files
+from queryshift.lab.tuning.files import Named, advice_on, read_items, read_labels, tune_files
 
 COUNT = 16
 WIDE = {"COLUMNS": "120"}
@@ -133,6 +134,11 @@ class TestTheCommand:
         assert [one["lr"] for one in found["trials"]] == [1e-2]
         assert found["labelled"] == 0
 
+    def test_says_without_labels_when_not_to_adapt(self, home):
+        ran = asked(home, "--rates", "1e-2", "--sample", "16")
+        assert "Without labels: do not adapt. 16 queries are too few" in ran.output
+        assert ran.output.splitlines()[-1] == "qs.Frozen()"
+
     def test_errors_are_sentences(self, home):
         ran = asked(home, "--rates", "fast")
         assert ran.exit_code == 2
@@ -140,3 +146,23 @@ class TestTheCommand:
         ran = asked(home, "--rates", "1e-2", "--labels", str(home / "absent.json"))
         assert ran.exit_code == 2
         assert "cannot be read as labels" in ran.output
+
+
+class TestWithoutLabels:
+    def test_clean_queries_look_ordinary(self, encoders_of_tangram, captions):
+        queries = Named("text", tuple(captions[:128]), tuple(captions[:128]))
+        text, gallery = encoders_of_tangram
+        advice = advice_on(text, gallery, queries, qs.REST(lr=3e-2), captions[128:])
+        assert advice.verdict == "do not adapt" and "look ordinary" in " ".join(advice.reasons)
+
+
+@pytest.fixture(scope="module")
+def captions():
+    return [tangram.captions(scene)[0] for scene in tangram.scenes("dev", 256)]
+
+
+@pytest.fixture(scope="module")
+def encoders_of_tangram(captions):
+    model = qs.load("tangram")
+    shown = [scene.image() for scene in tangram.scenes("dev", 256)]
+    return model["text"], qs.Gallery.build(model["image"], shown)

@@ -13,15 +13,13 @@ from torch import Tensor
 from queryshift.media.collection import as_collection
 from queryshift.methods.base import Method
 from queryshift.methods.frozen import Frozen
-from queryshift.methods.specs import parse
 from queryshift.sessions.ordinary import Ordinary
 from queryshift.sessions.session import Session
 
-from .replay import Replay, replay
+from .replay import BATCH, Replay, replay
 from .traffic import Traffic
 
 Verdict = Literal["adapt", "do not adapt", "cannot tell"]
-DEFAULT = "rest"
 FEWEST = 128  # queries, below which nothing can be told
 PROBES = 256  # queries that both halves of the stream are asked
 POPULAR = 0.01  # of the candidates: those that take the most first places
@@ -71,21 +69,18 @@ class Advice:
         return asdict(self)
 
 
-def advise(
-    traffic: Traffic, ordinary: Any = None, methods: Sequence[str] = (), batch: int = 64
-) -> Advice:
-    """Whether to adapt to this traffic with a method, REST unless another is named.
+def advise(traffic: Traffic, method: Method, ordinary: Any = None, batch: int = BATCH) -> Advice:
+    """Whether to adapt to this traffic with a method.
 
     Args:
         traffic: the queries and candidates.
+        method: the one that is judged.
         ordinary: a sample of queries as they come when all is well: a path or items.
-        methods: the first of them that adapts is judged.
         batch: queries that are answered at once.
     """
-    spec = next((name for name in methods if name != "frozen"), DEFAULT)
-    signals = measure(traffic, parse(spec), ordinary, batch)
+    signals = measure(traffic, method, ordinary, batch)
     verdict, reasons = judge(signals)
-    return Advice(verdict, spec, tuple(reasons), signals)
+    return Advice(verdict, method.name, tuple(reasons), signals)
 
 
 def measure(traffic: Traffic, method: Method, ordinary: Any, batch: int) -> Signals:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,13 @@ from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadFile, BadInput, unknown
 from queryshift.galleries import Gallery
 from queryshift.lab.corruptions.files.formats import CAPTIONS, read_captions
+from queryshift.lab.own_traffic.label_free import Advice, advise
+from queryshift.lab.own_traffic.traffic import Traffic
+from queryshift.media.collection import Collection
 from queryshift.media.pictures import PICTURES, read_picture
 from queryshift.media.sounds import SOUNDS, read_sound
 from queryshift.methods import METHODS
+from queryshift.methods.base import Method
 from queryshift.models import load
 from queryshift.support.progress import track
 
@@ -48,16 +52,22 @@ def tune_files(
     temperatures: Sequence[float] = TEMPERATURES,
     sample: int = SAMPLE,
     seed: int = 0,
+    ordinary: Path | None = None,
 ) -> Tuned:
-    """`tune` for a model by name, with queries and candidates from files."""
+    """`tune` for a model by name, with queries and candidates from files.
+
+    Without labels it also says whether to adapt at all; `ordinary` are queries as they come when
+    all is well, which it needs to tell.
+    """
     kind = METHODS[method]
     query_items, candidates = read_items(queries), read_items(gallery)
     encoders = load(model)
     query, other = (_encoder(encoders, items, model) for items in (query_items, candidates))
     matches = None if labels is None else read_labels(labels, query_items.names, candidates.names)
-    return tune(
+    built = Gallery.build(other, candidates.items)
+    tuned = tune(
         query,
-        Gallery.build(other, candidates.items),
+        built,
         query_items.items,
         kind(),
         rates=rates,
@@ -66,6 +76,36 @@ def tune_files(
         sample=sample,
         seed=seed,
     )
+    if tuned.labelled or tuned.best is None:
+        return tuned
+    best = kind(lr=tuned.best.lr, temperature=tuned.best.temperature)
+    sampled = replace(query_items, items=query_items.items[:sample])
+    usual = None if ordinary is None else read_items(ordinary).items
+    return advised(tuned, advice_on(query, built, sampled, best, usual))
+
+
+def advice_on(
+    encoder: Encoder, gallery: Gallery, queries: Named, method: Method, ordinary: Any
+) -> Advice:
+    """What can be known without labels of adapting to these queries with a method."""
+    count = len(queries.items)
+    stream = Traffic(
+        model="",
+        encoder=encoder,
+        gallery=gallery,
+        queries=Collection(queries.modality, range(count), queries.items),
+        candidates=Collection("item", gallery.ids, gallery.ids),
+        matches=[[]] * count,
+        shift=None,
+        seed=0,
+    )
+    return advise(stream, method, ordinary)
+
+
+def advised(tuned: Tuned, advice: Advice) -> Tuned:
+    """The same with the advice, and nothing recommended where it is against adapting."""
+    best = None if advice.verdict == "do not adapt" else tuned.best
+    return replace(tuned, advice=advice, best=best)
 
 
 def read_items(path: Path) -> Named:

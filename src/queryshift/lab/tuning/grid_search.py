@@ -13,6 +13,7 @@ from torch import Tensor
 from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadInput
 from queryshift.galleries import Hits, Searchable
+from queryshift.lab.own_traffic.label_free import Advice
 from queryshift.methods.base import Method
 from queryshift.methods.frozen import Frozen
 from queryshift.methods.rest import REST
@@ -54,6 +55,7 @@ class Tuned:
     best: Trial | None
     call: str
     """How the method is made, up to its learning rate: "qs.REST(decouple=True, "."""
+    advice: Advice | None = None  # without labels: whether to adapt at all
 
     @property
     def line(self) -> str:
