@@ -59,7 +59,7 @@ def page(folder: Path) -> str:
         forgetting=lines.parts(named["forgetting"], ["diverse", "clean afterwards, not adapting"]),
         guarded=guarded(cells, named["clean"], named["guarded"]),
         angles=lines.angles(named["angles"]),
-        terms=terms(read_folder(folder / "tangram-terms").cells),
+        terms=terms(read_folder(folder / "tangram-terms").cells, online),
         development=lines.development(tried),
         edge=lines.at_edge(tried),
         grid=lines.grid(tried),
@@ -117,15 +117,18 @@ def shown(entry: Entry | None) -> str:
     return f"**{entry.mean:.1f}**{spread}" if entry.place == 1 else f"{entry.mean:.1f}{spread}"
 
 
-def terms(cells: list[Cell]) -> str:
-    """The paper's ablation: a row per choice of loss terms."""
+def terms(cells: list[Cell], online: list[Cell]) -> str:
+    """The paper's ablation: a row per choice of loss terms; none of them is no adaptation."""
+    streams = {(*place(cell), cell.shift, cell.seed) for cell in cells}
+    frozen = [cell for cell in online if cell.method == "frozen"]
+    cells = [*cells, *(c for c in frozen if (*place(c), c.shift, c.seed) in streams)]
     found = {task: averaged(of_task(cells, task)) for task in ("image", "text")}
     rows = (
         [
             *("x" if one else "" for one in chosen),
-            *(shown(t.rows[spec][-1]) for t in found.values()),
+            *(shown(t.rows.get(spec, (None,))[-1]) for t in found.values()),
         ]
-        for chosen, spec in TERMS.items()
+        for chosen, spec in {(0, 0, 0): "frozen", **TERMS}.items()
     )
     return lines.table(rows, ["L_U", "L_C", "L_G", *(TASK_NAMES[task] for task in found)])
 

@@ -158,9 +158,8 @@ def main() -> None:
     train(model, pixels.to(options.device), ids.to(options.device), options.epochs)
     kept = {name: value for name, value in model.state_dict().items() if name != "scale"}
     stored.write(options.out / WEIGHTS, kept)
-    print(
-        f"temperature {float((-model.scale.detach()).exp()):.3f}; weights in {options.out / WEIGHTS}"
-    )
+    temperature = float((-model.scale.detach()).exp())
+    print(f"temperature {temperature:.3f}; weights in {options.out / WEIGHTS}")
 
 
 if __name__ == "__main__":
