@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from .metrics import Metrics
 from .refusals import TooBusy
 from .settings import QueueSettings
 
+logger = logging.getLogger("queryshift.serving")
 FIRST_GUESS = 0.01  # seconds per query, before any was answered
 
 
@@ -77,6 +79,7 @@ class Answering:
             try:
                 answers = await loop.run_in_executor(self._model, answer_rows, *work)
             except Exception as error:  # a bug of ours: those who wait are told
+                logger.exception("a batch was not answered")
                 answers = [Answered(error=error)] * len(batch)
             self._measure(len(batch), time.perf_counter() - started)
             for one, answer in zip(batch, answers, strict=True):

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 
 from queryshift import __version__
 
@@ -20,11 +21,12 @@ from .origin_check import OriginCheck
 from .request_log import RequestLog
 from .settings import ServeSettings
 from .tenants import Tenants
+from .token_check import TokenCheck
 
 
 def make_app(settings: ServeSettings) -> FastAPI:
     """The application of a server; models are loaded here, tenants start with it."""
-    metrics = Metrics()
+    metrics, limits = Metrics(), settings.limits
     tenants = Tenants(settings, metrics)
 
     @asynccontextmanager
@@ -46,7 +48,16 @@ def make_app(settings: ServeSettings) -> FastAPI:
         app.include_router(routes.router)
     app.add_exception_handler(HTTPException, refused_by_framework)
     app.add_exception_handler(RequestValidationError, malformed)
-    app.add_middleware(BodyLimit, most=settings.limits.body_bytes)
+    app.add_middleware(BodyLimit, most=limits.body_bytes, seconds=limits.body_seconds)
+    if settings.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.origins,
+            allow_methods=["GET", "POST", "PUT"],
+            allow_headers=["authorization", "content-type", "idempotency-key"],
+            expose_headers=["retry-after", "x-request-id"],
+        )
+    app.add_middleware(TokenCheck, settings=settings, metrics=metrics)
     app.add_middleware(OriginCheck, settings=settings)
     app.add_middleware(RequestLog, metrics=metrics)
     return app

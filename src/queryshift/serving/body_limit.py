@@ -1,22 +1,24 @@
-"""Bodies over the limit are refused before they are read into memory."""
+"""Bodies over the limit are refused before they are read into memory; slow ones too."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
-from .refusals import TooLarge
+from .refusals import TooLarge, TooSlow
 
 
 class BodyLimit:
-    """Counts the bytes of a request's body, whatever its headers say.
+    """Counts the bytes of a request's body, whatever its headers say, and the time it takes.
 
     Args:
         app: the application behind it.
         most: bytes of a body.
+        seconds: that each part of it may take to come.
     """
 
-    def __init__(self, app: Any, most: int) -> None:
-        self._app, self._most = app, most
+    def __init__(self, app: Any, most: int, seconds: float) -> None:
+        self._app, self._most, self._seconds = app, most, seconds
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Pass a request on, counting what is read of it."""
@@ -27,11 +29,12 @@ class BodyLimit:
         told = headers.get(b"content-length", b"0")
         if told.isdigit() and int(told) > self._most:
             raise self._refusal()
-        read = 0
+        read, whole = 0, False
 
         async def counted() -> Any:
-            nonlocal read
-            message = await receive()
+            nonlocal read, whole
+            message = await (receive() if whole else self._in_time(receive))
+            whole = not message.get("more_body", False)
             if message["type"] == "http.request":
                 read += len(message.get("body", b""))
                 if read > self._most:
@@ -39,6 +42,12 @@ class BodyLimit:
             return message
 
         await self._app(scope, counted, send)
+
+    async def _in_time(self, receive: Any) -> Any:
+        try:
+            return await asyncio.wait_for(receive(), self._seconds)
+        except TimeoutError:
+            raise TooSlow(f"the body did not come within {self._seconds:g} s: try again.") from None
 
     def _refusal(self) -> TooLarge:
         return TooLarge(f"the body has more than {self._most:,} bytes: send less at once.")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from hashlib import blake2b
+from typing import Any, TypeAlias, TypeVar
 
 from fastapi import Request
 
@@ -13,9 +14,10 @@ from .metrics import Metrics
 from .refusals import Forbidden, TooBusy
 from .settings import Scope, ServeSettings
 from .tenants import Tenants
-from .tokens import Tokens
+from .tokens import Caller
 
 Value = TypeVar("Value")
+Work: TypeAlias = Callable[[], Coroutine[Any, Any, Any]]
 
 
 class HungUp(Exception):
@@ -33,23 +35,23 @@ class FrontDoor:
 
     def __init__(self, settings: ServeSettings, tenants: Tenants, metrics: Metrics) -> None:
         self.settings, self.tenants, self.metrics = settings, tenants, metrics
-        self.tokens = Tokens(settings.tokens)
         self.remembered = Remembered()
 
     def allow(
-        self, request: Request, scope: Scope, collection: str = "*", tenant: str = "*"
+        self, request: Request, scope: Scope, collection: str, tenant: str | None = None
     ) -> None:
-        """Refuse a caller whose token does not allow this, or who asks too often."""
-        caller = self.tokens.caller(request.headers.get("authorization"))
-        request.state.caller = caller.name
+        """Refuse a caller whose token does not allow this.
+
+        Args:
+            request: the request; the log is told what it is about.
+            scope: what it needs.
+            collection: where; "*" is all of them.
+            tenant: whose; "*" is everybody's, None what belongs to no tenant.
+        """
+        caller = caller_of(request)
         request.state.collection, request.state.tenant = collection, tenant
-        try:
-            caller.check_rate()
-        except TooBusy:
-            self.metrics.refused.labels("rate").inc()
-            raise
         if not caller.may(scope, collection, tenant):
-            about = f'tenant "{tenant}" of ' if tenant != "*" else ""
+            about = "" if tenant is None else f'tenant "{tenant}" of '
             raise Forbidden(
                 f'the token "{caller.name}" lacks the scope {scope} for {about}"{collection}".'
             )
@@ -59,16 +61,37 @@ class FrontDoor:
         self.tenants.owner(collection)  # refuses one that is not there
         return self.settings.collections[collection].queries
 
-    def may_read(self, request: Request, collection: str, tenant: str) -> bool:
-        """Whether the caller may know of a tenant."""
-        caller = self.tokens.caller(request.headers.get("authorization"))
-        return caller.may("read", collection, tenant)
-
 
 def door_of(request: Request) -> FrontDoor:
     """The front door of the application that was asked."""
     door: FrontDoor = request.app.state.door
     return door
+
+
+def caller_of(request: Request) -> Caller:
+    """Who calls, as the token check found."""
+    caller: Caller = request.state.caller
+    return caller
+
+
+async def asked_once(request: Request, content: bytes, work: Work) -> Any:
+    """What the work gives: given up when the client leaves, remembered under its key.
+
+    Args:
+        request: the request, its body read.
+        content: the body: the same key with another is refused.
+        work: starts the work.
+    """
+    door, key = door_of(request), request.headers.get("idempotency-key")
+    try:
+        if key is None:
+            return await unless_hung_up(request, work())
+        known_by = (caller_of(request).name, request.url.path, key)
+        digest = blake2b(content, digest_size=16).digest()
+        return await unless_hung_up(request, door.remembered.once(known_by, digest, work))
+    except TooBusy:
+        door.metrics.refused.labels("queue").inc()
+        raise
 
 
 async def unless_hung_up(request: Request, work: Coroutine[Any, Any, Value]) -> Value:

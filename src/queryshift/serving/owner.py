@@ -84,9 +84,11 @@ class Owner:
         """The answers to a search; see `Searching.search`."""
         return await self._searching.search(call)
 
-    async def tenants(self, after: str, limit: int) -> list[dict[str, Any]]:
-        """Tenants by name, those behind `after`."""
-        return self._residents.listed(after, limit)
+    async def tenants(
+        self, after: str, limit: int, among: Sequence[str] | None = None
+    ) -> list[dict[str, Any]]:
+        """Tenants by name, those behind `after`; only those `among` these names, if given."""
+        return self._residents.listed(after, limit, among)
 
     async def tenant(self, name: str) -> dict[str, Any]:
         """The report of a tenant."""
@@ -193,7 +195,6 @@ class Owner:
         measured = await loop.run_in_executor(self._threads.model, _measured, before, queries)
         about = json.dumps(asdict(measured))
         self._searching.collection = before.with_ordinary(measured)
-        self._residents.replace_sessions()
         try:
             await self._disk.write(write_text, self._folder / "ordinary.json", about)
         except BadFile as error:

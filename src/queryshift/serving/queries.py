@@ -61,14 +61,14 @@ def size_of(raw: Raw) -> int:
     return 8 * len(raw) if isinstance(raw, list) else len(raw)
 
 
-def shown(raw: Raw, modality: str) -> dict[str, Any]:
-    """The query as it is kept to be looked at: a small picture, the beginning of a text."""
-    if isinstance(raw, tuple):
-        return shown(raw[0], "image") | shown(raw[1], "text")
-    if isinstance(raw, str):
-        return {"text": raw[:SHOWN_CHARACTERS]}
+def shown(item: Any, modality: str) -> dict[str, Any]:
+    """A decoded query as it is kept to be looked at: a small picture, a text's beginning."""
+    if isinstance(item, tuple):
+        return shown(item[0], "image") | shown(item[1], "text")
+    if isinstance(item, str):
+        return {"text": item[:SHOWN_CHARACTERS]}
     if modality == "image":
-        picture = rgb(raw)
+        picture = item.copy()
         picture.thumbnail((THUMBNAIL, THUMBNAIL))
         return {"image": png(picture)}
     return {modality: None}

@@ -38,6 +38,12 @@ class TooLarge(Refused):
     status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
 
+class TooSlow(Refused):
+    """A body that does not come."""
+
+    status = HTTPStatus.REQUEST_TIMEOUT
+
+
 class Unauthorised(Refused):
     """A token is needed, or the one given is not known."""
 

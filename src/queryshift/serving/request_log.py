@@ -76,7 +76,8 @@ class RequestLog:
                 "route": route,
                 "status": status,
                 "ms": round(1000 * seconds, 2),
-                **{name: state.get(name) for name in ("caller", "collection", "tenant")},
+                "caller": getattr(state.get("caller"), "name", None),
+                **{name: state.get(name) for name in ("collection", "tenant")},
             },
         )
 

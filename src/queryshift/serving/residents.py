@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -60,20 +60,23 @@ class Residents:
     async def using(self, name: str, create: bool = False) -> AsyncIterator[Tenant]:
         """A tenant that stays in memory for the block; one that is not known may be made."""
         tenant = self.loaded.get(name)
-        if tenant is None:
-            tenant = await self._brought(name, create)
+        while tenant is None:
+            await self._brought(name, create)
+            tenant = self.loaded.get(name)  # none again, where it was sent away before we came
         tenant.in_use += 1
         try:
             self.loaded.move_to_end(name)
+            self._renew(tenant)
             yield tenant
         finally:
             tenant.in_use -= 1
 
-    def listed(self, after: str, limit: int) -> list[dict[str, Any]]:
-        """Tenants by name, those behind `after`."""
+    def listed(self, after: str, limit: int, among: Sequence[str] | None) -> list[dict[str, Any]]:
+        """Tenants by name, those behind `after`; only those `among` these names, if given."""
         for tenant in self.loaded.values():
             self._known[tenant.name] = _summary(tenant.record)
-        names = sorted(name for name in self._known if name > after)
+        known = self._known if among is None else self._known.keys() & set(among)
+        names = sorted(name for name in known if name > after)
         return [self._known[name] for name in names[:limit]]
 
     def __len__(self) -> int:
@@ -86,17 +89,17 @@ class Residents:
     async def save(self, tenant: Tenant) -> None:
         """Write a tenant's state and record, then the rows of its history."""
         state, record = tenant.session.snapshot(history=False), tenant.record.written()
+        learnt_more = state.state is not tenant.saved_state
         rows, since = list(tenant.unwritten), tenant.changed_at
         learnt, tenant.learnt_since_save, tenant.changed_at = tenant.learnt_since_save, 0, None
         try:
-            await self._disk.write(
-                _write, tenant.files, record, state, rows, self._settings.history
-            )
+            kept = state if learnt_more else None
+            await self._disk.write(_write, tenant.files, record, kept, rows, self._settings.history)
         except BadFile:
             tenant.changed_at, tenant.learnt_since_save = since or time.monotonic(), learnt
             raise
-        for _ in rows:
-            tenant.unwritten.popleft()
+        tenant.saved_state = state.state
+        tenant.written(rows[-1]["batch"] if rows else 0)
 
     async def save_due(self, all_changed: bool = False) -> None:
         """Write the tenants whose time has come, or all that have changed."""
@@ -162,10 +165,14 @@ class Residents:
             del self._evicting[tenant.name]
             self._count()
 
-    def replace_sessions(self) -> None:
-        """Sessions of the collection as it is now, with what was learnt."""
-        for tenant in self.loaded.values():
-            tenant.session = _restored(self._collection(), tenant)
+    def _renew(self, tenant: Tenant) -> None:
+        """Give a tenant a session of the collection as it is now, with what was learnt."""
+        collection = self._collection()
+        if tenant.made_for is not collection:
+            session = collection.session(name=tenant.name)
+            session.restore(tenant.session.state, tenant.session.history)
+            session.on_event = tenant.note
+            tenant.session, tenant.made_for = session, collection
 
     def _records(self) -> list[Record]:
         found = []
@@ -199,7 +206,9 @@ def _loaded(collection: Collection, files: TenantFiles, name: str) -> Tenant:
         loaded_session(collection, files.state, name),
         record,
         files,
+        made_for=collection,
         keep=collection.settings.keep_queries,
+        drops_told=record.drops,
     )
     tenant.session.on_event = tenant.note
     return tenant
@@ -219,13 +228,6 @@ def loaded_session(collection: Collection, path: Path, name: str) -> Session:
     if session.method.name != collection.method.name:
         logger.warning('tenant "%s" starts anew: its state is of %s', name, session.method.name)
         return collection.session(name=name)
-    return session
-
-
-def _restored(collection: Collection, tenant: Tenant) -> Session:
-    session = collection.session(name=tenant.name)
-    session.restore(tenant.session.state, tenant.session.history)
-    session.on_event = tenant.note
     return session
 
 

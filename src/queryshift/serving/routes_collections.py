@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 
 from .contract import CorruptBody, OrdinaryBody
 from .corrupting import corrupted, corruption_names
-from .front_door import door_of
+from .front_door import caller_of, door_of
 from .queries import raw_query
 
 router = APIRouter(prefix="/v1/collections", tags=["collections"])
@@ -19,9 +19,8 @@ MOST_SAMPLES = 2000
 @router.get("")
 async def collections(request: Request) -> dict[str, Any]:
     """All collections that the caller may read."""
-    door = door_of(request)
-    door.allow(request, "read", "*")
-    names = [name for name in door.tenants.names() if door.may_read(request, name, "*")]
+    caller, names = caller_of(request), door_of(request).tenants.names()
+    names = [name for name in names if caller.may("read", name)]
     return {"collections": [await _about(request, name) for name in names]}
 
 
@@ -65,7 +64,7 @@ async def corrupt(collection: str, body: CorruptBody, request: Request) -> dict[
 async def ordinary(collection: str, body: OrdinaryBody, request: Request) -> dict[str, Any]:
     """Put a sample of ordinary queries in force for all tenants."""
     door = door_of(request)
-    door.allow(request, "admin", collection)
+    door.allow(request, "admin", collection, "*")
     modality = door.modality(collection)
     raw = [raw_query(query.model_dump(exclude_none=True), modality) for query in body.queries]
     return {"queries": await door.tenants.owner(collection).set_ordinary(raw)}

@@ -34,5 +34,5 @@ async def metrics(request: Request) -> Response:
     """Prometheus metrics."""
     door = door_of(request)
     if not door.settings.open_metrics:
-        door.allow(request, "read")
+        door.allow(request, "read", "*")
     return Response(door.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")

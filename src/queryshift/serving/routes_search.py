@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import blake2b
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -12,9 +11,9 @@ from starlette.exceptions import HTTPException
 
 from .calls import SearchCall
 from .contract import Query, SearchBody, read_body
-from .front_door import FrontDoor, door_of, unless_hung_up
+from .front_door import asked_once, door_of
 from .queries import FILES, Raw, raw_query
-from .refusals import Malformed, TooBusy
+from .refusals import Malformed
 from .settings import LimitSettings
 
 router = APIRouter(tags=["search"])
@@ -41,7 +40,6 @@ BODY = {
 async def search(collection: str, request: Request) -> JSONResponse:
     """Answer one query or many; the tenant learns from them unless told not to."""
     door = door_of(request)
-    door.tokens.caller(request.headers.get("authorization"))  # before the body is read
     body, files, content = await _read(request, door.settings.limits)
     door.allow(request, "adapt" if body.adapt else "read", collection, body.tenant)
     owner = door.tenants.owner(collection, body.tenant)
@@ -57,27 +55,7 @@ async def search(collection: str, request: Request) -> JSONResponse:
         [ids or [] for ids in body.exclude or [None] * len(queries)],
     )
 
-    async def work() -> dict[str, Any]:
-        return await owner.search(call)
-
-    return JSONResponse(await asked_once(door, request, collection, content, work))
-
-
-async def asked_once(
-    door: FrontDoor, request: Request, collection: str, content: bytes, work: Any
-) -> Any:
-    """The answer, given up when the client leaves; remembered under its idempotency key."""
-    key = request.headers.get("idempotency-key")
-    try:
-        if key is None:
-            return await unless_hung_up(request, work())
-        known_by = (request.state.caller, request.url.path, key)
-        digest = blake2b(content, digest_size=16).digest()
-        remembered = door.remembered.once(known_by, digest, work)
-        return await unless_hung_up(request, remembered)
-    except TooBusy:
-        door.metrics.refused.labels("queue").inc()
-        raise
+    return JSONResponse(await asked_once(request, content, lambda: owner.search(call)))
 
 
 async def _read(request: Request, limits: LimitSettings) -> tuple[SearchBody, list[bytes], bytes]:

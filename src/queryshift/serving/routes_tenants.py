@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request
 
 from .contract import FeedbackBody, ModeBody, NameBody
-from .front_door import door_of
+from .front_door import Work, asked_once, caller_of, door_of
 from .owner import Owner
 from .settings import NAME_PATTERN, Scope
 
@@ -22,6 +22,12 @@ def _owner(request: Request, scope: Scope, collection: str, tenant: str) -> Owne
     return door.tenants.owner(collection, tenant)
 
 
+async def _once(request: Request, work: Work) -> Report:
+    """What a change gives; sent again under the same key, it is not made again."""
+    told: Report = await asked_once(request, await request.body(), work)
+    return told
+
+
 @router.get("")
 async def tenants(
     collection: str,
@@ -32,9 +38,9 @@ async def tenants(
     """Tenants by name; `next` is where to go on."""
     door = door_of(request)
     door.allow(request, "read", collection)
-    listed = await door.tenants.owner(collection).tenants(after, limit)
-    known = [one for one in listed if door.may_read(request, collection, one["tenant"])]
-    return {"tenants": known, "next": listed[-1]["tenant"] if len(listed) == limit else None}
+    readable = caller_of(request).readable(collection)
+    listed = await door.tenants.owner(collection).tenants(after, limit, readable)
+    return {"tenants": listed, "next": listed[-1]["tenant"] if len(listed) == limit else None}
 
 
 @router.get("/{tenant}")
@@ -65,13 +71,15 @@ async def latest(collection: str, tenant: Tenant, request: Request) -> Report:
 @router.post("/{tenant}/reset")
 async def reset(collection: str, tenant: Tenant, request: Request) -> Report:
     """Forget all that was learnt."""
-    return await _owner(request, "admin", collection, tenant).reset(tenant)
+    owner = _owner(request, "admin", collection, tenant)
+    return await _once(request, lambda: owner.reset(tenant))
 
 
 @router.post("/{tenant}/undo")
 async def undo(collection: str, tenant: Tenant, request: Request) -> Report:
     """Return to the state before the last learnt batch."""
-    return await _owner(request, "admin", collection, tenant).undo(tenant)
+    owner = _owner(request, "admin", collection, tenant)
+    return await _once(request, lambda: owner.undo(tenant))
 
 
 @router.get("/{tenant}/snapshots")
@@ -83,19 +91,22 @@ async def snapshots(collection: str, tenant: Tenant, request: Request) -> Report
 @router.post("/{tenant}/snapshots")
 async def snapshot(collection: str, tenant: Tenant, body: NameBody, request: Request) -> Report:
     """Keep what was learnt under a name; the answer comes when it is on disk."""
-    return await _owner(request, "admin", collection, tenant).snapshot(tenant, body.name)
+    owner = _owner(request, "admin", collection, tenant)
+    return await _once(request, lambda: owner.snapshot(tenant, body.name))
 
 
 @router.post("/{tenant}/rollback")
 async def rollback(collection: str, tenant: Tenant, body: NameBody, request: Request) -> Report:
     """Return to a snapshot."""
-    return await _owner(request, "admin", collection, tenant).rollback(tenant, body.name)
+    owner = _owner(request, "admin", collection, tenant)
+    return await _once(request, lambda: owner.rollback(tenant, body.name))
 
 
 @router.post("/{tenant}/mode")
 async def mode(collection: str, tenant: Tenant, body: ModeBody, request: Request) -> Report:
     """Switch between live, shadow and frozen."""
-    return await _owner(request, "admin", collection, tenant).set_mode(tenant, body.mode)
+    owner = _owner(request, "admin", collection, tenant)
+    return await _once(request, lambda: owner.set_mode(tenant, body.mode))
 
 
 @router.post("/{tenant}/feedback")
@@ -103,4 +114,4 @@ async def feedback(collection: str, tenant: Tenant, body: FeedbackBody, request:
     """Count clicks on both answers of a request."""
     clicks = [(click.query, click.ids) for click in body.clicks]
     owner = _owner(request, "adapt", collection, tenant)
-    return await owner.feedback(tenant, body.request_id, clicks)
+    return await _once(request, lambda: owner.feedback(tenant, body.request_id, clicks))

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from queryshift.errors import Error
+from queryshift.errors import BadInput
 
 from .answer_rows import Answered, Asked
 from .answering import Answering
@@ -23,7 +23,7 @@ from .learn_group import Taught, learn_group
 from .learning import Learning
 from .metrics import Metrics
 from .problems import problem
-from .queries import Raw, decoded, shown
+from .reading import Readable, read_all
 from .residents import Residents
 from .settings import ServeSettings
 from .tenant import Tenant, iso
@@ -75,45 +75,38 @@ class Searching:
         When it is cancelled, because the client is gone, nothing is answered or learnt.
         """
         async with self.residents.using(call.tenant, create=True) as tenant:
-            mode, keeps = tenant.record.mode, self.collection.settings.keep_queries > 0
-            items = await self._decoded(call.queries)
-            asked = [
-                Asked(
-                    item,
-                    exclude,
-                    call.count,
-                    tenant.session if mode != "frozen" else None,
-                    source=mode != "live" or keeps,
-                )
-                for item, exclude in zip(items, call.exclude, strict=True)
-                if not isinstance(item, Error)
-            ]
-            found = iter(await self.answering.answer(call.tenant, asked) if asked else [])
-            answers = [
-                Answered(error=item) if isinstance(item, Error) else next(found) for item in items
-            ]
+            mode, keep = tenant.record.mode, self.collection.settings.keep_queries > 0
+            modality, decoders = self.collection.modality, self.threads.decoders
+            read = await read_all(call.queries, modality, keep, decoders)
+            answers = await self._answered(call, read, tenant, source=keep or mode != "live")
+            if all(answer.error is not None for answer in answers):
+                raise answers[0].error or BadInput("no query could be answered.")
             learns = call.adapt and mode != "frozen"
             self._count(tenant, mode, answers)
             if learns:
                 self.learning.gather(call.tenant, self._taught(call, answers))
-            self._remember(tenant, call, answers)
+            _remember(tenant, call, read, answers)
             return {
                 "request_id": call.request_id,
                 "collection": self.collection.name,
                 "tenant": call.tenant,
                 "mode": mode,
-                "answers": [self._told(mode, answer) for answer in answers],
+                "answers": [_told(mode, answer) for answer in answers],
                 "adapt": learns,
             }
 
-    async def _decoded(self, queries: Sequence[Raw]) -> list[Any]:
-        """The queries as the encoder takes them, or what is wrong with each."""
-        modality = self.collection.modality
-        if modality in ("text", "vector"):
-            return [_readable(raw, modality) for raw in queries]
-        loop, decoders = asyncio.get_running_loop(), self.threads.decoders
-        work = (loop.run_in_executor(decoders, _readable, raw, modality) for raw in queries)
-        return list(await asyncio.gather(*work))
+    async def _answered(
+        self, call: SearchCall, read: Sequence[Readable], tenant: Tenant, source: bool
+    ) -> list[Answered]:
+        """The answers to the queries that could be read; of the others, why not."""
+        session = None if tenant.record.mode == "frozen" else tenant.session
+        asked = [
+            Asked(one.item, exclude, call.count, session, source)
+            for one, exclude in zip(read, call.exclude, strict=True)
+            if one.error is None
+        ]
+        found = iter(await self.answering.answer(call.tenant, asked) if asked else [])
+        return [next(found) if one.error is None else Answered(error=one.error) for one in read]
 
     def _taught(self, call: SearchCall, answers: Sequence[Answered]) -> list[Taught]:
         """The queries that were answered, as they are learnt."""
@@ -130,33 +123,6 @@ class Searching:
         tenant.changed()
         self.metrics.queries.labels(self.collection.name, mode).inc(answered)
 
-    def _remember(self, tenant: Tenant, call: SearchCall, answers: Sequence[Answered]) -> None:
-        """Keep the ids of both answers for feedback, and the queries where that is allowed."""
-        both = [answer for answer in answers if answer.source and answer.adapted]
-        if not both:
-            return
-        kept = [{"source": answer.source, "adapted": answer.adapted} for answer in answers]
-        tenant.remember(call.request_id, kept)  # type: ignore[arg-type]
-        if self.collection.settings.keep_queries:
-            now, modality = iso(time.time()), self.collection.modality
-            for raw, hits, answer in zip(call.queries, kept, answers, strict=True):
-                if answer.error is None:
-                    tenant.keep_query(
-                        {
-                            "time": now,
-                            "request_id": call.request_id,
-                            "query": shown(raw, modality),
-                            **hits,
-                        }
-                    )
-
-    def _told(self, mode: str, answer: Answered) -> dict[str, Any]:
-        """One query's answer as clients get it."""
-        if answer.error is not None:
-            return {"hits": [], "source": None, "error": problem(answer.error)}
-        hits = answer.adapted if mode == "live" else answer.source
-        return {"hits": hits, "source": answer.source, "error": None}
-
     async def _learn(self, name: str, group: list[Taught]) -> None:
         """Learn one group of a tenant, in the learner's thread."""
         loop, collection = asyncio.get_running_loop(), self.collection
@@ -169,13 +135,13 @@ class Searching:
                 record = tenant.record
                 record.batches += 1
                 record.updates += learnt.updated
-                row = {"batch": record.batches, **learnt.row, "dropped": record.drops}
+                row = {"batch": record.batches, **learnt.row, "dropped": tenant.new_drops()}
                 tenant.add_row(row)
                 if record.resets > resets:
                     self.metrics.guard_events.labels(collection.name, "reset").inc()
-        except Error as error:  # the session is as before it
+        except Exception:  # the session is as before it
             self.metrics.failed_updates.labels(collection.name).inc()
-            logger.warning("a group was not learnt: %s", error, extra={"tenant": name})
+            logger.exception("a group was not learnt", extra={"tenant": name})
             return
         self.metrics.update_seconds.observe(time.perf_counter() - started)
         self.metrics.updates.labels(collection.name).inc(learnt.updated)
@@ -188,9 +154,22 @@ class Searching:
             tenant.record.drops += 1
 
 
-def _readable(raw: Raw, modality: str) -> Any:
-    """A query as an encoder takes it, or the error that says why not."""
-    try:
-        return decoded(raw, modality)
-    except Error as error:
-        return error
+def _told(mode: str, answer: Answered) -> dict[str, Any]:
+    """One query's answer as clients get it."""
+    if answer.error is not None:
+        return {"hits": [], "source": None, "error": problem(answer.error)}
+    hits = answer.adapted if mode == "live" else answer.source
+    return {"hits": hits, "source": answer.source, "error": None}
+
+
+def _remember(
+    tenant: Tenant, call: SearchCall, read: Sequence[Readable], answers: Sequence[Answered]
+) -> None:
+    """Keep both answers for feedback, and the queries where that is allowed."""
+    both = [{"source": answer.source, "adapted": answer.adapted} for answer in answers]
+    if any(answer.source and answer.adapted for answer in answers):
+        tenant.remember(call.request_id, both)
+    named = {"time": iso(time.time()), "request_id": call.request_id}
+    for one, hits in zip(read, both, strict=True):
+        if one.shown is not None:
+            tenant.keep_query({**named, "query": one.shown, **hits})

@@ -75,5 +75,6 @@ def _options(settings: ServeSettings) -> dict[str, Any]:
         "timeout_graceful_shutdown": max(1, round(settings.drain_seconds)),
         "ssl_certfile": settings.tls_certificate,
         "ssl_keyfile": settings.tls_key,
+        "limit_concurrency": settings.limits.connections,
         "h11_max_incomplete_event_size": 64 * 1024,
     }

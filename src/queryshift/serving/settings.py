@@ -69,6 +69,8 @@ class LimitSettings(Part):
     """How large a request may be; looked at before anything is decoded."""
 
     body_bytes: int = Field(16 * 2**20, ge=1024, description="of a request")
+    body_seconds: float = Field(30, gt=0, description="that a part of it may take to come")
+    connections: int = Field(1024, ge=1, description="at once; more are refused with 503")
     pixels: int = Field(32_000_000, ge=1, description="of a picture")
     seconds: float = Field(600, gt=0, description="of a sound")
     characters: int = Field(10_000, ge=1, description="of a text")
@@ -172,9 +174,15 @@ def read_settings(path: Path | None, **given: Any) -> ServeSettings:
 
     known = {name: value for name, value in given.items() if value is not None}
     try:
-        return Sources(**known)
+        settings = Sources(**known)
     except ValidationError as error:
         raise BadInput(_sentence(error, path)) from None
+    if settings.limits.queries > settings.queues.waiting_of_tenant:
+        raise BadInput(
+            f"limits.queries is {settings.limits.queries}, more than queues.waiting_of_tenant "
+            f"({settings.queues.waiting_of_tenant}): such a request would never be taken."
+        )
+    return settings
 
 
 def _toml(settings_cls: Any, path: Path) -> Any:

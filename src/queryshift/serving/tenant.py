@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from queryshift.sessions.events import Event
 from queryshift.sessions.session import Session
+from queryshift.sessions.state import State
 
+from .collection import Collection
 from .record import Record, click_summary
 from .tenant_files import TenantFiles
 
@@ -27,26 +29,32 @@ class Tenant:
         session: what it has learnt.
         record: what else is known of it.
         files: where it is written.
+        made_for: the collection that its session was made for.
         rows: the latest of its history.
         unwritten: rows of its history that are not on disk yet.
         answers: ids of both answers to recent requests, by request id.
         latest: its latest queries, where the operator allows keeping them.
         in_use: requests and updates that need it in memory.
         changed_at: when something changed that is not on disk yet; None: nothing has.
+        saved_state: the state that is on disk, if it is known.
         learnt_since_save: batches that are not on disk yet.
+        drops_told: drops that its history knows of.
     """
 
     session: Session
     record: Record
     files: TenantFiles
+    made_for: Collection
     keep: int = 0
     rows: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=RECENT_ROWS))
     unwritten: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=RECENT_ROWS))
-    answers: OrderedDict[str, list[Mapping[str, Any]]] = field(default_factory=OrderedDict)
+    answers: OrderedDict[str, Sequence[Mapping[str, Any]]] = field(default_factory=OrderedDict)
     latest: deque[dict[str, Any]] = field(default_factory=deque)
     in_use: int = 0
     changed_at: float | None = None
+    saved_state: State | None = None
     learnt_since_save: int = 0
+    drops_told: int = 0
 
     @property
     def name(self) -> str:
@@ -65,7 +73,17 @@ class Tenant:
         self.learnt_since_save += 1
         self.changed()
 
-    def remember(self, request_id: str, answers: list[Mapping[str, Any]]) -> None:
+    def written(self, last: int) -> None:
+        """Note that rows of its history are on disk, up to number `last`."""
+        while self.unwritten and self.unwritten[0]["batch"] <= last:
+            self.unwritten.popleft()
+
+    def new_drops(self) -> int:
+        """Groups given up since this was last asked."""
+        before, self.drops_told = self.drops_told, self.record.drops
+        return self.record.drops - before
+
+    def remember(self, request_id: str, answers: Sequence[Mapping[str, Any]]) -> None:
         """Keep the ids of both answers of a request, for feedback."""
         self.answers[request_id] = answers
         while len(self.answers) > REMEMBERED_ANSWERS:

@@ -92,7 +92,10 @@ class Tenants:
         while True:
             await asyncio.sleep(SAVE_EVERY)
             for owner in self._owners.values():
-                await owner.save()
+                try:
+                    await owner.save()
+                except Exception:  # a bug of ours must not end all saving
+                    logger.exception("tenants were not written")
 
 
 def with_sample(collection: Collection, folder: Path) -> Collection:

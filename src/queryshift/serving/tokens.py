@@ -27,16 +27,33 @@ class Caller:
     grants: Sequence[TokenSettings] | None
     rates: Sequence[Rate] = ()
 
-    def may(self, scope: Scope, collection: str, tenant: str) -> bool:
-        """Whether a scope is granted; "*" asks for all tenants, or for none in particular."""
+    def may(self, scope: Scope, collection: str, tenant: str | None = None) -> bool:
+        """Whether a scope is granted.
+
+        Args:
+            scope: what is to be done.
+            collection: where; "*" is all of them.
+            tenant: whose; "*" is everybody's, None what belongs to no tenant.
+        """
         if self.grants is None:
             return True
         return any(
             scope in grant.scopes
             and _covers(grant.collections, collection)
-            and (tenant == "*" or _covers(grant.tenants, tenant))
+            and (tenant is None or _covers(grant.tenants, tenant))
             for grant in self.grants
         )
+
+    def readable(self, collection: str) -> list[str] | None:
+        """The tenants that may be read, by name; None: all."""
+        if self.may("read", collection, "*"):
+            return None
+        return [
+            name
+            for grant in self.grants or ()
+            if "read" in grant.scopes and _covers(grant.collections, collection)
+            for name in grant.tenants
+        ]
 
     def check_rate(self) -> None:
         """Refuse a token that asks too often."""
@@ -61,11 +78,11 @@ class Tokens:
             rates = [Rate(grant.rate, grant.burst) for grant in grants if grant.rate is not None]
             self._callers.setdefault(one.sha256, Caller(one.name, grants, rates))
 
-    def caller(self, header: str | None) -> Caller:
+    def caller(self, header: str) -> Caller:
         """Who sent this Authorization header."""
         if not self._callers:
             return ANYBODY
-        kind, _, token = (header or "").partition(" ")
+        kind, _, token = header.partition(" ")
         if kind.lower() != "bearer" or not token:
             raise Unauthorised("a token is needed: send the header Authorization: Bearer TOKEN.")
         given, found = digest(token.strip()), None

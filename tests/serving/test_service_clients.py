@@ -1,0 +1,106 @@
+"""Clients that retry, hang up or flood."""
+
+import asyncio
+import json
+import socket
+import statistics
+import time
+
+import httpx
+from queries_to_send import SEARCH, TENANTS, first_ids, query, search
+
+COUNTED = "queryshift_hangups_total "
+
+
+def counted(client, name: str) -> float:
+    lines = client.get("/metrics").text.splitlines()
+    return next(float(line.split()[-1]) for line in lines if line.startswith(name))
+
+
+def test_a_request_that_is_sent_again_is_answered_alike_and_teaches_once(server):
+    body = {"tenant": "again", "queries": [query(number, 60) for number in range(5)]}
+    with server.client() as client:
+        headers = {"Idempotency-Key": "first"}
+        answers = [client.post(SEARCH, json=body, headers=headers).json() for _ in range(3)]
+        other = client.post(SEARCH, json=body | {"k": 1}, headers=headers)
+        report = client.get(f"{TENANTS}/again").json()
+    assert answers[0] == answers[1] == answers[2]
+    assert report["queries"] == 5 and report["pending"] == 5
+    assert other.status_code == 409 and "another body" in other.json()["detail"]
+
+
+def test_the_same_key_sent_twice_at_once_teaches_once(server):
+    async def twice() -> list[dict]:
+        body = {"tenant": "twice", "queries": [query(number) for number in range(4)]}
+        async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
+            sent = (client.post(SEARCH, json=body, headers={"Idempotency-Key": "k"}) for _ in "ab")
+            return [answer.json() for answer in await asyncio.gather(*sent)]
+
+    first, second = asyncio.run(twice())
+    with server.client() as client:
+        assert first == second and client.get(f"{TENANTS}/twice").json()["queries"] == 4
+
+
+def test_undo_sent_again_under_its_key_undoes_once(server):
+    with server.client() as client:
+        for start in (0, 8):
+            search(client, range(start, start + 8), noise=60, tenant="careful")
+            deadline = time.monotonic() + 30
+            while client.get(f"{TENANTS}/careful").json()["pending"]:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+        path, headers = f"{TENANTS}/careful/undo", {"Idempotency-Key": "undo-1"}
+        answers = [client.post(path, json={}, headers=headers) for _ in range(2)]
+    assert [one.status_code for one in answers] == [200, 200]
+    assert answers[0].json() == answers[1].json()
+
+
+def test_clients_that_hung_up_are_neither_answered_nor_learnt_from(server):
+    content = json.dumps(
+        {"tenant": "gone", "queries": [query(number) for number in range(32)]}
+    ).encode()
+    head = (
+        f"POST {SEARCH} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(content)}\r\n\r\n"
+    ).encode()
+    with server.client() as client:
+        search(client, [1], tenant="gone", adapt=False)
+        before = counted(client, COUNTED)
+        for _ in range(10):
+            with socket.create_connection(("127.0.0.1", server.port)) as wire:
+                wire.sendall(head + content)
+        deadline = time.monotonic() + 30
+        while counted(client, COUNTED) < before + 10:
+            assert time.monotonic() < deadline, counted(client, COUNTED)
+            time.sleep(0.1)
+        report = client.get(f"{TENANTS}/gone").json()
+    assert report["queries"] == 1 and report["pending"] == 0 and report["batches"] == 0
+
+
+def test_a_quiet_tenant_beside_a_flooding_one_is_answered_within_a_few_batches(server):
+    async def measure() -> tuple[float, float]:
+        async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
+
+            async def seconds() -> float:
+                started = time.perf_counter()
+                body = {"tenant": "quiet", "adapt": False, "query": query(2)}
+                assert first_ids((await client.post(SEARCH, json=body)).json()) == [2]
+                return time.perf_counter() - started
+
+            idle = [await seconds() for _ in range(8)]
+            body = {"tenant": "loud", "adapt": False, "query": query(3)}
+            ended = asyncio.Event()
+
+            async def flood() -> None:
+                while not ended.is_set():
+                    await client.post(SEARCH, json=body)
+
+            floods = [asyncio.create_task(flood()) for _ in range(40)]
+            await asyncio.sleep(0.5)
+            beside = [await seconds() for _ in range(8)]
+            ended.set()
+            await asyncio.gather(*floods)
+            return statistics.median(idle), statistics.median(beside)
+
+    idle, beside = asyncio.run(measure())
+    assert beside < 12 * idle  # in the order of arrival it would be 40 queries behind

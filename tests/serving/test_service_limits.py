@@ -1,0 +1,114 @@
+"""Bombs, large bodies and full queues are refused; the server answers on."""
+
+import asyncio
+import socket
+import zlib
+from base64 import b64encode
+from struct import pack
+
+import httpx
+import pytest
+from queries_to_send import SEARCH, first_ids, png, query, search
+from running_server import SMALL, Server
+
+TIGHT = """
+[limits]
+body_bytes = 300000
+pixels = 1000000
+queries = 16
+body_seconds = 0.5
+
+[queues]
+waiting_of_tenant = 16
+waiting = 24
+batch = 4
+"""
+
+
+@pytest.fixture(scope="module")
+def tight(tmp_path_factory):
+    with Server(tmp_path_factory.mktemp("tight"), TIGHT + SMALL) as running:
+        yield running
+
+
+def bomb(side: int) -> bytes:
+    """A PNG of `side` x `side` black pixels, a thousand times smaller than its picture."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return pack(">I", len(content)) + kind + content + pack(">I", zlib.crc32(kind + content))
+
+    rows = zlib.compress(bytes((side * 3 + 1) * side), 9)
+    head = pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+def test_a_picture_bomb_is_refused_before_it_is_decoded(tight):
+    small = bomb(4000)
+    assert len(small) < 100_000
+    with tight.client() as client:
+        answer = client.post(SEARCH, json={"query": {"image": b64encode(small).decode()}})
+        uploaded = client.post(SEARCH, data={"request": "{}"}, files={"query": ("b", small)})
+        after = search(client, [3])
+    assert answer.status_code == uploaded.status_code == 422
+    assert "4000 x 4000 pixels" in answer.json()["detail"]
+    assert first_ids(after) == [3]
+
+
+def test_a_body_over_the_limit_is_refused_whether_it_says_so_or_not(tight):
+    large = b"{" + b" " * 400_000 + b"}"
+    headers = {"Content-Type": "application/json"}
+    with tight.client() as client:
+        honest = client.post(SEARCH, content=large, headers=headers)
+        parts = (large[start : start + 10_000] for start in range(0, len(large), 10_000))
+        chunked = client.post(SEARCH, content=parts, headers=headers)
+    assert honest.status_code == chunked.status_code == 413
+    assert "300,000 bytes" in chunked.json()["detail"]
+
+
+def test_deeply_nested_json_is_refused(tight):
+    with tight.client() as client:
+        answer = client.post(
+            SEARCH,
+            content=b'{"query":' + b"[" * 100_000,
+            headers={"Content-Type": "application/json"},
+        )
+    assert answer.status_code == 422
+
+
+def test_a_body_that_does_not_come_is_given_up(tight):
+    with socket.create_connection(("127.0.0.1", tight.port)) as wire:
+        wire.sendall(
+            f"POST {SEARCH} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            "Content-Length: 100\r\n\r\n{".encode()
+        )
+        wire.settimeout(10)
+        assert b" 408 " in wire.recv(4096).split(b"\r\n")[0]
+
+
+def test_too_many_queries_at_once_are_refused(tight):
+    with tight.client() as client:
+        answer = client.post(SEARCH, json={"queries": [query(1)] * 17})
+    assert answer.status_code == 422 and "at most 16" in answer.json()["detail"]
+
+
+def test_a_full_queue_is_429_with_when_to_come_back(tight):
+    async def flood() -> list[httpx.Response]:
+        body = {"queries": [query(number) for number in range(8)], "tenant": "flood"}
+        async with httpx.AsyncClient(base_url=tight.url, timeout=60) as client:
+            return await asyncio.gather(*(client.post(SEARCH, json=body) for _ in range(16)))
+
+    answers = asyncio.run(flood())
+    statuses = [answer.status_code for answer in answers]
+    assert set(statuses) == {200, 429} and statuses.count(200) >= 2
+    refused = next(answer for answer in answers if answer.status_code == 429)
+    assert int(refused.headers["retry-after"]) >= 1 and "waiting" in refused.json()["detail"]
+    with tight.client() as client:
+        assert 'queryshift_refused_total{reason="queue"}' in client.get("/metrics").text
+        assert first_ids(search(client, [5], tenant="calm")) == [5]
+
+
+def test_files_without_a_name_or_with_a_path_are_only_bytes(tight):
+    with tight.client() as client:
+        files = {"query": ("../../etc/passwd", png(9))}
+        told = client.post(SEARCH, data={"request": '{"tenant":"path"}'}, files=files).json()
+    assert first_ids(told) == [9]
