@@ -1,14 +1,17 @@
-"""Bombs, large bodies and full queues are refused; the server answers on."""
+"""Bombs, large bodies, full queues, memory and disks: the server answers on."""
 
 import asyncio
+import re
+import resource
 import socket
+import time
 import zlib
 from base64 import b64encode
 from struct import pack
 
 import httpx
 import pytest
-from queries_to_send import SEARCH, first_ids, png, query, search
+from queries_to_send import SEARCH, TENANTS, first_ids, learnt, png, query, search
 from running_server import SMALL, Server
 
 TIGHT = """
@@ -22,6 +25,11 @@ body_seconds = 0.5
 waiting_of_tenant = 16
 waiting = 24
 batch = 4
+
+[tenants]
+loaded = 2
+save_batches = 1
+save_seconds = 0.2
 """
 
 
@@ -112,3 +120,43 @@ def test_files_without_a_name_or_with_a_path_are_only_bytes(tight):
         files = {"query": ("../../etc/passwd", png(9))}
         told = client.post(SEARCH, data={"request": '{"tenant":"path"}'}, files=files).json()
     assert first_ids(told) == [9]
+
+
+def test_tenants_beyond_those_in_memory_come_back_as_they_were(tight):
+    with tight.client() as client:
+        search(client, range(8), noise=90, tenant="first")
+        before = learnt(client, "first", 1)
+        for name in ("second", "third", "fourth", "fifth"):
+            search(client, [1], tenant=name)
+        deadline = time.monotonic() + 30
+        while 'tenants_loaded{collection="tangram"} 2.0' not in client.get("/metrics").text:
+            assert time.monotonic() < deadline, client.get("/metrics").text
+            time.sleep(0.05)
+        after = client.get(f"{TENANTS}/first").json()
+        rows = client.get(f"{TENANTS}/first/history").json()["rows"]
+        assert first_ids(search(client, [3], tenant="first", adapt=False)) == [3]
+        metrics = client.get("/metrics").text
+    assert re.search(r'tenant_loads_total{collection="tangram"} [1-9]', metrics)
+    for name in ("updates_in_force", "lr"):
+        assert after["report"][name] == before["report"][name]
+    assert after["queries"] == 8 and [row["batch"] for row in rows] == [1]
+
+
+def test_a_full_disk_degrades_to_answering_and_says_so(tight):
+    with tight.client() as client:
+        search(client, range(8), noise=90, tenant="full")
+        learnt(client, "full", 1)
+        tight.limit_files(4096)
+        path, ready = f"{TENANTS}/full/snapshots", tight.url + "/readyz"
+        refused = client.post(path, json={"name": "lost"})
+        told = search(client, [3], tenant="full", adapt=False)
+        state, metrics = client.get(ready), client.get("/metrics").text
+        listed = client.get(path).json()["snapshots"]
+        tight.limit_files(resource.RLIM_INFINITY)
+        kept = client.post(path, json={"name": "kept"})
+        again = client.get(ready)
+    assert refused.status_code == 507 and "not kept" in refused.json()["detail"]
+    assert first_ids(told) == [3] and listed == []
+    assert state.status_code == 200 and "cannot be written" in state.json()["disk"]
+    assert "queryshift_disk_trouble 1.0" in metrics
+    assert kept.status_code == 200 and again.json()["disk"] == "ok"

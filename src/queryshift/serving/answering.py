@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -13,8 +12,8 @@ from dataclasses import dataclass
 from .answer_rows import Answered, Asked, answer_rows
 from .collection import Collection
 from .metrics import Metrics
-from .refusals import TooBusy
 from .settings import QueueSettings
+from .turns import Turns
 
 logger = logging.getLogger("queryshift.serving")
 FIRST_GUESS = 0.01  # seconds per query, before any was answered
@@ -50,29 +49,28 @@ class Answering:
     ) -> None:
         self._collection, self._model = collection, model
         self._settings, self._metrics = settings, metrics
-        self._queues: OrderedDict[str, deque[_Waiting]] = OrderedDict()
-        self._waiting = 0
-        self._there = asyncio.Event()
+        self._turns = Turns[_Waiting](settings)
         self._seconds = FIRST_GUESS
+
+    @property
+    def busy(self) -> bool:
+        """Whether queries wait for an answer."""
+        return self._turns.waiting > 0
 
     async def answer(self, tenant: str, asked: Sequence[Asked]) -> list[Answered]:
         """The answers to a tenant's queries; when cancelled, those still waiting are given up."""
-        self._check_room(tenant, len(asked))
         loop = asyncio.get_running_loop()
         waiting = [_Waiting(one, loop.create_future()) for one in asked]
-        self._queues.setdefault(tenant, deque()).extend(waiting)
-        self._count(len(waiting))
-        self._there.set()
+        self._turns.put(tenant, waiting, self._seconds)
         return list(await asyncio.gather(*(one.answer for one in waiting)))
 
     async def run(self) -> None:
         """Answer what waits, until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
-            await self._there.wait()
+            await self._turns.some()
             batch = self._next()
             if not batch:
-                self._there.clear()
                 continue
             started = time.perf_counter()
             work = (self._collection(), [one.asked for one in batch])
@@ -87,31 +85,13 @@ class Answering:
                     one.answer.set_result(answer)
 
     def _next(self) -> list[_Waiting]:
-        """The next batch: one query of each tenant in turn, without those given up."""
+        """The next batch: what is there, without what was given up."""
         batch: list[_Waiting] = []
-        while self._queues and len(batch) < self._settings.batch:
-            tenant, queue = self._queues.popitem(last=False)
-            one = queue.popleft()
-            if queue:
-                self._queues[tenant] = queue
-            self._count(-1)
+        while len(batch) < self._settings.batch and (one := self._turns.take()) is not None:
             if not one.answer.done():
                 batch.append(one)
+        self._metrics.waiting.set(self._turns.waiting)
         return batch
-
-    def _check_room(self, tenant: str, more: int) -> None:
-        own = len(self._queues.get(tenant, ()))
-        bounds = ((own, self._settings.waiting_of_tenant), (self._waiting, self._settings.waiting))
-        for waiting, most in bounds:
-            if waiting + more > most:
-                raise TooBusy(
-                    f"{waiting} queries are waiting, and at most {most} may: ask again later.",
-                    waiting * self._seconds,
-                )
-
-    def _count(self, more: int) -> None:
-        self._waiting += more
-        self._metrics.waiting.set(self._waiting)
 
     def _measure(self, queries: int, seconds: float) -> None:
         self._seconds += 0.1 * (seconds / queries - self._seconds)

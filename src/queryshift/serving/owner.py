@@ -64,9 +64,8 @@ class Owner:
         return self._searching.collection
 
     async def run(self) -> None:
-        """Answer and learn what waits, until cancelled."""
-        searching = self._searching
-        await asyncio.gather(searching.answering.run(), searching.learning.run())
+        """Read, answer and learn what waits, until cancelled."""
+        await self._searching.run()
 
     async def save(self, all_changed: bool = False) -> None:
         """Write the tenants whose time has come, or all that have changed."""

@@ -8,11 +8,14 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
-from queryshift.errors import Error
+from queryshift.errors import BadFile, Error
 
 from .queries import Raw, decoded, shown
+from .settings import QueueSettings
+from .turns import Turns
 
 AT_ONCE = ("text", "vector")  # kinds that need no thread to be read
+DECODERS = 2
 
 
 @dataclass(frozen=True)
@@ -30,20 +33,52 @@ class Readable:
     error: Error | None = None
 
 
-async def read_all(
-    queries: Sequence[Raw], modality: str, keep: bool, decoders: Executor
-) -> list[Readable]:
-    """The queries of a request, read; `keep` makes what is shown of them too."""
-    if modality in AT_ONCE:
-        return [_read(raw, modality, keep) for raw in queries]
-    loop = asyncio.get_running_loop()
-    work = (loop.run_in_executor(decoders, _read, raw, modality, keep) for raw in queries)
-    return list(await asyncio.gather(*work))
+class Reading:
+    """Reads the queries of one collection, those of all tenants in turn.
 
+    Args:
+        modality: what one query is.
+        keep: whether what is shown of them is made too.
+        decoders: the threads that decode files.
+        settings: bounds of the queue.
+    """
 
-def _read(raw: Raw, modality: str, keep: bool) -> Readable:
-    try:
-        item = decoded(raw, modality)
-        return Readable(item, shown(item, modality) if keep else None)
-    except Error as error:
-        return Readable(error=error)
+    def __init__(
+        self, modality: str, keep: bool, decoders: Executor, settings: QueueSettings
+    ) -> None:
+        self._modality, self._keep, self._decoders = modality, keep, decoders
+        self._turns = Turns[tuple[Raw, asyncio.Future[Readable]]](settings)
+
+    async def read(self, tenant: str, queries: Sequence[Raw]) -> list[Readable]:
+        """The queries of a request; when cancelled, those still waiting are given up."""
+        if self._modality in AT_ONCE:
+            return [self._read(raw) for raw in queries]
+        loop = asyncio.get_running_loop()
+        waiting = [(raw, loop.create_future()) for raw in queries]
+        self._turns.put(tenant, waiting)
+        return list(await asyncio.gather(*(read for _, read in waiting)))
+
+    async def run(self) -> None:
+        """Read what waits, until cancelled."""
+        await asyncio.gather(*(self._run() for _ in range(DECODERS)))
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._turns.some()
+            if (taken := self._turns.take()) is None:
+                continue
+            raw, read = taken
+            if not read.done():
+                told = await loop.run_in_executor(self._decoders, self._read, raw)
+                if not read.done():
+                    read.set_result(told)
+
+    def _read(self, raw: Raw) -> Readable:
+        try:
+            item = decoded(raw, self._modality)
+            return Readable(item, shown(item, self._modality) if self._keep else None)
+        except Error as error:
+            return Readable(error=error)
+        except Exception as error:  # decoders raise anything
+            return Readable(error=BadFile(f"what it holds cannot be read ({error!r})."))

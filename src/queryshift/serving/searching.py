@@ -23,7 +23,7 @@ from .learn_group import Taught, learn_group
 from .learning import Learning
 from .metrics import Metrics
 from .problems import problem
-from .reading import Readable, read_all
+from .reading import Readable, Reading
 from .residents import Residents
 from .settings import ServeSettings
 from .tenant import Tenant, iso
@@ -62,12 +62,19 @@ class Searching:
         metrics: Metrics,
     ) -> None:
         self.collection, self.threads, self.metrics = collection, threads, metrics
+        self._share = settings.queues.learning_share
         current = partial(getattr, self, "collection")
         self.residents = Residents(current, folder / "tenants", settings.tenants, disk, metrics)
-        self.answering = Answering(current, threads.model, settings.queues, metrics)
+        keep, queues = collection.settings.keep_queries > 0, settings.queues
+        self.reading = Reading(collection.modality, keep, threads.decoders, queues)
+        self.answering = Answering(current, threads.model, queues, metrics)
         self.learning = Learning(
-            collection.settings.gather, settings.queues, self._learn, self._dropped, metrics
+            collection.settings.gather, queues, self._learn, self._dropped, metrics
         )
+
+    async def run(self) -> None:
+        """Read, answer and learn what waits, until cancelled."""
+        await asyncio.gather(self.reading.run(), self.answering.run(), self.learning.run())
 
     async def search(self, call: SearchCall) -> dict[str, Any]:
         """Answer queries; learn from them afterwards, if they are to be learnt from.
@@ -76,8 +83,7 @@ class Searching:
         """
         async with self.residents.using(call.tenant, create=True) as tenant:
             mode, keep = tenant.record.mode, self.collection.settings.keep_queries > 0
-            modality, decoders = self.collection.modality, self.threads.decoders
-            read = await read_all(call.queries, modality, keep, decoders)
+            read = await self.reading.read(call.tenant, call.queries)
             answers = await self._answered(call, read, tenant, source=keep or mode != "live")
             if all(answer.error is not None for answer in answers):
                 raise answers[0].error or BadInput("no query could be answered.")
@@ -126,7 +132,7 @@ class Searching:
     async def _learn(self, name: str, group: list[Taught]) -> None:
         """Learn one group of a tenant, in the learner's thread."""
         loop, collection = asyncio.get_running_loop(), self.collection
-        started = time.perf_counter()
+        started, busy = time.perf_counter(), self.answering.busy
         try:
             async with self.residents.using(name) as tenant:
                 resets = tenant.record.resets
@@ -147,6 +153,9 @@ class Searching:
         self.metrics.updates.labels(collection.name).inc(learnt.updated)
         if row["strangeness"] is not None:
             self.metrics.strangeness.labels(collection.name).observe(row["strangeness"])
+        if busy and self.answering.busy:  # under load learning has its share of the time, no more
+            share = self._share
+            await asyncio.sleep((time.perf_counter() - started) * (1 - share) / share)
 
     def _dropped(self, name: str) -> None:
         self.metrics.drops.labels(self.collection.name).inc()

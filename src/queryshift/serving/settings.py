@@ -86,6 +86,9 @@ class QueueSettings(Part):
     waiting: int = Field(2048, ge=1, description="queries waiting for an answer, in all")
     waiting_of_tenant: int = Field(512, ge=1, description="the same, of one tenant")
     updates: int = Field(64, ge=1, description="groups waiting to be learnt, in all")
+    learning_share: float = Field(
+        0.5, gt=0, le=1, description="of the time for learning, while queries wait for answers"
+    )
     gathered_bytes: int = Field(256 * 2**20, ge=2**20, description="of queries not yet learnt")
 
 

@@ -19,11 +19,11 @@ from .metrics import Metrics
 from .owner import Owner
 from .queries import decoded
 from .query_file import read_queries
+from .reading import DECODERS
 from .refusals import NotFound
 from .searching import Threads
 from .settings import ServeSettings
 
-DECODERS = 2
 SAVE_EVERY = 0.5  # seconds between looks at what is to be written
 logger = logging.getLogger("queryshift.serving")
 

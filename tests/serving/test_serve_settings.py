@@ -1,0 +1,102 @@
+"""serve.toml: checked, in sentences, overridden by the environment and the command line."""
+
+from hashlib import sha256
+
+import pytest
+from click.testing import CliRunner
+from pydantic import BaseModel
+
+from queryshift import Error
+from queryshift.cli import main
+from queryshift.serving.serve import check_exposure, is_loopback
+from queryshift.serving.settings import ServeSettings, read_settings
+
+
+def settings(tmp_path, toml: str, **given):
+    path = tmp_path / "serve.toml"
+    path.write_text(toml)
+    return read_settings(path, **given)
+
+
+def test_without_a_file_the_embedded_world_is_served_here():
+    plain = read_settings(None)
+    assert plain.host == "127.0.0.1" and list(plain.collections) == ["tangram"]
+    assert plain.collections["tangram"].gallery == "embedded"
+    assert plain.collections["tangram"].mode == "live"
+
+
+def test_new_tenants_of_ones_own_collection_are_in_shadow(tmp_path):
+    own = settings(tmp_path, '[collections.shop]\ngallery = "shop.gallery"\nmodel = "clip-base"')
+    assert own.collections["shop"].mode == "shadow" and own.collections["shop"].keep_queries == 0
+
+
+def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_path, monkeypatch):
+    toml = 'port = 1\nhost = "localhost"\n[collections.shop]\ngather = 4'
+    monkeypatch.setenv("QUERYSHIFT_PORT", "2")
+    monkeypatch.setenv("QUERYSHIFT_COLLECTIONS__SHOP__GATHER", "5")
+    assert settings(tmp_path, toml).port == 2
+    assert settings(tmp_path, toml).collections["shop"].gather == 5
+    assert settings(tmp_path, toml, port=3).port == 3
+    assert settings(tmp_path, toml, port=None).host == "localhost"
+
+
+@pytest.mark.parametrize(
+    ("toml", "told"),
+    [
+        ("prot = 1", "there is no setting prot"),
+        ("port = 70000", "port is 70000"),
+        ("[collections.shop]\nmethod = 3", "collections.shop.method is 3"),
+        ("[collections.shop]\ngathers = 3", "no setting collections.shop.gathers"),
+        ('[collections."a/b"]\n', "collections.a/b"),
+        ("port = ", "is no TOML file"),
+        ('[[tokens]]\nname = "a"\nsha256 = "secret"\nscopes = ["read"]', "tokens.0.sha256"),
+        ("[limits]\nqueries = 1000", "would never be taken"),
+    ],
+)
+def test_what_is_wrong_is_a_sentence(tmp_path, toml, told):
+    with pytest.raises(Error, match=r"serve\.toml|limits\.queries") as raised:
+        settings(tmp_path, toml)
+    assert told in str(raised.value) and str(raised.value).endswith((".", "?"))
+
+
+def test_a_missing_file_is_a_sentence(tmp_path):
+    with pytest.raises(Error, match="there is no file"):
+        read_settings(tmp_path / "serve.toml")
+
+
+def test_others_are_served_only_with_tokens(tmp_path):
+    with pytest.raises(Error, match="there are no tokens"):
+        check_exposure(read_settings(None, host="0.0.0.0"))
+    digest = sha256(b"t").hexdigest()
+    token = f'[[tokens]]\nname = "a"\nsha256 = "{digest}"\nscopes = ["read"]'
+    check_exposure(settings(tmp_path, token, host="0.0.0.0"))
+    assert is_loopback("::1") and is_loopback("127.0.0.9") and not is_loopback("example.org")
+
+
+def test_the_command_refuses_to_serve_others_without_tokens():
+    ran = CliRunner().invoke(main, ["serve", "--host", "0.0.0.0"])
+    assert ran.exit_code == 2 and "there are no tokens" in ran.output
+
+
+def test_a_new_token_comes_with_its_entry():
+    ran = CliRunner().invoke(main, ["serve", "--new-token"])
+    token = ran.stderr.split()[-1]
+    assert sha256(token.encode()).hexdigest() in ran.stdout and token not in ran.stdout
+
+
+def models(kind: type) -> set[type]:
+    """A model and those of its fields."""
+    found = {kind}
+    for field in kind.model_fields.values():
+        for part in (field.annotation, *getattr(field.annotation, "__args__", ())):
+            if isinstance(part, type) and issubclass(part, BaseModel):
+                found |= models(part)
+    return found
+
+
+def test_every_field_says_what_it_means():
+    kinds = models(ServeSettings)
+    assert len(kinds) == 7
+    for kind in kinds:
+        for name, field in kind.model_fields.items():
+            assert field.description, f"{kind.__name__}.{name}"
