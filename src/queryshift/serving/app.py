@@ -24,10 +24,15 @@ from .tenants import Tenants
 from .token_check import TokenCheck
 
 
-def make_app(settings: ServeSettings) -> FastAPI:
-    """The application of a server; models are loaded here, tenants start with it."""
-    metrics, limits = Metrics(), settings.limits
-    tenants = Tenants(settings, metrics)
+def make_app(settings: ServeSettings, tenants: Tenants, metrics: Metrics) -> FastAPI:
+    """The application of a server.
+
+    Args:
+        settings: of the server.
+        tenants: who answers; they start and end with the application.
+        metrics: what is counted.
+    """
+    limits = settings.limits
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:

@@ -17,7 +17,9 @@ from queryshift.sessions.events import GuardWarning
 from .app import make_app
 from .folder_lock import locked_folder
 from .json_logs import log_config
+from .metrics import Metrics
 from .settings import LimitSettings, ServeSettings
+from .tenants import Tenants
 
 
 def serve(settings: ServeSettings) -> None:
@@ -31,7 +33,9 @@ def serve(settings: ServeSettings) -> None:
     torch.set_num_threads(settings.threads or max(1, (os.cpu_count() or 2) - 1))
     warnings.simplefilter("ignore", GuardWarning)  # logged, and an event of the tenant
     with locked_folder(settings.data):
-        uvicorn.run(make_app(settings), **_options(settings))
+        metrics = Metrics()
+        app = make_app(settings, Tenants(settings, metrics), metrics)
+        uvicorn.run(app, **_options(settings))
 
 
 def check_exposure(settings: ServeSettings) -> None:
