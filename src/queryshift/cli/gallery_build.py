@@ -32,6 +32,13 @@ NAMED = 10  # items left out that are named one by one on a terminal
 @click.option("--column", "columns", multiple=True, callback=columns_given, help="Such as id=sku.")
 @click.option("--index", type=click.Choice(["exact", "hnsw"]), default="exact", show_default=True)
 @click.option("--processes", type=_COUNT, default=1, show_default=True, help="How many encode.")
+@click.option(
+    "--ray",
+    is_flag=False,
+    flag_value="",
+    metavar="[ADDRESS]",
+    help="Encode on a Ray cluster: the one at ADDRESS, or the one that Ray finds.",
+)
 @click.option("--batch", "batch_size", type=_COUNT, default=64, show_default=True)
 @click.option("--shard", "shard_size", type=_COUNT, default=1024, show_default=True)
 @click.option("--device", help="cpu, cuda, ...; by default where the model is loaded.")
@@ -49,6 +56,8 @@ def build(model: str, items: tuple[Path, ...], to: str, as_json: bool, **setting
     \b
     $ queryshift gallery build --model clip-base --items photos/ --to photos.safetensors
     $ queryshift gallery build --model tangram --items captions.jsonl --to captions.parquet
+    $ queryshift gallery build --model clip-base --items photos/ --ray \\
+        --to "postgresql://me@host/shop?table=photos" --index hnsw
     """
     from queryshift.indexing import BuildSettings, build_gallery
 

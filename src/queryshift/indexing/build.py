@@ -16,6 +16,7 @@ from queryshift.models import load
 from queryshift.support.progress import counting
 
 from .encode import Encoded, encode_shard
+from .executor_ray import on_ray
 from .executors import Job, in_processes, in_turn
 from .journal import Journal, journal
 from .plan import Plan, Shard, plan
@@ -68,11 +69,12 @@ def build_gallery(
         journal(folder, digest, settings.restart) as kept,
         closing(target_for(str(to), folder)) as target,
     ):
-        probe = _probe(encoders[modality], planned)
-        content = Content(origin, *probe, planned.whole_ids, settings.index)
+        shape = _probe(encoders[modality], planned)
+        content = Content(origin, *shape, planned.whole_ids, settings.index)
         _forget_lost(kept, target.begin(content, list(kept.finished.values())))
         before = sum(receipt.rows for receipt in kept.finished.values())
-        job = Job(digest, model, modality, settings, target if target.workers_write else None)
+        remote = target if target.workers_write else None
+        job = Job(digest, model, modality, settings, shape, remote)
         _encode_all(encoders[modality], job, planned, kept, target)
         receipts = [kept.finished[number] for number in sorted(kept.finished)]
         target.finish(receipts)
@@ -95,6 +97,8 @@ def _encode_all(encoder: Encoder, job: Job, planned: Plan, kept: Journal, target
 
 def _executed(encoder: Encoder, job: Job, shards: Sequence[Shard]) -> Iterator[Encoded]:
     """The shards as they are encoded, where the settings say."""
+    if job.settings.ray is not None:
+        return on_ray(job, shards)
     if job.settings.processes > 1 and len(shards) > 1:
         return in_processes(job, shards)
     return in_turn(encoder, job, shards)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,16 +31,16 @@ class Job:
         model: The model's name, or the function that makes it.
         modality: Which of its encoders.
         settings: The build's.
+        shape: Vectors per item, and their length.
         target: Where the worker writes itself, if it does.
-        threads: Of torch in a worker.
     """
 
     plan: str
     model: Any
     modality: str
     settings: BuildSettings
+    shape: tuple[int, int]
     target: Target | None
-    threads: int = 1
 
 
 def in_turn(encoder: Encoder, job: Job, shards: Iterable[Shard]) -> Iterator[Encoded]:
@@ -62,7 +62,8 @@ def in_worker(work: tuple[Job, Shard]) -> Encoded:
     if job.plan not in _loaded:
         import torch
 
-        torch.set_num_threads(job.threads)
+        workers = job.settings.processes if job.settings.ray is None else processors()
+        torch.set_num_threads(max(1, processors() // workers))
         _loaded.clear()
         _loaded[job.plan] = load(job.model, device=job.settings.device)[job.modality]
     return worked(_loaded[job.plan], job, shard)
@@ -85,11 +86,3 @@ def check_loadable(model: Any) -> None:
             f"got a {type(model).__name__} as the model, expected its name or a function of a "
             'module, "package.module:make", which every process can load.'
         )
-
-
-def threads_for(processes: int) -> int:
-    """Threads of torch in each of so many processes on this machine."""
-    return max(1, processors() // processes)
-
-
-Execute = Callable[[Iterable[Shard]], Iterator[Encoded]]
