@@ -32,10 +32,8 @@ def test_nothing_comes_from_elsewhere(name):
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_text_cannot_become_html_or_code(name):
-    ways = (
-        r"\.(?:innerHTML|outerHTML)\s*=[^=]|insertAdjacentHTML|document\.write|\beval\(|Function\("
-    )
-    assert not re.findall(ways, FILES[name])
+    html = r"\.(?:innerHTML|outerHTML)\s*=[^=]|insertAdjacentHTML|document\.write"
+    assert not re.findall(html + r"|\beval\(|Function\(", FILES[name])
 
 
 def test_the_html_has_neither_scripts_nor_handlers_nor_styles_of_its_own():
