@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo serve test test-slow test-gpu test-engines test-service lint docs bench weights
+.PHONY: demo serve test test-slow test-gpu test-engines test-service test-browser lint docs bench weights
 
 demo: $(READY)
 	$(BIN)/queryshift demo
@@ -25,6 +25,10 @@ test-engines: .venv-engines/.ready
 
 test-service: .venv-engines/.ready
 	OMP_NUM_THREADS=1 .venv-engines/bin/python -m pytest -n 0 -m 'service or not service' tests/serving
+
+# Needs Debian's chromium; without it the tests are skipped.
+test-browser: $(READY)
+	$(BIN)/python -m pytest -m 'browser or not browser' tests/browser
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -6,14 +6,13 @@ import { $, make, show } from "./dom.js";
 const STRANGE = 3; // standard errors: above it a batch is no longer ordinary
 const IN_TABLE = 12;
 
-const column = (name) => (rows) => rows.map((row) => [row.batch, row[name]]);
-const measure = (name) => ({ [name]: column(name) });
+const measure = (name) => ({ [name]: (rows) => rows.map((row) => [row.batch, row[name]]) });
 
-// How many of the batches shown, up to each of them.
-function count(name) {
+// The sum over the batches shown, up to each of them.
+function sum(amount) {
   return (rows) => {
-    let sum = 0;
-    return rows.map((row) => [row.batch, (sum += row[name] ? 1 : 0)]);
+    let total = 0;
+    return rows.map((row) => [row.batch, (total += amount(row))]);
   };
 }
 
@@ -30,10 +29,10 @@ const CURVES = [
     means: "Distance from the centre of the queries to that of what they find. Up: the queries moved away from the candidates; updates should bring it down again, else stay in shadow." },
   { title: "Spread", lines: measure("spread"),
     means: "Mean distance of the queries from their own centre. Down: the model tells them apart less well, as it does with noise or blur; check what feeds it." },
-  { title: "Updates and drops", lines: { updates: count("updated"), drops: column("dropped") }, from: 0, to: 1,
+  { title: "Updates and drops", lines: { updates: sum((row) => (row.updated ? 1 : 0)), drops: sum((row) => row.dropped) }, from: 0, to: 1,
     legend: { updates: "learnt from", drops: "left out" },
     means: "Batches learnt from, and updates left out because answers came first. Drops that keep growing: more traffic than this machine can learn from; answers are not affected." },
-  { title: "Guard", lines: { guard: count("guard") }, from: 0, to: 1,
+  { title: "Guard", lines: { guard: sum((row) => (row.guard ? 1 : 0)) }, from: 0, to: 1,
     means: "How often the guard stepped in, also drawn as red lines in the other curves. Several times in a row: go to shadow, and read the events under “What was learnt”." },
 ];
 

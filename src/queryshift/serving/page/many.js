@@ -2,10 +2,11 @@
 
 import { legend, lineChart } from "./charts.js";
 import { $, attempt, make, show } from "./dom.js";
-import { collectionPath, get } from "./service.js";
-import { ask, corrupted, search } from "./try.js";
+import { collectionPath, get, pause, tenantPath } from "./service.js";
+import { ask, corrupted, search, tenantName } from "./try.js";
 
 const AT_ONCE = 16;
+const PATIENCE = 30; // looks of a tenth of a second for what was sent to be learnt
 
 let stopped = false;
 
@@ -31,6 +32,15 @@ function draw(rows) {
     make("figcaption", {}, text)));
 }
 
+// A service leaves updates out when more comes than it can learn: wait for the last ones.
+async function learnt(collection) {
+  for (let looks = 0; looks < PATIENCE && !stopped; looks += 1) {
+    const { pending } = await get(tenantPath(collection, tenantName()));
+    if (pending < AT_ONCE) return;
+    await pause(0.1);
+  }
+}
+
 async function stream(collection, count) {
   const { samples } = await get(`${collectionPath(collection)}/samples?n=${count}`);
   const rows = [];
@@ -39,6 +49,7 @@ async function stream(collection, count) {
     const { answers } = await search(await corrupted(part.map((sample) => sample.query)), true);
     rows.push(score(answers, part));
     draw(rows);
+    await learnt(collection);
     $("many-progress").textContent = `${start + part.length} of ${samples.length} sent`;
   }
   await ask();

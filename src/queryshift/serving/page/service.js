@@ -15,7 +15,7 @@ export function useToken(value) {
   sessionStorage.setItem("token", value);
 }
 
-const pause = (seconds) => new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
+export const pause = (seconds) => new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
 
 function newKey() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));

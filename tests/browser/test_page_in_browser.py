@@ -1,0 +1,277 @@
+"""The page in a real browser: what a person would do with it."""
+
+import re
+
+import httpx
+import pytest
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def tenant(service, request):
+    """A tenant of this test's own: its page and what the service says about it."""
+    name = re.sub(r"\W", "-", request.node.name)[:60]
+
+    class Tenant:
+        page = f"{service.url}/?tenant={name}"
+        api = f"{service.url}/v1/collections/tangram/tenants/{name}"
+
+        def __getitem__(self, field):
+            return httpx.get(self.api, timeout=10).json()[field]
+
+    return Tenant()
+
+
+def wait_for_answers(page):
+    page.wait_for_selector("#answers .source .hit")
+    page.wait_for_selector("#answers .adapted .hit")
+
+
+def answers(page, side):
+    return page.locator(f"#answers .{side} .hit").all_inner_texts()
+
+
+def shown(page):
+    return page.get_attribute("#preview img", "src")
+
+
+def slide_to(page, severity):
+    before = shown(page)
+    page.fill("#severity", str(severity))
+    page.wait_for_function(
+        "before => document.querySelector('#preview img').src !== before", arg=before
+    )
+
+
+def send_many(page, count="64"):
+    page.select_option("#many-count", count)
+    page.click("#many-send")
+    done = page.get_by_text(f"{count} of {count} sent")
+    done.wait_for(timeout=60_000)
+    page.wait_for_selector("#many-send:enabled")
+
+
+def test_a_sample_is_answered_by_both_models_with_the_right_answer_marked(opened, tenant):
+    page = opened(tenant.page)
+    wait_for_answers(page)
+    assert len(answers(page, "source")) == len(answers(page, "adapted")) == 5
+    assert page.locator("#answers .source .right").count() == 1
+    assert page.locator("#samples input").count() == 8
+    before = page.inner_text("#answers .source")
+    page.locator("#samples .thumb").nth(3).click()
+    page.wait_for_function(
+        "before => document.querySelector('#answers .source').innerText !== before", arg=before
+    )
+    assert page.locator("#answers .source .right").count() == 1
+
+
+def test_ones_own_picture_is_answered(opened, tenant, tmp_path):
+    from PIL import Image
+
+    picture = tmp_path / "mine.png"
+    Image.new("RGB", (48, 48), (200, 30, 30)).save(picture)
+    page = opened(tenant.page)
+    wait_for_answers(page)
+    before = shown(page)
+    page.set_input_files("#own-file", picture)
+    page.wait_for_function(
+        "before => document.querySelector('#preview img').src !== before", arg=before
+    )
+    wait_for_answers(page)
+    assert page.locator("#answers .right").count() == 0
+    assert page.locator("#samples input:checked").count() == 0
+
+
+def test_a_file_that_is_no_picture_is_refused_in_a_sentence(opened, tenant, tmp_path):
+    path = tmp_path / "mine.png"
+    path.write_bytes(b"not a picture")
+    page = opened(tenant.page)
+    wait_for_answers(page)
+    page.set_input_files("#own-file", path)
+    page.wait_for_selector("#message.bad")
+    assert "picture" in page.inner_text("#message")
+
+
+def test_the_slider_corrupts_and_trying_teaches_nothing(opened, tenant):
+    page = opened(tenant.page)
+    wait_for_answers(page)
+    clean = answers(page, "source")
+    page.select_option("#corruption", "gaussian_noise")
+    slide_to(page, 5)
+    page.wait_for_function("() => document.querySelector('#severity-shown').textContent === '5'")
+    page.wait_for_timeout(500)
+    assert answers(page, "source") != clean
+    assert tenant["updates"] == 0 and tenant["batches"] == 0
+
+
+def test_many_corrupted_queries_are_learnt_and_drawn(opened, tenant):
+    page = opened(tenant.page)
+    wait_for_answers(page)
+    page.select_option("#corruption", "gaussian_noise")
+    slide_to(page, 3)
+    send_many(page, "256")
+    told = page.inner_text("#many-chart figcaption")
+    source, adapted = map(int, re.findall(r"(\d+) %", told))
+    assert adapted > source, told
+    page.wait_for_selector("#curves polyline")
+    titles = page.locator("#curves h3").all_inner_texts()
+    assert titles == [
+        *("Strangeness", "Agreement", "Entropy", "Gap", "Spread"),
+        *("Updates and drops", "Guard"),
+    ]
+    assert page.locator("#curves svg").count() == len(titles)
+    assert tenant["updates"] > 4
+    page.wait_for_selector("#latest .latest img")
+    page.click("#batches summary")
+    assert page.locator("#batches tbody tr").count() > 4
+
+
+def test_a_snapshot_is_taken_and_rolled_back_to(opened, tenant):
+    page = opened(tenant.page)
+    wait_for_answers(page)
+    page.select_option("#corruption", "gaussian_noise")
+    slide_to(page, 4)
+    send_many(page)
+    page.fill("#snapshot-name", "before")
+    page.click("#snapshot-form button")
+    page.wait_for_selector("#snapshots [data-snapshot=before]")
+    kept = tenant["report"]["updates_in_force"]
+    send_many(page)
+    page.wait_for_timeout(2000)
+    assert tenant["report"]["updates_in_force"] > kept
+    page.click("#snapshots [data-snapshot=before]")
+    page.click("#confirm button[value=no]")
+    assert tenant["report"]["updates_in_force"] > kept
+    page.click("#snapshots [data-snapshot=before]")
+    assert "before" in page.inner_text("#confirm-text")
+    page.click("#confirm-yes")
+    page.wait_for_function(
+        "() => document.getElementById('message').textContent.includes('Rolled back')"
+    )
+    assert tenant["report"]["updates_in_force"] == kept
+
+
+def test_a_reset_is_confirmed_and_gives_up_what_was_learnt(opened, tenant):
+    page = opened(tenant.page)
+    wait_for_answers(page)
+    page.select_option("#corruption", "gaussian_noise")
+    slide_to(page, 4)
+    send_many(page)
+    page.click("#reset")
+    page.click("#confirm-yes")
+    page.wait_for_function(
+        "() => document.getElementById('message').textContent.includes('at its source')"
+    )
+    assert tenant["report"]["updates_in_force"] == 0
+
+
+def test_a_mode_is_switched_only_after_confirmation(opened, tenant):
+    page = opened(tenant.page)
+    wait_for_answers(page)
+    page.wait_for_selector("#modes [data-mode=live][aria-pressed=true]")
+    page.click("#modes [data-mode=frozen]")
+    assert "nothing is learnt" in page.inner_text("#confirm-text")
+    page.keyboard.press("Escape")
+    assert tenant["mode"] == "live"
+    page.click("#modes [data-mode=frozen]")
+    page.click("#confirm-yes")
+    page.wait_for_selector("#modes [data-mode=frozen][aria-pressed=true]")
+    assert tenant["mode"] == "frozen"
+
+
+def test_another_tenant_is_another_view_and_the_address_remembers_it(opened, service):
+    page = opened(f"{service.url}/?tenant=first")
+    wait_for_answers(page)
+    page.fill("#tenant", "second")
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => location.search.includes('tenant=second')")
+    page.reload()
+    wait_for_answers(page)
+    assert page.input_value("#tenant") == "second"
+
+
+@pytest.mark.parametrize(("width", "height"), [(360, 640), (390, 844), (820, 1180)])
+def test_nothing_is_wider_than_a_small_screen(opened, tenant, width, height):
+    page = opened(tenant.page, width, height)
+    wait_for_answers(page)
+    send_many(page)
+    page.wait_for_selector("#curves svg")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    small = page.evaluate(
+        """() => [...document.querySelectorAll("button, select")]
+            .filter((one) => one.offsetParent && one.offsetHeight < 36).map((one) => one.id)"""
+    )
+    assert small == []
+
+
+CONTRAST = """() => {
+  const numbers = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const light = (colour) => {
+    const [r, g, b] = numbers(colour).slice(0, 3).map((value) => {
+      const share = value / 255;
+      return share <= 0.03928 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = (one) => {
+    for (; one; one = one.parentElement) {
+      const colour = getComputedStyle(one).backgroundColor, [, , , alpha] = numbers(colour);
+      if (alpha === undefined || alpha > 0) return colour;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  const faint = [];
+  const texts = "p, h1, h2, h3, label, button, dt, dd, span, figcaption, summary, legend";
+  for (const one of document.querySelectorAll(texts)) {
+    if (!one.offsetParent || !one.innerText || one.disabled || one.closest("[inert]")) continue;
+    const [a, b] = [light(getComputedStyle(one).color), light(ground(one))].sort((x, y) => y - x);
+    const contrast = (a + 0.05) / (b + 0.05);
+    if (contrast < 4.5) faint.push(`${one.tagName} ${one.innerText}: ${contrast.toFixed(2)}`);
+  }
+  return faint;
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_can_be_read_in_both_schemes(opened, tenant, scheme):
+    page = opened(tenant.page, scheme=scheme)
+    wait_for_answers(page)
+    page.click("#many-send")
+    page.wait_for_selector("#curves svg")
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, re.findall(r"\d+", ground))) < 200) == (scheme == "dark")
+    assert page.evaluate(CONTRAST) == []
+
+
+def focused(page):
+    return page.evaluate("document.activeElement.id || document.activeElement.dataset.mode || ''")
+
+
+def tab_to(page, wanted):
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if focused(page) == wanted:
+            return
+    raise AssertionError(f"Tab never comes to {wanted}")
+
+
+def test_all_of_it_works_by_keyboard(opened, tenant):
+    page = opened(tenant.page)
+    wait_for_answers(page)
+    page.keyboard.press("Tab")
+    assert "Skip" in page.evaluate("document.activeElement.textContent")
+    tab_to(page, "frozen")
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineWidth")
+    assert outline == "3px"
+    page.keyboard.press("Enter")
+    assert focused(page) == "confirm-yes"
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#modes [data-mode=frozen][aria-pressed=true]")
+    tab_to(page, "severity")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("() => document.querySelector('#severity-shown').textContent === '1'")
+    tab_to(page, "many-send")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#many-chart svg")
+    assert tenant["mode"] == "frozen"

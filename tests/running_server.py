@@ -1,0 +1,85 @@
+"""A server as a user starts it: a process of its own, on a free port, ended by its id."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+
+SMALL = """
+[collections.tangram]
+candidates = 64
+mode = "live"
+keep_queries = 20
+gather = 8
+guard = { collapse = 0.9 }
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Server:
+    """A running `queryshift serve`."""
+
+    def __init__(self, folder: Path, toml: str = SMALL, prefix: str = "", **environment: str):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "serve.toml").write_text(toml)
+        self.folder, self.port, self.log = folder, free_port(), folder / "log"
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._prefix, self._environment = prefix, environment
+        self.start()
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "queryshift", "serve", "serve.toml"]
+        command += ["--port", str(self.port), "--data", "data"]
+        if self._prefix:
+            line = f'{self._prefix} && exec "$@"'
+            command = ["bash", "-c", line, "bash", *command]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", **self._environment}
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(
+                command, cwd=self.folder, env=environment, stdout=log, stderr=log
+            )
+        self._wait()
+
+    def _wait(self, seconds: float = 120) -> None:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                raise AssertionError(self.log.read_text())
+            try:
+                if httpx.get(f"{self.url}/readyz").status_code == 200:
+                    return
+            except httpx.TransportError:
+                time.sleep(0.05)
+        raise AssertionError(self.log.read_text())
+
+    def client(self, token: str | None = None, **options) -> httpx.Client:
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=60, **options)
+
+    def send(self, number: signal.Signals) -> int:
+        """End the process by a signal; its exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(60)
+
+    def stop(self) -> int:
+        return 0 if self.process.poll() is not None else self.send(signal.SIGTERM)
+
+    def kill(self) -> int:
+        return self.send(signal.SIGKILL)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.process.poll() is None:
+            self.stop()
