@@ -4,8 +4,10 @@ import asyncio
 import doctest
 import hashlib
 import io
+import re
 import time
 from datetime import datetime
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +21,8 @@ from queryshift.lab import tangram
 from queryshift.lab.corruptions import find
 from running_server import Server
 
+PAGE = Path(__file__).parents[2] / "docs" / "service-client.md"
+BLOCKS = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.S)
 TOKENS = {name: f"a-token-to-{name}" for name in ("read", "slow", "admin")}
 SETTINGS = """
 [collections.tangram]
@@ -88,6 +92,15 @@ def test_the_examples_run(module, service, files):
     globs = vars(module) | {"url": service.url, "picture": files[0]}
     tried = doctest.testmod(module, globs=globs)
     assert tried.attempted > 2 and not tried.failed
+
+
+def test_the_blocks_of_the_docs_run(service, files, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("picture.png").write_bytes(files[0])
+    names: dict[str, object] = {"__name__": "page"}
+    for code, shown in BLOCKS.findall(PAGE.read_text(encoding="utf-8")):
+        exec(code.replace("http://127.0.0.1:8080", service.url), names)
+        assert capsys.readouterr().out == shown
 
 
 def test_the_collection(client):

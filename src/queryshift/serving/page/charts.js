@@ -2,7 +2,7 @@
 
 import { make, svg } from "./dom.js";
 
-const WIDTH = 340, HEIGHT = 120, LEFT = 40, RIGHT = 8, TOP = 8, BOTTOM = 20;
+const WIDTH = 340, HEIGHT = 120, LEFT = 46, RIGHT = 8, TOP = 8, BOTTOM = 24;
 
 export function number(value) {
   if (value === null || value === undefined) return "–";
