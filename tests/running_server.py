@@ -1,6 +1,7 @@
 """A server as a user starts it: a process of its own, on a free port, ended by its id."""
 
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -29,20 +30,17 @@ def free_port() -> int:
 class Server:
     """A running `queryshift serve`."""
 
-    def __init__(self, folder: Path, toml: str = SMALL, prefix: str = "", **environment: str):
+    def __init__(self, folder: Path, toml: str = SMALL, **environment: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "serve.toml").write_text(toml)
         self.folder, self.port, self.log = folder, free_port(), folder / "log"
         self.url = f"http://127.0.0.1:{self.port}"
-        self._prefix, self._environment = prefix, environment
+        self._environment = environment
         self.start()
 
     def start(self) -> None:
         command = [sys.executable, "-m", "queryshift", "serve", "serve.toml"]
         command += ["--port", str(self.port), "--data", "data"]
-        if self._prefix:
-            line = f'{self._prefix} && exec "$@"'
-            command = ["bash", "-c", line, "bash", *command]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", **self._environment}
         with self.log.open("a") as log:
             self.process = subprocess.Popen(
@@ -70,6 +68,11 @@ class Server:
         """End the process by a signal; its exit code."""
         self.process.send_signal(number)
         return self.process.wait(60)
+
+    def limit_files(self, size: int) -> None:
+        """Let the process write no file beyond a size, as a full disk would."""
+        _, hard = resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (size, hard))
 
     def stop(self) -> int:
         return 0 if self.process.poll() is not None else self.send(signal.SIGTERM)

@@ -1,4 +1,5 @@
 import pytest
+
 from running_server import Server
 
 

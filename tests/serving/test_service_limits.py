@@ -12,6 +12,7 @@ from struct import pack
 import httpx
 import pytest
 from queries_to_send import SEARCH, TENANTS, first_ids, learnt, png, query, search
+
 from running_server import SMALL, Server
 
 TIGHT = """

@@ -6,6 +6,7 @@ import time
 import httpx
 import pytest
 from queries_to_send import SEARCH, TENANTS, first_ids, learnt, query, search
+
 from running_server import SMALL, Server
 
 EVERY_BATCH = SMALL + "[tenants]\nsave_batches = 1\nsave_seconds = 0.2\n"

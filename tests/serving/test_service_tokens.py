@@ -4,6 +4,7 @@ from hashlib import sha256
 
 import pytest
 from queries_to_send import SEARCH, TENANTS, query
+
 from running_server import SMALL, Server
 
 TOKENS = {

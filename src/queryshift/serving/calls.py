@@ -21,6 +21,7 @@ class SearchCall:
         count: hits per query.
         adapt: whether the tenant learns from them.
         exclude: ids to leave out, for each query.
+        compare: whether source and adapted hits are both given.
     """
 
     tenant: str
@@ -29,3 +30,4 @@ class SearchCall:
     count: int
     adapt: bool
     exclude: Sequence[Sequence[Id]]
+    compare: bool = False

@@ -37,6 +37,7 @@ class SearchBody(Strict):
     queries: list[Query] | None = Field(None, description="or many")
     k: int = Field(10, ge=1, description="hits per query")
     adapt: bool = Field(True, description="whether the tenant learns from them")
+    compare: bool = Field(False, description="whether source and adapted hits are both given")
     exclude: list[list[Id] | None] | None = Field(
         None, description="for each query, ids to leave out"
     )
@@ -49,9 +50,10 @@ class OrdinaryBody(Strict):
 
 
 class CorruptBody(Strict):
-    """A query to corrupt."""
+    """Queries to corrupt: one or many."""
 
-    query: Query
+    query: Query | None = None
+    queries: list[Query] | None = Field(None, max_length=256)
     corruption: str = Field(max_length=64)
     severity: int = Field(ge=1, le=5)
 

@@ -24,7 +24,7 @@ def corruption_names(modality: str) -> list[str]:
     return [name for family in names.values() for name in family]
 
 
-def corrupted(raw: Raw, modality: str, name: str, severity: int) -> dict[str, Any]:
+def corrupted(raw: Raw, modality: str, name: str, severity: int, place: int = 0) -> dict[str, Any]:
     """The query after a corruption, as a search takes it.
 
     Args:
@@ -32,6 +32,7 @@ def corrupted(raw: Raw, modality: str, name: str, severity: int) -> dict[str, An
         modality: "image" or "text".
         name: of the corruption.
         severity: 1 to 5.
+        place: of the query among others; the noise of each is its own.
     """
     if modality not in CORRUPTED:
         raise NotFound(f"queries of {modality} cannot be corrupted here, only pictures and texts.")
@@ -47,7 +48,7 @@ def corrupted(raw: Raw, modality: str, name: str, severity: int) -> dict[str, An
             lab.find(modality, name),
             severity,
             seed=0,
-            item_id=name,
+            item_id=f"{name} {place}",
         )
     except MissingExtra as error:
         raise NotFound(str(error)) from error

@@ -11,6 +11,7 @@ from .contract import CorruptBody, OrdinaryBody
 from .corrupting import corrupted, corruption_names
 from .front_door import caller_of, door_of
 from .queries import raw_query
+from .refusals import Malformed
 
 router = APIRouter(prefix="/v1/collections", tags=["collections"])
 MOST_SAMPLES = 2000
@@ -51,13 +52,17 @@ async def candidate(collection: str, candidate: str, request: Request) -> dict[s
 
 @router.post("/{collection}/corrupt")
 async def corrupt(collection: str, body: CorruptBody, request: Request) -> dict[str, Any]:
-    """A query, corrupted."""
+    """One query or many, corrupted."""
     door = door_of(request)
     door.allow(request, "read", collection)
     modality = door.modality(collection)
-    raw = raw_query(body.query.model_dump(exclude_none=True), modality)
-    made = await asyncio.to_thread(corrupted, raw, modality, body.corruption, body.severity)
-    return {"query": made}
+    given = body.queries or ([] if body.query is None else [body.query])
+    if not given:
+        raise Malformed('got no query: send "query" or "queries".')
+    raws = [raw_query(query.model_dump(exclude_none=True), modality) for query in given]
+    how = (modality, body.corruption, body.severity)
+    made = [await asyncio.to_thread(corrupted, raw, *how, place) for place, raw in enumerate(raws)]
+    return {"queries": made} if body.queries else {"query": made[0]}
 
 
 @router.put("/{collection}/ordinary")

@@ -53,6 +53,7 @@ async def search(collection: str, request: Request) -> JSONResponse:
         body.k,
         body.adapt,
         [ids or [] for ids in body.exclude or [None] * len(queries)],
+        body.compare,
     )
 
     return JSONResponse(await asked_once(request, content, lambda: owner.search(call)))

@@ -97,7 +97,7 @@ class Searching:
                 "collection": self.collection.name,
                 "tenant": call.tenant,
                 "mode": mode,
-                "answers": [_told(mode, answer) for answer in answers],
+                "answers": [_told(mode, answer, call.compare) for answer in answers],
                 "adapt": learns,
             }
 
@@ -105,9 +105,10 @@ class Searching:
         self, call: SearchCall, read: Sequence[Readable], tenant: Tenant, source: bool
     ) -> list[Answered]:
         """The answers to the queries that could be read; of the others, why not."""
-        session = None if tenant.record.mode == "frozen" else tenant.session
+        frozen = tenant.record.mode == "frozen" and not call.compare
+        session = None if frozen else tenant.session
         asked = [
-            Asked(one.item, exclude, call.count, session, source)
+            Asked(one.item, exclude, call.count, session, source or call.compare)
             for one, exclude in zip(read, call.exclude, strict=True)
             if one.error is None
         ]
@@ -163,12 +164,13 @@ class Searching:
             tenant.record.drops += 1
 
 
-def _told(mode: str, answer: Answered) -> dict[str, Any]:
+def _told(mode: str, answer: Answered, compare: bool) -> dict[str, Any]:
     """One query's answer as clients get it."""
     if answer.error is not None:
         return {"hits": [], "source": None, "error": problem(answer.error)}
     hits = answer.adapted if mode == "live" else answer.source
-    return {"hits": hits, "source": answer.source, "error": None}
+    told = {"hits": hits, "source": answer.source, "error": None}
+    return told | {"adapted": answer.adapted} if compare else told
 
 
 def _remember(
