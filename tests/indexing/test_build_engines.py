@@ -128,6 +128,22 @@ def test_what_does_not_fit_is_refused(folder, server, execute):
         build_gallery(make, items, "redis://localhost/0")
 
 
+def check_other_names(folder: Path, address: str) -> None:
+    """A collection of the user's, whose fields have names of their own, is filled."""
+    from pymilvus import DataType, MilvusClient
+
+    client = MilvusClient(address.removeprefix("milvus://").rpartition("/")[0])
+    schema, indexes = client.create_schema(), client.prepare_index_params()
+    schema.add_field("sku", DataType.INT64, is_primary=True)
+    schema.add_field("picture", DataType.FLOAT_VECTOR, dim=16)
+    indexes.add_index("picture", index_type="FLAT", metric_type="COSINE")
+    client.create_collection("others", schema=schema, index_params=indexes)
+    client.close()
+    build_gallery(make, numbered(folder), address, SMALL)
+    with closing(qs.Gallery.open(address)) as gallery:
+        assert gallery.known([0, 99, 100]) == {0, 99}
+
+
 @pytest.mark.engine
 @pytest.mark.filterwarnings("ignore")  # of gRPC and protobuf
 def test_a_killed_build_into_a_milvus_server_goes_on(folder):
@@ -163,6 +179,8 @@ def test_engines_in_files_are_built_too(folder, engine):
         assert [one for (one,) in found.ids] == list(range(100))
         with pytest.warns(UserWarning, match="was built by make"):
             qs.Session(other(), gallery, qs.REST())
+    if engine == "milvus":
+        check_other_names(folder, f"milvus://{name}/others")
     if engine == "qdrant":
         with pytest.raises(BadInput, match="the only ids that Qdrant has"):
             build_gallery(make, table(folder), f"qdrant://{folder}/folder/texts", SMALL)

@@ -195,6 +195,7 @@ def test_a_line_cut_off_by_a_kill_does_not_count(folder, monkeypatch):
     check_rows(gallery.ids, rows_of(gallery))
 
 
+@pytest.mark.slow
 def test_two_processes_build_what_one_does_and_may_be_killed_too(folder):
     table(folder)
     more = ("--processes", "2")

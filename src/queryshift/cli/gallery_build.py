@@ -61,7 +61,11 @@ def build(model: str, items: tuple[Path, ...], to: str, as_json: bool, **setting
     """
     from queryshift.indexing import BuildSettings, build_gallery
 
-    built = build_gallery(model, list(items), to, BuildSettings(**settings))
+    try:
+        built = build_gallery(model, list(items), to, BuildSettings(**settings))
+    except KeyboardInterrupt:
+        click.echo("Stopped: run the same again to go on where it was.", err=True)
+        raise SystemExit(130) from None
     if as_json:
         click.echo(json.dumps(_as_values(built)))
         return

@@ -36,7 +36,8 @@ class MilvusWriter:
         uri, self._name, options = split_address(address)
         token = options.get("token") or os.environ.get("MILVUS_TOKEN", "")
         self._connection = Connection(uri, token, WRITING)
-        self._vector, self._key = options.get("vector", ""), "id"
+        self._vector = options.get("vector", "")
+        self._key = ""  # until the collection is made or looked up
 
     def prepare(self, layout: Layout) -> bool:
         """Make the collection with its index, or see that the one there fits."""
@@ -44,7 +45,7 @@ class MilvusWriter:
         if there:
             self._check(layout)
         else:
-            self._vector = self._vector or "vector"
+            self._key, self._vector = "id", self._vector or "vector"
             self._create(layout)
         if layout.origin is not None:
             told = {Origin.KEY: layout.origin.as_text()}
@@ -97,7 +98,7 @@ class MilvusWriter:
             )
 
     def _find_fields(self) -> None:
-        """The names of the fields, where this process has not made or seen the collection."""
-        if not self._vector:
-            collection = described(self._connection, self._name, "")
+        """The names of the fields, where this writer has not made the collection."""
+        if not self._key:
+            collection = described(self._connection, self._name, self._vector)
             self._vector, self._key = collection.vector, collection.key
