@@ -71,12 +71,18 @@ def test_samples_can_be_asked_corrupted_and_shown(server):
         samples = client.get(f"{COLLECTION}/samples", params={"n": 2}).json()["samples"]
         wish = {"query": samples[1]["query"], "corruption": "fog", "severity": 5}
         foggy = client.post(f"{COLLECTION}/corrupt", json=wish).json()["query"]
+        several = {
+            **wish,
+            "query": None,
+            "queries": [sample["query"] for sample in reversed(samples)],
+        }
+        made = client.post(f"{COLLECTION}/corrupt", json=several).json()["queries"]
         shown = client.get(f"{COLLECTION}/candidates/1").json()
         missing = client.get(f"{COLLECTION}/candidates/999")
         asked = {"tenant": "sampler", "query": samples[1]["query"]}
         told = client.post(SEARCH, json=asked).json()
     assert len(samples) == 2 and first_ids(told) == samples[1]["right"]
-    assert foggy != samples[1]["query"]
+    assert foggy != samples[1]["query"] and made[0] == foggy and len(made) == 2
     assert Image.open(BytesIO(base64.b64decode(foggy["image"]))).size == (64, 64)
     assert shown["id"] == 1 and len(shown["text"]) > 10
     assert missing.status_code == 404
@@ -117,6 +123,7 @@ def test_modes_shadow_and_frozen_answer_by_the_source(server):
         in_shadow = search(client, range(4), noise=90, tenant="modal", adapt=False)
         client.post(f"{TENANTS}/modal/mode", json={"mode": "frozen"})
         frozen = search(client, range(4), noise=90, tenant="modal")
+        both = search(client, range(4), noise=90, tenant="modal", compare=True)
         before = client.get(f"{TENANTS}/modal").json()
         search(client, range(8), noise=90, tenant="modal")
         after = client.get(f"{TENANTS}/modal").json()
@@ -124,6 +131,8 @@ def test_modes_shadow_and_frozen_answer_by_the_source(server):
     assert [a["hits"] for a in in_shadow["answers"]] == [a["source"] for a in in_shadow["answers"]]
     assert frozen["mode"] == "frozen" and frozen["adapt"] is False
     assert [a["hits"] for a in frozen["answers"]] == [a["hits"] for a in in_shadow["answers"]]
+    assert [a["source"] for a in both["answers"]] == [a["hits"] for a in frozen["answers"]]
+    assert all(len(answer["adapted"]) == 10 for answer in both["answers"])
     assert after["pending"] == before["pending"] and after["batches"] == before["batches"]
 
 

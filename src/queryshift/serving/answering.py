@@ -49,7 +49,7 @@ class Answering:
     ) -> None:
         self._collection, self._model = collection, model
         self._settings, self._metrics = settings, metrics
-        self._turns = Turns[_Waiting](settings)
+        self._turns = Turns[_Waiting](settings.waiting, settings.waiting_of_tenant)
         self._seconds = FIRST_GUESS
 
     @property
@@ -87,9 +87,9 @@ class Answering:
     def _next(self) -> list[_Waiting]:
         """The next batch: what is there, without what was given up."""
         batch: list[_Waiting] = []
-        while len(batch) < self._settings.batch and (one := self._turns.take()) is not None:
-            if not one.answer.done():
-                batch.append(one)
+        while len(batch) < self._settings.batch and (taken := self._turns.take()) is not None:
+            if not taken[1].answer.done():
+                batch.append(taken[1])
         self._metrics.waiting.set(self._turns.waiting)
         return batch
 

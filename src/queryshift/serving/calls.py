@@ -21,7 +21,7 @@ class SearchCall:
         count: hits per query.
         adapt: whether the tenant learns from them.
         exclude: ids to leave out, for each query.
-        compare: whether source and adapted hits are both given.
+        compare: whether both answers are wanted, in any mode.
     """
 
     tenant: str

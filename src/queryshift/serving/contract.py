@@ -37,7 +37,7 @@ class SearchBody(Strict):
     queries: list[Query] | None = Field(None, description="or many")
     k: int = Field(10, ge=1, description="hits per query")
     adapt: bool = Field(True, description="whether the tenant learns from them")
-    compare: bool = Field(False, description="whether source and adapted hits are both given")
+    compare: bool = Field(False, description="whether both answers are told, in any mode")
     exclude: list[list[Id] | None] | None = Field(
         None, description="for each query, ids to leave out"
     )
@@ -50,7 +50,7 @@ class OrdinaryBody(Strict):
 
 
 class CorruptBody(Strict):
-    """Queries to corrupt: one or many."""
+    """One query to corrupt, or many."""
 
     query: Query | None = None
     queries: list[Query] | None = Field(None, max_length=256)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +18,14 @@ LONGEST_KEY = 200
 Key = tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class _Entry:
+    """A request under way or answered, and how many wait for it."""
+
     body: bytes  # a digest of it
-    answer: asyncio.Future[Any]
+    answer: asyncio.Task[Any]
     since: float
+    waiting: int = 0
 
 
 class Remembered:
@@ -31,32 +34,42 @@ class Remembered:
     def __init__(self) -> None:
         self._entries: OrderedDict[Key, _Entry] = OrderedDict()
 
-    async def once(self, key: Key, body: bytes, work: Callable[[], Awaitable[Any]]) -> Any:
+    async def once(
+        self, key: Key, body: bytes, work: Callable[[], Coroutine[Any, Any, Any]]
+    ) -> Any:
         """The answer to a request, worked out once however often it is sent.
+
+        A request that all who sent it have given up is cancelled; what fails is forgotten.
 
         Args:
             key: the key, with who sent it and to where.
             body: a digest of the body: another one under the same key is refused.
-            work: answers the request; what fails is not remembered.
+            work: answers the request.
         """
         if len(key[-1]) > LONGEST_KEY:
             raise Malformed(f"the idempotency key has more than {LONGEST_KEY} characters.")
         self._forget_old()
         entry = self._entries.get(key)
-        if entry is not None:
-            if entry.body != body:
-                raise Conflict("this idempotency key was used with another body: take a new one.")
-            return await asyncio.shield(entry.answer)
-        answer = asyncio.get_running_loop().create_future()
-        self._entries[key] = _Entry(body, answer, time.monotonic())
+        if entry is None:
+            entry = _Entry(body, asyncio.create_task(work()), time.monotonic())
+            self._entries[key] = entry
+        elif entry.body != body:
+            raise Conflict("this idempotency key was used with another body: take a new one.")
+        entry.waiting += 1
         try:
-            value = await work()
-        except BaseException as error:
-            self._entries.pop(key, None)
-            _fail(answer, error)
-            raise
-        answer.set_result(value)
-        return value
+            return await asyncio.shield(entry.answer)
+        finally:
+            entry.waiting -= 1
+            self._settle(key, entry)
+
+    def _settle(self, key: Key, entry: _Entry) -> None:
+        """Cancel what nobody waits for any more, and forget what gave no answer."""
+        task = entry.answer
+        if not task.done() and entry.waiting == 0:
+            task.cancel()
+        failed = task.done() and (task.cancelled() or task.exception() is not None)
+        if (failed or task.cancelling()) and self._entries.get(key) is entry:
+            del self._entries[key]
 
     def _forget_old(self) -> None:
         limit = time.monotonic() - SECONDS
@@ -65,12 +78,3 @@ class Remembered:
             if oldest.since > limit and len(self._entries) < ENTRIES:
                 return
             self._entries.popitem(last=False)
-
-
-def _fail(answer: asyncio.Future[Any], error: BaseException) -> None:
-    """Tell those who wait for the same answer; nobody may be waiting."""
-    if isinstance(error, Exception):
-        answer.set_exception(error)
-        answer.exception()  # seen, so that it is not logged as lost
-    else:
-        answer.cancel()

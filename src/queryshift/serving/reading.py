@@ -47,7 +47,9 @@ class Reading:
         self, modality: str, keep: bool, decoders: Executor, settings: QueueSettings
     ) -> None:
         self._modality, self._keep, self._decoders = modality, keep, decoders
-        self._turns = Turns[tuple[Raw, asyncio.Future[Readable]]](settings)
+        self._turns = Turns[tuple[Raw, asyncio.Future[Readable]]](
+            settings.waiting, settings.waiting_of_tenant
+        )
 
     async def read(self, tenant: str, queries: Sequence[Raw]) -> list[Readable]:
         """The queries of a request; when cancelled, those still waiting are given up."""
@@ -68,7 +70,7 @@ class Reading:
             await self._turns.some()
             if (taken := self._turns.take()) is None:
                 continue
-            raw, read = taken
+            _, (raw, read) = taken
             if not read.done():
                 told = await loop.run_in_executor(self._decoders, self._read, raw)
                 if not read.done():

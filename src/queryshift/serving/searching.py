@@ -82,9 +82,9 @@ class Searching:
         When it is cancelled, because the client is gone, nothing is answered or learnt.
         """
         async with self.residents.using(call.tenant, create=True) as tenant:
-            mode, keep = tenant.record.mode, self.collection.settings.keep_queries > 0
+            mode = tenant.record.mode
             read = await self.reading.read(call.tenant, call.queries)
-            answers = await self._answered(call, read, tenant, source=keep or mode != "live")
+            answers = await self._answered(call, read, tenant)
             if all(answer.error is not None for answer in answers):
                 raise answers[0].error or BadInput("no query could be answered.")
             learns = call.adapt and mode != "frozen"
@@ -102,13 +102,14 @@ class Searching:
             }
 
     async def _answered(
-        self, call: SearchCall, read: Sequence[Readable], tenant: Tenant, source: bool
+        self, call: SearchCall, read: Sequence[Readable], tenant: Tenant
     ) -> list[Answered]:
         """The answers to the queries that could be read; of the others, why not."""
-        frozen = tenant.record.mode == "frozen" and not call.compare
-        session = None if frozen else tenant.session
+        mode, both = tenant.record.mode, call.compare or self.collection.settings.keep_queries > 0
+        session = tenant.session if call.compare or mode != "frozen" else None
+        source = both or mode != "live"
         asked = [
-            Asked(one.item, exclude, call.count, session, source or call.compare)
+            Asked(one.item, exclude, call.count, session, source)
             for one, exclude in zip(read, call.exclude, strict=True)
             if one.error is None
         ]
@@ -165,7 +166,7 @@ class Searching:
 
 
 def _told(mode: str, answer: Answered, compare: bool) -> dict[str, Any]:
-    """One query's answer as clients get it."""
+    """One query's answer as clients get it; the adapted one beside it where both are wanted."""
     if answer.error is not None:
         return {"hits": [], "source": None, "error": problem(answer.error)}
     hits = answer.adapted if mode == "live" else answer.source

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 from .refusals import TooBusy
-from .settings import QueueSettings
 
 One = TypeVar("One")
 
@@ -17,18 +16,19 @@ class Turns(Generic[One]):
     """A queue by tenant, bounded in all and for each; used within one event loop.
 
     Args:
-        settings: its bounds.
+        most: that may wait in all.
+        most_of_one: that may wait of one tenant.
 
     Example:
-        >>> turns = Turns[str](QueueSettings())
+        >>> turns = Turns[str](most=4, most_of_one=2)
         >>> turns.put("loud", ["a", "b"])
         >>> turns.put("quiet", ["c"])
         >>> [turns.take() for _ in range(3)]
-        ['a', 'c', 'b']
+        [('loud', 'a'), ('quiet', 'c'), ('loud', 'b')]
     """
 
-    def __init__(self, settings: QueueSettings) -> None:
-        self._settings = settings
+    def __init__(self, most: int, most_of_one: int) -> None:
+        self._most, self._most_of_one = most, most_of_one
         self._queues: OrderedDict[str, deque[One]] = OrderedDict()
         self._there = asyncio.Event()
         self.waiting = 0
@@ -41,9 +41,8 @@ class Turns(Generic[One]):
             several: what it wants.
             seconds_each: how long one takes: says when it is worth asking again.
         """
-        own = len(self._queues.get(tenant, ()))
-        settings = self._settings
-        for waiting, most in ((own, settings.waiting_of_tenant), (self.waiting, settings.waiting)):
+        bounds = ((self.of(tenant), self._most_of_one), (self.waiting, self._most))
+        for waiting, most in bounds:
             if waiting + len(several) > most:
                 raise TooBusy(
                     f"{waiting} queries are waiting, and at most {most} may: ask again later.",
@@ -53,8 +52,12 @@ class Turns(Generic[One]):
         self.waiting += len(several)
         self._there.set()
 
-    def take(self) -> One | None:
-        """The next one; None where none waits."""
+    def of(self, tenant: str) -> int:
+        """How many wait of a tenant."""
+        return len(self._queues.get(tenant, ()))
+
+    def take(self) -> tuple[str, One] | None:
+        """The next one and whose it is; None where none waits."""
         if not self._queues:
             self._there.clear()
             return None
@@ -63,7 +66,11 @@ class Turns(Generic[One]):
         if queue:
             self._queues[tenant] = queue
         self.waiting -= 1
-        return one
+        return tenant, one
+
+    def forget(self, tenant: str) -> None:
+        """Give up what waits of a tenant."""
+        self.waiting -= len(self._queues.pop(tenant, ()))
 
     async def some(self) -> None:
         """Return when there may be one."""
