@@ -28,7 +28,7 @@ test-service: .venv-engines/.ready
 
 # Needs Debian's chromium; without it the tests are skipped.
 test-browser: $(READY)
-	$(BIN)/python -m pytest -m 'browser or not browser' tests/browser
+	$(BIN)/python -m pytest -m browser tests/browser
 
 lint: $(READY)
 	$(BIN)/ruff check .

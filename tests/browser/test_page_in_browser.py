@@ -180,6 +180,20 @@ def test_a_mode_is_switched_only_after_confirmation(opened, tenant):
     assert tenant["mode"] == "frozen"
 
 
+def test_clicks_say_which_answers_are_better(opened, tenant):
+    page = opened(tenant.page)
+    wait_for_answers(page)
+    assert page.inner_text("#clicks") == ""
+    samples = httpx.get(tenant.api.split("/tenants")[0] + "/samples?n=1").json()["samples"]
+    asked = {"tenant": tenant.api.split("/")[-1], "query": samples[0]["query"], "adapt": False}
+    found = httpx.post(tenant.api.split("/tenants")[0] + "/search", json=asked, timeout=30).json()
+    clicks = [{"query": 0, "ids": samples[0]["right"]}]
+    told = {"request_id": found["request_id"], "clicks": clicks}
+    httpx.post(f"{tenant.api}/feedback", json=told).raise_for_status()
+    page.get_by_text("Clicks so far: 1").wait_for()
+    assert "cannot tell" in page.inner_text("#clicks")
+
+
 def test_another_tenant_is_another_view_and_the_address_remembers_it(opened, service):
     page = opened(f"{service.url}/?tenant=first")
     wait_for_answers(page)

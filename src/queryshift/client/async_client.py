@@ -117,7 +117,10 @@ class AsyncClient:
 
     async def history(self, tenant: str = "default", since: int = 0) -> list[HistoryRow]:
         """As `Client.history`."""
-        return await self._transport.send(calls.history(self._name, tenant, since))
+        rows: list[HistoryRow] = []
+        while more := await self._transport.send(calls.history(self._name, tenant, since)):
+            rows, since = rows + more, more[-1].batch
+        return rows
 
     async def set_mode(self, mode: str, tenant: str = "default") -> Tenant:
         """As `Client.set_mode`."""

@@ -22,6 +22,7 @@ from .results import (
 )
 
 T = TypeVar("T")
+MOST_ROWS = 1000  # of a tenant's history in one answer
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,10 @@ def tenant(name: str, tenant: str) -> Call[Tenant]:
 
 
 def history(name: str, tenant: str, since: int) -> Call[list[HistoryRow]]:
-    """The batches of a tenant after one of them."""
+    """The next batches of a tenant after one of them."""
     read = _list_of(HistoryRow.from_json, "rows")
-    return Call("GET", f"{_path(name, tenant)}/history", read, params={"since": since})
+    params = {"since": since, "limit": MOST_ROWS}
+    return Call("GET", f"{_path(name, tenant)}/history", read, params=params)
 
 
 def change(name: str, tenant: str, verb: str, body: Json | None = None) -> Call[Tenant]:

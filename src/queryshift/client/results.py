@@ -100,11 +100,19 @@ class Snapshot(_Record):
 
 @dataclass(frozen=True)
 class ClickMeans(_Record):
-    """Mean of 1 / rank of what was clicked, under the source's and the adapted answers."""
+    """Mean of 1 / rank of what was clicked, under the source's and the adapted answers.
+
+    Attributes:
+        source: the mean under the source's answers.
+        adapted: the mean under the adapted answers.
+        clicks: how many were counted.
+        better: "source" or "adapted"; None where the clicks cannot tell.
+    """
 
     source: float
     adapted: float
     clicks: int
+    better: str | None
 
 
 @dataclass(frozen=True)

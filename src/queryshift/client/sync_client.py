@@ -183,7 +183,10 @@ class Client:
         Returns:
             One row for each batch the service still keeps, oldest first.
         """
-        return self._transport.send(calls.history(self._name, tenant, since))
+        rows: list[HistoryRow] = []
+        while more := self._transport.send(calls.history(self._name, tenant, since)):
+            rows, since = rows + more, more[-1].batch
+        return rows
 
     def set_mode(self, mode: str, tenant: str = "default") -> Tenant:
         """Change who answers.

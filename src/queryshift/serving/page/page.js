@@ -22,7 +22,7 @@ function forget() {
 
 async function newRows(tenant) {
   if (rows.length && tenant.batches < rows.at(-1).batch) forget(); // rolled back, or reset
-  const since = rows.at(-1)?.batch ?? 0;
+  const since = rows.at(-1)?.batch ?? Math.max(0, tenant.batches - KEPT);
   const more = await get(`${tenantPath(current().name, tenantName())}/history?since=${since}`);
   rows = [...rows, ...more.rows].slice(-KEPT);
 }
@@ -67,7 +67,8 @@ async function refresh() {
 }
 
 async function listTenants() {
-  const { tenants } = await get(`${collectionPath(current().name)}/tenants?limit=100`);
+  const path = `${collectionPath(current().name)}/tenants?limit=100`;
+  const { tenants } = await get(path).catch(() => ({ tenants: [] })); // a help, no more
   show($("tenants"), ...tenants.map((one) => make("option", { value: one.tenant })));
 }
 
@@ -113,7 +114,7 @@ document.addEventListener("visibilitychange", refresh);
 $("token-form").addEventListener("submit", takeToken);
 $("choice").addEventListener("submit", (event) => event.preventDefault());
 $("choice").addEventListener("change", () => attempt(open));
-$("tenant").addEventListener("focus", () => attempt(listTenants));
+$("tenant").addEventListener("focus", listTenants);
 listenForChanges();
 listenForQueries();
 listenForMany(() => current().name);

@@ -26,10 +26,17 @@ const snapshotRow = (snapshot) =>
 const eventRow = (event) =>
   make("li", { class: "quiet" }, `Batch ${event.batch}, ${when(event.time)}: ${event.event}${event.detail ? `, ${event.detail}` : ""}`);
 
+function clickSentence(clicks) {
+  if (!clicks) return "";
+  const verdict = clicks.better ? `the ${clicks.better} answers are better` : "they cannot tell yet which answers are better";
+  return `Clicks so far: ${number(clicks.clicks)}, mean of 1 / rank ${number(clicks.source)} by the source and ${number(clicks.adapted)} adapted; ${verdict}.`;
+}
+
 export function drawTenant(tenant, where) {
   place = { ...where, mode: tenant.mode };
   for (const button of $("modes").children) button.setAttribute("aria-pressed", String(button.dataset.mode === tenant.mode));
   $("mode-meaning").textContent = MODES[tenant.mode] ?? "";
+  $("clicks").textContent = clickSentence(tenant.clicks);
   show($("facts"), ...facts(tenant));
   show($("snapshots"), ...(tenant.snapshots ?? []).map(snapshotRow));
   const events = tenant.guard?.events ?? [];
