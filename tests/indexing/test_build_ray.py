@@ -26,17 +26,30 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.fixture
-def cluster(folder, monkeypatch):
-    """Two nodes of one processor each; tasks take a second."""
+def two_nodes(tries: int = 3):
+    """A cluster; Ray gives a node 30 s to start, which a busy machine may exceed."""
     from ray.cluster_utils import Cluster
 
+    small = {"num_cpus": 1, "object_store_memory": 100_000_000}
+    cluster = Cluster()
+    try:
+        cluster.add_node(include_dashboard=False, **small)
+        cluster.add_node(**small)
+    except Exception:
+        cluster.shutdown()
+        if tries == 1:
+            raise
+        return two_nodes(tries - 1)
+    return cluster
+
+
+@pytest.fixture
+def cluster(folder, monkeypatch):
+    """Two nodes of one processor each; a batch takes half a second."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), *sys.path]))
     monkeypatch.setenv("SLOW_S", "0.5")
     monkeypatch.setenv("NODES_SEEN", str(folder / "nodes"))
-    small = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 100_000_000}
-    cluster = Cluster(initialize_head=True, head_node_args=small)
-    cluster.add_node(num_cpus=1, object_store_memory=100_000_000)
+    cluster = two_nodes()
     yield cluster
     ray.shutdown()
     cluster.shutdown()
