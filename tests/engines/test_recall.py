@@ -11,7 +11,7 @@ from click.testing import CliRunner
 import queryshift as qs
 from queryshift.cli import main
 from queryshift.errors import BadInput, GalleryMismatch
-from queryshift.galleries.recall import shifted_vectors
+from queryshift.galleries.recall import moved_away
 
 pytest.importorskip("faiss", exc_type=ImportError)
 
@@ -59,7 +59,9 @@ def warned(gallery) -> list[str]:
 def test_recall_is_the_share_of_the_exact_best(memory, queries, lists):
     gallery = open_faiss(f"{lists}?nprobe=2")
     check = qs.check_recall(gallery, queries)
-    for vectors, recall in ((queries, check.ordinary), (shifted_vectors(queries), check.shifted)):
+    near = gallery.find_exact(queries.numpy(), 10)
+    moved = torch.from_numpy(moved_away(queries.numpy(), near))
+    for vectors, recall in ((queries, check.ordinary), (moved, check.shifted)):
         exact, found = memory.search(vectors, 100).ids, gallery.find(vectors.numpy(), 100)
         both = [len({*hits.ids} & {*best}) / 100 for hits, best in zip(found, exact, strict=True)]
         assert recall.at_depth == pytest.approx(np.mean(both), abs=1e-9)
@@ -70,10 +72,12 @@ def test_recall_is_the_share_of_the_exact_best(memory, queries, lists):
     assert check.recall < 0.97 and not check.enough
 
 
-def test_shifted_queries_crowd_together_at_unit_length(queries):
-    moved = shifted_vectors(queries)
+def test_shifted_queries_are_farther_from_all_candidates_at_unit_length(queries, memory, lists):
+    near = open_faiss(lists).find_exact(queries.numpy(), 10)
+    moved = torch.from_numpy(moved_away(queries.numpy(), near))
     assert torch.allclose(moved.norm(dim=1), torch.ones(len(moved)), atol=1e-6)
-    assert moved.mean(dim=0).norm() > queries.mean(dim=0).norm() + 0.05
+    before, after = (memory.search(one, 1).scores for one in (queries, moved))
+    assert after.mean() < before.mean() - 0.002
 
 
 def test_the_advice_finds_enough(queries, lists):
@@ -190,6 +194,7 @@ class TestCommand:
         assert told.exit_code == 0 and "nothing to measure" in told.output
 
     def test_refuses_items_without_a_model(self, lists, tmp_path):
+        (tmp_path / "asked.txt").write_text("a caption")
         told = self.ask(lists, "--queries", tmp_path / "asked.txt")
         assert told.exit_code == 2 and "--model" in told.output
 

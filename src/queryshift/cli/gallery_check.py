@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from queryshift.sessions.recall_check import RecallCheck
 
-VECTORS = ".npy"
 SEVERITY = 3
 _COUNT = click.IntRange(min=1)
 
@@ -29,7 +28,7 @@ _COUNT = click.IntRange(min=1)
     "--queries",
     type=click.Path(path_type=Path),
     required=True,
-    help="Vectors (.npy); or with --model captions, or a folder of pictures or sounds.",
+    help="Vectors (.npy); or with --model captions, a table, a folder of pictures or sounds.",
 )
 @click.option("--model", help="A name, a path, or module:function: encodes the queries.")
 @click.option("--sample", type=_COUNT, default=256, show_default=True, help="Queries to ask.")
@@ -43,8 +42,9 @@ def check(
     """Measure what the index at ADDRESS finds of an exact search, and keep the result.
 
     Ordinary queries, and shifted ones: with --model the queries are corrupted (pictures with noise,
-    sounds with traffic, text with reading errors), without it their vectors are moved as a shift
-    moves them. The exit code is 1 where less than .97 of the best ten are found.
+    sounds with traffic, text with reading errors), without it their vectors are moved away from
+    the candidates nearest to them. The exit code is 1 where less than .97 of the best ten are
+    found.
 
     \b
     $ queryshift gallery check faiss:captions.faiss --queries asked.npy
@@ -58,7 +58,7 @@ def check(
         click.echo("This gallery is searched exactly: there is nothing to measure.")
         return
     try:
-        given = _items(queries, model, sample) if model else _vectors(queries, sample)
+        given = _asked(queries, model, sample)
         result = check_recall(gallery, depth=depth, **given)
     finally:
         gallery.close()
@@ -70,33 +70,26 @@ def check(
         raise SystemExit(1)
 
 
-def _vectors(path: Path, sample: int) -> dict[str, Any]:
-    import numpy as np
-
-    if path.suffix != VECTORS:
-        raise BadInput(
-            f'"{path}" is no file of vectors ({VECTORS}): to check with items, name the model that '
-            "encodes them with --model."
-        )
-    try:
-        stored = np.load(path, mmap_mode="r", allow_pickle=False)
-    except ValueError as error:
-        raise BadInput(f'"{path}" cannot be read as an array of vectors: {error}.') from error
-    return {"queries": np.array(_drawn(stored, sample), dtype=np.float32)}
-
-
-def _items(path: Path, model: str, sample: int) -> dict[str, Any]:
-    """The encoder, items, and the same items corrupted where the laboratory is installed."""
-    from queryshift.lab.tuning.files import read_items
+def _asked(path: Path, model: str | None, sample: int) -> dict[str, Any]:
+    """Vectors; or items with their encoder, and the same items corrupted."""
+    from queryshift.media.collection import read_collection
     from queryshift.models import load
 
-    named, encoders = read_items(path), load(model)
-    if named.modality not in encoders:
+    collection = read_collection(path)
+    items = _drawn(collection.items, sample)
+    if collection.modality == "vector":
+        return {"queries": items}
+    if model is None:
+        raise BadInput(
+            f'"{path}" holds items ({collection.modality}): name the model that encodes them with '
+            "--model, or give vectors (.npy)."
+        )
+    encoders = load(model)
+    if collection.modality not in encoders:
         known = ", ".join(sorted(encoders))
-        raise BadInput(f'"{model}" has no encoder for {named.modality}; it has: {known}.')
-    items = _drawn(named.items, sample)
-    shifted = _corrupted(named.modality, items)
-    return {"encoder": encoders[named.modality], "queries": items, "shifted": shifted}
+        raise BadInput(f'"{model}" has no encoder for {collection.modality}; it has: {known}.')
+    shifted = _corrupted(collection.modality, items)
+    return {"encoder": encoders[collection.modality], "queries": items, "shifted": shifted}
 
 
 def _corrupted(modality: str, items: list[Any]) -> list[Any] | None:
@@ -113,7 +106,7 @@ def _corrupted(modality: str, items: list[Any]) -> list[Any] | None:
 
 
 def _drawn(given: Sequence[Any], sample: int) -> list[Any]:
-    """`sample` of many, evenly over all of them."""
+    """`sample` of many, spread evenly over all of them."""
     step = max(1, len(given) / sample)
     return [given[int(place * step)] for place in range(min(sample, len(given)))]
 
@@ -135,7 +128,7 @@ def _table(result: RecallCheck, corrupted: bool) -> Table:
     table = Table(
         f"{result.queries} queries{how}", "recall at 10", f"at {result.depth}", title_justify="left"
     )
-    shifted = "corrupted" if corrupted else "moved as by a shift"
+    shifted = "corrupted" if corrupted else "moved away"
     for name, recall in (("as they are", result.ordinary), (shifted, result.shifted)):
         table.add_row(name, f"{recall.at_10:.3f}", f"{recall.at_depth:.3f}")
     return table

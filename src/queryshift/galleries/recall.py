@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from queryshift.support.progress import track
 
@@ -18,7 +17,8 @@ from .breadth import Breadth
 from .engine import EngineGallery, Found
 
 ENOUGH = 0.97  # of the best ten: below, adaptation loses answers with the index
-SHIFT = 0.5  # how far queries move toward their mean: as image corruptions of severity 3 do
+AWAY = 0.1  # how far queries move from the mean of their nearest candidates
+NEAREST = 10  # candidates that they move away from
 BATCH = 64  # queries per call of the engine
 ROUNDING = 1e-6  # of scores that are computed twice
 WIDER, DEEPER = 6, 3  # doublings of the breadth that are tried, then so many times the depth
@@ -56,37 +56,56 @@ class IndexRecall:
         return min(self.ordinary.at_10, self.shifted.at_10)
 
 
-def shifted_vectors(queries: Tensor) -> Tensor:
-    """Query vectors (B, D) moved as a shift moves them: together, at unit length.
-
-    Under a shift queries crowd around their mean and lose what brought them near to candidates
-    (docs/engines.md has both measured beside corrupted pictures).
-    """
-    crowd = normalize(queries.mean(dim=0), dim=0)
-    return normalize(queries + SHIFT * crowd, dim=1)
-
-
 def index_recall(
-    gallery: EngineGallery, queries: Tensor, shifted: Tensor, depth: int
+    gallery: EngineGallery, queries: Tensor, shifted: Tensor | None, depth: int
 ) -> IndexRecall:
     """Measure an index against exact search, and look for a setting that finds enough.
 
     Args:
         gallery: The engine's; it is searched as it is set now.
         queries: Unit vectors (B, D).
-        shifted: The same or other queries under a shift.
+        shifted: The same or other queries under a shift; None: `moved_away` makes them.
         depth: Hits that sessions fetch for a query.
     """
-    both = [_plain(vectors) for vectors in (queries, shifted)]
+    asked = _plain(queries)
     deepest = min(depth * DEEPER, gallery.count())
-    exact = [_exact_scores(gallery, asked, deepest) for asked in both]
-    ordinary, moved = (
-        recall(gallery, asked, best, depth) for asked, best in zip(both, exact, strict=True)
+    nearest = gallery.find_exact(asked, deepest)
+    moved = moved_away(asked, nearest) if shifted is None else _plain(shifted)
+    both = (asked, moved)
+    exact = (_all_scores(asked, nearest), _all_scores(moved, gallery.find_exact(moved, deepest)))
+    ordinary, under_shift = (
+        recall(gallery, vectors, best, depth) for vectors, best in zip(both, exact, strict=True)
     )
-    measured = IndexRecall(ordinary, moved, "")
+    measured = IndexRecall(ordinary, under_shift, "")
     if measured.worst >= ENOUGH:
         return measured
     return replace(measured, advice=_advice(gallery, both, exact, depth))
+
+
+def moved_away(queries: NDArray[np.float32], nearest: Sequence[Found]) -> NDArray[np.float32]:
+    """Queries (B, D) moved away from the candidates nearest to them, at unit length.
+
+    A shift takes from a query what it had in common with its candidates. Moved so far, queries are
+    as hard to search for as the hardest of the corrupted pictures that docs/engines.md lists.
+
+    Args:
+        queries: Unit vectors (B, D).
+        nearest: The exact best candidates of each.
+
+    Examples:
+        >>> import numpy as np
+        >>> from queryshift.galleries import Found
+        >>> from queryshift.galleries.recall import moved_away
+        >>> near = [Found(["a"], np.float32([[1, 0]]))]
+        >>> bool(moved_away(np.float32([[0.6, 0.8]]), near)[0, 0] < 0.6)
+        True
+    """
+    sums = np.stack(
+        [hits.vectors[:NEAREST].reshape(-1, queries.shape[1]).sum(0) for hits in nearest]
+    )
+    moved = queries - AWAY * sums / np.linalg.norm(sums, axis=1, keepdims=True)
+    shifted: NDArray[np.float32] = moved / np.linalg.norm(moved, axis=1, keepdims=True)
+    return shifted
 
 
 def recall(
@@ -122,11 +141,9 @@ def _scores(query: NDArray[np.float32], hits: Found) -> NDArray[np.float32]:
     return best
 
 
-def _exact_scores(
-    gallery: EngineGallery, queries: NDArray[np.float32], count: int
-) -> NDArray[np.float32]:
-    hits = gallery.find_exact(queries, count)
-    return np.stack([_scores(query, hit) for query, hit in zip(queries, hits, strict=True)])
+def _all_scores(queries: NDArray[np.float32], found: Sequence[Found]) -> NDArray[np.float32]:
+    """The cosines (B, count) of all queries' hits."""
+    return np.stack([_scores(query, hits) for query, hits in zip(queries, found, strict=True)])
 
 
 def _advice(

@@ -17,7 +17,7 @@ from queryshift.galleries import EngineGallery, Searchable
 from queryshift.galleries.checks import as_tensor
 from queryshift.galleries.exact_engine import ExactSearch
 from queryshift.galleries.kept_checks import keep_check
-from queryshift.galleries.recall import ENOUGH, Recall, index_recall, shifted_vectors
+from queryshift.galleries.recall import ENOUGH, Recall, index_recall
 from queryshift.methods import REST, Frozen
 from queryshift.methods.base import Method
 from queryshift.retrieval.pool import DEPTH
@@ -88,7 +88,7 @@ def check_recall(
         queries: A few hundred query vectors, or items of the encoder.
         encoder: Makes vectors of items; with it, REST is run over the index and over exact search.
         shifted: The same queries under a shift, as vectors or items. By default the queries'
-            vectors are moved as a shift moves them: toward their mean.
+            vectors are moved away from the candidates nearest to them.
         depth: Hits that sessions fetch for a query.
 
     Returns:
@@ -106,7 +106,7 @@ def check_recall(
     if not isinstance(gallery, EngineGallery) or gallery.exact:
         raise BadInput("this gallery is searched exactly: there is nothing to measure.")
     plain = _vectors(queries, encoder, gallery)
-    moved = shifted_vectors(plain) if shifted is None else _vectors(shifted, encoder, gallery)
+    moved = None if shifted is None else _vectors(shifted, encoder, gallery)
     measured = index_recall(gallery, plain, moved, depth)
     gallery.recall_told = True  # by what this returns
     asked = queries if shifted is None else shifted
