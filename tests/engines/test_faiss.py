@@ -9,7 +9,7 @@ from same_as_memory import check_samples, rows_of
 from tests.galleries.contract import GalleryContract
 
 import queryshift as qs
-from queryshift.errors import BadFile, BadInput, GalleryMismatch
+from queryshift.errors import BadFile, BadInput, GalleryMismatch, NeedsVectors
 from queryshift.retrieval import hub_correction
 from toy import ToyEncoder, toy_gallery, toy_queries
 
@@ -138,3 +138,24 @@ def test_hub_correction_over_an_exact_index_is_that_over_memory(tmp_path, monkey
     assert not torch.equal(answers[0], torch.tensor(uncorrected))
     first = answers[0][..., 0], answers[2][..., 0]
     assert (first[0] == first[1]).float().mean() > 0.9
+
+
+FULL_GALLERY = ("tent", "pl", "shot", "eata", "sar", "read", "come", "tsa")
+
+
+@pytest.mark.parametrize("name", qs.METHODS)
+def test_methods_over_the_whole_gallery_name_the_one_that_works(name, tmp_path):
+    memory = toy_gallery(ToyEncoder(), 200)
+    there = create(f"faiss:{tmp_path}/x", memory.ids, rows_of(memory))
+    batch, method = list(toy_queries(1, 12, 200)[0]), qs.METHODS[name]()
+    if name not in FULL_GALLERY:
+        assert len(qs.Session(ToyEncoder(), there, method).answer(batch).top(3)) == 12
+        return
+    with pytest.raises(NeedsVectors, match=r"Refined\(method\), or use REST or TCR"):
+        qs.Session(ToyEncoder(), there, method).answer(batch)
+    if name == "tsa":
+        with pytest.raises(NeedsVectors, match="TSA needs a gallery in memory"):
+            qs.Session(ToyEncoder(), there, qs.Refined(method)).answer(batch)
+        return
+    session = qs.Session(ToyEncoder(), there, qs.Refined(method))
+    assert len(session.answer(batch).top(3)) == 12

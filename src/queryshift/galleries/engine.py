@@ -210,7 +210,8 @@ class EngineGallery:
         """A search engine does not hand out all of its vectors."""
         raise NeedsVectors(
             f"a {type(self).__name__} gallery cannot give its vectors, and this method is over the "
-            "whole gallery: wrap it as Refined(method), or use REST or TCR, which need only hits."
+            "whole gallery: wrap it as Refined(method), or use REST or TCR, which need only hits "
+            "(TSA needs a gallery in memory)."
         )
 
     @torch.no_grad()
