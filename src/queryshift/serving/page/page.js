@@ -89,6 +89,7 @@ async function open() {
 async function start() {
   ({ collections } = await get("collections"));
   $("token-form").hidden = true;
+  $("choice").hidden = false;
   const asked = new URLSearchParams(window.location.search);
   show($("collection"), ...collections.map((one) => make("option", { value: one.name }, one.name)));
   if (collections.some((one) => one.name === asked.get("collection"))) $("collection").value = asked.get("collection");

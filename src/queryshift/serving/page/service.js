@@ -51,6 +51,7 @@ export async function call(verb, path, body) {
     response = await send(url, request);
   }
   if (response.status === 401) document.dispatchEvent(new CustomEvent("token-wanted"));
+  if (response.status === 401 && !token) throw new Problem(401, ""); // the field says enough
   if (!response.ok) throw await problemOf(response);
   return response.json();
 }
