@@ -1,6 +1,7 @@
 """The page in a real browser: what a person would do with it."""
 
 import re
+import time
 
 import httpx
 import pytest
@@ -26,6 +27,13 @@ def tenant(service, request):
 def wait_for_answers(page):
     page.wait_for_selector("#answers .source .hit")
     page.wait_for_selector("#answers .adapted .hit")
+
+
+def wait_until(true):
+    end = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.1)
 
 
 def answers(page, side):
@@ -99,9 +107,8 @@ def test_the_slider_corrupts_and_trying_teaches_nothing(opened, tenant):
     clean = answers(page, "source")
     page.select_option("#corruption", "gaussian_noise")
     slide_to(page, 5)
-    page.wait_for_function("() => document.querySelector('#severity-shown').textContent === '5'")
-    page.wait_for_timeout(500)
-    assert answers(page, "source") != clean
+    assert page.inner_text("#severity-shown") == "5"
+    wait_until(lambda: answers(page, "source") != clean)
     assert tenant["updates"] == 0 and tenant["batches"] == 0
 
 
@@ -138,8 +145,7 @@ def test_a_snapshot_is_taken_and_rolled_back_to(opened, tenant):
     page.wait_for_selector("#snapshots [data-snapshot=before]")
     kept = tenant["report"]["updates_in_force"]
     send_many(page)
-    page.wait_for_timeout(2000)
-    assert tenant["report"]["updates_in_force"] > kept
+    wait_until(lambda: tenant["report"]["updates_in_force"] > kept)
     page.click("#snapshots [data-snapshot=before]")
     page.click("#confirm button[value=no]")
     assert tenant["report"]["updates_in_force"] > kept
