@@ -14,8 +14,8 @@ from queryshift.galleries.hits import Id
 from queryshift.sessions.session import Session
 from queryshift.support.priority import yielding
 
+from .json_values import iso, plain
 from .queries import Raw, decoded, size_of
-from .tenant import iso, plain
 
 
 @dataclass(frozen=True)

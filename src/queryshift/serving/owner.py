@@ -19,13 +19,14 @@ from queryshift.sessions.session import Session
 from .calls import SearchCall
 from .collection import Collection
 from .disk import Disk
+from .json_values import iso
 from .metrics import Metrics
 from .queries import Raw, decoded
 from .record import click_summary
 from .refusals import Conflict, DiskFull, Forbidden, NotFound
 from .searching import Searching, Threads
 from .settings import Mode, ServeSettings
-from .tenant import Tenant, iso
+from .tenant import Tenant
 from .tenant_files import write_text
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from queryshift.errors import BadFile
 from queryshift.sessions.feedback import ClickScores
 
+from .json_values import iso
 from .settings import Mode
 
 EVENTS = 32  # kept, the latest
@@ -44,8 +45,15 @@ class Record:
     events: list[dict[str, Any]] = field(default_factory=list)
     clicks: ClickScores = field(default_factory=ClickScores)
 
-    def add_event(self, event: dict[str, Any]) -> None:
-        """Keep what happened, the latest last."""
+    def add_event(self, kind: str, detail: str, when: float) -> None:
+        """Keep what happened at the next batch, the latest last.
+
+        Args:
+            kind: of the event: "guard", "not_finite", "ordinary" or "failed".
+            detail: what happened, in a sentence.
+            when: seconds since the epoch.
+        """
+        event = {"batch": self.batches + 1, "time": iso(when), "event": kind, "detail": detail}
         self.events = [*self.events, event][-EVENTS:]
 
     def written(self) -> str:

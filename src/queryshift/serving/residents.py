@@ -16,11 +16,12 @@ from queryshift.sessions.session import Session
 
 from .collection import Collection
 from .disk import Disk
+from .json_values import iso
 from .metrics import Metrics
 from .record import Record
 from .refusals import Forbidden, NotFound
 from .settings import TenantSettings
-from .tenant import Tenant, iso
+from .tenant import Tenant
 from .tenant_files import TenantFiles
 
 logger = logging.getLogger("queryshift.serving")

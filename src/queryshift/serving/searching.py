@@ -19,6 +19,7 @@ from .answering import Answering
 from .calls import SearchCall
 from .collection import Collection
 from .disk import Disk
+from .json_values import iso
 from .learn_group import Taught, learn_group
 from .learning import Learning
 from .metrics import Metrics
@@ -26,7 +27,7 @@ from .problems import problem
 from .reading import Readable, Reading
 from .residents import Residents
 from .settings import ServeSettings
-from .tenant import Tenant, iso
+from .tenant import Tenant
 
 logger = logging.getLogger("queryshift.serving")
 
@@ -137,7 +138,6 @@ class Searching:
         started, busy = time.perf_counter(), self.answering.busy
         try:
             async with self.residents.using(name) as tenant:
-                resets = tenant.record.resets
                 work = (tenant.session, collection.modality, group)
                 learnt = await loop.run_in_executor(self.threads.learner, learn_group, *work)
                 record = tenant.record
@@ -145,11 +145,11 @@ class Searching:
                 record.updates += learnt.updated
                 row = {"batch": record.batches, **learnt.row, "dropped": tenant.new_drops()}
                 tenant.add_row(row)
-                if record.resets > resets:
-                    self.metrics.guard_events.labels(collection.name, "reset").inc()
-        except Exception:  # the session is as before it
-            self.metrics.failed_updates.labels(collection.name).inc()
-            logger.exception("a group was not learnt", extra={"tenant": name})
+                while tenant.news:
+                    kind = tenant.news.popleft()
+                    self.metrics.guard_events.labels(collection.name, kind).inc()
+        except Exception as error:  # the session is as before it
+            self._failed(name, error)
             return
         self.metrics.update_seconds.observe(time.perf_counter() - started)
         self.metrics.updates.labels(collection.name).inc(learnt.updated)
@@ -158,6 +158,14 @@ class Searching:
         if busy and self.answering.busy:  # under load learning has its share of the time, no more
             share = self._share
             await asyncio.sleep((time.perf_counter() - started) * (1 - share) / share)
+
+    def _failed(self, name: str, error: Exception) -> None:
+        """Count a group that was not learnt, and tell its tenant why."""
+        self.metrics.failed_updates.labels(self.collection.name).inc()
+        logger.error("a group was not learnt", exc_info=error, extra={"tenant": name})
+        if (tenant := self.residents.loaded.get(name)) is not None:
+            tenant.record.add_event("failed", problem(error)["detail"], time.time())
+            tenant.changed()
 
     def _dropped(self, name: str) -> None:
         self.metrics.drops.labels(self.collection.name).inc()

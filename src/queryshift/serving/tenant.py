@@ -6,7 +6,6 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from queryshift.sessions.events import Event
@@ -14,6 +13,7 @@ from queryshift.sessions.session import Session
 from queryshift.sessions.state import State
 
 from .collection import Collection
+from .json_values import iso, plain
 from .record import Record, click_summary
 from .tenant_files import TenantFiles
 
@@ -39,6 +39,7 @@ class Tenant:
         saved_state: the state that is on disk, if it is known.
         learnt_since_save: batches that are not on disk yet.
         drops_told: drops that its history knows of.
+        news: kinds of events that were not counted yet.
     """
 
     session: Session
@@ -55,6 +56,7 @@ class Tenant:
     saved_state: State | None = None
     learnt_since_save: int = 0
     drops_told: int = 0
+    news: deque[str] = field(default_factory=deque)
 
     @property
     def name(self) -> str:
@@ -99,14 +101,8 @@ class Tenant:
         """Keep what happened to its session; called by the thread that learns."""
         if event.kind != "dropped":
             self.record.resets += event.kind in ("guard", "not_finite")
-            self.record.add_event(
-                {
-                    "batch": self.record.batches + 1,
-                    "time": iso(event.time),
-                    "event": event.kind,
-                    "detail": event.reason,
-                }
-            )
+            self.news.append(event.kind)
+            self.record.add_event(event.kind, event.reason, event.time)
 
     def about(self, pending: int) -> dict[str, Any]:
         """What clients are told of it."""
@@ -143,13 +139,3 @@ class Tenant:
             if stats
             else None,
         }
-
-
-def plain(value: Any) -> Any:
-    """A number that JSON has: NaN and infinity become null."""
-    return None if isinstance(value, float) and not abs(value) < float("inf") else value
-
-
-def iso(seconds: float) -> str:
-    """A time as ISO 8601, in UTC."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
