@@ -211,7 +211,9 @@ def test_health_metrics_and_openapi(server):
     assert 'queryshift_queries_total{collection="tangram",mode="live"}' in metrics
     assert "measured" not in metrics  # no label has values that clients choose
     assert re.search(r"queryshift_batch_queries_count [1-9]", metrics)
-    assert "/v1/collections/{collection}/search" in schema["paths"]
+    search_route = schema["paths"]["/v1/collections/{collection}/search"]["post"]
+    assert search_route["responses"]["200"]["content"]["application/json"]["schema"]["$ref"]
+    assert "multipart/form-data" in search_route["requestBody"]["content"]
     assert (
         page.status_code == 200 and "default-src 'self'" in page.headers["content-security-policy"]
     )

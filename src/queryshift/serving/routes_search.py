@@ -15,6 +15,7 @@ from .front_door import asked_once, door_of
 from .queries import FILES, Raw, raw_query
 from .refusals import Malformed
 from .settings import LimitSettings
+from .told import SearchAnswer, described
 
 router = APIRouter(tags=["search"])
 BODY = {
@@ -36,7 +37,9 @@ BODY = {
 }
 
 
-@router.post("/v1/collections/{collection}/search", openapi_extra=BODY)
+@router.post(
+    "/v1/collections/{collection}/search", openapi_extra=BODY, responses=described(SearchAnswer)
+)
 async def search(collection: str, request: Request) -> JSONResponse:
     """Answer one query or many; the tenant learns from them unless told not to."""
     door = door_of(request)

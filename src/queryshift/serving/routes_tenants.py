@@ -10,10 +10,12 @@ from .contract import FeedbackBody, ModeBody, NameBody
 from .front_door import Work, asked_once, caller_of, door_of
 from .owner import Owner
 from .settings import NAME_PATTERN, Scope
+from .told import HistoryTold, SnapshotTold, TenantTold, described
 
 router = APIRouter(prefix="/v1/collections/{collection}/tenants", tags=["tenants"])
 Tenant = Annotated[str, Path(pattern=NAME_PATTERN)]
 Report = dict[str, Any]
+TOLD = described(TenantTold)
 
 
 def _owner(request: Request, scope: Scope, collection: str, tenant: str) -> Owner:
@@ -43,13 +45,13 @@ async def tenants(
     return {"tenants": listed, "next": listed[-1]["tenant"] if len(listed) == limit else None}
 
 
-@router.get("/{tenant}")
+@router.get("/{tenant}", responses=TOLD)
 async def tenant(collection: str, tenant: Tenant, request: Request) -> Report:
     """A tenant's report."""
     return await _owner(request, "read", collection, tenant).tenant(tenant)
 
 
-@router.get("/{tenant}/history")
+@router.get("/{tenant}/history", responses=described(HistoryTold))
 async def history(
     collection: str,
     tenant: Tenant,
@@ -68,14 +70,14 @@ async def latest(collection: str, tenant: Tenant, request: Request) -> Report:
     return {"queries": await _owner(request, "read", collection, tenant).latest(tenant)}
 
 
-@router.post("/{tenant}/reset")
+@router.post("/{tenant}/reset", responses=TOLD)
 async def reset(collection: str, tenant: Tenant, request: Request) -> Report:
     """Forget all that was learnt."""
     owner = _owner(request, "admin", collection, tenant)
     return await _once(request, lambda: owner.reset(tenant))
 
 
-@router.post("/{tenant}/undo")
+@router.post("/{tenant}/undo", responses=TOLD)
 async def undo(collection: str, tenant: Tenant, request: Request) -> Report:
     """Return to the state before the last learnt batch."""
     owner = _owner(request, "admin", collection, tenant)
@@ -88,21 +90,21 @@ async def snapshots(collection: str, tenant: Tenant, request: Request) -> Report
     return {"snapshots": await _owner(request, "read", collection, tenant).snapshots(tenant)}
 
 
-@router.post("/{tenant}/snapshots")
+@router.post("/{tenant}/snapshots", responses=described(SnapshotTold))
 async def snapshot(collection: str, tenant: Tenant, body: NameBody, request: Request) -> Report:
     """Keep what was learnt under a name; the answer comes when it is on disk."""
     owner = _owner(request, "admin", collection, tenant)
     return await _once(request, lambda: owner.snapshot(tenant, body.name))
 
 
-@router.post("/{tenant}/rollback")
+@router.post("/{tenant}/rollback", responses=TOLD)
 async def rollback(collection: str, tenant: Tenant, body: NameBody, request: Request) -> Report:
     """Return to a snapshot."""
     owner = _owner(request, "admin", collection, tenant)
     return await _once(request, lambda: owner.rollback(tenant, body.name))
 
 
-@router.post("/{tenant}/mode")
+@router.post("/{tenant}/mode", responses=TOLD)
 async def mode(collection: str, tenant: Tenant, body: ModeBody, request: Request) -> Report:
     """Switch between live, shadow and frozen."""
     owner = _owner(request, "admin", collection, tenant)

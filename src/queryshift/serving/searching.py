@@ -8,11 +8,11 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from queryshift.errors import BadInput
+from queryshift.sessions.session import Session
 
 from .answer_rows import Answered, Asked
 from .answering import Answering
@@ -26,7 +26,7 @@ from .metrics import Metrics
 from .problems import problem
 from .reading import Readable, Reading
 from .residents import Residents
-from .settings import ServeSettings
+from .settings import Mode, ServeSettings
 from .tenant import Tenant
 
 logger = logging.getLogger("queryshift.serving")
@@ -64,7 +64,10 @@ class Searching:
     ) -> None:
         self.collection, self.threads, self.metrics = collection, threads, metrics
         self._share = settings.queues.learning_share
-        current = partial(getattr, self, "collection")
+
+        def current() -> Collection:
+            return self.collection
+
         self.residents = Residents(current, folder / "tenants", settings.tenants, disk, metrics)
         keep, queues = collection.settings.keep_queries > 0, settings.queues
         self.reading = Reading(collection.modality, keep, threads.decoders, queues)
@@ -83,9 +86,9 @@ class Searching:
         When it is cancelled, because the client is gone, nothing is answered or learnt.
         """
         async with self.residents.using(call.tenant, create=True) as tenant:
-            mode = tenant.record.mode
             read = await self.reading.read(call.tenant, call.queries)
-            answers = await self._answered(call, read, tenant)
+            mode, session = tenant.record.mode, tenant.session  # as they are when it is asked
+            answers = await self._answered(call, read, mode, session)
             if all(answer.error is not None for answer in answers):
                 raise answers[0].error or BadInput("no query could be answered.")
             learns = call.adapt and mode != "frozen"
@@ -103,14 +106,13 @@ class Searching:
             }
 
     async def _answered(
-        self, call: SearchCall, read: Sequence[Readable], tenant: Tenant
+        self, call: SearchCall, read: Sequence[Readable], mode: Mode, session: Session
     ) -> list[Answered]:
         """The answers to the queries that could be read; of the others, why not."""
-        mode, both = tenant.record.mode, call.compare or self.collection.settings.keep_queries > 0
-        session = tenant.session if call.compare or mode != "frozen" else None
-        source = both or mode != "live"
+        both = call.compare or self.collection.settings.keep_queries > 0
+        adapted = session if call.compare or mode != "frozen" else None
         asked = [
-            Asked(one.item, exclude, call.count, session, source)
+            Asked(one.item, exclude, call.count, adapted, source=both or mode != "live")
             for one, exclude in zip(read, call.exclude, strict=True)
             if one.error is None
         ]

@@ -76,7 +76,7 @@ def _options(settings: ServeSettings) -> dict[str, Any]:
         "log_config": log_config(),
         "access_log": False,
         "server_header": False,
-        "timeout_graceful_shutdown": max(1, round(settings.drain_seconds)),
+        "timeout_graceful_shutdown": max(1, round(settings.drain_seconds / 2)),
         "ssl_certfile": settings.tls_certificate,
         "ssl_keyfile": settings.tls_key,
         "limit_concurrency": settings.limits.connections,

@@ -149,7 +149,7 @@ class ServeSettings(BaseSettings):
     hosts: list[str] = Field([], description="names it is reached by; empty: any, with tokens")
     tls_certificate: Path | None = Field(None, description="PEM file; with it HTTPS is served")
     tls_key: Path | None = Field(None, description="PEM file of its private key")
-    drain_seconds: float = Field(20, ge=0, description="for requests under way at shutdown")
+    drain_seconds: float = Field(20, ge=0, description="for all that is under way at shutdown")
 
 
 def read_settings(path: Path | None, **given: Any) -> ServeSettings:

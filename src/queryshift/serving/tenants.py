@@ -74,7 +74,7 @@ class Tenants:
         """Learn what waits, write all that changed, and end."""
         drained = asyncio.gather(*(owner.drained() for owner in self._owners.values()))
         try:
-            await asyncio.wait_for(drained, self._settings.drain_seconds)
+            await asyncio.wait_for(drained, self._settings.drain_seconds / 2)
         except TimeoutError:
             logger.warning("groups that still waited to be learnt were given up")
         for task in self._running:

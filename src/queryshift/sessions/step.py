@@ -90,7 +90,8 @@ class Adaptation:
         source = dict(method.adapts(encoder, gallery))
         if matching is not None and method.adapts_matcher:
             source |= matching.matcher.own_params()
-        source = {name: value.to(encoder.device) for name, value in source.items()}
+        device = encoder.device
+        source = {name: value.to(device) for name, value in source.items()}
         hubs: tuple[Stage, ...] = () if settings.hubs is None else (settings.hubs,)
         stages = hubs if matching is None else (*hubs, MatcherStage())
         return cls(encoder, method, settings, source, matching, stages, ordinary)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field, fields
+from functools import cache
 from numbers import Integral, Real
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -24,15 +25,21 @@ def setting(default: Any, origin: Origin, about: str) -> Any:
     return field(default=default, metadata={"origin": origin, "about": about})
 
 
-def sayable(kind: type[Any]) -> dict[str, tuple[Any, ...]]:
+def sayable(kind: Any) -> dict[str, tuple[Any, ...]]:
     """The fields of a dataclass that can be said in a word, and the types each may have."""
-    hints = get_type_hints(kind)
+    hints = _hints(kind)
     typed = {field.name: _alternatives(hints[field.name]) for field in fields(kind)}
     return {
         name: types
         for name, types in typed.items()
         if all(hint in _DESCRIBED or get_origin(hint) is Literal for hint in types)
     }
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    """The types of a dataclass's fields, which take long to work out."""
+    return get_type_hints(kind)
 
 
 def described(types: tuple[Any, ...]) -> str:
