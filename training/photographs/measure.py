@@ -9,20 +9,22 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 
 import torch
 
 from queryshift.lab.evaluation.benchmarks import AS_IT_IS, BENCHMARKS
-from queryshift.lab.evaluation.results import read_lines, write_line
+from queryshift.lab.evaluation.results import Cell, read_lines, write_line
 from queryshift.lab.evaluation.runner.choices import Choices
 from queryshift.lab.evaluation.runner.plans import Task
 from queryshift.lab.evaluation.runner.prepared_benchmark import PreparedBenchmark, prepare
 from queryshift.lab.evaluation.runner.run_cell import run_cell
 from queryshift.lab.evaluation.runner.workbench import Workbench
+from queryshift.lab.evaluation.stream_evaluation import run as run_stream
 from queryshift.methods.specs import canonical
+from queryshift.sessions.session import Session
 
 MODEL = "training.photographs.encoders:make"
 RATES = (1e-3, 3e-3, 3e-4, 1e-2, 1e-4, 3e-2)  # the likely ones first
@@ -42,6 +44,7 @@ STREAMS = (  # row, shift, severity
     ("flickr8k-clean-text", AS_IT_IS, 0),
 )
 CAPTIONS = 5  # of a picture
+DEFAULT = "default"  # a session that is told no method; "default:lr=0.003" at another rate
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class Stream:
         earlier = read_lines(self.path).cells if self.path.exists() else []
         done = {(cell.seed, cell.method) for cell in earlier}
         for seed in range(self.options.seeds):
-            for method in map(canonical, self.methods):
+            for method in map(_canonical, self.methods):
                 if (seed, method) not in done:
                     yield Task(self.shift, self.severity, seed, method)
 
@@ -93,9 +96,30 @@ def run(stream: Stream) -> str:
     for task in stream.tasks():
         if time.time() > options.until:
             return f"{stream.path.name}: out of time after {finished}"
-        write_line(stream.path, run_cell(workbench, prepared, task))
+        write_line(stream.path, cell_of(workbench, prepared, task))
         finished += 1
     return f"{stream.path.name}: {finished} methods"
+
+
+def cell_of(workbench: Workbench, prepared: PreparedBenchmark, task: Task) -> Cell:
+    """One cell; the default's is made as the frozen model's, with another session's ranks."""
+    if not task.method.startswith(DEFAULT):
+        return run_cell(workbench, prepared, task)
+    made = run_cell(workbench, prepared, replace(task, method="frozen"))
+    (part,) = prepared.parts
+    rate = float(task.method.partition("=")[2] or 0) or None
+    encoder, gallery = workbench.encoder(prepared), workbench.gallery(prepared, part)
+    session = Session(encoder, gallery, lr=rate, seed=task.seed)
+    queries = workbench.queries(prepared, part, task)
+    found = run_stream(session, queries, part.dataset.matches, task.seed, prepared.row.batch)
+    settings = {**made.settings, "method": asdict(session.method)}
+    ranks = found.all_ranks.numpy()
+    own = {"method": task.method, "label": task.method, "seconds": found.seconds}
+    return replace(made, ranks=ranks, settings=settings, **own)
+
+
+def _canonical(method: str) -> str:
+    return method if method.startswith(DEFAULT) else canonical(method)
 
 
 def _narrowed(prepared: PreparedBenchmark, captions: int) -> PreparedBenchmark:
