@@ -17,9 +17,10 @@ import numpy as np
 from queryshift.lab.evaluation.results import Cell, read_folder
 from queryshift.lab.evaluation.significance import draw_seeds, p_values, resampled_means
 from training.comparison import lines
-from training.photographs.measure import CAPTIONS, STREAMS
+from training.photographs.measure import STREAMS
 
 DRAWS = 5000
+PICTURES = 1000  # of a split
 DIRECTIONS = ("image", "text")
 CLEAN = "clean"
 RATE = re.compile(r":lr=([0-9.e-]+)")
@@ -65,41 +66,32 @@ def best_rates(cells: Iterable[Cell], query: str) -> dict[str, float | None]:
     return {method: max(own, key=own.get) for method, own in rates(cells, query).items()}  # type: ignore[arg-type]
 
 
-def grid(cells: list[Cell]) -> str:
+def grid(cells: list[Cell], query: str) -> str:
     """Mean recall over the shifted development streams, a column per rate."""
-    columns = sorted(
-        {
-            rate
-            for query in DIRECTIONS
-            for own in rates(cells, query).values()
-            for rate in own
-            if rate
-        }
-    )
-    rows = []
-    for query in DIRECTIONS:
-        for method, own in rates(cells, query).items():
-            best = max(own.values())
-            told = [_bold(own.get(rate), best) for rate in ([None] if None in own else columns)]
-            rows.append([query, method, *told])
-    return lines.table(rows, ["asked with", "method", *(f"{rate:g}" for rate in columns)])
+    found = rates(cells, query)
+    columns = sorted({rate for own in found.values() for rate in own if rate is not None})
+    rows = [
+        [method, *(_bold(own.get(rate), max(own.values())) for rate in (None, *columns))]
+        for method, own in found.items()
+    ]
+    return lines.table(rows, ["method", "no rate", *(f"{rate:g}" for rate in columns)])
 
 
 def recalls(cells: list[Cell], query: str) -> str:
-    """A row per method, a column per stream, and the mean of the shifted ones."""
-    streams = list(dict.fromkeys(stream_of(cell) for cell in _in_order(cells, query)))
+    """A row per method, a column per stream, and the mean of the shifted ones where all are."""
+    own = _in_order(cells, query)
+    streams = list(dict.fromkeys(stream_of(cell) for cell in own if not is_clean(cell)))
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for cell in cells:
-        if query_of(cell) == query:
-            found[named(cell)[0]][stream_of(cell)].append(cell.measure("recall@1"))
-    means = {
-        method: {s: float(np.mean(v)) for s, v in own.items()} for method, own in found.items()
-    }
-    for own in means.values():
-        own["mean"] = float(np.mean([own[s] for s in streams if s != CLEAN]))
-    columns = [*(s for s in streams if s != CLEAN), "mean", CLEAN]
-    best = {s: max(own[s] for own in means.values()) for s in columns}
-    rows = [[m, *(_bold(own[s], best[s]) for s in columns)] for m, own in means.items()]
+    for cell in own:
+        found[named(cell)[0]][stream_of(cell)].append(cell.measure("recall@1"))
+    means = {m: {s: float(np.mean(v)) for s, v in some.items()} for m, some in found.items()}
+    for some in means.values():
+        if all(stream in some for stream in streams):
+            some["mean"] = float(np.mean([some[stream] for stream in streams]))
+    columns = [*streams, "mean", CLEAN]
+    best = {s: max(some.get(s, 0.0) for some in means.values()) for s in columns}
+    order = sorted(means, key=lambda method: means[method].get("mean", 0.0))
+    rows = [[m, *(_bold(means[m].get(s), best[s]) for s in columns)] for m in order]
     return lines.table(rows, ["method", *columns])
 
 
@@ -108,10 +100,8 @@ def right(cells: Iterable[Cell], method: str, query: str, clean: bool = False) -
     by_seed: dict[int, list[np.ndarray]] = defaultdict(list)
     for cell in cells:
         if (named(cell)[0], query_of(cell), is_clean(cell)) == (method, query, clean):
-            hits = (cell.ranks[:, 0] == 1).astype(float)
-            by_seed[cell.seed].append(
-                hits.reshape(-1, CAPTIONS).mean(1) if query == "text" else hits
-            )
+            hits = cell.ranks[:, 0] == 1
+            by_seed[cell.seed].append(hits.reshape(min(PICTURES, len(hits)), -1).mean(axis=1))
     return np.stack([np.mean(by_seed[seed], axis=0) for seed in sorted(by_seed)])
 
 
@@ -165,7 +155,8 @@ def page(folder: Path, ours: str) -> str:
         "Image queries, test split": recalls(test, "image"),
         "Text queries, test split": recalls(test, "text"),
         f"`{ours}` against the others": differences(test, ours, ("frozen", "shot", "rest", "tcr")),
-        "Rates on the development split": grid(val),
+        "Rates for image queries, development split": grid(val, "image"),
+        "Rates for text queries, development split": grid(val, "text"),
     }
     return "\n\n".join(f"## {title}\n\n{table}" for title, table in parts.items())
 
