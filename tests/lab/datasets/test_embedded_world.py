@@ -77,3 +77,12 @@ def test_unknown_names_are_refused():
         tangram("image", look="crayons")
     with pytest.raises(UnknownName, match='no split "tests"; did you mean "test"'):
         tangram("image", "tests")
+
+
+def test_a_caption_asks_for_the_other_captions_of_its_scene():
+    asked = tangram("sentence", count=7)
+    assert (asked.query, asked.gallery, len(asked.candidates)) == ("text", "text", 8000)
+    for scene, query, right in zip(
+        world.scenes("test", 7), asked.queries, asked.matches, strict=True
+    ):
+        assert {query, *(asked.candidates[place] for place in right)} == set(world.captions(scene))

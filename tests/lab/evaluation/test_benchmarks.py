@@ -11,7 +11,7 @@ from queryshift.cli.run import command
 from queryshift.errors import BadInput, UnknownName
 from queryshift.lab import corruptions
 from queryshift.lab.datasets import DATASETS
-from queryshift.lab.datasets.tangram_tasks import COMPOSED, TASKS
+from queryshift.lab.datasets.tangram_tasks import COMPOSED, SENTENCE, TASKS
 from queryshift.lab.evaluation import paper
 from queryshift.lab.evaluation.benchmark_methods import method_of
 from queryshift.lab.evaluation.benchmarks import (
@@ -84,7 +84,12 @@ def test_the_papers_settings(row):
     assert row.severities in ((), (5,))
     if row.series in PAPER:
         assert row.temperature == (0.001 if row.dataset == "fashion-gen" else 0.01)
-    assert row.diverse == ("-d" in row.series or "fashion" in row.series or "prod" in row.series)
+    assert row.diverse == (
+        "-d-" in row.name
+        or row.name.endswith("-d")
+        or "fashion" in row.series
+        or "prod" in row.series
+    )
     assert row.categories == (("dress", "shirt", "toptee") if row.dataset == "fashion-iq" else ())
 
 
@@ -101,7 +106,7 @@ def test_a_row_names_things_that_are_there(row):
 
 def test_tangram_has_all_its_tasks():
     asked = {name.rsplit("-", 1)[1] for name in BENCHMARKS if name.startswith("tangram-")}
-    assert asked == set(TASKS)
+    assert asked == set(TASKS | SENTENCE)
 
 
 def test_a_name_of_the_paper_stands_for_its_directions():

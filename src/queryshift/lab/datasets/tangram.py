@@ -17,7 +17,7 @@ from queryshift.lab.tangram import (
 )
 
 from .dataset import Dataset
-from .tangram_tasks import COMPOSED, TASKS
+from .tangram_tasks import COMPOSED, SENTENCE, TASKS
 
 LOOKS: dict[str, Callable[[str, int], list[Scene]]] = {
     "plain": scenes,
@@ -35,8 +35,8 @@ def tangram(task: str, split: str = "test", count: int = 2000, look: str = "plai
 
     A test set is whole whatever `count` is: fewer queries are asked of the same candidates.
     """
-    if task not in TASKS:
-        raise unknown("tangram task", task, TASKS)
+    if task not in TASKS | SENTENCE:
+        raise unknown("tangram task", task, TASKS | SENTENCE)
     if look not in LOOKS:
         raise unknown("look", look, LOOKS)
     if look != "plain" and task not in LOOKED_AT:
@@ -46,7 +46,7 @@ def tangram(task: str, split: str = "test", count: int = 2000, look: str = "plai
         )
     if count < 1:
         raise BadInput(f"got a count of {count} queries, expected at least 1.")
-    make = {"image": _image, "text": _text, "composed": _composed}.get(task, _clip)
+    make = _MAKERS.get(task, _clip)
     whole = make(task, split, max(count, 2000), look)
     return Dataset(
         name=f"tangram-{task}",
@@ -91,6 +91,21 @@ def _composed(task: str, split: str, count: int, look: str) -> Dataset:
     pictures = [scene.image() for scene in candidates(changes)]
     queries = [edit.query() for edit in changes]
     return Dataset(task, COMPOSED, "image", queries, _ids(count), pictures, _own(count))
+
+
+def _sentence(task: str, split: str, count: int, look: str) -> Dataset:
+    """One caption of each scene asks for the other four."""
+    texts = [captions(scene) for scene in LOOKS[look](split, count)]
+    queries = [own[row % CAPTIONS] for row, own in enumerate(texts)]
+    others = [
+        text for row, own in enumerate(texts) for k, text in enumerate(own) if k != row % CAPTIONS
+    ]
+    rest = CAPTIONS - 1
+    matches = [range(rest * row, rest * (row + 1)) for row in range(count)]
+    return Dataset(task, "text", "text", queries, _ids(count), others, matches)
+
+
+_MAKERS = {"image": _image, "text": _text, "composed": _composed, "sentence": _sentence}
 
 
 def _ids(count: int) -> list[str]:

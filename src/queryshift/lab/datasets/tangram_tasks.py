@@ -11,3 +11,6 @@ TASKS = {
     "composed": ("tangram-edits", COMPOSED, "image"),
 }
 """Task to the model that answers it, the queries' modality and the candidates'."""
+
+SENTENCE = {"sentence": ("tangram", "text", "text")}
+"""Text to text: a caption asks for the other captions of its scene. In no table of the five."""

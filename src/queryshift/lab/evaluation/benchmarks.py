@@ -10,7 +10,7 @@ from typing import Any
 
 from queryshift.errors import unknown
 from queryshift.lab.corruptions.names import COMBINATIONS, NAMES
-from queryshift.lab.datasets.tangram_tasks import COMPOSED, TASKS
+from queryshift.lab.datasets.tangram_tasks import COMPOSED, SENTENCE, TASKS
 
 AS_IT_IS = ""
 """The shift of a row that has no list of them: queries as they are, or one drawn for each."""
@@ -178,24 +178,35 @@ def _tangram() -> Iterator[Benchmark]:
     Online, clips and sounds meet one corruption per stream, not the paper's combinations.
     """
     for task, (model, query, gallery) in TASKS.items():
-        row = Benchmark(
-            name=f"tangram-o-{task}",
-            series="tangram-o",
-            dataset="tangram",
-            query=query,
-            gallery=gallery,
-            source=f'the bundled model "{model}"',
-            model=model,
-            batch=32 if query == COMPOSED else 64,
-            temperature=None,
-            sentence="formal",
-        )
+        row = _of_tangram(task, model, query, gallery)
         for split in ("test", "sealed"):
             yield from _asked_three_ways(replace(row, split=split), task)
         for look in ("crayon", "products") if model == "tangram" else ():
             series = f"tangram2{look}"
             other = replace(row, name=f"{series}-{task}", series=series, part=look, severities=())
             yield replace(other, diverse=look == "products")
+
+
+def _sentences() -> Iterator[Benchmark]:
+    """Text to text in the embedded world: three rows of one series."""
+    for task, sides in SENTENCE.items():
+        for row in _asked_three_ways(_of_tangram(task, *sides), task):
+            yield replace(row, series="tangram-sentence")
+
+
+def _of_tangram(task: str, model: str, query: str, gallery: str) -> Benchmark:
+    return Benchmark(
+        name=f"tangram-o-{task}",
+        series="tangram-o",
+        dataset="tangram",
+        query=query,
+        gallery=gallery,
+        source=f'the bundled model "{model}"',
+        model=model,
+        batch=32 if query == COMPOSED else 64,
+        temperature=None,
+        sentence="formal",
+    )
 
 
 def _asked_three_ways(row: Benchmark, task: str) -> Iterator[Benchmark]:
@@ -219,6 +230,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         _composed_queries(),
         _photographs(),
         _tangram(),
+        _sentences(),
     )
 }
 """Every row by name; `find` also knows the paper's names, which may stand for two rows."""
