@@ -1,12 +1,13 @@
 """How often the verdict without labels agrees with the labels, on streams of which many are harmed.
 
 python -m training.comparison.verdict measure FILE --split dev --tasks image text
-python -m training.comparison.verdict judge FILE [FILE ...]
+python -m training.comparison.verdict judge docs/results/verdict.jsonl.gz --split test
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import time
@@ -271,12 +272,19 @@ def main() -> None:
     if options.what == "measure":
         measured(options.files[0], options.tasks, options.split, options.minutes)
         return
-    print("\n".join(agreement([row for path in options.files for row in kept(path)])))
+    rows = [row for path in options.files for row in kept(path)]
+    for world in ("tangram", "photographs"):
+        some = [row for row in rows if (row["task"] in PHOTOGRAPHS) == (world == "photographs")]
+        if chosen := [row for row in some if row["split"] == options.split]:
+            print(f"{world}, {options.split}, {len(chosen)} streams\n")
+            print("\n".join(agreement(chosen)), end="\n\n")
 
 
 def kept(path: Path) -> list[dict[str, Any]]:
     """The lines of a file."""
-    return [json.loads(text) for text in path.read_text().splitlines()]
+    opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open()
+    with opened as file:
+        return [json.loads(text) for text in file]
 
 
 def agreement(rows: Sequence[dict[str, Any]]) -> list[str]:
