@@ -282,9 +282,9 @@ def main() -> None:
 
 def kept(path: Path) -> list[dict[str, Any]]:
     """The lines of a file."""
-    opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open()
-    with opened as file:
-        return [json.loads(text) for text in file]
+    data = path.read_bytes()
+    text = gzip.decompress(data) if path.suffix == ".gz" else data
+    return [json.loads(line) for line in text.decode().splitlines()]
 
 
 def agreement(rows: Sequence[dict[str, Any]]) -> list[str]:
