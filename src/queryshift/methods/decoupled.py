@@ -25,7 +25,7 @@ NEAR = 1e-8  # so is a divergence below this
 def drift(source: Forward, prediction: RefinedPrediction) -> Tensor:
     """D_KL: how far the refined prediction has moved from the source's, on the same columns."""
     with torch.no_grad():
-        before = prediction.similarities_of(source.vectors) / prediction.temperature
+        before = prediction.similarities_in(source) / prediction.temperature
     return divergence(before, prediction.logits)
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from queryshift.galleries import Searchable
+from queryshift.galleries import Gallery, Searchable
 from queryshift.galleries.exclusions import excluded_cells
 
 from .forward import Forward, best_vectors, similarity
@@ -32,6 +32,7 @@ class RefinedPrediction:
     nearest: Tensor  # (B,) position of each query's positive
     hidden: Tensor  # (B, L) True where a listed candidate is not this query's
     temperature: float
+    gallery: Searchable = field(repr=False, compare=False)  # that the candidates are of
     computed: dict[bool, Tensor] = field(default_factory=dict, repr=False)  # by graph or none
 
     @property
@@ -59,6 +60,18 @@ class RefinedPrediction:
     def similarities_of(self, queries: Tensor) -> Tensor:
         """Similarity (B, C) of other vectors of the same queries to the very same columns."""
         return _similarities(queries, self.positives, self.listed, self.centroids, self.hidden)
+
+    def similarities_in(self, forward: Forward) -> Tensor:
+        """Similarity (B, C) of another forward of the same queries to the same candidates there.
+
+        A method may move a gallery in memory too: then the candidates have other vectors in it.
+        """
+        if forward.gallery is self.gallery or not isinstance(self.gallery, Gallery):
+            return self.similarities_of(forward.vectors)
+        candidates = forward.gallery.vectors.to(forward.vectors)
+        positives, listed = candidates[self.nearest], candidates[self.places]
+        centroids = forward.gallery.centroids(len(self.centroids)).to(forward.vectors)
+        return _similarities(forward.vectors, positives, listed, centroids, self.hidden)
 
     def changed_similarities(self, queries: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
         """The same with every candidate's vectors changed."""
@@ -150,7 +163,15 @@ def _built(
     positives = vectors[:, 0]
     centroids = forward.gallery.centroids(neighbours).to(forward.vectors)
     return RefinedPrediction(
-        forward.vectors, positives, candidates, centroids, places, listed[:, 0], hidden, 1.0
+        forward.vectors,
+        positives,
+        candidates,
+        centroids,
+        places,
+        listed[:, 0],
+        hidden,
+        1.0,
+        forward.gallery,
     )
 
 
