@@ -29,6 +29,7 @@ from queryshift.lab import tangram
 from queryshift.lab.corruptions import corrupt, find
 from queryshift.models import matcher
 from queryshift.retrieval import hub_correction
+from queryshift.retrieval.popularity import popularity
 from tampering import rewritten
 
 WIDTH = 12
@@ -54,30 +55,53 @@ def batches(count: int, size: int = 40, crowd: float = 2.0) -> list[torch.Tensor
     return list(rows(count * size, 1, crowd).split(size))
 
 
-def plain(bank: torch.Tensor, batch: torch.Tensor, gallery: Gallery) -> torch.Tensor:
-    """The rule in float64, query by query and candidate by candidate."""
+def plain(asked: list[torch.Tensor], gallery: Gallery, size: int = 1024, moved: int = 0):
+    """The rule in float64, batch by batch, query by query and candidate by candidate.
+
+    Of the first `moved` batches, the gallery knows first places before correction only.
+    """
     candidates = gallery.vectors.double()
 
     def similarities(queries):
         return [[float((c @ q).max()) for c in candidates] for q in queries.double()]
 
-    stored, asked = similarities(bank.half()), similarities(batch)
+    stored, claims = [], []
+    for number, batch in enumerate(asked):
+        rows = similarities(batch)
+        stored = (stored + similarities(batch.half()))[-size:]
+        spread, unsure = _spread(stored), 0.0
+        beta = spread / 2
+        for row in rows:
+            exponents = [math.exp((value - max(row)) / (spread / 4)) for value in row]
+            unsure += (1 - 1 / sum(exponents)) / len(rows)
+        hub = [beta * math.log(sum(math.exp(row[c] / beta) for row in stored)) for c in _all(rows)]
+        listed = {c for row in rows for c in sorted(_all(rows), key=lambda c: -row[c])[:10]}
+        corrected = [max(listed, key=lambda c: row[c] - unsure * hub[c]) for row in rows]
+        firsts = [max(_all(rows), key=lambda c: row[c]) for row in rows]
+        claims = (claims + (firsts if number < moved else corrected))[-size:]
+    beyond = {c: max(0, claims.count(c) - 2) for c in _all(rows)}
+    share, total = sum(beyond.values()) / len(claims), max(1, sum(beyond.values()))
+    for c in _all(rows):
+        pairs = zip(stored, claims, strict=True)
+        chosen = [math.exp(row[c] / beta) for row, own in pairs if max(row) != row[c] and own != c]
+        others = beta * math.log(sum(chosen)) if chosen else -math.inf
+        asked_for = 1 - share + len(candidates) * share * beyond[c] / total
+        for row in rows:
+            row[c] -= unsure * (
+                max(others, hub[c] - 10 * spread) - spread / 4 * math.log(asked_for)
+            )
+    return torch.tensor(rows)
+
+
+def _all(rows: list[list[float]]) -> range:
+    return range(len(rows[0]))
+
+
+def _spread(stored: list[list[float]]) -> float:
     every = [value for row in stored for value in row]
     mean = sum(every) / len(every)
-    spread = math.sqrt(sum((value - mean) ** 2 for value in every) / len(every))
-    spread = 2 ** (round(8 * math.log2(spread)) / 8)
-    beta, unsure = spread / 2, 0.0
-    for row in asked:
-        exponents = [math.exp((value - max(row)) / (spread / 4)) for value in row]
-        unsure += (1 - 1 / sum(exponents)) / len(asked)
-    scores = [list(row) for row in asked]
-    for c in range(len(candidates)):
-        hub = beta * math.log(sum(math.exp(row[c] / beta) for row in stored))
-        chosen = [math.exp(row[c] / beta) for row in stored if max(row) != row[c]]
-        others = beta * math.log(sum(chosen)) if chosen else -math.inf
-        for row in scores:
-            row[c] -= unsure * max(others, hub - 10 * spread)
-    return torch.tensor(scores)
+    exact = math.sqrt(sum((value - mean) ** 2 for value in every) / len(every))
+    return 2 ** (round(8 * math.log2(exact)) / 8)
 
 
 class TestTheRule:
@@ -87,7 +111,7 @@ class TestTheRule:
         session = over(gallery, bank=100)
         for batch in asked:
             answer = session.answer(batch)
-        expected = plain(torch.cat(asked)[-100:], asked[-1], gallery)
+        expected = plain(asked, gallery, size=100)
         assert torch.allclose(answer.scores(), expected, atol=2e-4)
         best = answer.scores().topk(10, dim=1)
         assert torch.equal(answer.top(10).positions, best.indices)
@@ -244,7 +268,7 @@ class TestTheBank:
         fewer = in_memory(300).remove(list(range(150, 300)))
         session.gallery = fewer
         loaded = Session.load(tmp_path / "s", Vectors(WIDTH), fewer)
-        expected = plain(torch.cat((batch, other)), other, fewer)
+        expected = plain([batch, other], fewer, moved=1)
         for one in (session, loaded):
             assert torch.allclose(one.answer(other).scores(), expected, atol=2e-4)
 
@@ -356,7 +380,25 @@ class TestItsCost:
         session = over(in_memory(2000), bank=256)
         session.answer(rows(64, 1))
         kept = vars(session.state.stages["hubs"])["sums"]
-        assert [kept.others.shape, kept.own.shape] == [(2000,), (2000,)]
+        assert [kept.total.shape, kept.own.shape] == [(2000,), (2000,)]
+
+
+class TestPopularity:
+    def test_only_what_is_asked_for_more_than_twice_is_popular(self):
+        claims, every = torch.tensor([0, 1, 1, 2, 2, 2, 2, 2]), torch.arange(4)
+        share = 3 / 8
+        expected = [1 - share, 1 - share, 1 - share + 4 * share, 1 - share]
+        assert popularity(claims, every, 4).tolist() == pytest.approx(expected)
+        assert popularity(claims[:5], every, 4).tolist() == [1, 1, 1, 1]
+        assert popularity(claims[:0], every, 4).tolist() == [1, 1, 1, 1]
+
+    def test_a_popular_right_answer_is_not_held_against_itself(self):
+        gallery = in_memory()
+        popular = normalize(gallery.vectors[7, 0] + 1.5 * rows(400, 5, 1.0), dim=1)
+        right = gallery.search(popular, 1).positions[:, 0] == 7
+        session = over(gallery)
+        found = torch.cat([session.answer(one).top(1).positions for one in popular.split(40)])
+        assert (found[:, 0] == 7).float().mean() > right.float().mean()
 
 
 def test_running_sums_are_those_of_the_whole_bank():

@@ -14,11 +14,14 @@ from queryshift.support.setting_fields import check_values, setting
 
 from .forward import Forward
 from .hub_sums import HubSums, nearness_of, spread_over
+from .listed import listed
+from .popularity import popularity
 from .query_bank import QueryBank
 from .reranking import Ranking
 
 WHOLE = 2**18  # candidates of a gallery in memory that are all corrected
 RECENT = 32  # queries, at least, that the strength is the mean over
+LISTED = 10  # hits of a query, among which its first place after correction is looked for
 BEHIND = 100.0  # what candidates beyond the corrected ones are set back by
 SCORES, SUMS = "scores for hub correction", "sums"  # keys of what is kept
 
@@ -133,13 +136,33 @@ class Hubs:
             return bank
         firsts = forward.hits(1).positions[:, 0]
         blank = torch.zeros(len(vectors), device=vectors.device)
-        added = QueryBank(vectors[unknown], firsts[unknown], blank[unknown])
+        parts = (vectors, firsts, firsts, blank)
+        added = QueryBank(*(part[unknown] for part in parts))
         removed, after = bank.joined(added).split(self.bank)
         if sums is not None:
             vars(after)[SUMS] = sums.changed(added, removed, after)
         unsure = _unsure(self._own_scores(forward), self._spread(forward, after))[unknown]
-        after.unsure[-len(unsure) :] = unsure[-len(after) :]  # of this bank's own, made just now
-        return after
+        kept = slice(-len(after), None)  # of this bank's own rows, made just now
+        after.unsure[-len(unsure) :] = unsure[kept]
+        return self._with_claims(forward, after, unknown)
+
+    def _with_claims(self, forward: Forward, bank: QueryBank, added: Tensor) -> QueryBank:
+        """The bank with the corrected first places of rows that were just added."""
+        known = listed(forward.detached(), LISTED)
+        sums = self._sums(forward, bank)
+        if sums is None:
+            vectors = forward.hits(1).candidates.vectors_at(known.positions[None])[0]
+            spread = self._spread(forward, bank)
+            nearness = nearness_of(bank, known.positions, vectors.to(known.scores), spread).of_all
+        else:
+            nearness = sums.nearness_of_all[known.positions]
+        corrected = known.scores - self.strength(forward, bank) * nearness.to(known.scores)
+        claims = known.positions[corrected.argmax(dim=1)][added][-len(bank) :]
+        bank.claims[-len(claims) :] = claims
+        if sums is not None:
+            rows = slice(-len(claims), None)
+            vars(bank)[SUMS] = sums.claimed(bank.vectors[rows], bank.firsts[rows], claims)
+        return bank
 
     def _sums(self, forward: Forward, bank: QueryBank) -> HubSums | None:
         """The bank's sums over this gallery, kept beside it: no part of what is saved."""
@@ -221,7 +244,9 @@ class HubRanking:
         sums = hubs._sums(forward, bank)
         assert sums is not None
         scores = hubs._own_scores(forward)
-        return scores - hubs.strength(forward, bank) * sums.nearness.to(scores)
+        every = torch.arange(scores.shape[1], device=scores.device)
+        hub = sums.nearness - sums.spread / 4 * popularity(bank.claims, every, len(every)).log()
+        return scores - hubs.strength(forward, bank) * hub.to(scores)
 
     def _best(self, count: int) -> Hits:
         scores, exclude = self.all_scores(), self._forward.exclude
@@ -237,8 +262,10 @@ class HubRanking:
         bank = self._bank()
         positions, place = torch.unique(hits.positions, return_inverse=True)
         vectors = hits.candidates.vectors_at(positions[None])[0].to(hits.scores)
-        nearness = nearness_of(bank, positions, vectors, hubs._spread(self._forward, bank))
-        scores = hits.scores - hubs.strength(self._forward, bank) * nearness[place]
+        spread = hubs._spread(self._forward, bank)
+        asked = popularity(bank.claims, positions, len(self._forward.gallery))
+        hub = nearness_of(bank, positions, vectors, spread).others - spread / 4 * asked.log()
+        scores = hits.scores - hubs.strength(self._forward, bank) * hub[place]
         scores, order = scores.sort(dim=1, descending=True, stable=True)
         return replace(hits, scores=scores, positions=hits.positions.gather(1, order))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,10 +13,10 @@ from torch import Tensor
 from queryshift.galleries import Searchable
 from queryshift.support.lazy import lazy_property
 
-from .forward import similarity
+from .forward import best_vectors, similarity
 from .query_bank import QueryBank
 
-Block = tuple[Tensor, Tensor]  # similarities (b, N) of some queries, their first places (b,)
+Block = tuple[Tensor, Tensor]  # similarities (b, N) of some queries, their first places (b, 2)
 
 AT_ONCE = 2**24  # scores held at once: 64 MB
 SMALLEST_SPREAD = 1e-4
@@ -68,16 +69,16 @@ class HubSums:
     gallery: Searchable
     moments: Moments
     centre: float  # similarity that has weight 1
-    others: Tensor  # (N,) weights of the bank's queries whose first place is another candidate
-    own: Tensor  # (N,) weights of those whose first place it is
+    total: Tensor  # (N,) weights of the bank's queries
+    own: Tensor  # (N,) weights of those whose first place it is, before or after correction
 
     @classmethod
     def of(cls, bank: QueryBank, gallery: Searchable, moments: Moments | None = None) -> HubSums:
         """The sums of a whole bank."""
         known = _moments(_scored(bank, gallery)) if moments is None else moments
         zeros = torch.zeros(len(gallery), dtype=torch.float64, device=bank.vectors.device)
-        others, own = _weights(_scored(bank, gallery), zeros, known.mean, known.spread)
-        return cls(gallery, known, known.mean, others, own)
+        sums = _weights(_scored(bank, gallery), zeros, known.mean, known.spread)
+        return cls(gallery, known, known.mean, *sums)
 
     def changed(self, added: QueryBank, removed: QueryBank, bank: QueryBank) -> HubSums:
         """The sums after rows were added and removed; `bank` is what it has become."""
@@ -89,20 +90,43 @@ class HubSums:
             _weights(blocks, torch.zeros_like(self.own), self.centre, self.spread)
             for blocks in (more, fewer)
         )
-        others = (self.others + entering[0] - leaving[0]).clamp_(min=0)
+        total = (self.total + entering[0] - leaving[0]).clamp_(min=0)
         own = (self.own + entering[1] - leaving[1]).clamp_(min=0)
-        return HubSums(self.gallery, moments, self.centre, others, own)
+        return HubSums(self.gallery, moments, self.centre, total, own)
+
+    def claimed(self, vectors: Tensor, firsts: Tensor, claims: Tensor) -> HubSums:
+        """The sums with first places after correction (b,) of rows that were added last."""
+        candidates = self.gallery.vectors[claims.to(self.gallery.vectors.device)]
+        queries = vectors.float()
+        scores = (best_vectors(queries, candidates.to(queries)) * queries).sum(dim=1, keepdim=True)
+        weights = _exponentials(scores, self.centre, self.spread)[:, 0] * (claims != firsts)
+        return replace(self, own=self.own.index_add(0, claims, weights.to(self.own)))
 
     @property
     def spread(self) -> float:
         """The standard deviation of the bank's similarities."""
         return self.moments.spread
 
+    @property
+    def nearness_of_all(self) -> Tensor:
+        """How near all of the bank's queries are to each candidate (N,)."""
+        return self._nearness(self.total)
+
     @lazy_property
     def nearness(self) -> Tensor:
         """How near the bank's other queries are to each candidate (N,)."""
-        least = (self.others + self.own) * math.exp(-2 * FLOOR)
-        return (torch.maximum(self.others, least).log() * (self.spread / 2) + self.centre).float()
+        least = self.total * math.exp(-2 * FLOOR)
+        return self._nearness(torch.maximum(self.total - self.own, least))
+
+    def _nearness(self, weights: Tensor) -> Tensor:
+        return (weights.log() * (self.spread / 2) + self.centre).float()
+
+
+class Nearness(NamedTuple):
+    """How near a bank is to some candidates."""
+
+    of_all: Tensor  # (U,) of its queries
+    others: Tensor  # (U,) of those whose first place it is not
 
 
 def spread_over(bank: QueryBank, gallery: Searchable) -> float:
@@ -111,18 +135,20 @@ def spread_over(bank: QueryBank, gallery: Searchable) -> float:
     return _moments_of(queries @ gallery.centroids(CENTRES).to(queries).T).spread
 
 
-def nearness_of(bank: QueryBank, positions: Tensor, vectors: Tensor, spread: float) -> Tensor:
-    """How near the bank's other queries are to candidates (U,) with vectors (U, V, D)."""
+def nearness_of(bank: QueryBank, positions: Tensor, vectors: Tensor, spread: float) -> Nearness:
+    """How near the bank is to candidates (U,) with vectors (U, V, D)."""
     width = max(1, AT_ONCE // max(1, len(bank) * vectors.shape[1]))
     queries, beta = bank.vectors.float(), spread / 2
     parts = []
     for start in range(0, len(positions), width):
         scores = similarity(queries, vectors[start : start + width]) / beta
-        claimed = bank.firsts[:, None] == positions[start : start + width]
-        least = torch.logsumexp(scores, dim=0) - 2 * FLOOR
+        some = positions[start : start + width]
+        claimed = (bank.firsts[:, None] == some) | (bank.claims[:, None] == some)
+        of_all = torch.logsumexp(scores, dim=0)
         others = torch.logsumexp(scores.masked_fill(claimed, -torch.inf), dim=0)
-        parts.append(torch.maximum(others, least) * beta)
-    return torch.cat(parts)
+        parts.append(torch.stack((of_all, torch.maximum(others, of_all - 2 * FLOOR))) * beta)
+    of_all, others = torch.cat(parts, dim=1)
+    return Nearness(of_all, others)
 
 
 def _scored(bank: QueryBank, gallery: Searchable) -> Iterator[Block]:
@@ -131,7 +157,8 @@ def _scored(bank: QueryBank, gallery: Searchable) -> Iterator[Block]:
     for start in range(0, len(bank), rows):
         queries = bank.vectors[start : start + rows].float()
         scores = similarity(queries, gallery.vectors.to(queries))
-        yield scores, bank.firsts[start : start + rows]
+        places = torch.stack((bank.firsts, bank.claims), dim=1)
+        yield scores, places[start : start + rows]
 
 
 def _moments(blocks: Iterable[Block]) -> Moments:
@@ -148,15 +175,19 @@ def _moments_of(scores: Tensor) -> Moments:
     return Moments(scores.numel(), total, squares)
 
 
+def _exponentials(scores: Tensor, centre: float, spread: float) -> Tensor:
+    return (scores - centre).div_(spread / 2).clamp_(-STEEPEST, STEEPEST).exp_()
+
+
 def _weights(
     blocks: Iterable[Block], zeros: Tensor, centre: float, spread: float
 ) -> tuple[Tensor, Tensor]:
-    """Each candidate's sums (N,) of queries that have another first place, and of its own."""
-    others, own = zeros.clone(), zeros.clone()
-    for scores, firsts in blocks:
-        exponents = (scores - centre).div_(spread / 2).clamp_(-STEEPEST, STEEPEST)
-        weights = exponents.exp_()
-        claimed = weights.gather(1, firsts[:, None])
-        others += weights.scatter_(1, firsts[:, None], 0).sum(dim=0, dtype=others.dtype)
-        own.index_add_(0, firsts, claimed[:, 0].to(own))
-    return others, own
+    """Each candidate's sums (N,) of all queries, and of those whose first place it is."""
+    total, own = zeros.clone(), zeros.clone()
+    for scores, places in blocks:
+        weights = _exponentials(scores, centre, spread)
+        claimed = weights.gather(1, places)
+        claimed[:, 1] *= places[:, 0] != places[:, 1]
+        total += weights.sum(dim=0, dtype=total.dtype)
+        own.index_add_(0, places.flatten(), claimed.flatten().to(own))
+    return total, own

@@ -21,6 +21,7 @@ class QueryBank:
 
     vectors: Tensor  # (n, D), half precision, the latest last
     firsts: Tensor  # (n,), the position of each one's first place, before any correction
+    claims: Tensor  # (n,), the same after correction, when it came
     unsure: Tensor  # (n,), how unsure each was when it came: 1 - its largest probability
 
     @classmethod
@@ -28,6 +29,7 @@ class QueryBank:
         """A bank without queries."""
         return cls(
             torch.empty(0, dimension, dtype=torch.float16, device=device),
+            torch.empty(0, dtype=torch.long, device=device),
             torch.empty(0, dtype=torch.long, device=device),
             torch.empty(0, device=device),
         )
@@ -55,6 +57,7 @@ class QueryBank:
         return QueryBank(
             torch.cat((self.vectors, later.vectors)),
             torch.cat((self.firsts, later.firsts)),
+            torch.cat((self.claims, later.claims)),
             torch.cat((self.unsure, later.unsure)),
         )
 
@@ -62,8 +65,8 @@ class QueryBank:
         """The same queries before another gallery: their first places are searched for anew."""
         if len(self) == 0:
             return self
-        hits = gallery.search(self.vectors.float(), 1)
-        return replace(self, firsts=hits.positions[:, 0])
+        firsts = gallery.search(self.vectors.float(), 1).positions[:, 0]
+        return replace(self, firsts=firsts, claims=firsts)
 
     def check(self, gallery: Searchable) -> None:
         """Refuse, with a ValueError, a bank from a file that this gallery could not be asked with.
@@ -79,18 +82,19 @@ class QueryBank:
         lengths = torch.linalg.vector_norm(self.vectors.float(), dim=1)
         if not bool(((lengths - 1).abs() <= UNIT_TOLERANCE).all()):  # NaN is not
             raise ValueError("the bank's vectors are not finite or not of unit length")
-        places = self.firsts
-        if places.shape != (rows,) or places.dtype != torch.long:
-            raise ValueError(f"the bank has no first place for each of its {rows} queries")
-        engine = isinstance(gallery, EngineGallery)  # whose positions are handles, made anew
-        if not engine and rows and not bool(((places >= 0) & (places < len(gallery))).all()):
-            raise ValueError(f"the bank's first places are not among {len(gallery)} candidates")
+        for places in (self.firsts, self.claims):
+            if places.shape != (rows,) or places.dtype != torch.long:
+                raise ValueError(f"the bank has no first place for each of its {rows} queries")
+            engine = isinstance(gallery, EngineGallery)  # whose positions are handles, made anew
+            if not engine and rows and not bool(((places >= 0) & (places < len(gallery))).all()):
+                raise ValueError(f"the bank's first places are not among {len(gallery)} candidates")
         shares = (self.unsure >= 0) & (self.unsure <= 1)
         if self.unsure.shape != (rows,) or not bool(shares.all()):
             raise ValueError("how unsure the bank's queries were is no share of 1 for each")
 
     def _rows(self, rows: slice) -> QueryBank:
-        return QueryBank(self.vectors[rows], self.firsts[rows], self.unsure[rows])
+        parts = (self.vectors, self.firsts, self.claims, self.unsure)
+        return QueryBank(*(part[rows] for part in parts))
 
 
 def _keys(vectors: Tensor) -> Tensor:
