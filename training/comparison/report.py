@@ -19,7 +19,7 @@ from queryshift.lab.evaluation.report.significance_marks import places
 from queryshift.lab.evaluation.report.tables import Entry, Table, tabulate
 from queryshift.lab.evaluation.results import Cell, read_folder
 from queryshift.lab.evaluation.significance import draw_seeds, p_values, resampled_means
-from queryshift.methods import METHODS
+from queryshift.methods import METHODS, OURS
 
 from . import lines
 from .lines import TASK_NAMES
@@ -138,9 +138,7 @@ def verdicts(cells: list[Cell]) -> tuple[list[str], list[str]]:
     lost, kept = [], []
     for (benchmark, _), some in grouped(cells, place).items():
         found = {method: right(own) for method, own in grouped(some, lambda c: c.method).items()}
-        others = {
-            n: v for n, v in found.items() if n in METHODS and n not in ("rest", "tcr_untrained")
-        }
+        others = {n: v for n, v in found.items() if n in METHODS and n not in ("rest", *OURS)}
         best = max(others, key=lambda name: others[name].mean())
         for mine in (name for name in found if name.split(":")[0] == "rest"):
             gain, low, high, p = bootstrap(found[mine], others[best])

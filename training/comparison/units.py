@@ -112,7 +112,7 @@ def mixtures(seeds: tuple[int, ...] = (0, 1, 2)) -> Iterator[Unit]:
 def _rows_that_decide(task: str, seed: int) -> Iterator[Unit]:
     """A tenth of clean traffic shifted, shifts one after another, and forgetting."""
     few = ("frozen", "tent", "tcr", "rest", "rest+decoupled")
-    first, *_, last = _shifts(task)
+    first, *_, last = shifts_of(task)
     yield Unit("clean", task, (Part(),), seed, (GUARDED,))
     yield Unit("tenth", task, (Part(f"tenth:{first}"),), seed, (*few, GUARDED))
     parts = (Part(first, 3, 0, 700), Part("clean", 3, 700, 1400), Part(last, 3, 1400, 2000))
@@ -130,7 +130,7 @@ def _captions(seed: int) -> Iterator[Unit]:
 
 def _guarded(task: str) -> Iterator[Unit]:
     """Every shift of a task by itself: what a guard that knows ordinary queries costs."""
-    for shift in _shifts(task):
+    for shift in shifts_of(task):
         yield Unit("guarded", task, (Part(shift),), 0, (GUARDED,))
 
 
@@ -141,7 +141,7 @@ def _angles(task: str, seed: int) -> Iterator[Unit]:
     yield Unit("angles", task, (Part(),), seed, decoupling, look="products", watch_angle=True)
 
 
-def _shifts(task: str) -> list[str]:
+def shifts_of(task: str) -> list[str]:
     """Those of a task's online rows that were run: nothing is translated here."""
     row = BENCHMARKS[f"tangram-o-{task}"]
     return [shift for shift in row.shifts if not streams.needs_translator(row, shift)]

@@ -1,0 +1,129 @@
+"""The streams of the comparison on a world that nobody has looked at before."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from queryshift.lab.corruptions import corrupt
+from queryshift.lab.datasets import Dataset
+from queryshift.lab.datasets.tangram import CAPTIONS
+from queryshift.lab.datasets.tangram_tasks import TASKS
+
+from .units import corruption_of, shifts_of
+
+QUERIES, SCENES, FEW = 1000, 2000, 20
+SEVERITIES = (3, 5)
+POPULAR = {  # shifts under which scenes are asked for by a Zipf law; the first also for mixtures
+    "image": ("gaussian_noise", "motion_blur", "contrast"),
+    "text": ("ocr", "character_swap", "synonym_replacement"),
+    "video": ("gaussian_noise", "motion_blur", "pixelate"),
+    "audio": ("gaussian_noise", "rain", "wind"),
+    "composed": ("noise+character", "blur+word", "digital+sentence"),
+}
+Asked = tuple[list[Any], list[list[int]]]
+Row = tuple[int, int, str | None]  # scene (-1: noise), how often it came before, and its shift
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Which queries come, in which order."""
+
+    kind: str
+    task: str
+    shift: str
+    severity: int
+    seed: int
+
+
+def streams(seed: int) -> Iterator[Stream]:
+    """All streams of one seed."""
+    for task in TASKS:
+        first = POPULAR[task][0]
+        for shift, severity in product(shifts_of(task), SEVERITIES):
+            yield Stream("online", task, shift, severity, seed)
+        for severity in SEVERITIES:
+            yield Stream("diverse", task, "diverse", severity, seed)
+        for shift, severity in product(POPULAR[task], SEVERITIES):
+            yield Stream("zipf", task, shift, severity, seed)
+        for kind in ("few", "half", "tenth", "sorted"):
+            yield Stream(kind, task, first, 3, seed)
+        for kind in ("clean", "clean zipf", "repeated", "noise"):
+            yield Stream(kind, task, "clean", 3, seed)
+
+
+def rows(stream: Stream) -> list[Row]:
+    """Scenes in the order in which they are asked for."""
+    name = f"{stream.kind}/{stream.task}/{stream.shift}".encode()
+    rng = np.random.default_rng((stream.seed, zlib.crc32(name)))
+    order = rng.permutation(SCENES)
+    once = [(int(scene), 0, stream.shift) for scene in order[:QUERIES]]
+    clean = [(scene, 0, None) for scene, _, _ in once]
+    match stream.kind:
+        case "zipf" | "clean zipf":
+            weights = 1 / np.arange(1, SCENES + 1)
+            return _turns(order[rng.choice(SCENES, QUERIES, p=weights / weights.sum())], stream)
+        case "few":
+            return _turns(rng.choice(order[:FEW], QUERIES), stream)
+        case "half" | "tenth":
+            share = 0.5 if stream.kind == "half" else 0.1
+            shifted = rng.random(QUERIES) < share
+            return [one if new else old for one, old, new in zip(once, clean, shifted, strict=True)]
+        case "clean":
+            return clean
+        case "repeated":
+            return clean[:1] * (QUERIES // 2) + clean[: QUERIES // 2]
+        case "noise":
+            return [(-1, turn, None) for turn in range(QUERIES // 2)] + clean[: QUERIES // 2]
+        case _:
+            return once
+
+
+def items(stream: Stream, world: Dataset, captions: Sequence[Any]) -> Asked:
+    """The queries, and the right answers to each; noise has none.
+
+    A scene that comes again is told by another of its five captions where text is asked with.
+    """
+    shift = None if stream.shift == "clean" else corruption_of(stream.task, stream.shift)
+    rng = np.random.default_rng(stream.seed)
+    asked, right = [], []
+    for scene, turn, shifted in rows(stream):
+        if scene < 0:
+            asked.append(_noise(world.queries[turn % 50], rng))
+            right.append([])
+            continue
+        item = world.queries[scene]
+        if stream.task == "text" and turn:
+            item = captions[CAPTIONS * scene + (scene + turn) % CAPTIONS]
+        if shifted is not None and shift is not None:
+            name = f"{scene}/{turn}"
+            item = corrupt(item, shift, stream.severity, seed=stream.seed, item_id=name)
+        asked.append(item)
+        right.append(list(world.matches[scene]))
+    return asked, right
+
+
+def _turns(scenes: np.ndarray, stream: Stream) -> list[Row]:
+    """Scenes with how often each came before: every time it is corrupted anew."""
+    before: dict[int, int] = {}
+    found: list[Row] = []
+    for scene in scenes.tolist():
+        before[scene] = before.get(scene, -1) + 1
+        found.append((scene, before[scene], None if stream.shift == "clean" else stream.shift))
+    return found
+
+
+def _noise(like: Any, rng: np.random.Generator) -> Any:
+    """Nothing but noise, of the shape of a query."""
+    if isinstance(like, tuple):
+        return tuple(_noise(part, rng) for part in like)
+    if isinstance(like, str):
+        return "".join(rng.choice(list("abcdefghijklmnopqrstuvwxyz "), len(like)))
+    if np.asarray(like).dtype == np.float32:
+        return rng.normal(0, 0.1, np.asarray(like).shape).astype(np.float32)
+    return rng.integers(0, 256, np.asarray(like).shape, dtype=np.uint8)
