@@ -42,6 +42,7 @@ _HOMES = {
     "TSA": "methods",
     "TCR": "methods",
     "REST": "methods",
+    "Steady": "methods",
     "TCRUntrained": "methods",
     "Decoupled": "methods",
     "Refined": "methods",

@@ -20,7 +20,13 @@ from queryshift.methods import Method
 MOST = 14
 POOL = [*items(10), *items(1), *items(1), torch.zeros(ITEM), 1e4 * items(2)[1]]  # some are alike
 ENCODER, SEVERAL = Toy(), SeveralVectors()
-OWN_CANDIDATES = ("frozen", "tcr", "rest", "tcr_untrained")  # refining changes nothing for them
+OWN_CANDIDATES = (
+    "frozen",
+    "tcr",
+    "rest",
+    "steady",
+    "tcr_untrained",
+)  # refining changes nothing for them
 SESSIONS: dict[str, Method] = {
     **{name: made() for name, made in METHODS.items()},
     **{f"{name}, decoupled": Decoupled(made()) for name, made in METHODS.items()},

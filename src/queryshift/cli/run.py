@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from queryshift.methods import METHODS
+from queryshift.methods import METHODS, OURS
 
 if TYPE_CHECKING:
     from queryshift.lab.evaluation.results import Cell
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _COUNT = click.IntRange(min=1)
-_PAPERS = tuple(name for name in METHODS if name != "tcr_untrained")
+_PAPERS = tuple(name for name in METHODS if name not in OURS)
 
 
 @click.command()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .rest import REST as REST
     from .sar import SAR as SAR
     from .shot import SHOT as SHOT
+    from .steady import Steady as Steady
     from .tcr import TCR as TCR
     from .tcr_untrained import TCRUntrained as TCRUntrained
     from .tent import Tent as Tent
@@ -41,6 +42,7 @@ METHODS: Table[type[Method]] = Table(
         "tsa": "queryshift.methods.tsa:TSA",
         "tcr": "queryshift.methods.tcr:TCR",
         "rest": "queryshift.methods.rest:REST",
+        "steady": "queryshift.methods.steady:Steady",
         "tcr_untrained": "queryshift.methods.tcr_untrained:TCRUntrained",
     },
 )
@@ -53,6 +55,9 @@ Examples:
     >>> qs.METHODS["tent"](lr=1e-4)
     Tent(lr=0.0001, temperature=None, weight_decay=0.0001, optimiser='adamw')
 """
+
+OURS = ("steady", "tcr_untrained")
+"""Those that the paper does not compare."""
 
 WRAPPERS: Table[type[Method]] = Table(
     "wrapper",

@@ -121,7 +121,7 @@ class Method:
         return replace(
             self,
             lr=next(rate for rate in (lr, self.lr, known["lr"]) if rate is not None),
-            temperature=known["temperature"] if self.temperature is None else self.temperature,
+            temperature=known.get("temperature") if self.temperature is None else self.temperature,
         )
 
     def check(self) -> None:

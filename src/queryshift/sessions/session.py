@@ -31,6 +31,7 @@ from queryshift.support.torch_modes import adaptation_modes
 
 from .background import Worker
 from .batch_stats import BatchStats
+from .default import default_method, default_settings
 from .describe import origins, table
 from .events import Event, call_back
 from .ledger import InForce, Ledger
@@ -51,7 +52,9 @@ class Session:
     Args:
         encoder: turns queries into vectors; it never changes.
         gallery: the candidates.
-        method: how to adapt, with its settings: `REST()`.
+        method: how to adapt, with its settings: `REST()`. Without one: `Steady()` with
+            `hubs=Hubs()`, `guard=Guard()` and `choose=True` (docs/methods/steady.md); `Frozen()`
+            where queries come as vectors.
         lr: learning rate; wins over the method's own.
         matcher: ranks the best hits anew: `matcher.over(items)`.
         on_batch: called with the `BatchStats` of each batch.
@@ -65,6 +68,8 @@ class Session:
             batch search among them.
         guard: when to return to the source model: `Guard()`.
         hubs: corrects answers for hubs, with any method: `Hubs()`.
+        choose: the source answers batches that it answers as well as what was learnt: nine of ten
+            first places are the same, or the source is as sure of its own.
         mode: "live", or "shadow": answers with the source model and adapts beside it.
         watch_angle: measure drift and gradient angles.
         seed: of what a method draws at random.
@@ -101,7 +106,7 @@ class Session:
         self,
         encoder: Encoder,
         gallery: Searchable,
-        method: Method,
+        method: Method | None = None,
         *,
         lr: float | None = None,
         matcher: Matching | None = None,
@@ -109,6 +114,8 @@ class Session:
         on_event: Callable[[Event], object] | None = None,
         **settings: Any,
     ) -> None:
+        if method is None:
+            method, settings = default_method(encoder), default_settings(settings)
         check_parts(encoder, gallery, method, matcher)
         warn_of_recall(gallery)
         names = [field.name for field in fields(Settings)]

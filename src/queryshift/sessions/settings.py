@@ -30,6 +30,7 @@ class Settings:
     depth: int = setting(DEPTH, "ours", "hits of a query that a search engine is asked for at once")
     guard: Guard | None = setting(None, "ours", "when to return to the source")
     hubs: Hubs | None = setting(None, "ours", "corrects answers for hubs")
+    choose: bool = setting(False, "ours", "the source answers batches that it answers as well")
     mode: Mode = setting("live", "ours", '"shadow" answers with the source, adapts beside it')
     watch_angle: bool = setting(False, "ours", "measure drift and angles to the general direction")
     seed: int = setting(0, "ours", "of what a method draws at random")

@@ -24,6 +24,7 @@ from queryshift.retrieval.refinement import refined
 from queryshift.retrieval.reranking import MatcherStage, Ranking, Stage, ranked
 
 from .batch_stats import NEIGHBOURS, TEMPERATURE, BatchStats, measures, refined_entropies
+from .choice import source_suffices
 from .events import Event
 from .ordinary import Ordinary
 from .settings import Settings
@@ -318,7 +319,7 @@ class Adaptation:
         self, proposal: Proposal, batch: Batch, adapt: bool, event: Event | None = None
     ) -> BatchResult:
         """The answer, the state with this batch counted, and the batch's statistics."""
-        forward, state = proposal.forward, proposal.state
+        forward, state = self._answering(proposal, batch), proposal.state
         state = replace(
             state,
             watched=self._watched(state, forward),
@@ -341,6 +342,13 @@ class Adaptation:
             **measures(forward, pairs, self.method.unsure(forward), proposal.measures),
         )
         return BatchResult(state, answer, stats, () if event is None else (event,))
+
+    def _answering(self, proposal: Proposal, batch: Batch) -> Forward:
+        """The forward that answers: the proposal's, or the source's where it does as well."""
+        if proposal.first is None or not self.settings.choose:
+            return proposal.forward
+        source = self.source_forward(batch)
+        return source if source_suffices(proposal.forward, source) else proposal.forward
 
     def _answer(self, state: State, forward: Forward, batch: Batch) -> Answer:
         """The ranked answer of a forward; in shadow mode the source's, this one beside it."""

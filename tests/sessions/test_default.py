@@ -1,0 +1,83 @@
+"""A session without a method: what it is made of, and that everybody else names theirs."""
+
+import pytest
+import torch
+
+from queryshift import REST, Frozen, Gallery, Guard, Hubs, Session, Steady, Vectors
+from queryshift.retrieval.forward import Forward
+from queryshift.sessions.choice import source_suffices
+from toy import ToyEncoder, toy_gallery, toy_queries
+
+
+@pytest.fixture
+def encoder():
+    return ToyEncoder()
+
+
+@pytest.fixture
+def gallery(encoder):
+    return toy_gallery(encoder, 40)
+
+
+def test_is_steady_with_hubs_a_guard_and_the_choice(encoder, gallery):
+    session = Session(encoder, gallery)
+    assert isinstance(session.method, Steady)
+    assert session.settings.hubs == Hubs() and session.settings.guard == Guard()
+    assert session.settings.choose
+
+
+def test_what_is_said_wins(encoder, gallery):
+    session = Session(encoder, gallery, hubs=None, guard=None, choose=False, lr=0.5)
+    assert session.settings.hubs is None and session.settings.guard is None
+    assert not session.settings.choose and session.method.lr == 0.5
+
+
+def test_queries_that_are_vectors_are_left_as_they_are():
+    gallery = Gallery.from_vectors(["north", "east"], [[0.0, 1.0], [1.0, 0.0]])
+    session = Session(Vectors(2), gallery)
+    assert isinstance(session.method, Frozen) and session.settings.hubs == Hubs()
+    assert session.answer([[0.2, 3.0]]).top(1).ids == [["north"]]
+
+
+def test_a_named_method_brings_nothing_else(encoder, gallery):
+    settings = Session(encoder, gallery, REST()).settings
+    assert (settings.hubs, settings.guard, settings.choose) == (None, None, False)
+
+
+def test_forks_and_files_keep_it(encoder, gallery, tmp_path):
+    session = Session(encoder, gallery)
+    first, second, third = toy_queries(3, 16, 40)
+    session.answer(first)
+    session.save(tmp_path / "s")
+    twins = [session.fork(), Session.load(tmp_path / "s", encoder, gallery)]
+    expected = [session.answer(batch).top(5).ids for batch in (second, third)]
+    for twin in twins:
+        assert twin.settings == session.settings and twin.method == session.method
+        assert [twin.answer(batch).top(5).ids for batch in (second, third)] == expected
+
+
+class TestTheChoice:
+    def forward(self, vectors, gallery):
+        return Forward(torch.nn.functional.normalize(vectors, dim=1), gallery)
+
+    def test_the_source_answers_what_adaptation_does_not_change(self):
+        gallery = Gallery.from_vectors(range(8), torch.eye(8).tolist())
+        source = self.forward(torch.eye(8) + 0.5, gallery)
+        surer = self.forward(torch.eye(8) + 0.1, gallery)
+        assert source_suffices(surer, source)
+
+    def test_surer_answers_that_are_others_stand(self):
+        gallery = Gallery.from_vectors(range(8), torch.eye(8).tolist())
+        crowd = torch.eye(8) * 0.2
+        crowd[:, :2] += 1.0
+        source, adapted = self.forward(crowd, gallery), self.forward(torch.eye(8) + 0.1, gallery)
+        assert not source_suffices(adapted, source)
+        assert source_suffices(source, adapted)
+
+    def test_learning_is_the_same_with_it(self, encoder, gallery):
+        sessions = [Session(encoder, gallery, Steady(lr=0.05), choose=one) for one in (True, False)]
+        for batch in toy_queries(3, 16, 40):
+            for session in sessions:
+                session.answer(batch)
+        values = [session.state.adapted.values for session in sessions]
+        assert torch.equal(*values)
