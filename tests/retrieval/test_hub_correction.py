@@ -394,11 +394,11 @@ class TestPopularity:
 
     def test_a_popular_right_answer_is_not_held_against_itself(self):
         gallery = in_memory()
-        popular = normalize(gallery.vectors[7, 0] + 1.5 * rows(400, 5, 1.0), dim=1)
+        popular = normalize(gallery.vectors[7, 0] + 0.9 * rows(400, 5), dim=1)
         right = gallery.search(popular, 1).positions[:, 0] == 7
         session = over(gallery)
         found = torch.cat([session.answer(one).top(1).positions for one in popular.split(40)])
-        assert (found[:, 0] == 7).float().mean() > right.float().mean()
+        assert 0.5 < right.float().mean() < (found[:, 0] == 7).float().mean()
 
 
 def test_running_sums_are_those_of_the_whole_bank():

@@ -5,8 +5,8 @@ import torch
 
 from queryshift import REST, Frozen, Gallery, Guard, Hubs, Session, Steady, Vectors
 from queryshift.retrieval.forward import Forward
-from queryshift.sessions.choice import source_suffices
-from toy import ToyEncoder, toy_gallery, toy_queries
+from queryshift.sessions.choice import agree, surer
+from toy import ToyEncoder, toy_gallery, toy_items, toy_queries
 
 
 @pytest.fixture
@@ -57,22 +57,23 @@ def test_forks_and_files_keep_it(encoder, gallery, tmp_path):
 
 
 class TestTheChoice:
-    def forward(self, vectors, gallery):
+    def forward(self, vectors):
+        gallery = Gallery.from_vectors(range(8), torch.eye(8).tolist())
         return Forward(torch.nn.functional.normalize(vectors, dim=1), gallery)
 
-    def test_the_source_answers_what_adaptation_does_not_change(self):
-        gallery = Gallery.from_vectors(range(8), torch.eye(8).tolist())
-        source = self.forward(torch.eye(8) + 0.5, gallery)
-        surer = self.forward(torch.eye(8) + 0.1, gallery)
-        assert source_suffices(surer, source)
+    def test_agreement_is_nine_of_ten_first_places(self):
+        one = self.forward(torch.eye(8).repeat(5, 1))
+        vectors = one.vectors.clone()
+        vectors[:4] = vectors[1]
+        assert agree(one, one) and agree(one, self.forward(vectors))
+        vectors[:6] = vectors[7]
+        assert not agree(one, self.forward(vectors))
 
-    def test_surer_answers_that_are_others_stand(self):
-        gallery = Gallery.from_vectors(range(8), torch.eye(8).tolist())
+    def test_surer_is_who_tells_candidates_apart(self):
         crowd = torch.eye(8) * 0.2
         crowd[:, :2] += 1.0
-        source, adapted = self.forward(crowd, gallery), self.forward(torch.eye(8) + 0.1, gallery)
-        assert not source_suffices(adapted, source)
-        assert source_suffices(source, adapted)
+        unsure, sure = self.forward(crowd), self.forward(torch.eye(8) + 0.1)
+        assert surer(sure, unsure) and not surer(unsure, sure) and not surer(sure, sure)
 
     def test_learning_is_the_same_with_it(self, encoder, gallery):
         sessions = [Session(encoder, gallery, Steady(lr=0.05), choose=one) for one in (True, False)]
@@ -81,3 +82,10 @@ class TestTheChoice:
                 session.answer(batch)
         values = [session.state.adapted.values for session in sessions]
         assert torch.equal(*values)
+
+    def test_ordinary_queries_are_answered_by_the_source_as_it_is(self, encoder, gallery):
+        frozen = Session(encoder, gallery, Frozen())
+        session = Session(encoder, gallery, lr=1e-6)
+        for batch in toy_items(40).split(20):
+            expected = frozen.answer(batch)
+            assert torch.equal(session.answer(batch).vectors, expected.vectors)

@@ -67,6 +67,11 @@ class Answer:
         return self._ranking.hits(at_least_one(count)).to("cpu")
 
     @property
+    def ranking(self) -> Ranking:
+        """The order of candidates that hits are taken from."""
+        return self._ranking
+
+    @property
     def vectors(self) -> Tensor:
         """The unit vectors (B, D) that the queries were searched with."""
         return self._forward.vectors.detach()

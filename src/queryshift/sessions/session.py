@@ -68,8 +68,8 @@ class Session:
             batch search among them.
         guard: when to return to the source model: `Guard()`.
         hubs: corrects answers for hubs, with any method: `Hubs()`.
-        choose: the source answers batches that it answers as well as what was learnt: nine of ten
-            first places are the same, or the source is as sure of its own.
+        choose: the source answers batches that it answers as well: as it is where nine of ten
+            first places are the same, corrected for hubs where it is as sure of its own.
         mode: "live", or "shadow": answers with the source model and adapts beside it.
         watch_angle: measure drift and gradient angles.
         seed: of what a method draws at random.

@@ -24,7 +24,7 @@ from queryshift.retrieval.refinement import refined
 from queryshift.retrieval.reranking import MatcherStage, Ranking, Stage, ranked
 
 from .batch_stats import NEIGHBOURS, TEMPERATURE, BatchStats, measures, refined_entropies
-from .choice import source_suffices
+from .choice import agree, surer
 from .events import Event
 from .ordinary import Ordinary
 from .settings import Settings
@@ -330,6 +330,8 @@ class Adaptation:
         if ordinary is not None and batch.source is not None:
             strangeness = ordinary.strangeness(batch.source)
         answer = self._answer(state, forward, batch)
+        if self.settings.choose and proposal.first is not None:
+            answer = self._unless_alike(answer, batch, state)
         pairs = state.memory if isinstance(state.memory, SourceLike) else state.watched
         stats = BatchStats(
             batch=state.batches,
@@ -344,11 +346,18 @@ class Adaptation:
         return BatchResult(state, answer, stats, () if event is None else (event,))
 
     def _answering(self, proposal: Proposal, batch: Batch) -> Forward:
-        """The forward that answers: the proposal's, or the source's where it does as well."""
+        """The forward that answers: the proposal's, or the source's where that is as sure."""
         if proposal.first is None or not self.settings.choose:
             return proposal.forward
         source = self.source_forward(batch)
-        return source if source_suffices(proposal.forward, source) else proposal.forward
+        return proposal.forward if surer(proposal.forward, source) else source
+
+    def _unless_alike(self, answer: Answer, batch: Batch, state: State) -> Answer:
+        """The answer, or the source's as it is where nearly all first places are the same."""
+        source = self.source_forward(batch)
+        if self.settings.mode == "shadow" or not agree(answer.ranking, source):
+            return answer
+        return Answer(source, self.ranking(source, state, by_source=True))
 
     def _answer(self, state: State, forward: Forward, batch: Batch) -> Answer:
         """The ranked answer of a forward; in shadow mode the source's, this one beside it."""
