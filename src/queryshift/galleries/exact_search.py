@@ -15,9 +15,10 @@ from .rows import Rows
 from .segment import Segment
 
 CHUNK_SCORES = 2**21  # scores held at once by a thread: 8 MB in float32, which a cache holds
-MOST_CHUNKS = 4  # so many of them at most, however many threads there are
+MOST_CHUNKS = 4  # of a thread, at most, however many threads there are
 PIECE_SCORES = 2**16  # scores of one product by a thread: larger ones leave the cache
-PIECE_VALUES = 2**22  # numbers of candidates made wide for one product: 16 MB in float32
+LEAST_PIECE = 1024  # candidates: products of fewer are slow
+PIECE_VALUES = 2**22  # numbers of candidates made wide for a product by a thread: 16 MB
 GPU_THREADS = 128  # what a GPU counts as
 COPIED_FROM = 16  # queries: from then on a product reads a copy in the cache sooner than memory
 PADDING = 16  # between rows of scores: rows a power of two apart would share places in a cache
@@ -75,10 +76,11 @@ def _widths(queries: Tensor, vectors: Tensor) -> tuple[int, int]:
     """Candidates whose scores are held at once, and those of one product."""
     several, dimension = vectors.shape[1:]
     threads = torch.get_num_threads() if queries.device.type == "cpu" else GPU_THREADS
-    held = CHUNK_SCORES * min(threads, MOST_CHUNKS) // max(1, len(queries) * several)
-    piece = PIECE_SCORES * threads // max(1, len(queries) * several)
-    width = max(1, held - PADDING)
-    return width, max(1, min(width, max(piece, 1024), PIECE_VALUES // (several * dimension)))
+    each = max(1, len(queries) * several)
+    width = max(1, CHUNK_SCORES * min(threads, MOST_CHUNKS) // each - PADDING)
+    values = PIECE_VALUES * min(threads, MOST_CHUNKS) // (several * dimension)
+    piece = max(PIECE_SCORES * threads // each, LEAST_PIECE)
+    return width, max(1, min(width, piece, values))
 
 
 def _score(queries: Tensor, segment: Segment, rows: slice, out: Tensor) -> None:

