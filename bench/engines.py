@@ -26,7 +26,8 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from queryshift import REST, Encoder, Gallery, Searchable, Session
-from queryshift.galleries.recall import shifted_vectors
+from queryshift.galleries import Found
+from queryshift.galleries.recall import moved_away
 from queryshift.retrieval.pool import DEPTH
 
 DIMENSION, QUERIES, K, MEMBERS = 256, 64, 10, 100
@@ -127,7 +128,7 @@ def measured(
         "x": search.ratio,
         "wall ms": search.wall,
         "ordinary": recall(gallery, memory, queries),
-        "shifted": recall(gallery, memory, shifted_vectors(queries)),
+        "shifted": recall(gallery, memory, shifted(queries, memory)),
         "REST CPU ms": rest.cpu,
         "REST x": rest.ratio,
     }
@@ -173,6 +174,16 @@ def answered(gallery: Searchable, queries: Tensor, depth: int) -> list[list]:
     """The answers of a REST session's third batch."""
     answer = rest_batch(queries, depth)
     return [answer(gallery) for _ in range(3)][-1]
+
+
+def shifted(queries: Tensor, memory: Gallery) -> Tensor:
+    """Queries moved away from their nearest candidates, as `queryshift gallery check` does."""
+    hits = memory.search(queries, K)
+    nearest = [
+        Found(ids, vectors[:, 0].numpy())
+        for ids, vectors in zip(hits.ids, hits.vectors, strict=True)
+    ]
+    return torch.from_numpy(moved_away(queries.numpy(), nearest))
 
 
 def recall(gallery: Searchable, memory: Gallery, queries: Tensor) -> float:
