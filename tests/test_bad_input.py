@@ -104,6 +104,14 @@ class TestQueries:
         fault(lambda vectors: 3 * vectors)
         refuses(session, items(4), BadInput, "have length 3 to 3, expected unit length: normalise")
 
+    @pytest.mark.parametrize("name", METHODS)
+    def test_vectors_that_are_not_of_unit_length_with_every_method(self, clean, fault, name):
+        toy = Faulty()
+        session = Session(toy, Gallery.build(toy, clean), METHODS[name](), lr=0.01)
+        session.answer(items(16))
+        fault(lambda vectors: 3 * vectors)
+        refuses(session, items(16), BadInput, "expected unit length: normalise")
+
     def test_while_answering_without_adapting(self, session, fault):
         fault(lambda vectors: vectors[:, :5])
         before = session.state

@@ -40,6 +40,43 @@ class Stacked(Encoder):
         return normalize(self.last(hidden.reshape(len(prepared), -1)), dim=1)
 
 
+class OwnLayerNorm(nn.Module):
+    """A norm layer that torch knows nothing of, with a shift under a name of its own."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.weight, self.beta = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+
+    def forward(self, values):
+        centred = values - values.mean(-1, keepdim=True)
+        return centred / centred.std(-1, keepdim=True) * self.weight + 2 * self.beta
+
+
+class OwnRMSNorm(nn.Module):
+    """A norm layer whose weight is what it adds to 1."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(width))
+
+    def forward(self, values):
+        return values * values.pow(2).mean(-1, keepdim=True).rsqrt() * (1 + self.weight)
+
+
+class OddLayerNorm(OwnLayerNorm):
+    """A norm layer that does not depend on its weight as others do."""
+
+    def forward(self, values):
+        return super().forward(values) ** 2
+
+
+class ChannelsFirst(nn.LayerNorm):
+    """A norm layer over the axis behind the items, as those of convolutions."""
+
+    def forward(self, values):
+        return super().forward(values.transpose(1, 2)).transpose(1, 2)
+
+
 class Frames(Stacked):
     """Each item is two rows of the norm layer, side by side."""
 
@@ -107,9 +144,24 @@ def test_every_method_among_others(clean, name):
         Stacked(nn.Unflatten(1, (4, 2)), nn.LayerNorm((4, 2)), nn.GELU()),
         Stacked(nn.Unflatten(1, (4, 2)), nn.LayerNorm(2), nn.GELU()),
         Frames(nn.LayerNorm(8), nn.GELU()),
+        Stacked(nn.BatchNorm1d(8), nn.GELU()),
+        Stacked(nn.Unflatten(1, (4, 2)), nn.BatchNorm1d(4), nn.GELU()),
+        Stacked(OwnLayerNorm(8), nn.GELU(), OwnRMSNorm(8)),
         Toy(dtype=torch.float64),
     ],
-    ids=["layer-rms", "no-bias", "group", "group-3d", "two-axes", "rows", "frames", "float64"],
+    ids=[
+        "layer-rms",
+        "no-bias",
+        "group",
+        "group-3d",
+        "two-axes",
+        "rows",
+        "frames",
+        "batch",
+        "batch-3d",
+        "own",
+        "float64",
+    ],
 )
 def test_every_kind_of_norm_layer(clean, encoder):
     assert_as_alone(sessions_of(encoder, clean, [Tent()] * 3), ragged(clean, (2, 4, 1)))
@@ -118,7 +170,11 @@ def test_every_kind_of_norm_layer(clean, encoder):
 @pytest.mark.parametrize(
     ("encoder", "text"),
     [
-        (Stacked(nn.BatchNorm1d(8), nn.GELU()), "BatchNorm1d cannot take weights for each item"),
+        (Stacked(OddLayerNorm(8), nn.GELU()), "has a norm layer of a kind of its own"),
+        (
+            Stacked(nn.Unflatten(1, (4, 2)), ChannelsFirst(4), nn.GELU()),
+            "has a norm layer of a kind of its own",
+        ),
         (
             Stacked(nn.LayerNorm(8), nn.BatchNorm1d(8, affine=False, track_running_stats=False)),
             "is a BatchNorm without running statistics, .* ask each session by itself",

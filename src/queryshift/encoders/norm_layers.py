@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import group_norm, layer_norm, rms_norm
+from torch.nn.functional import batch_norm, group_norm, layer_norm, rms_norm
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from queryshift.errors import CannotAdapt
@@ -38,7 +39,12 @@ def accept_override(norm: nn.Module) -> None:
             yield_to_answers()  # every tower that adapts passes here often
         weight = cast(Tensor, norm.weight)
         wide = values.to(weight.dtype)
-        normalised: Tensor = plain(wide) if weight.ndim == axes else _for_each_item(norm, wide)
+        if weight.ndim == axes:
+            normalised: Tensor = plain(wide)
+        elif isinstance(norm, _NORMS):
+            normalised = _for_each_item(norm, wide)
+        else:
+            normalised = _of_another_class(norm, plain, wide)
         return normalised.to(values.dtype)
 
     norm.forward = forward
@@ -53,15 +59,32 @@ def _for_each_item(norm: nn.Module, values: Tensor) -> Tensor:
     elif isinstance(norm, nn.GroupNorm):
         plain = group_norm(values, norm.num_groups, eps=norm.eps)
     else:
-        raise CannotAdapt(
-            f"{type(norm).__name__} cannot take weights for each item, as LayerNorm, RMSNorm and "
-            "GroupNorm can: answer with each session by itself."
-        )
-    at_end = not isinstance(norm, nn.GroupNorm)  # its channels come right behind the items
+        mean, variance = cast(Tensor, norm.running_mean), cast(Tensor, norm.running_var)
+        plain = batch_norm(values, mean, variance, eps=cast(float, norm.eps))
+    at_end = isinstance(norm, (nn.LayerNorm, nn.RMSNorm))  # others have channels behind the items
     gain = _spread(cast(Tensor, norm.weight), plain, at_end)
     if (bias := getattr(norm, "bias", None)) is None:
         return plain * gain
     return torch.addcmul(_spread(bias, plain, at_end), plain, gain)
+
+
+def _of_another_class(norm: nn.Module, plain: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
+    """The same for a norm layer whose inside is not known, but affine in its weights."""
+    own = cast("dict[str, Tensor | None]", norm._parameters)
+    weights = {name: one for name, one in own.items() if one is not None}
+
+    def at(unit: str | None) -> Tensor:
+        for name, one in weights.items():
+            own[name] = torch.full_like(one[0], float(name == unit))
+        return plain(values)
+
+    try:
+        base = total = at(None)
+        for name, one in weights.items():
+            total = torch.addcmul(total, at(name) - base, _spread(one, values, at_end=True))
+    finally:
+        own.update(weights)
+    return total
 
 
 def _spread(weights: Tensor, values: Tensor, at_end: bool) -> Tensor:

@@ -61,5 +61,6 @@ class TCRUntrained(FollowsSource):
         centre, candidates = forward.vectors.mean(dim=0), forward.nearest.mean(dim=0)
         spread = centre + self.scale * (forward.vectors - centre)
         share = 1 - memory.gap / gap(forward.vectors, forward.nearest)
-        moved = normalize(spread + share * (candidates - centre), dim=1)
+        lengths = forward.vectors.norm(dim=1, keepdim=True)  # kept: others than 1 are refused later
+        moved = lengths * normalize(spread + share * (candidates - centre), dim=1)
         return forward.moved(moved)
