@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
 
 
-def template(package: str, name: str) -> Template:
-    """A template in the folder `templates` of a package."""
+def template(package: str, name: str, *shared: str) -> Template:
+    """A template in the folder `templates` of a package, with those of `shared` to include."""
     return Environment(
-        loader=PackageLoader(package),
+        loader=ChoiceLoader([PackageLoader(one) for one in (package, *shared)]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -203,7 +203,7 @@ class TestPage:
             assert f"--{method}: {COLOURS[method].light};" in shown
             assert f"--{method}: {COLOURS[method].dark};" in shown
         assert colours_of(["source model", "Tent", "TCR", "REST"]) == [
-            COLOURS[method].light for method in ("frozen", "tent", "tcr", "rest")
+            COLOURS[method] for method in ("frozen", "tent", "tcr", "rest")
         ]
 
     def test_the_command_breaks_between_options_only(self, shown):

@@ -15,6 +15,7 @@ import queryshift as qs
 from queryshift.cli import main
 from queryshift.errors import BadInput
 from queryshift.lab import tangram
+from queryshift.lab.evaluation.method_colours import COLOURS
 from queryshift.lab.own_traffic.page import html
 from queryshift.lab.own_traffic.replay import replay
 from queryshift.lab.own_traffic.traffic import traffic
@@ -110,6 +111,8 @@ def test_the_page_has_the_table_the_curve_and_the_worst_queries(log, tmp_path):
     assert "ocr" in page and "order of their time stamps" in page
     assert "http" not in page.replace("http-equiv", "")  # it needs nothing else
     assert "prefers-color-scheme: dark" in page
+    for colour in COLOURS["frozen"]:  # as on every page, light and dark
+        assert f"--method-0: {colour};" in page
 
 
 def test_vectors_need_no_model_and_several_answers_are_counted(tmp_path):

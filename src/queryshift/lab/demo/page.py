@@ -116,6 +116,7 @@ def html(demo: Demo) -> str:
         demo=demo,
         frame=FRAME,
         colours=COLOURS,
+        css_classes={method: method for method in COLOURS},
         right=right_along(demo.shifted),
         smoothed=min(SMOOTHED * demo.plan.batch, demo.plan.queries),
         examples=examples(demo),

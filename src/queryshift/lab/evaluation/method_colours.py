@@ -19,17 +19,23 @@ COLOURS = {
     "tcr": Colour("#2c6fc9", "#7db2f5"),
     "rest": Colour("#11805a", "#4fc79a"),
 }
-OTHERS = ("#b3261e", "#0f7f8f", "#96751a", "#c0448f", "#4d5560")
+OTHERS = (
+    Colour("#b3261e", "#ff8a80"),
+    Colour("#0f7f8f", "#5cc7d6"),
+    Colour("#96751a", "#d9b95a"),
+    Colour("#c0448f", "#f08cc4"),
+    Colour("#4d5560", "#c3cad6"),
+)
 """For curves that are no method's, told apart in print."""
 _WORDS = {"source model": "frozen"}
 
 
-def colours_of(names: list[str]) -> list[str]:
+def colours_of(names: list[str]) -> list[Colour]:
     """A colour for each curve: a method's own by its name in any case, else the next of others.
 
-    >>> colours_of(["REST", "closest", "source model"])
+    >>> [colour.light for colour in colours_of(["REST", "closest", "source model"])]
     ['#11805a', '#b3261e', '#737b88']
     """
     left = iter(OTHERS * (1 + len(names) // len(OTHERS)))
     keys = [_WORDS.get(name, name.lower()) for name in names]
-    return [COLOURS[key].light if key in COLOURS else next(left) for key in keys]
+    return [COLOURS[key] if key in COLOURS else next(left) for key in keys]

@@ -49,9 +49,13 @@ def _wrapped(text: str) -> str:
     return fill(text.replace(" %", "\N{NO-BREAK SPACE}%"), CAPTION)
 
 
+def _colours(names: list[str]) -> list[str]:
+    return [colour.light for colour in colours_of(names)]
+
+
 def _curves(chart: Curves, figure: Any) -> None:
     axes = figure.subplots()
-    colours = colours_of([line.name for line in chart.lines])
+    colours = _colours([line.name for line in chart.lines])
     styles = zip(chart.lines, colours, cycle(MARKERS), cycle(DASHES), strict=False)
     for line, colour, marker, dash in styles:
         axes.plot(line.x, line.y, dash, color=colour, marker=marker, markersize=4, label=line.name)
@@ -72,7 +76,7 @@ def _curves(chart: Curves, figure: Any) -> None:
 
 def _histogram(chart: Histogram, figure: Any) -> None:
     axes = figure.subplots()
-    colours = colours_of(list(chart.shares))
+    colours = _colours(list(chart.shares))
     for (name, shares), colour in zip(chart.shares.items(), colours, strict=True):
         axes.stairs(shares, chart.edges, fill=True, alpha=0.3, color=colour)
         axes.stairs(shares, chart.edges, color=colour, linewidth=1.5, label=name)
@@ -84,7 +88,7 @@ def _histogram(chart: Histogram, figure: Any) -> None:
 def _clouds(chart: Clouds, figure: Any) -> None:
     panels = figure.subplots(1, len(chart.panels), sharex=True, sharey=True, squeeze=False)[0]
     for axes, (name, groups) in zip(panels, chart.panels.items(), strict=True):
-        styles = zip(groups.items(), colours_of(list(groups)), cycle(MARKERS), strict=False)
+        styles = zip(groups.items(), _colours(list(groups)), cycle(MARKERS), strict=False)
         for (group, points), colour, marker in styles:
             x, y = zip(*points, strict=True)
             axes.scatter(x, y, s=6, alpha=0.5, color=colour, marker=marker, label=group)

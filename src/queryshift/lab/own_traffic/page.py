@@ -10,6 +10,7 @@ import numpy as np
 
 from queryshift.lab.demo.page_parts import Part, parts
 from queryshift.lab.demo.svg_curves import BOTTOM, HEIGHT, LEFT, RIGHT, WIDTH, Chart
+from queryshift.lab.evaluation.method_colours import colours_of
 from queryshift.lab.evaluation.results import Cell
 from queryshift.support.atomic_files import replacing
 from queryshift.support.templates import template
@@ -20,7 +21,6 @@ WORST = 8  # queries of each list
 WINDOWS, WINDOW = 24, 32  # points of a curve at most, queries behind each at least
 THUMBNAIL = 160  # pixels
 FRAME = {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": RIGHT, "bottom": BOTTOM}
-COLOURS = ("#737b88", "#2c6fc9", "#11805a", "#c2661a", "#8a4fbf", "#b3261e", "#0d7d8c", "#7a6a00")
 
 
 class Shown(NamedTuple):
@@ -48,11 +48,13 @@ def html(evaluation: Evaluation) -> str:
     """The page's HTML."""
     cells = evaluation.cells
     names = [cell.method for cell in cells]
-    return template("queryshift.lab.own_traffic", "evaluation.html").render(
+    classes = [f"method-{number}" for number in range(len(names))]
+    return template("queryshift.lab.own_traffic", "evaluation.html", "queryshift.lab.demo").render(
         evaluation=evaluation,
         measures=MEASURES,
         frame=FRAME,
-        colours=dict(zip(names, COLOURS * len(names), strict=False)),
+        colours=dict(zip(classes, colours_of(names), strict=True)),
+        css_classes=dict(zip(names, classes, strict=True)),
         chart=recall_along(cells) if cells else None,
         lists=difficult(evaluation) if cells else [],
     )
