@@ -74,11 +74,14 @@ def test_after_kill_9_an_acknowledged_snapshot_is_there_and_the_tenant_whole(tmp
             while '"updates": 1' not in record.read_text():  # written after the state
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
+            new = client.post(f"{TENANTS}/new/snapshots", json={"name": "first"})
         server.kill()
         server.start()
         with server.client() as client:
             after = client.get(f"{TENANTS}/killed").json()
             back = client.post(f"{TENANTS}/killed/rollback", json={"name": "kept"})
+            first = client.post(f"{TENANTS}/new/rollback", json={"name": "first"})
+        assert new.status_code == first.status_code == 200
         assert after["snapshots"] == [made.json()] and back.status_code == 200
         in_force = before["report"]["updates_in_force"]
         assert after["report"]["updates_in_force"] == in_force > 0

@@ -152,9 +152,9 @@ class Owner:
                 "time": iso(time.time()),
                 "batches": tenant.record.batches,
             }
-            state = tenant.session.snapshot(history=False)
+            kept = tenant.session.snapshot(history=False), tenant.record.written()
             try:
-                await self._disk.write(tenant.files.write_snapshot, about, state)
+                await self._disk.write(tenant.files.write_snapshot, about, *kept)
             except BadFile as error:
                 raise DiskFull(f"the snapshot was not kept: {error}") from error
             return about

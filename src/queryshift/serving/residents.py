@@ -83,12 +83,12 @@ class Residents:
     def __len__(self) -> int:
         return len(self._known)
 
-    def knows(self, name: str) -> bool:
-        """Whether there is such a tenant."""
-        return name in self._known
-
     async def save(self, tenant: Tenant) -> None:
-        """Write a tenant's state and record, then the rows of its history."""
+        """Write a tenant's state and record, then the rows of its history; once at a time."""
+        async with tenant.saving:
+            await self._save(tenant)
+
+    async def _save(self, tenant: Tenant) -> None:
         state, record = tenant.session.snapshot(history=False), tenant.record.written()
         learnt_more = state.state is not tenant.saved_state
         rows, since = list(tenant.unwritten), tenant.changed_at
@@ -212,6 +212,8 @@ def _loaded(collection: Collection, files: TenantFiles, name: str) -> Tenant:
         drops_told=record.drops,
     )
     tenant.session.on_event = tenant.note
+    if files.state.exists():
+        tenant.saved_state = tenant.session.state
     return tenant
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
@@ -40,6 +41,7 @@ class Tenant:
         learnt_since_save: batches that are not on disk yet.
         drops_told: drops that its history knows of.
         news: kinds of events that were not counted yet.
+        saving: held while it is written.
     """
 
     session: Session
@@ -57,6 +59,7 @@ class Tenant:
     learnt_since_save: int = 0
     drops_told: int = 0
     news: deque[str] = field(default_factory=deque)
+    saving: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def name(self) -> str:

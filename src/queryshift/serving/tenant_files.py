@@ -73,9 +73,11 @@ class TenantFiles:
         stem = sha256(name.encode()).hexdigest()[:32]
         return self.snapshots / f"{stem}.safetensors", self.snapshots / f"{stem}.json"
 
-    def write_snapshot(self, about: dict[str, Any], state: Snapshot) -> None:
-        """Write a named snapshot; when this returns it is on disk."""
+    def write_snapshot(self, about: dict[str, Any], state: Snapshot, record: str) -> None:
+        """Write a named snapshot; when this returns it is on disk, of a new tenant too."""
         path, described = self.snapshot_files(about["name"])
+        if not self.record.exists():
+            write_text(self.record, record)
         write_state(path, state)
         write_text(described, json.dumps(about))
         with _told_of(path):
