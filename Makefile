@@ -39,7 +39,7 @@ docs: $(READY)
 	$(BIN)/mkdocs build --strict --site-dir site
 
 bench: $(READY) .bench/.ready
-	for name in plain adapt gallery single sessions engines; do $(BIN)/python bench/$$name.py || exit 1; done
+	for name in plain adapt gallery single sessions; do $(BIN)/python bench/$$name.py || exit 1; done
 	PYTHONPATH=src .bench/bin/python bench/corruptions.py
 
 weights: $(READY)
