@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import httpx
@@ -30,17 +31,21 @@ def free_port() -> int:
 class Server:
     """A running `queryshift serve`."""
 
-    def __init__(self, folder: Path, toml: str = SMALL, **environment: str) -> None:
+    scheme, verify = "http", True
+
+    def __init__(
+        self, folder: Path, toml: str = SMALL, options: Sequence[str] = (), **environment: str
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "serve.toml").write_text(toml)
         self.folder, self.port, self.log = folder, free_port(), folder / "log"
-        self.url = f"http://127.0.0.1:{self.port}"
-        self._environment = environment
+        self.url = f"{self.scheme}://127.0.0.1:{self.port}"
+        self._options, self._environment = options, environment
         self.start()
 
     def start(self) -> None:
         command = [sys.executable, "-m", "queryshift", "serve", "serve.toml"]
-        command += ["--port", str(self.port), "--data", "data"]
+        command += ["--port", str(self.port), "--data", "data", *self._options]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", **self._environment}
         with self.log.open("a") as log:
             self.process = subprocess.Popen(
@@ -54,7 +59,7 @@ class Server:
             if self.process.poll() is not None:
                 raise AssertionError(self.log.read_text())
             try:
-                if httpx.get(f"{self.url}/readyz").status_code == 200:
+                if httpx.get(f"{self.url}/readyz", verify=self.verify).status_code == 200:
                     return
             except httpx.TransportError:
                 time.sleep(0.05)
@@ -62,7 +67,8 @@ class Server:
 
     def client(self, token: str | None = None, **options) -> httpx.Client:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=60, **options)
+        about = {"base_url": self.url, "verify": self.verify, "timeout": 60}
+        return httpx.Client(headers=headers, **about, **options)
 
     def send(self, number: signal.Signals) -> int:
         """End the process by a signal; its exit code."""

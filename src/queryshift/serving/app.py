@@ -13,6 +13,7 @@ from starlette.middleware.cors import CORSMiddleware
 from queryshift import __version__
 
 from . import routes_collections, routes_health, routes_page, routes_search, routes_tenants
+from .all_tenants import AllTenants
 from .body_limit import BodyLimit
 from .framework_errors import malformed, refused_by_framework
 from .front_door import FrontDoor
@@ -20,11 +21,10 @@ from .metrics import Metrics
 from .origin_check import OriginCheck
 from .request_log import RequestLog
 from .settings import ServeSettings
-from .tenants import Tenants
 from .token_check import TokenCheck
 
 
-def make_app(settings: ServeSettings, tenants: Tenants, metrics: Metrics) -> FastAPI:
+def make_app(settings: ServeSettings, tenants: AllTenants, metrics: Metrics) -> FastAPI:
     """The application of a server.
 
     Args:

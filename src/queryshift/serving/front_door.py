@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
 from hashlib import blake2b
 from typing import Any, TypeAlias, TypeVar
 
 from fastapi import Request
 
-from .idempotency import Remembered
+from .all_tenants import AllTenants
+from .idempotency import Key, Remembered
 from .metrics import Metrics
 from .refusals import Forbidden, TooBusy
 from .settings import Scope, ServeSettings
-from .tenants import Tenants
 from .tokens import Caller
 
 Value = TypeVar("Value")
 Work: TypeAlias = Callable[[], Coroutine[Any, Any, Any]]
+KEY: ContextVar[tuple[Key, bytes] | None] = ContextVar("KEY", default=None)
+"""The idempotency key of the request that is worked on: owners elsewhere remember it too."""
 
 
 class HungUp(Exception):
@@ -33,7 +36,7 @@ class FrontDoor:
         metrics: what is counted.
     """
 
-    def __init__(self, settings: ServeSettings, tenants: Tenants, metrics: Metrics) -> None:
+    def __init__(self, settings: ServeSettings, tenants: AllTenants, metrics: Metrics) -> None:
         self.settings, self.tenants, self.metrics = settings, tenants, metrics
         self.remembered = Remembered()
 
@@ -88,6 +91,7 @@ async def asked_once(request: Request, content: bytes, work: Work) -> Any:
             return await unless_hung_up(request, work())
         known_by = (caller_of(request).name, request.url.path, key)
         digest = blake2b(content, digest_size=16).digest()
+        KEY.set((known_by, digest))
         return await unless_hung_up(request, door.remembered.once(known_by, digest, work))
     except TooBusy:
         door.metrics.refused.labels("queue").inc()

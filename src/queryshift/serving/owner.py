@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -63,6 +63,16 @@ class Owner:
     def collection(self) -> Collection:
         """The collection as it is now."""
         return self._searching.collection
+
+    def share(self, marks: Mapping[str, int], owns: Callable[[str], bool]) -> None:
+        """Own only some of the tenants.
+
+        Args:
+            marks: what each row of a history says of who learnt it.
+            owns: whether a tenant is its own.
+        """
+        self._searching.marks = marks
+        self._residents.keep_only(owns)
 
     async def run(self) -> None:
         """Read, answer and learn what waits, until cancelled."""

@@ -66,6 +66,13 @@ class DiskFull(Refused):
     status = HTTPStatus.INSUFFICIENT_STORAGE
 
 
+class OwnerLost(Refused):
+    """A tenant's owner has died, or does not answer; it is started again elsewhere."""
+
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+    headers = {"Retry-After": "1"}  # noqa: RUF012 - read only
+
+
 class TooBusy(Refused):
     """A queue is full, or a token asks too often.
 

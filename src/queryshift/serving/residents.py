@@ -80,6 +80,11 @@ class Residents:
         names = sorted(name for name in known if name > after)
         return [self._known[name] for name in names[:limit]]
 
+    def keep_only(self, owns: Callable[[str], bool]) -> None:
+        """Know no others than these: their owners are elsewhere."""
+        self._known = {name: known for name, known in self._known.items() if owns(name)}
+        self._count()
+
     def __len__(self) -> int:
         return len(self._known)
 

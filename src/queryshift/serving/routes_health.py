@@ -20,7 +20,7 @@ async def healthz() -> dict[str, str]:
 async def readyz(request: Request) -> JSONResponse:
     """Whether it can answer; a disk that cannot be written is told, and answers go on."""
     tenants = door_of(request).tenants
-    ready, trouble = tenants.healthy(), tenants.disk.trouble
+    ready, trouble = tenants.healthy(), tenants.trouble
     told = {
         "status": "ready" if ready else "not ready",
         "disk": "ok" if trouble is None else "cannot be written: answers go on, nothing is saved",
@@ -30,9 +30,10 @@ async def readyz(request: Request) -> JSONResponse:
 
 
 @router.get("/metrics")
-async def metrics(request: Request) -> Response:
-    """Prometheus metrics."""
+async def metrics(request: Request, owner: int | None = None) -> Response:
+    """Prometheus metrics of this process; on a cluster also of each owner, by its number."""
     door = door_of(request)
     if not door.settings.open_metrics:
         door.allow(request, "read", "*")
-    return Response(door.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    text = door.metrics.text() if owner is None else await door.tenants.counted(owner)
+    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")

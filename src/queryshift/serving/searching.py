@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,6 +63,7 @@ class Searching:
         metrics: Metrics,
     ) -> None:
         self.collection, self.threads, self.metrics = collection, threads, metrics
+        self.marks: Mapping[str, int] = {}
         self._share = settings.queues.learning_share
 
         def current() -> Collection:
@@ -146,6 +147,7 @@ class Searching:
                 record.batches += 1
                 record.updates += learnt.updated
                 row = {"batch": record.batches, **learnt.row, "dropped": tenant.new_drops()}
+                row |= self.marks
                 tenant.add_row(row)
                 while tenant.news:
                     kind = tenant.news.popleft()

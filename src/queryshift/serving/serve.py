@@ -3,39 +3,37 @@
 from __future__ import annotations
 
 import ipaddress
-import os
-import warnings
 from typing import Any
 
-import torch
 import uvicorn
 
 from queryshift.errors import BadInput
-from queryshift.media.limits import Limits, set_limits
-from queryshift.sessions.events import GuardWarning
 
 from .app import make_app
 from .folder_lock import locked_folder
 from .json_logs import log_config
 from .metrics import Metrics
-from .settings import LimitSettings, ServeSettings
+from .process import prepare
+from .ray_tenants import RayTenants
+from .settings import ServeSettings
 from .tenants import Tenants
 
 
-def serve(settings: ServeSettings) -> None:
+def serve(settings: ServeSettings, ray: str | None = None) -> None:
     """Serve until a signal ends it; requests under way are answered, and all is written.
 
     Args:
         settings: of the server.
+        ray: address of a Ray cluster whose actors own the tenants; None: this process does.
     """
     check_exposure(settings)
-    set_limits(_media_limits(settings.limits))
-    torch.set_num_threads(settings.threads or max(1, (os.cpu_count() or 2) - 1))
-    warnings.simplefilter("ignore", GuardWarning)  # logged, and an event of the tenant
+    prepare(settings)
+    metrics, options = Metrics(), _options(settings)
+    if ray is not None:
+        uvicorn.run(make_app(settings, RayTenants(settings, ray), metrics), **options)
+        return
     with locked_folder(settings.data):
-        metrics = Metrics()
-        app = make_app(settings, Tenants(settings, metrics), metrics)
-        uvicorn.run(app, **_options(settings))
+        uvicorn.run(make_app(settings, Tenants(settings, metrics), metrics), **options)
 
 
 def check_exposure(settings: ServeSettings) -> None:
@@ -56,15 +54,6 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _media_limits(limits: LimitSettings) -> Limits:
-    return Limits(
-        pixels=limits.pixels,
-        file_bytes=limits.body_bytes,
-        seconds=limits.seconds,
-        characters=limits.characters,
-    )
 
 
 def _options(settings: ServeSettings) -> dict[str, Any]:

@@ -120,6 +120,16 @@ class TokenSettings(Part):
     burst: int = Field(20, ge=1, description="requests at once within the rate")
 
 
+class RaySettings(Part):
+    """How tenants are spread over a Ray cluster, with `--ray`."""
+
+    owners: int = Field(
+        4, ge=1, le=1024, description="actors that own tenants, each with the models in memory"
+    )
+    namespace: str = Field("queryshift", description="of the actors, one for each service")
+    call_seconds: float = Field(30, gt=0, description="that an owner may take to answer")
+
+
 class ServeSettings(BaseSettings):
     """All of a server's settings: `serve.toml`, then `QUERYSHIFT_...` of the environment."""
 
@@ -144,6 +154,7 @@ class ServeSettings(BaseSettings):
     tokens: list[TokenSettings] = Field(
         [], description="without any, only the loopback address is served"
     )
+    ray: RaySettings = Field(default_factory=RaySettings, description="with --ray")
     open_metrics: bool = Field(False, description="whether /metrics needs no token")
     origins: list[str] = Field([], description="other sites whose pages may call (CORS)")
     hosts: list[str] = Field([], description="names it is reached by; empty: any, with tokens")

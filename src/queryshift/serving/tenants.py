@@ -54,6 +54,11 @@ class Tenants:
             )
         self._running: list[asyncio.Task[None]] = []
 
+    @property
+    def trouble(self) -> str | None:
+        """Why the disk cannot be written; None where it can."""
+        return self.disk.trouble
+
     def names(self) -> list[str]:
         """The collections."""
         return list(self._owners)
@@ -64,6 +69,10 @@ class Tenants:
             return self._owners[collection]
         except KeyError:
             raise NotFound(str(unknown("collection", collection, self._owners))) from None
+
+    async def counted(self, owner: int) -> bytes:
+        """Refused: there is one process, and /metrics is its own."""
+        raise NotFound("there is one owner here: ask for /metrics without a number.")
 
     async def start(self) -> None:
         """Begin to answer, learn and save."""

@@ -1,0 +1,203 @@
+"""Tenants on two Ray nodes, one of which is killed under load."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import httpx
+import pytest
+from queries_to_send import SEARCH, TENANTS, learnt, query, search
+
+from running_server import Server
+
+ray = pytest.importorskip("ray")
+pytestmark = [pytest.mark.service, pytest.mark.filterwarnings("ignore")]
+
+TOML = """
+[collections.tangram]
+candidates = 64
+mode = "live"
+gather = 4
+guard = false
+
+[tenants]
+save_batches = 1
+save_seconds = 0.5
+
+[ray]
+owners = 4
+call_seconds = 20
+"""
+NAMES = [f"tenant-{number}" for number in range(6)]
+SAVED_S = 2.0  # within which what was learnt is on disk, on a busy machine
+
+
+def two_nodes(tries: int = 3):
+    """A cluster; Ray gives a node 30 s to start, which a busy machine may exceed."""
+    from ray.cluster_utils import Cluster
+
+    small = {"num_cpus": 1, "object_store_memory": 80_000_000}
+    noticed = {"health_check_period_ms": 1000, "health_check_failure_threshold": 3}
+    cluster = Cluster()
+    try:
+        cluster.add_node(include_dashboard=False, _system_config=noticed, **small)
+        cluster.add_node(**small)
+    except Exception:
+        cluster.shutdown()
+        if tries == 1:
+            raise
+        return two_nodes(tries - 1)
+    return cluster
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    patch = pytest.MonkeyPatch()
+    patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    patch.setenv("OMP_NUM_THREADS", "1")
+    cluster = two_nodes()
+    yield cluster
+    cluster.shutdown()
+    patch.undo()
+
+
+@pytest.fixture(scope="module")
+def doors(cluster, tmp_path_factory):
+    """Two front doors of the same owners."""
+    folder = tmp_path_factory.mktemp("doors")
+    options = ("--ray", cluster.address)
+    with Server(folder, TOML, options) as first, Server(folder, TOML, options) as second:
+        yield first, second
+
+
+class Load:
+    """Searches of all tenants by both doors; notes when each tenant was last answered."""
+
+    def __init__(self, doors) -> None:
+        self.answered = {name: [time.monotonic()] for name in NAMES}
+        self.statuses: set[int] = set()
+        self._ended = threading.Event()
+        self._threads = [threading.Thread(target=self._run, args=(door,)) for door in doors]
+        for thread in self._threads:
+            thread.start()
+
+    def _run(self, door: Server) -> None:
+        number = 0
+        with door.client() as client:
+            while not self._ended.is_set():
+                number += 1
+                for name in NAMES:
+                    body = {"tenant": name, "queries": [query(number % 64, 60)] * 2}
+                    status = client.post(SEARCH, json=body).status_code
+                    self.statuses.add(status)
+                    if status == 200:
+                        self.answered[name].append(time.monotonic())
+
+    def end(self) -> None:
+        self._ended.set()
+        for thread in self._threads:
+            thread.join()
+
+
+def rows_of(folder: Path) -> dict[str, list[dict]]:
+    """What each tenant's history has on disk, whoever wrote it."""
+    found = {}
+    for record in (folder / "data").glob("collections/tangram/tenants/*/tenant.json"):
+        history = record.with_name("history.jsonl")
+        lines = history.read_text().splitlines() if history.exists() else []
+        found[json.loads(record.read_text())["tenant"]] = [json.loads(line) for line in lines]
+    return found
+
+
+def batches(door: Server) -> dict[str, int]:
+    with door.client() as client:
+        told = {name: client.get(f"{TENANTS}/{name}") for name in NAMES}
+    return {name: one.json()["batches"] for name, one in told.items() if one.status_code == 200}
+
+
+def test_both_doors_lead_to_the_same_tenant_and_a_retry_teaches_once(doors):
+    first, second = doors
+    headers = {"Idempotency-Key": "moved"}
+    body = {"tenant": "one", "queries": [query(number, 60) for number in range(4)]}
+    with first.client() as here, second.client() as there:
+        sent = [client.post(SEARCH, json=body, headers=headers) for client in (here, there)]
+        answers = [one.json() for one in sent]
+        told = learnt(there, "one", 1)
+        listed = [client.get(TENANTS).json()["tenants"] for client in (here, there)]
+    assert answers[0]["request_id"] == answers[1]["request_id"]
+    assert told["queries"] == 4 and told["batches"] == 1
+    assert listed[0] == listed[1] and "one" in {row["tenant"] for row in listed[0]}
+
+
+def test_refusals_and_metrics_come_from_the_owners(doors):
+    with doors[0].client() as client:
+        missing = client.get(f"{TENANTS}/nobody")
+        search(client, [1], tenant="counted")
+        counted = "".join(client.get("/metrics", params={"owner": n}).text for n in range(4))
+        beyond = client.get("/metrics", params={"owner": 4})
+    assert missing.status_code == 404 and 'no tenant "nobody"' in missing.json()["detail"]
+    assert "queryshift_queries_total{" in counted and beyond.status_code == 404
+
+
+def test_clients_that_hang_up_teach_nothing(doors):
+    body = {"tenant": "gone", "queries": [query(number, 60) for number in range(64)]}
+    with doors[0].client() as client:
+        search(client, [1], tenant="gone", adapt=False)
+        with pytest.raises(httpx.ReadTimeout):
+            client.post(SEARCH, json=body, timeout=0.05)
+        time.sleep(3)
+        told = client.get(f"{TENANTS}/gone").json()
+    assert told["batches"] == told["pending"] == 0 and told["queries"] == 1
+
+
+def test_a_node_dies_under_load_and_no_tenant_is_learnt_in_two_places(cluster, doors):
+    folder, load = doors[0].folder, Load(doors)
+    try:
+        time.sleep(6)
+        before = batches(doors[0])
+        time.sleep(SAVED_S)
+        killed = time.monotonic()
+        (node,) = cluster.worker_nodes
+        node.kill_all_processes(check_alive=False, allow_graceful=False)
+        deadline = killed + 60
+        while any(times[-1] < killed + 5 for times in load.answered.values()):
+            assert time.monotonic() < deadline, "a tenant is not answered again"
+            time.sleep(0.2)
+        time.sleep(4)
+    finally:
+        load.end()
+    time.sleep(SAVED_S)
+    rows, after = rows_of(folder), batches(doors[1])
+    assert load.statuses <= {200, 503}
+    moved = [name for name in NAMES if rows[name][-1]["term"] > rows[name][0]["term"]]
+    stayed = [name for name in NAMES if name not in moved]
+    assert moved and stayed, (moved, stayed)
+    for name in NAMES:
+        terms = [(row["term"], row["batch"]) for row in rows[name]]
+        assert len({row["owner"] for row in rows[name]}) == 1
+        assert all(one < two and one[1] < two[1] for one, two in pairwise(terms)), (name, terms)
+        assert after[name] >= before[name] > 0  # what was learnt an interval before is not lost
+    gaps = {name: max(b - a for a, b in pairwise(load.answered[name])) for name in NAMES}
+    assert max(gaps.values()) < 60
+
+
+def test_owners_of_other_settings_are_refused_and_owners_end_in_good_order(cluster, doors):
+    first, second = doors
+    with first.client() as client:
+        search(client, range(4), noise=60, tenant="last")
+        learnt(client, "last", 1)
+    with pytest.raises(AssertionError, match="run with other settings"):
+        Server(first.folder / "other", TOML, ("--ray", cluster.address))
+    second.stop()
+    first.stop()
+    command = [sys.executable, "-m", "queryshift", "serve", "serve.toml", "--data", "data"]
+    subprocess.run(
+        [*command, "--ray", cluster.address, "--stop-owners"], cwd=first.folder, check=True
+    )
+    with Server(first.folder, TOML) as alone, alone.client() as client:
+        assert client.get(f"{TENANTS}/last").json()["batches"] == 1
