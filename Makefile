@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo serve test test-slow test-gpu test-engines test-service test-browser lint docs bench weights
+.PHONY: demo serve test test-slow test-gpu test-engines test-service test-browser fuzz lint docs bench weights
 
 demo: $(READY)
 	$(BIN)/queryshift demo
@@ -29,6 +29,10 @@ test-service: .venv-engines/.ready
 # Needs Debian's chromium; without it the tests are skipped.
 test-browser: $(READY)
 	$(BIN)/python -m pytest -m browser tests/browser
+
+# A million inputs, resumable: FUZZ_MINUTES=10 make fuzz ends earlier and the next goes on.
+fuzz: $(READY)
+	$(BIN)/python tools/fuzz.py
 
 lint: $(READY)
 	$(BIN)/ruff check .

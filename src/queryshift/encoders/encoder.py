@@ -212,3 +212,15 @@ def unreached(encoder: Encoder) -> CannotAdapt:
         "does forward() use torch.no_grad(), detach(), or a module that is kept in a list or as a "
         "function, or does `norm_names` name layers that it never reaches?"
     )
+
+
+def check_encoder(encoder: Any) -> None:
+    """Refuse what is no encoder, and say what is."""
+    if isinstance(encoder, Mapping):
+        names = " or ".join(f'model["{name}"]' for name in encoder)
+        raise BadInput(f"got a whole model as encoder, expected one of its encoders: {names}.")
+    if not isinstance(encoder, Encoder):
+        raise BadInput(
+            f"got a {type(encoder).__name__} as encoder, expected an Encoder: load the model with "
+            "queryshift.load, or wrap it (docs/your-own-model.md)."
+        )

@@ -13,7 +13,7 @@ from torch import Tensor
 from queryshift.encoders.prepared import check_finite
 from queryshift.errors import BadInput
 
-from .hits import Id
+from .hits import Id, is_id
 
 LENGTH_TOLERANCE = 1e-2
 EPSILONS = 8  # of the type, within which the length of a unit vector is rounded
@@ -26,11 +26,11 @@ def checked_ids(ids: Any, expected: int) -> list[Id]:
     """One id for each candidate, as plain text and numbers: a file can hold no others."""
     if not hasattr(ids, "__iter__"):
         raise BadInput(f"got {ids!r} as ids, expected a list with one for each candidate.")
-    plain: list[Id] = [one.item() if hasattr(one, "item") else one for one in ids]  # NumPy's too
+    plain: list[Id] = [_plain(one) for one in ids]
     if len(plain) != expected:
         raise BadInput(f"got {len(plain)} ids for {expected} candidates, expected one each.")
     for one in plain:
-        if not isinstance(one, str | int) or isinstance(one, bool):
+        if not is_id(one):
             raise BadInput(
                 f"got the id {one!r}, a {type(one).__name__}, expected text or a whole number: "
                 "str(...) makes it text."
@@ -40,6 +40,12 @@ def checked_ids(ids: Any, expected: int) -> list[Id]:
         twice = next(one for one in plain if one in seen or seen.add(one))  # type: ignore[func-returns-value]
         raise BadInput(f"the id {twice!r} stands more than once: every candidate needs its own.")
     return plain
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's and torch's scalars as Python's; all else as it is."""
+    scalar = hasattr(value, "item") and getattr(value, "ndim", None) == 0
+    return value.item() if scalar and not getattr(value, "is_meta", False) else value
 
 
 def as_tensor(vectors: Any) -> Tensor:
@@ -124,6 +130,30 @@ def _mapped(vectors: np.memmap[Any, Any]) -> tuple[Tensor, Tensor | None] | None
     shortest, longest = MAPPED_LENGTHS
     usable = bool(((lengths >= shortest) & (lengths <= longest)).all())  # NaN is not
     return (mapped, lengths) if usable else None
+
+
+def check_searched(queries: Any, exclude: Any) -> None:
+    """Refuse queries that are no table of numbers, and exclusions that are no pairs."""
+    if not isinstance(queries, Tensor) or queries.is_meta or queries.layout != torch.strided:
+        raise BadInput(
+            f"got {_kind(queries)} as query vectors, expected a tensor of unit vectors (queries, "
+            "dimensions) in memory."
+        )
+    if not queries.is_floating_point():
+        raise BadInput(f"got query vectors of type {queries.dtype}, expected floating-point ones.")
+    if exclude is None:
+        return
+    if not isinstance(exclude, Tensor) or exclude.dtype != torch.long or exclude.shape[1:] != (2,):
+        raise BadInput(
+            f"got {_kind(exclude)} as pairs to leave out, expected whole numbers (pairs, 2): a "
+            "query's row and a candidate's position."
+        )
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"a tensor {tuple(value.shape)} of {value.dtype}, {value.layout} on {value.device},"
+    return f"a {type(value).__name__}"
 
 
 def check_unit_length(vectors: Tensor) -> None:

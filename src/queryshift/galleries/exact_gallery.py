@@ -12,6 +12,7 @@ from queryshift.errors import BadInput, GalleryMismatch
 from queryshift.support.lazy import lazy_property
 from queryshift.support.torch_modes import without_autocast, without_inference_mode
 
+from .checks import check_searched
 from .clusters import spherical_kmeans
 from .exact_search import best_rows, left_for_all
 from .hits import Hits, Id, at_least_one
@@ -123,6 +124,7 @@ class ExactGallery:
             >>> gallery.centroids(1).shape
             torch.Size([1, 2])
         """
+        count = at_least_one(count, "centroids")
         if count not in self._centroids:
             self._centroids[count] = without_inference_mode(spherical_kmeans(self._rows, count))
         return self._centroids[count]
@@ -148,6 +150,7 @@ class ExactGallery:
             >>> gallery.search(torch.tensor([[0.6, 0.8]]), 2).ids
             [['b', 'a']]
         """
+        check_searched(queries, exclude)
         if queries.ndim != 2 or queries.shape[1] != self.dimension:
             raise GalleryMismatch(
                 f"got query vectors of shape {tuple(queries.shape)}, expected (queries, "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from reprlib import repr as shortened
 from typing import Any, Literal
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from queryshift.errors import BadInput, unknown
 
-from .hits import Id
+from .hits import Id, is_id
 from .searchable import Searchable
 
 Exclusion = Sequence[Id] | Id | None
@@ -134,5 +135,11 @@ def _listed(ids: Any) -> list[Id]:
     """The ids of one query's exclusion, which may be NumPy's or torch's."""
     ids = ids.tolist() if hasattr(ids, "tolist") else ids
     if isinstance(ids, str) or not (ids is None or hasattr(ids, "__iter__")):
-        return [ids]
-    return list(ids or ())
+        ids = [ids]
+    listed = list(() if ids is None else ids)
+    for one in listed:
+        if not is_id(one):
+            raise BadInput(
+                f"got {shortened(one)} as an id to leave out, expected text or a whole number."
+            )
+    return listed

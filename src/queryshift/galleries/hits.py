@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from queryshift.errors import BadInput
 
 Id: TypeAlias = str | int
+
+
+def is_id(value: Any) -> bool:
+    """Whether a value can be an id: text or a whole number, also NumPy's."""
+    return isinstance(value, str | int | np.integer) and not isinstance(value, bool)
 
 
 class Candidates(Protocol):
@@ -88,12 +94,12 @@ class Hits:
         return len(self.positions)
 
 
-def at_least_one(count: int) -> int:
-    """`count` as a plain int, or an error: at least one hit must be asked for."""
+def at_least_one(count: int, of: str = "hits") -> int:
+    """`count` as a plain int, or an error: at least one must be asked for."""
     try:
         whole = operator.index(count)
     except TypeError:
         whole = 0
     if isinstance(count, bool) or whole < 1:
-        raise BadInput(f"asked for {count!r} hits, expected a whole number of at least 1.")
+        raise BadInput(f"asked for {count!r} {of}, expected a whole number of at least 1.")
     return whole

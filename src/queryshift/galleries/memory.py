@@ -9,7 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from queryshift.encoders.encoder import Encoder
+from queryshift.encoders.encoder import Encoder, check_encoder
 from queryshift.encoders.prepared import several
 from queryshift.errors import BadInput, GalleryMismatch
 from queryshift.support.progress import track
@@ -90,11 +90,12 @@ class Gallery(ExactGallery):
             >>> gallery.vectors.shape
             torch.Size([2, 1, 128])
         """
+        check_encoder(encoder)
         items = several(items)
         if len(items) == 0:
             raise BadInput("got a gallery with no candidates, expected at least one item.")
-        if batch_size < 1:
-            raise BadInput(f"batch_size is {batch_size}, expected a whole number of at least 1.")
+        if not isinstance(batch_size, int) or batch_size < 1:
+            raise BadInput(f"batch_size is {batch_size!r}, expected a whole number of at least 1.")
         ids = checked_ids(range(len(items)) if ids is None else ids, len(items))
         starts = range(0, len(items), batch_size)
         parts = [
@@ -197,6 +198,7 @@ class Gallery(ExactGallery):
             >>> gallery.add(text, ["an arrow"], ids=["arrow"]).ids
             ['square', 'arrow']
         """
+        check_encoder(encoder)
         if self.fingerprint not in (None, encoder.fingerprint()):
             raise GalleryMismatch(
                 f"this {type(encoder).__name__} is not the encoder that built the gallery "
@@ -258,6 +260,12 @@ class Gallery(ExactGallery):
             >>> gallery.to("cpu").vectors.device
             device(type='cpu')
         """
+        try:
+            torch.empty(0, device=device)
+        except (RuntimeError, TypeError) as error:
+            raise BadInput(
+                f"got {device!r} as device, which is not to be had here ({error})."
+            ) from error
         moved = Rows.of(Segment(self.ids, self.vectors.to(device)))
         return self._over(moved, *self._made_by)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from queryshift.support.lazy import lazy_property
 
-from .hits import Id
+from .hits import Id, is_id
 from .segment import Segment
 
 DEAD_SHARE = 8  # one row in so many may be dead; beyond that, the others are copied together
@@ -124,6 +124,8 @@ class Rows:
 
     def _row(self, wanted: Id) -> int | None:
         """The row of an id that lives: one that was removed may stand in a later segment again."""
+        if not is_id(wanted):
+            return None
         for start, segment in zip(self._starts, self.segments, strict=False):
             row = segment.row_of.get(wanted)
             if row is not None and not self._is_dead(start + row):

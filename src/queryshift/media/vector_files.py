@@ -19,7 +19,7 @@ def read_vectors(path: Path) -> tuple[list[Any], Floats]:
     """Ids and vectors (N, D); ids are the positions where no `NAME.ids.txt` or `.json` is there."""
     try:
         stored = np.load(path) if path.suffix.lower() == ".npy" else _tensor(path)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError, MemoryError) as error:
         raise BadFile(f'"{path}" cannot be read as vectors ({error}).') from error
     if stored.ndim != 2 or not np.issubdtype(stored.dtype, np.floating) or not len(stored):
         raise BadFile(

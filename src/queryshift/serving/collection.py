@@ -12,7 +12,7 @@ import torch
 
 from queryshift.encoders.encoder import Encoder
 from queryshift.encoders.vectors import Vectors
-from queryshift.errors import unknown
+from queryshift.errors import BadInput, unknown
 from queryshift.galleries import Gallery, Searchable
 from queryshift.galleries.hits import Id
 from queryshift.methods.base import Method
@@ -179,6 +179,11 @@ def _guard(settings: CollectionSettings) -> Guard | None:
 def _candidates(
     settings: CollectionSettings, model: Mapping[str, Encoder], data: Path
 ) -> tuple[World | None, Searchable]:
+    if settings.gallery == EMBEDDED and settings.queries != "image":
+        raise BadInput(
+            f'queries is "{settings.queries}", but the embedded world is asked with pictures: '
+            "name a gallery of your own, or leave queries out."
+        )
     if settings.gallery != EMBEDDED:
         world = None if settings.samples is None else FileWorld(settings.samples)
         return world, Gallery.open(settings.gallery)

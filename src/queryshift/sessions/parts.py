@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from typing import Any
 
-from queryshift.encoders.encoder import Encoder
+from queryshift.encoders.encoder import Encoder, check_encoder
 from queryshift.encoders.matcher import Matching
 from queryshift.encoders.vectors import Vectors
 from queryshift.errors import BadInput, GalleryMismatch
@@ -16,19 +15,8 @@ from queryshift.methods.base import Method
 
 def check_parts(encoder: Any, gallery: Any, method: Any, matcher: Any) -> None:
     """Refuse what is no encoder, gallery, method or matcher, and say what is."""
-    if isinstance(encoder, Mapping):
-        names = " or ".join(f'model["{name}"]' for name in encoder)
-        raise BadInput(f"got a whole model as encoder, expected one of its encoders: {names}.")
-    if not isinstance(encoder, Encoder):
-        raise BadInput(
-            f"got a {type(encoder).__name__} as encoder, expected an Encoder: load the model with "
-            "queryshift.load, or wrap it (docs/your-own-model.md)."
-        )
-    if not hasattr(gallery, "search"):
-        raise BadInput(
-            f"got a {type(gallery).__name__} as gallery: make one with Gallery.build(encoder, "
-            "items) or Gallery.from_vectors(ids, vectors)."
-        )
+    check_encoder(encoder)
+    check_gallery(gallery)
     if encoder.dimension not in (None, gallery.dimension):
         raise GalleryMismatch(
             f"{type(encoder).__name__} gives vectors of {encoder.dimension} dimensions, the "
@@ -38,6 +26,15 @@ def check_parts(encoder: Any, gallery: Any, method: Any, matcher: Any) -> None:
     if not isinstance(method, Method):
         raise BadInput(f"got {method!r} as method, expected one with its settings: REST().")
     check_matcher(matcher, gallery)
+
+
+def check_gallery(gallery: Any) -> None:
+    """Refuse what cannot be searched."""
+    if isinstance(gallery, type) or not hasattr(gallery, "search"):
+        raise BadInput(
+            f"got a {type(gallery).__name__} as gallery: make one with Gallery.build(encoder, "
+            "items) or Gallery.from_vectors(ids, vectors)."
+        )
 
 
 def _compare_origin(encoder: Encoder, gallery: Searchable) -> None:

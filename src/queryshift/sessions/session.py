@@ -35,7 +35,7 @@ from .default import default_method, default_settings
 from .describe import origins, table
 from .events import Event, call_back
 from .ledger import InForce, Ledger
-from .parts import check_parts
+from .parts import check_gallery, check_parts
 from .queries import OnBad, grouped, prepared_batch, readable_batch
 from .recall_warning import warn_of_recall
 from .settings import Mode, Settings
@@ -208,6 +208,10 @@ class Session:
             state: A state, as `session.state` gave it.
             history: The statistics that go with it.
         """
+        if not isinstance(state, State):
+            raise BadInput(
+                f"got a {type(state).__name__} as state, expected one that session.state gave."
+            )
         with self._changing:
             self._ledger.replace(InForce(state, None, self._ledger.now.gallery), history)
 
@@ -380,6 +384,7 @@ class Session:
     @gallery.setter
     @adaptation_modes()
     def gallery(self, gallery: Searchable) -> None:
+        check_gallery(gallery)
         with self._changing:
             now, history = self._ledger.copy()
             if gallery.dimension != now.gallery.dimension:

@@ -75,6 +75,6 @@ def _is(value: Any, hint: Any) -> bool:
         return isinstance(value, str) and value in get_args(hint)
     if hint is NoneType or hint is bool or isinstance(value, bool):
         return type(value) is hint
-    if hint is int:
-        return isinstance(value, Integral) and abs(int(value)) <= LARGEST
-    return isinstance(value, Real) and value == value  # a number, and not NaN
+    if isinstance(value, Integral) and hint in (int, float):
+        return abs(int(value)) <= LARGEST
+    return hint is float and isinstance(value, Real) and value == value  # and not NaN

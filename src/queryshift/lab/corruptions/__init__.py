@@ -39,7 +39,7 @@ __all__ = [
 
 def families(modality: str) -> Mapping[str, tuple[Corruption, ...]]:
     """The corruptions of one modality, by the paper's categories."""
-    if modality not in MODALITIES:
+    if not isinstance(modality, str) or modality not in MODALITIES:
         raise unknown("modality", modality, MODALITIES)
     table: Mapping[str, tuple[Corruption, ...]]
     table = import_module(f"queryshift.lab.corruptions.{modality}").FAMILIES
@@ -50,7 +50,7 @@ def find(modality: str, name: str) -> Corruption:
     """The corruption called `name`."""
     table = families(modality)
     known = {corruption.__name__: corruption for family in table.values() for corruption in family}
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise unknown(f"{modality} corruption", name, known)
     return known[name]
 
@@ -60,7 +60,7 @@ def combination(modality: str, name: str) -> Corruption:
 
     "video" and "audio" are cut into segments; "image+text" is corrupted on both halves.
     """
-    if modality not in COMBINATIONS:
+    if not isinstance(modality, str) or modality not in COMBINATIONS:
         raise unknown("modality with combinations", modality, COMBINATIONS)
     if name not in COMBINATIONS[modality]:
         raise unknown(f"{modality} combination", name, COMBINATIONS[modality])

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from reprlib import repr as shortened
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -29,6 +30,14 @@ FORMAT = 2  # 1 had the bytes of each rank together
 DEPTHS = (1, 5, 10, 50)
 _RANK = np.dtype("<u4")
 _STORED_AS = {"protocol": "setting", "categories": "groups"}  # fields that have other keys in files
+
+
+_KINDS: Mapping[str, Any] = {  # of fields that are no text
+    **dict.fromkeys(("severity", "seed", "candidates"), int),
+    **dict.fromkeys(("seconds", "peak_memory_mb"), int | float | None),
+    **dict.fromkeys(("categories", "versions", "settings"), dict),
+    **{"ranks": str, "subset_ranks": str | None},
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +144,7 @@ def decode(line: str) -> Cell:
         subset = None if packed is None else _unpack(packed, form)
         names = [field.name for field in fields(Cell)]
         known = {name: stored[_key(name)] for name in names if _key(name) in stored}
+        _check_types(known)
         return Cell(**known | {"ranks": ranks, "subset_ranks": subset})
     except (ValueError, TypeError, AttributeError, binascii.Error, zlib.error) as error:
         raise BadFile(f"not a finished cell ({error})") from error
@@ -142,6 +152,17 @@ def decode(line: str) -> Cell:
         raise BadFile("not a finished cell (it is nested too deeply)") from error
     except KeyError as error:
         raise BadFile(f"not a finished cell (it has no {error})") from error
+
+
+def _check_types(known: Mapping[str, Any]) -> None:
+    """Refuse values that are not of their field's kind."""
+    for name, value in known.items():
+        kind = _KINDS.get(name, str)
+        if isinstance(value, bool) or not isinstance(value, kind):
+            raise ValueError(f"its {_key(name)} is {shortened(value)}")
+    for group, count in known.get("categories", {}).items():
+        if type(count) is not int or count < 1:
+            raise ValueError(f"its group {group} is {shortened(count)}, no count of queries")
 
 
 def _key(name: str) -> str:

@@ -1,0 +1,156 @@
+"""What the fuzz tests found, each as a plain test: refused in a sentence."""
+
+import pytest
+import torch
+
+from miniature import items
+from queryshift import METHODS, REST, Gallery, Guard, Session
+from queryshift.errors import BadFile, BadInput, UnknownName
+from queryshift.lab import corruptions
+from queryshift.lab.evaluation.results import decode, encode
+
+HUGE = 2**64
+
+
+@pytest.fixture
+def session(encoder, gallery, batches):
+    made = Session(encoder, gallery, REST(), lr=0.01)
+    made.answer(batches[0])
+    return made
+
+
+@pytest.mark.parametrize("missing", ["raise", "ignore"])
+@pytest.mark.parametrize("strange", [[], 2.5, None, True, b"c1"])
+def test_ids_to_leave_out_that_are_no_ids(session, missing, strange):
+    with pytest.raises(BadInput, match="as an id to leave out, expected text or a whole number"):
+        session.answer(items(1), exclude=[[strange]], missing=missing)
+
+
+@pytest.mark.parametrize("strange", [[], {}, 2.5])
+def test_ids_to_remove_that_are_no_ids(gallery, strange):
+    with pytest.raises(BadInput, match="no candidate has the id"):
+        gallery.remove([strange])
+    assert gallery.known([strange, "c1"]) == {"c1"}
+
+
+def test_ids_that_are_rows_of_a_tensor():
+    for ids in (torch.eye(2), torch.eye(2).to("meta")[0]):
+        with pytest.raises(BadInput, match="got the id"):
+            Gallery.from_vectors(ids, torch.eye(2))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_whole_numbers_too_large_for_a_number(name):
+    with pytest.raises(BadInput, match=f"temperature is {HUGE}, expected a number"):
+        METHODS[name](temperature=HUGE)
+
+
+@pytest.mark.parametrize("make", [lambda: Guard(drift=HUGE), lambda: Guard(collapse=10**400)])
+def test_large_numbers_of_guards(make):
+    with pytest.raises(BadInput, match="expected a number"):
+        make()
+
+
+@pytest.mark.parametrize("state", [None, [], torch.eye(2)])
+def test_what_is_no_state_is_not_restored(session, state):
+    before = session.state
+    with pytest.raises(BadInput, match=r"as state, expected one that session\.state gave"):
+        session.restore(state)
+    assert session.state is before
+
+
+@pytest.mark.parametrize("other", [None, torch.eye(8), Gallery])
+def test_what_is_no_gallery_does_not_take_ones_place(session, gallery, other):
+    with pytest.raises(BadInput, match="as gallery: make one with"):
+        session.gallery = other
+    assert session.gallery is gallery
+
+
+def test_what_is_no_encoder_builds_no_gallery(gallery):
+    with pytest.raises(BadInput, match="got a NoneType as encoder, expected an Encoder"):
+        Gallery.build(None, items(2))
+    with pytest.raises(BadInput, match="got a whole model as encoder"):
+        gallery.add({"image": None}, items(1), ids=["new"])
+
+
+@pytest.mark.parametrize("size", [None, "64", 0, 2.5])
+def test_batch_sizes_of_a_build(encoder, size):
+    with pytest.raises(BadInput, match=r"batch_size is .*, expected a whole number of at least 1"):
+        Gallery.build(encoder, items(2), batch_size=size)
+
+
+@pytest.mark.parametrize(
+    ("queries", "exclude", "told"),
+    [
+        (None, None, "got a NoneType as query vectors"),
+        ([[1.0] * 8], None, "got a list as query vectors"),
+        (torch.eye(8).to("meta"), None, r"on meta, as query vectors"),
+        (torch.eye(8).to_sparse(), None, r"sparse_coo on cpu, as query vectors"),
+        (torch.eye(8).to(torch.complex64), None, "expected floating-point ones"),
+        (torch.eye(8), [[0, 1]], "got a list as pairs to leave out"),
+        (torch.eye(8), torch.zeros(2, 3, dtype=torch.long), r"expected whole numbers \(pairs, 2\)"),
+    ],
+)
+def test_searches_for_what_is_no_table_of_vectors(gallery, queries, exclude, told):
+    with pytest.raises(BadInput, match=told):
+        gallery.search(queries, 3, exclude)
+
+
+@pytest.mark.parametrize("count", [0, [], None, 2.5])
+def test_centroids_of_no_count(gallery, count):
+    with pytest.raises(BadInput, match="centroids, expected a whole number of at least 1"):
+        gallery.centroids(count)
+
+
+@pytest.mark.parametrize("device", ["nowhere", None, "cpu:x"])
+def test_devices_that_are_not_there(gallery, device):
+    if device is None:
+        assert gallery.to(device).vectors.device.type == "cpu"
+        return
+    with pytest.raises(BadInput, match="as device, which is not to be had here"):
+        gallery.to(device)
+
+
+@pytest.mark.parametrize("strange", [[], {}, None])
+def test_names_of_corruptions_that_are_no_text(strange):
+    for call in (corruptions.families, lambda name: corruptions.find("image", name)):
+        with pytest.raises(UnknownName):
+            call(strange)
+    with pytest.raises(UnknownName):
+        corruptions.combination(strange, "noise+blur")
+
+
+def test_result_lines_whose_parts_are_of_another_kind():
+    import json
+
+    import numpy as np
+
+    from queryshift.lab.evaluation.results import Cell
+
+    line = encode(
+        Cell(
+            benchmark="b",
+            shift="fog",
+            severity=5,
+            protocol="online",
+            method="rest",
+            seed=0,
+            ranks=np.array([1, 2]),
+            candidates=2,
+        )
+    )
+    assert decode(line).benchmark == "b"
+    strange = {"benchmark": [], "shift": None, "versions": None, "settings": [], "seed": "0"}
+    strange |= {"candidates": 2.5, "seconds": "1", "label": {}, "groups": {"a": 1.0, "b": 1}}
+    for name, value in strange.items():
+        with pytest.raises(BadFile, match="not a finished cell \\(its "):
+            decode(json.dumps({**json.loads(line), name: value}))
+
+
+@pytest.mark.parametrize("body", [b"", b"\x93NUMPY", b"{}"])
+def test_files_of_vectors_that_hold_none(body, tmp_path):
+    from queryshift.media.collection import as_collection
+
+    (tmp_path / "asked.npy").write_bytes(body)
+    with pytest.raises(BadFile, match="cannot be read as vectors"):
+        as_collection(tmp_path / "asked.npy")
