@@ -141,3 +141,19 @@ def test_differences_say_what_is_within_chance():
     table = report.differences(cells, "default", ("shot", "tent")).splitlines()
     assert "within chance" not in table[2] and table[2].count("+10.00") == 5
     assert table[3].count("within chance") == 5
+
+
+def test_the_page_has_the_tables_of_the_kept_results():
+    from queryshift.lab.evaluation.results import read_folder
+    from training.photographs import report
+
+    results = Path(__file__).parents[2] / "docs" / "results"
+    page = (results / "photographs.md").read_text()
+    val, test = (read_folder(results / "photographs" / part).cells for part in ("val", "test"))
+    for query in ("image", "text"):
+        assert report.recalls(test, query) in page
+        assert report.grid(val, query) in page
+        chosen = report.best_rates(val, query)
+        run = {report.named(cell) for cell in test if report.query_of(cell) == query}
+        own = {(name, rate) for name, rate in run if "+" not in name}
+        assert all(chosen[name] == rate for name, rate in own)  # the test split at those alone
