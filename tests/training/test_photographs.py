@@ -144,8 +144,9 @@ def test_differences_say_what_is_within_chance():
 
 
 def test_the_page_has_the_tables_of_the_kept_results():
-    from queryshift.lab.evaluation.results import read_folder
     from training.photographs import report
+
+    from queryshift.lab.evaluation.results import read_folder
 
     results = Path(__file__).parents[2] / "docs" / "results"
     page = (results / "photographs.md").read_text()
