@@ -21,6 +21,7 @@ from queryshift.lab.tangram import scenes
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", README, re.S)
+VECTORS, AROUND, LIBRARY, SHADOW = BLOCKS
 COMMANDS = re.findall(r"^\$ (.*)$", README, re.M)
 ROUNDING = 4  # of 64 queries, or of 100: how far another processor's roundings may lead
 
@@ -37,7 +38,7 @@ def near(printed: str, shown: str) -> bool:
 def first():
     """What the first example leaves behind, and what it printed."""
     names = {}
-    return names, run(BLOCKS[0][0], names)
+    return names, run(LIBRARY[0], names)
 
 
 def run(code, names):
@@ -47,22 +48,30 @@ def run(code, names):
 
 
 def test_the_library_example_prints_what_is_shown(first):
-    code, shown = BLOCKS[0]
+    code, shown = LIBRARY
     assert sum(bool(line.strip()) for line in code.splitlines()) <= 11
     assert near(first[1], shown)
 
 
 def test_shadow_mode_prints_what_is_shown(first):
-    code, shown = BLOCKS[2]
+    code, shown = SHADOW
     assert near(run(code, dict(first[0])), shown)
 
 
-def test_the_lines_around_a_model_of_ones_own(first):
-    names, (code, _) = first[0], BLOCKS[1]
-    bundled = code.replace("openai/clip-vit-base-patch16", "tangram")
-    given = {"ids": list(range(512)), "vectors": names["gallery"].vectors[:, 0]}
-    run(bundled, names | given | {"pictures": names["noisy"][:4]})
-    assert len(BLOCKS) == 3
+def test_three_lines_around_a_model_of_ones_own(first):
+    bundled = AROUND[0].replace("openai/clip-vit-base-patch16", "tangram")
+    names = first[0] | {"pictures": first[0]["noisy"][:4]}
+    run(bundled, names)
+    assert len(bundled.splitlines()) == 3 and len(names["best"]) == 4
+
+
+def test_three_lines_with_vectors_only(first):
+    names = dict(first[0])
+    size = names["gallery"].dimension
+    names["query_vectors"] = names["gallery"].vectors[:4, 0]
+    run(VECTORS[0].replace("768", str(size)), names)
+    assert len(VECTORS[0].splitlines()) == 3
+    assert [row[0] for row in names["best"]] == names["gallery"].ids[:4]
 
 
 @pytest.mark.parametrize("shown", ["14 9 of 64", "14 30 in 64"])
