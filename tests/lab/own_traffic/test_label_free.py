@@ -80,6 +80,8 @@ def test_a_source_with_one_answer_for_everything_is_not_adapted_to():
     assert done.advice is not None and done.advice.verdict == "do not adapt"
     assert "one candidate 100 % of the first places" in done.advice.reasons[0]
     assert done.rows == ()
+    known = qs.evaluate(OneAnswer, gallery, asked, ordinary=asked[:64])
+    assert known.advice is not None and known.advice.verdict == "do not adapt"
 
 
 def test_the_command_and_the_page_give_the_advice(tmp_path):

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from queryshift.errors import BadInput
 from queryshift.media.collection import as_collection
 from queryshift.methods.base import Method
 from queryshift.methods.frozen import Frozen
@@ -216,7 +217,10 @@ def _strangeness(traffic: Traffic, ordinary: Any, source: Replay) -> float | Non
     if ordinary is None:
         return None
     sample = as_collection(ordinary)
-    measured = Ordinary.of(traffic.encoder, traffic.gallery, sample.items)
+    try:
+        measured = Ordinary.of(traffic.encoder, traffic.gallery, sample.items)
+    except BadInput:  # one answer for everything: nothing is strange to such a model
+        return None
     error = measured.deviation * (1 / len(source.vectors) + 1 / measured.count) ** 0.5
     return float((measured.mean - _nearest(traffic, source)) / error)
 
