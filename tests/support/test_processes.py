@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+import warnings
 from multiprocessing import active_children
 
 import pytest
@@ -57,3 +58,16 @@ def test_a_worker_that_dies_is_a_clear_error_and_ends_all():
     with pytest.raises(Error, match="ended from outside"), lanes(2) as processes:
         list(processes.as_finished(die, [["a"], ["b"]]))
     assert set(active_children()) == before
+
+
+def warn(number):
+    warnings.warn("the frost is drawn, not photographed", UserWarning, stacklevel=1)
+    return number
+
+
+def test_what_workers_warn_of_is_said_once_and_here():
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        with lanes(2) as processes:
+            assert sorted(processes.as_finished(warn, [[1, 2], [3, 4]])) == [1, 2, 3, 4]
+    assert [str(one.message) for one in said] == ["the frost is drawn, not photographed"]

@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from multiprocessing import active_children, get_context, parent_process
-from typing import TypeVar
+from multiprocessing.queues import SimpleQueue
+from typing import TypeAlias, TypeVar
 
 from queryshift.errors import Error
 
 Given = TypeVar("Given")
 Result = TypeVar("Result")
+Warned: TypeAlias = "SimpleQueue[tuple[type[Warning], str]]"  # what workers warn of
 WORTH_A_PROCESS = 8  # items: starting a process costs about as much as corrupting a few
 LARGEST_CHUNK = 16
 
@@ -31,7 +34,8 @@ def each(
         yield from map(function, items)
         return
     chunk = max(1, min(LARGEST_CHUNK, len(items) // (4 * processes)))
-    with _pool(processes) as pool:
+    warned = _Warned()
+    with _pool(processes, warned) as pool:
         with _workers_deaf_to_interrupts():
             results = pool.map(function, items, chunksize=chunk)
         yield from results
@@ -40,8 +44,8 @@ def each(
 class Lanes:
     """Processes of one worker each, which are given related items one after another."""
 
-    def __init__(self, pools: Sequence[ProcessPoolExecutor]) -> None:
-        self._pools = pools
+    def __init__(self, pools: Sequence[ProcessPoolExecutor], tell: Callable[[], None]) -> None:
+        self._pools, self._tell = pools, tell  # what workers have warned of
 
     def as_finished(
         self, function: Callable[[Given], Result], groups: Sequence[Sequence[Given]]
@@ -64,6 +68,7 @@ class Lanes:
         while begun:
             for done in wait(begun, return_when=FIRST_COMPLETED).done:
                 go_on(*begun.pop(done))
+                self._tell()
                 yield done.result()
 
 
@@ -80,8 +85,9 @@ def lanes(jobs: int) -> Iterator[Lanes]:
     """So many processes; they start when they get their first item, and end with the block."""
     others = active_children()
     with ExitStack() as stack:
+        warned = _Warned()
         try:
-            yield Lanes([stack.enter_context(_pool(1)) for _ in range(jobs)])
+            yield Lanes([stack.enter_context(_pool(1, warned)) for _ in range(jobs)], warned.tell)
         except BaseException:  # also an interrupt: do not wait for what is under way
             for worker in set(active_children()).difference(others):
                 worker.terminate()
@@ -89,15 +95,33 @@ def lanes(jobs: int) -> Iterator[Lanes]:
 
 
 @contextmanager
-def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
+def _pool(processes: int, warned: _Warned) -> Iterator[ProcessPoolExecutor]:
+    spawn = get_context("spawn")
     try:
-        with ProcessPoolExecutor(processes, get_context("spawn"), _prepare_worker) as pool:
+        with ProcessPoolExecutor(processes, spawn, _prepare_worker, (warned.queue,)) as pool:
             yield pool
+        warned.tell()
     except BrokenProcessPool as error:
         raise Error(
             "a worker process was ended from outside, perhaps for lack of memory: try again with "
             "fewer jobs; what is finished is not done again."
         ) from error
+
+
+class _Warned:
+    """What workers warn of: each sentence becomes a warning of this process, once."""
+
+    def __init__(self) -> None:
+        self.queue: Warned = get_context("spawn").SimpleQueue()
+        self._told: set[str] = set()
+
+    def tell(self) -> None:
+        """Warn of what has come since."""
+        while not self.queue.empty():
+            category, text = self.queue.get()
+            if text not in self._told:
+                self._told.add(text)
+                warnings.warn(text, category, stacklevel=3)
 
 
 def processors() -> int:
@@ -119,8 +143,17 @@ def _workers_deaf_to_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _prepare_worker() -> None:
-    """Use one thread, and never outlive the parent."""
+def _prepare_worker(warned: Warned) -> None:
+    """Use one thread, never outlive the parent, and let the parent tell what is warned of."""
+
+    sent: set[str] = set()
+
+    def send(message: Warning | str, category: type[Warning], *place: object) -> None:
+        if str(message) not in sent:  # the queue holds a few only
+            sent.add(str(message))
+            warned.put((category, str(message)))
+
+    warnings.showwarning = send  # type: ignore[assignment]
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["OPENCV_FOR_THREADS_NUM"] = "1"  # read when OpenCV is imported
 
