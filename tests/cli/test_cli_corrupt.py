@@ -40,6 +40,18 @@ def test_a_folder(photos):
     ).read_bytes()
 
 
+def test_fog_over_a_map_as_for_flickr(photos):
+    fog = ("image", "fog", "photos", "--preset", "mm_robustness")
+    assert corrupt(*fog, "coco").exit_code == 0
+    result = corrupt(*fog, "flickr", "--clouds", 512)
+    assert result.output == "3 made, 0 already there: flickr/manifest.jsonl\n"
+    coco, flickr = ((photos.parent / name / "0.jpg").read_bytes() for name in ("coco", "flickr"))
+    assert coco != flickr
+    again = corrupt("again", "flickr/manifest.jsonl", "photos", "again")
+    assert again.exit_code == 0 and (photos.parent / "again/0.jpg").read_bytes() == flickr
+    assert "takes no clouds" in corrupt("image", "snow", "photos", "x", "--clouds", 512).output
+
+
 def test_a_file_deep_in_a_folder_comes_out_as_in_a_run_over_all(photos):
     corrupt("image", "gaussian_noise", ".", "whole")
     result = corrupt("image", "gaussian_noise", "photos/0.jpg", "one.jpg", "--base", ".")

@@ -82,7 +82,7 @@ def test_an_interrupt_says_what_is_kept(arguments, monkeypatch, tmp_path):
         (["general2coco"], "QUERYSHIFT_DATA to the folder that holds coco/; and a model: give --m"),
         (["coco-o"], "needs the files of coco: give --root"),  # said before a model is looked for
         (["coco-o", "--root", "/nowhere"], "expected the one that holds coco"),
-        (["tangram-o-image", "-m", "rset"], 'no method "rset"; did you mean "rest"?'),
+        (["tangram-o-image", "-m", "rset"], 'no method "rset"; did you mean "rest"'),
         (["tangram-o-image", "-m", "rest:gap=no"], 'gap is "no", expected true or false'),
         (["tangram-o-image", "--shift", "mist"], 'no shift of tangram-o-image "mist"'),
         (["tangram-o-image", "--severity", "9"], "from 1 to 5"),

@@ -23,6 +23,21 @@ def test_a_mistyped_command_is_met_with_the_nearest():
     assert told.exit_code == 2 and 'no command "dmo"; did you mean "demo"?' in told.output
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["figure", "severty"], 'no figure "severty"; did you mean "severity"?'),
+        (["list", "modls"], 'no list "modls"; did you mean "models"'),
+        (["data", "check", "cocoo"], 'no dataset "cocoo"; did you mean "coco"?'),
+        (["demo", "--task", "imgae"], 'no task "imgae"; did you mean "image"?'),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_mistyped_word_is_met_with_the_nearest(words, said):
+    told = ask(*words)
+    assert told.exit_code == 2 and said in told.output
+
+
 def test_a_long_table_is_not_printed_for_a_mistyped_name():
     told = ask("run", "tangram-o-imgae")
     assert told.exit_code == 2

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 from torch.nn.functional import normalize
 
 from queryshift import (
@@ -34,7 +35,7 @@ def gallery():
     return Gallery.from_vectors(range(80), rows(80, 0))
 
 
-@pytest.mark.parametrize("form", [list, torch.Tensor.numpy, torch.Tensor.tolist, torch.Tensor.half])
+@pytest.mark.parametrize("form", [list, Tensor.numpy, Tensor.tolist, Tensor.half, Tensor.to_sparse])
 def test_vectors_of_any_kind_and_length_are_answered(form, gallery):
     asked = rows(9, 1)
     answer = Session(Vectors(WIDTH), gallery, Frozen()).answer(form(asked))
@@ -70,6 +71,12 @@ def test_one_that_cannot_be_searched_with_is_named_and_can_be_skipped(item, said
     answer = session.answer(asked, on_bad="skip")
     assert [bad.index for bad in answer.skipped] == [3]
     assert len(session.state.stages["hubs"]) == 3
+
+
+@pytest.mark.parametrize("number", [np.array(3.0), torch.tensor(3.0), np.float32(3)])
+def test_one_number_is_no_batch(number, gallery):
+    with pytest.raises(BadInput, match="as a batch, expected a list of items"):
+        Session(Vectors(WIDTH), gallery, Frozen()).answer(number)
 
 
 @pytest.mark.parametrize("dimension", [0, -1, 1.5, True, "6"])

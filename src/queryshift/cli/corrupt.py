@@ -34,9 +34,14 @@ _SHARED = (
 )
 _PRESET = click.Option(["--preset"], help="imagenet_c (default) or mm_robustness.")
 _TEXTURES = click.Option(["--textures"], type=_FOLDER, help="A folder of photographs, for frost.")
+_CLOUDS = click.Option(
+    ["--clouds"],
+    type=click.Choice(["1024", "512"]),
+    help="Side of the fog's map with mm_robustness: 1024 for COCO (default), 512 for Flickr.",
+)
 _OPTIONS: dict[str, tuple[click.Option, ...]] = {
-    "image": (_PRESET, _TEXTURES),
-    "video": (_PRESET, _TEXTURES),
+    "image": (_PRESET, _TEXTURES, _CLOUDS),
+    "video": (_PRESET, _TEXTURES, _CLOUDS),
     "audio": (
         click.Option(["--noise"], type=_FOLDER, help="A folder of recordings: rain.wav, crowd/..."),
         click.Option(["--scale"], help="snr (default: 20, 15, 10, 5, 0 dB) or read, as published."),

@@ -10,6 +10,8 @@ import click
 
 from queryshift.lab.datasets import DATASETS, HOME, found_at
 
+from .known_name import KnownName
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -24,7 +26,7 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("name", type=click.Choice(list(DATASETS)))
+@click.argument("name", type=KnownName("dataset", DATASETS))
 @click.option("--root", type=click.Path(), help=f"The dataset's folder [default: ${HOME}/NAME].")
 @click.option("--part", help="One split, domain or category; all the paper uses if left out.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, for other programs.")

@@ -11,6 +11,8 @@ import click
 
 from queryshift.lab.datasets.tangram_tasks import TASKS
 
+from .known_name import KnownName
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.option(
     "--task",
-    type=click.Choice(list(TASKS)),
+    type=KnownName("task", TASKS),
     default="image",
     show_default=True,
     help="What is asked.",

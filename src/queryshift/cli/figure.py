@@ -9,6 +9,8 @@ import click
 
 from queryshift.lab.figures import FIGURES
 
+from .known_name import KnownName
+
 if TYPE_CHECKING:
     from queryshift.lab.figures.experiment import Request
 
@@ -18,7 +20,7 @@ _COUNT = click.IntRange(min=2)
 
 
 @click.command()
-@click.argument("name", type=click.Choice(list(FIGURES)))
+@click.argument("name", type=KnownName("figure", FIGURES))
 @click.option("--benchmark", help="A benchmark's name; by default the figure's own choice.")
 @click.option("--shift", help="One of the benchmark's shifts; by default the figure's own choice.")
 @click.option("--severity", type=click.IntRange(1, 5), default=3, show_default=True)

@@ -14,6 +14,8 @@ from queryshift.lab.evaluation.benchmarks import BENCHMARKS
 from queryshift.methods import METHODS, WRAPPERS
 from queryshift.models import MODELS
 
+from .known_name import KnownName
+
 
 class Listing(NamedTuple):
     """A table of text: what the columns are called, and its rows."""
@@ -83,7 +85,7 @@ LISTINGS: dict[str, Callable[[], Listing]] = {
 
 
 @click.command()
-@click.argument("what", type=click.Choice(list(LISTINGS)))
+@click.argument("what", type=KnownName("list", LISTINGS))
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def command(what: str, as_json: bool) -> None:
     """List what there is of a kind.

@@ -10,6 +10,8 @@ import click
 
 from queryshift.methods import METHODS
 
+from .known_name import KnownName
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -33,7 +35,7 @@ def _numbers(
 @click.option("--gallery", type=_PATH, required=True, help="Candidates.")
 @click.option("--labels", type=_PATH, help='JSON: {"query name": ["candidate name", ...], ...}.')
 @click.option("--ordinary", type=_PATH, help="Queries as they come when all is well.")
-@click.option("--method", default="rest", show_default=True, type=click.Choice(list(METHODS)))
+@click.option("--method", default="rest", show_default=True, type=KnownName("method", METHODS))
 @click.option("--rates", callback=_numbers, help="Learning rates; by default 1e-5 to 3e-3.")
 @click.option("--temperatures", callback=_numbers, help="By default 0.01,0.02,0.05.")
 @click.option("--sample", type=int, help="How many queries to adapt to; by default 256.")

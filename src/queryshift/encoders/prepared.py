@@ -51,6 +51,8 @@ def count(prepared: Prepared) -> int:
 def check_several(items: Any) -> None:
     """Refuse one item in the place of a batch: a text would be taken apart into its letters."""
     can_be_taken_apart = hasattr(items, "__iter__") or hasattr(items, "__getitem__")
+    if getattr(items, "ndim", None) == 0:  # an array or a tensor of one number
+        can_be_taken_apart = False
     if isinstance(items, str | bytes | bytearray | Mapping) or not can_be_taken_apart:
         raise BadInput(
             f"got one {type(items).__name__} as a batch, expected a list of items: [item]."

@@ -78,7 +78,7 @@ class Vectors(Encoder):
         """One vector at unit length, or what is wrong with it."""
         try:
             vector = torch.as_tensor(np.array(item) if isinstance(item, np.ndarray) else item)
-            vector = vector.detach().to("cpu", torch.float64)
+            vector = vector.detach().to("cpu", torch.float64).to_dense()
         except (TypeError, ValueError, RuntimeError):
             raise BadInput(f"got {described(item)}, expected {self.dimension} numbers.") from None
         if tuple(vector.shape) != (self.dimension,):

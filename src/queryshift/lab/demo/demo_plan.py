@@ -54,7 +54,7 @@ class DemoPlan:
         if self.task not in TASKS:
             raise unknown("task", self.task, TASKS)
         if self.queries < 2:
-            raise BadInput(f"got {self.queries} queries, expected at least 2.")
+            raise BadInput(f"queries is {self.queries}; expected a whole number, 2 or more.")
         check_severity(self.severity)
         if self.named not in shifts(self.task):
             raise unknown(f"shift of {self.task} queries", self.shift, shifts(self.task))

@@ -26,6 +26,7 @@ from queryshift.errors import BadFile, BadInput
 
 from .rank_metrics import SECONDS, SUBSET, Ranks, metric
 
+SHOWN = 3  # problems of a file in which nothing can be read
 FORMAT = 2  # 1 had the bytes of each rank together
 DEPTHS = (1, 5, 10, 50)
 _RANK = np.dtype("<u4")
@@ -221,8 +222,10 @@ def read_folder(path: str | Path) -> Lines:
     parts = [read_lines(file) for file in files]
     problems = [problem for part in parts for problem in part.problems]
     if not any(part.cells for part in parts):
-        reason = "\n".join(problems) or f"{len(files)} files that end in .jsonl, no cell in them"
-        raise BadFile(f'no finished cell in "{path}": {reason}. `queryshift run` writes them.')
+        more = f"and {len(problems) - SHOWN} more lines." if len(problems) > SHOWN else ""
+        found = f"{len(files)} file{'' if len(files) == 1 else 's'} that end in .jsonl."
+        reason = "\n".join(filter(None, [*problems[:SHOWN], more])) or found
+        raise BadFile(f'no finished cell in "{path}": {reason} `queryshift run` writes them.')
     cells = [cell for part in parts for cell in part.cells]
     kept = {_sized(cell): cell for cell in _by_time(cells)}
     return Lines(list(kept.values()), [*problems, *_overruled(cells, kept)])

@@ -214,12 +214,19 @@ def test_processes_that_write_one_file_lose_nothing(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"), [({"groups": [1, 2]}, "not a finished cell"), ({"groups": "ab"}, "not a")]
+    "groups", [[1, 2], "ab", 5, {"shirts": "many"}, {"shirts": [1]}, {"shirts": True}], ids=repr
 )
-def test_wrong_groups_are_one_sentence(changed, said):
-    stored = json.loads(encode(cell())) | changed
-    with pytest.raises(BadFile, match=said):
+def test_wrong_groups_are_one_sentence(groups):
+    stored = json.loads(encode(cell())) | {"groups": groups}
+    with pytest.raises(BadFile, match=r"not a finished cell \(its group"):
         decode(json.dumps(stored))
+
+
+def test_a_file_of_another_program_is_not_listed_line_by_line(tmp_path):
+    (tmp_path / "log.csv").write_text("a,b\n" * 100)
+    with pytest.raises(BadFile, match=r"and 97 more lines\. `queryshift run`") as caught:
+        read_folder(tmp_path / "log.csv")
+    assert str(caught.value).count("\n") == 3
 
 
 def test_deeply_nested_json_is_one_sentence():

@@ -107,15 +107,19 @@ def _options(modality: str, corruption: Any) -> tuple[str, ...]:
     if modality == "text":
         sentence_level = corruption.__name__ in NAMES["text"]["sentence"]
         return ("backend", "models") if sentence_level else ("preset", "level")
-    return ("preset", "textures") if corruption.__name__ == "frost" else ("preset",)
+    own = {"frost": ("textures",), "fog": ("clouds",)}
+    return ("preset", *own.get(corruption.__name__, ()))
 
 
 def _image(
-    corruption: Corruption, preset: str = USUAL_PRESET, textures: str | None = None
+    corruption: Corruption,
+    preset: str = USUAL_PRESET,
+    textures: str | None = None,
+    clouds: str = "1024",
 ) -> Corruption:
     from .. import image
 
-    return image.preset(preset, textures=textures)[corruption.__name__]
+    return image.preset(preset, textures=textures, clouds=int(clouds))[corruption.__name__]
 
 
 def _video(corruption: Corruption, **options: str) -> Corruption:
