@@ -46,7 +46,7 @@ def backtranslation(caption: str, severity: int, rng: Generator) -> str:
     """Translated and translated back: only models can, so this says which to ask for."""
     raise BadInput(
         "back-translation needs translation models, the rules cannot make it: use "
-        'sentence("backtranslation", backend="models") of queryshift.corruptions.text, with '
+        'sentence("backtranslation", backend="models") of queryshift.lab.corruptions.text, with '
         'models=("facebook/wmt19-en-de", "facebook/wmt19-de-en") or two local directories; on the '
         "command line, `corrupt --backend models` or `run --translator THERE BACK`."
     )
