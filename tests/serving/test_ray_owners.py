@@ -42,10 +42,9 @@ def two_nodes(tries: int = 3):
     from ray.cluster_utils import Cluster
 
     small = {"num_cpus": 1, "object_store_memory": 80_000_000}
-    noticed = {"health_check_period_ms": 1000, "health_check_failure_threshold": 3}
     cluster = Cluster()
     try:
-        cluster.add_node(include_dashboard=False, _system_config=noticed, **small)
+        cluster.add_node(include_dashboard=False, **small)
         cluster.add_node(**small)
     except Exception:
         cluster.shutdown()

@@ -94,6 +94,18 @@ def test_a_body_that_does_not_come_is_given_up(tight):
         assert b" 408 " in wire.recv(4096).split(b"\r\n")[0]
 
 
+@pytest.mark.parametrize("sent", [b"", b"GET /healthz HT"])
+def test_a_request_that_does_not_begin_is_given_up(tight, sent):
+    with socket.create_connection(("127.0.0.1", tight.port)) as wire:
+        wire.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" if sent else b"")
+        wire.settimeout(10)
+        if sent:
+            assert b" 200 " in wire.recv(4096)  # the second request of a connection, too
+        wire.sendall(sent)
+        while wire.recv(4096):
+            pass  # until it is closed
+
+
 def test_too_many_queries_at_once_are_refused(tight):
     with tight.client() as client:
         answer = client.post(SEARCH, json={"queries": [query(1)] * 17})

@@ -11,6 +11,7 @@ from queryshift.errors import BadInput
 
 from .app import make_app
 from .folder_lock import locked_folder
+from .header_timeout import protocol_of
 from .json_logs import log_config
 from .metrics import Metrics
 from .process import prepare
@@ -69,5 +70,5 @@ def _options(settings: ServeSettings) -> dict[str, Any]:
         "ssl_certfile": settings.tls_certificate,
         "ssl_keyfile": settings.tls_key,
         "limit_concurrency": settings.limits.connections,
-        "h11_max_incomplete_event_size": 64 * 1024,
+        "http": protocol_of(settings.limits.body_seconds),
     }

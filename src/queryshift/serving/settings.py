@@ -69,7 +69,9 @@ class LimitSettings(Part):
     """How large a request may be; looked at before anything is decoded."""
 
     body_bytes: int = Field(16 * 2**20, ge=1024, description="of a request")
-    body_seconds: float = Field(30, gt=0, description="that a part of it may take to come")
+    body_seconds: float = Field(
+        30, gt=0, description="that its headers, and each part of its body, may take to come"
+    )
     connections: int = Field(1024, ge=1, description="at once; more are refused with 503")
     pixels: int = Field(32_000_000, ge=1, description="of a picture")
     seconds: float = Field(600, gt=0, description="of a sound")
