@@ -33,9 +33,17 @@ _WORDS = {"source model": "frozen"}
 def colours_of(names: list[str]) -> list[Colour]:
     """A colour for each curve: a method's own by its name in any case, else the next of others.
 
-    >>> [colour.light for colour in colours_of(["REST", "closest", "source model"])]
-    ['#11805a', '#b3261e', '#737b88']
+    The first of a method's variants has its colour where the method itself is not among them.
+
+    >>> [colour.light for colour in colours_of(["REST", "closest", "source model", "tcr:lr=1"])]
+    ['#11805a', '#b3261e', '#737b88', '#2c6fc9']
     """
     left = iter(OTHERS * (1 + len(names) // len(OTHERS)))
     keys = [_WORDS.get(name, name.lower()) for name in names]
-    return [COLOURS[key] if key in COLOURS else next(left) for key in keys]
+    taken, found = set(keys), []
+    for key in keys:
+        base = key.split(":")[0].split("+")[0]
+        own = key if key in COLOURS or base in taken else base
+        taken.add(own)
+        found.append(COLOURS[own] if own in COLOURS else next(left))
+    return found
