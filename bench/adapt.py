@@ -2,7 +2,7 @@
 
     python bench/adapt.py [--device cpu|cuda] [--tower tangram|vit|blip|blip-text] [--batch 64]
                           [--side 224] [--precision auto|float32|bfloat16] [--compile] [--graphs]
-                          [--chunk 8]
+                          [--chunk 8] [--guard]
 
 "forward" is a plain forward of the batch, measured in turns with the row. "rest of it" is the share
 of a batch that is neither a forward nor a product: search, refinement, losses, update and report.
@@ -17,7 +17,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any
 from unittest.mock import patch
 
@@ -27,7 +29,7 @@ from plain import LOOPS, loop
 from rows import Rows, parser
 from towers import add_options, batch_for, encoder_for, gallery_for, half, twin_for
 
-from queryshift import EATA, READ, REST, TCR, TSA, Encoder, Frozen, Method, Session, Tent
+from queryshift import EATA, READ, REST, TCR, TSA, Encoder, Frozen, Guard, Method, Session, Tent
 from queryshift.encoders.prepared import move
 from queryshift.retrieval import forward as retrieval
 
@@ -118,12 +120,19 @@ def answered_plainly(peer: Any, encoder: Encoder, items: list[Any]) -> object:
     return peer.answer(move(encoder.prepare(items), encoder.device))
 
 
+def answered_as_new(session: Session, items: list[Any]) -> object:
+    """A batch through a session whose guard has not met these queries before."""
+    session.restore(replace(session.state, recent=session.state.recent[:0]))
+    return session.answer(items).top(10)
+
+
 def options() -> argparse.Namespace:
     asking = parser(__doc__, rounds=5)
     add_options(asking)
     asking.add_argument("--batch", type=int, default=64)
     asking.add_argument("--candidates", type=int, default=25_000)
     asking.add_argument("--chunk", type=int)
+    asking.add_argument("--guard", action="store_true", help="each method again, guarded")
     asking.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS)
     return asking.parse_args()
 
@@ -146,15 +155,16 @@ def main() -> None:
             plain[name] = found["ms"]
             rows.add({"method": f"{name}, plain loop", **found})
     before = held() if asked.graphs else 0
-    for name in asked.methods:
+    for name, guard in product(asked.methods, (None, Guard()) if asked.guard else (None,)):
         method, floor = METHODS[name]
-        session = Session(encoder, gallery, method, chunk=asked.chunk)
-        batch = partial(lambda session: session.answer(items).top(10), session)
+        session = Session(encoder, gallery, method, chunk=asked.chunk, guard=guard)
+        batch = partial(answered_as_new, session, items)
         found = measured(forward, batch, floor, asked)
         if asked.graphs:
             found["MiB"] = taken(batch, before)
         against = plain[name] / found["ms"] if name in plain else None
-        rows.add({"method": name, **found, "against plain": against})
+        shown = name if guard is None else f"{name}, guarded"
+        rows.add({"method": shown, **found, "against plain": against})
 
 
 if __name__ == "__main__":

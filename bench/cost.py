@@ -66,7 +66,7 @@ def costs(asked: argparse.Namespace, query: str) -> Iterator[dict[str, Any]]:
         gallery, paper, tent = gallery_for(asked, candidates), published(query, candidates), None
         for name in asked.methods:
             method, floor = METHODS[name]
-            session = Session(encoder, gallery, method)
+            session = Session(encoder, gallery, method, guard=None)
             batch = partial(lambda session: session.answer(items).top(10), session)
             found = measured(forward, batch, floor, asked)
             tent = found["ms"] if name == "tent" else tent

@@ -240,7 +240,10 @@ def main() -> None:
     gallery = gallery_for(asked, 500)
     rows = Rows(asked, "rounding", {"method": "", "moved": ".1e", "difference": ".1e"})
     for name, (_, method) in LOOPS.items():
-        session, plain = Session(encoder, gallery, method), loop(name, twin, encoder, gallery)
+        session, plain = (
+            Session(encoder, gallery, method, guard=None),
+            loop(name, twin, encoder, gallery),
+        )
         for number in range(asked.rounds):
             items = batch_for(asked, 16, seed=number)
             session.answer(items)

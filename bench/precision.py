@@ -117,7 +117,7 @@ def compare(stream: Stream) -> Found:
         encoder = encoders(row.model, precision, stream.device)[row.query]
         gallery = embedded(stream.world, row.model, precision, stream.device)
         for method in METHODS:
-            session = Session(encoder, gallery, method_of(method, row), seed=task.seed)
+            session = Session(encoder, gallery, method_of(method, row), seed=task.seed, guard=None)
             done = run(session, queries, dataset.matches, task.seed, row.batch)
             recall[method, precision] = done.recall(1)
     alike = cosines(*(vectors(row, one, stream.device, queries) for one in PRECISIONS))

@@ -67,8 +67,8 @@ def main() -> None:
     torch.set_num_threads(1)
     encoder, items = encoder_for(asked), batch_for(asked, 64, home="cpu")
     gallery = gallery_for(asked, asked.candidates)
-    in_turn = Session(encoder, gallery, REST(), gather=GATHER)
-    worker = Session(encoder, gallery, REST(), gather=GATHER, worker=True)
+    in_turn = Session(encoder, gallery, REST(), gather=GATHER, guard=None)
+    worker = Session(encoder, gallery, REST(), gather=GATHER, worker=True, guard=None)
     kinds: dict[str, Ask] = {  # to have the answer on the CPU is to wait for the device
         "frozen": lambda query: gallery.search(encoder.encode(query), 10).to("cpu"),
         "in turn": lambda query: in_turn.answer(query).top(10),

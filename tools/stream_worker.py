@@ -244,7 +244,9 @@ def _stream(task: str, method: Callable[[], Any], kind: Kind | None = None) -> S
 
 def run(ground: Ground, method: Any, kind: Kind) -> Record:
     """One stream through a new session."""
-    session = qs.Session(ground.encoder, ground.gallery, method, **kind.options(ground))
+    session = qs.Session(
+        ground.encoder, ground.gallery, method, **{"guard": None, **kind.options(ground)}
+    )
     record = Record()
     for batch, exclude in ground.batches:
         if kind.answer is None:

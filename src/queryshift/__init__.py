@@ -20,6 +20,7 @@ _HOMES = {
     "Hubs": "retrieval.hub_correction",
     "GuardWarning": "sessions.events",
     "Ordinary": "sessions.ordinary",
+    "OrdinaryWarning": "sessions.ordinary_warnings",
     "RecallCheck": "sessions.recall_check",
     "RecallWarning": "sessions.recall_warning",
     "check_recall": "sessions.recall_check",

@@ -19,7 +19,7 @@ def cost(encoder, gallery, batches, count):
     """Forwards and products of each of the first three batches."""
 
     def of(method, **settings):
-        settings.setdefault("lr", 0.01)
+        settings = {"lr": 0.01, "guard": None, **settings}
         session, found = Session(encoder, gallery, method, **settings), []
         for batch in batches[:3]:
             count.restart()
@@ -59,7 +59,7 @@ def test_decoupling_costs_nothing_while_nothing_was_learnt(cost):
 
 
 def test_after_undoing_all_the_session_is_at_the_source_again(encoder, gallery, batches, count):
-    session = Session(encoder, gallery, REST(decouple=True), lr=0.01, steps=1)
+    session = Session(encoder, gallery, REST(decouple=True), lr=0.01, steps=1, guard=None)
     session.answer(batches[0])
     session.reset()
     count.restart()
@@ -75,8 +75,20 @@ def test_a_guard_costs_one_source_forward_a_batch(cost):
     assert cost(Tent(), guard=Guard(), lr=1e-5) == [(3, 3), (4, 3), (4, 3)]
 
 
+def test_the_default_guard_costs_nothing_where_nothing_is_learnt(encoder, gallery, batches, count):
+    session = Session(encoder, gallery, METHODS["frozen"]())
+    session.answer(batches[0])
+    assert (count.forwards, count.products) == (1, 0)
+
+
+def test_a_guard_that_lets_some_queries_teach_looks_at_all_of_them_once_more(cost, batches):
+    # three steps of the new queries, the source's forward, and one that answers the whole batch
+    batches[1] = [*batches[0][:9], *batches[1][:3]]
+    assert cost(Tent(), guard=Guard(), lr=1e-5)[1] == (5, 3)
+
+
 def test_a_guard_shares_the_source_forward_of_decoupling(cost):
-    found = cost(Decoupled(Tent()), guard=Guard(), lr=1e-5)
+    found = cost(Decoupled(Tent()), guard=Guard(repeats=0.0), lr=1e-5)
     assert [forwards for forwards, _ in found] == [3, 4, 4]
 
 
@@ -109,7 +121,7 @@ def test_one_chunk_is_gone_before_the_next_is_seen(encoder, gallery, batches, mo
 
     forward = Batch._run
     monkeypatch.setattr(Batch, "_run", run)
-    Session(encoder, gallery, REST(), lr=0.01, chunk=5).answer(batches[0])
+    Session(encoder, gallery, REST(), lr=0.01, chunk=5, guard=None).answer(batches[0])
     assert alive == [[]] * 15
 
 

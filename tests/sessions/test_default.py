@@ -41,7 +41,7 @@ def test_queries_that_are_vectors_are_left_as_they_are():
 
 def test_a_named_method_brings_nothing_else(encoder, gallery):
     settings = Session(encoder, gallery, REST()).settings
-    assert (settings.hubs, settings.guard, settings.choose) == (None, None, False)
+    assert (settings.hubs, settings.guard, settings.choose) == (None, Guard(), False)
 
 
 def test_forks_and_files_keep_it(encoder, gallery, tmp_path):
@@ -76,7 +76,10 @@ class TestTheChoice:
         assert surer(sure, unsure) and not surer(unsure, sure) and not surer(sure, sure)
 
     def test_learning_is_the_same_with_it(self, encoder, gallery):
-        sessions = [Session(encoder, gallery, Steady(lr=0.05), choose=one) for one in (True, False)]
+        sessions = [
+            Session(encoder, gallery, Steady(lr=0.05), choose=one, guard=None)
+            for one in (True, False)
+        ]
         for batch in toy_queries(3, 16, 40):
             for session in sessions:
                 session.answer(batch)

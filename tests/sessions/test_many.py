@@ -99,7 +99,7 @@ def sessions_of(encoder, clean, methods, rounds=1, **settings):
     gallery = Gallery.build(encoder, clean, ids=[f"c{i}" for i in range(len(clean))])
     found = []
     for number, method in enumerate(methods):
-        session = Session(encoder, gallery, method, lr=0.05, **settings)
+        session = Session(encoder, gallery, method, lr=0.05, **{"guard": None, **settings})
         for batch in stream(clean, rounds, seed=50 * number):
             session.answer(batch)
         found.append(session)

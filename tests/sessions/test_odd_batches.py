@@ -69,6 +69,7 @@ def answers_are_right(session: Session, batch: list[int], exclude: Sequence[set[
     assert all(math.isfinite(value) for value in measured if isinstance(value, float))
 
 
+@pytest.mark.filterwarnings("ignore::queryshift.GuardWarning")
 @pytest.mark.parametrize("name", SESSIONS)
 @settings(max_examples=4, deadline=None)
 @given(data=st.data(), count=candidates, several=st.booleans(), chosen=choices)

@@ -17,13 +17,16 @@ from queryshift import (
     Guard,
     GuardWarning,
     Ordinary,
+    OrdinaryWarning,
     Refined,
     Session,
     TCRUntrained,
     Tent,
     answer_many,
+    load,
 )
 from queryshift.errors import BadInput, GalleryMismatch
+from queryshift.lab import tangram
 from queryshift.retrieval.forward import Forward
 
 
@@ -47,7 +50,8 @@ def ordinary(encoder, gallery, clean):
 
 @pytest.fixture
 def session(encoder, gallery, ordinary):
-    return Session(encoder, gallery, REST(), lr=0.01, guard=Guard(ordinary=ordinary))
+    guard = Guard(ordinary=ordinary, repeats=0.0)
+    return Session(encoder, gallery, REST(), lr=0.01, guard=guard)
 
 
 @pytest.fixture(scope="module")
@@ -191,7 +195,8 @@ class TestAnOrdinaryBatch:
         self, encoder, gallery, ordinary, batches, calm
     ):
         remote, guard = Remote(gallery), Guard(ordinary=ordinary)
-        assert Ordinary.of(encoder, remote, calm) == Ordinary.of(encoder, gallery, calm)
+        searched, known = Ordinary.of(encoder, remote, calm), Ordinary.of(encoder, gallery, calm)
+        assert replace(searched, gallery=None) == replace(known, gallery=None)
         session = Session(encoder, remote, REST(), lr=0.01, guard=guard)
         session.answer(batches[0])
         assert torch.equal(session.answer(calm).vectors, encoder.encode(calm))
@@ -369,12 +374,56 @@ def test_a_session_that_never_adapts_tells_how_strange_queries_are(
     assert [one.strangeness > 3 for one in session.history] == [False, True]
 
 
-def test_is_not_looked_for_without_adapting(session, batches, calm):
+def test_is_looked_for_without_adapting_too(session, batches, calm):
     session.answer(batches[0])
+    learnt = session.state
     Count.restart()
     answer = session.answer(calm, adapt=False)
-    assert Count.forwards == 1 and session.stats().strangeness is None
-    assert not torch.equal(answer.vectors, session.encoder.encode(calm))  # what was learnt holds
+    assert Count.forwards == 1 and session.stats().strangeness < session.adaptation.ordinary.limit
+    assert torch.equal(answer.vectors, session.encoder.encode(calm))
+    assert same(session.state.adapted, learnt.adapted) and session.state.ordinary_streak == 0
+    strange = session.answer(batches[0], adapt=False)
+    assert not torch.equal(strange.vectors, session.encoder.encode(batches[0]))
+
+
+def test_answers_of_many_sessions_are_judged_as_those_of_one(session, batches, calm):
+    session.answer(batches[0])
+    known, strange = answer_many([session, session], [calm, batches[0]])
+    assert torch.allclose(known.vectors, session.encoder.encode(calm), atol=1e-6)
+    alone = session.fork().answer(batches[0], adapt=False)
+    assert torch.allclose(strange.vectors, alone.vectors, atol=1e-6)
+
+
+class TestAnotherGallery:
+    def other(self, encoder):
+        return Gallery.build(encoder, items(70))
+
+    def test_is_told_when_a_session_starts(self, encoder, ordinary):
+        with pytest.warns(OrdinaryWarning, match="over another gallery"):
+            Session(encoder, self.other(encoder), REST(), guard=Guard(ordinary=ordinary))
+
+    def test_is_told_when_a_session_gets_it(self, encoder, session):
+        with pytest.warns(OrdinaryWarning, match="over another gallery"):
+            session.gallery = self.other(encoder)
+
+    def test_with_the_same_ids_is_told_apart(self, encoder, gallery, ordinary):
+        turned = Gallery.from_vectors(gallery.ids, gallery.vectors.flip(0))
+        assert turned.version == gallery.version
+        with pytest.warns(OrdinaryWarning):
+            Session(encoder, turned, REST(), guard=Guard(ordinary=ordinary))
+
+    def test_may_be_declared_not_to_matter(self, encoder, ordinary):
+        known = replace(ordinary, gallery=None)
+        Session(encoder, self.other(encoder), REST(), guard=Guard(ordinary=known))
+
+
+def test_a_sample_whose_answers_are_not_in_the_gallery_is_told():
+    scenes, model = tangram.scenes("dev", 300), load("tangram")
+    gallery = Gallery.build(model["text"], [tangram.captions(one)[0] for one in scenes[100:]])
+    pictures = [one.image() for one in scenes]
+    Ordinary.of(model["image"], gallery, pictures[100:200])
+    with pytest.warns(OrdinaryWarning, match="are their answers in the gallery"):
+        Ordinary.of(model["image"], gallery, pictures[:100])
 
 
 def test_shadow_answers_with_the_source_and_keeps_out_of_it_too(encoder, gallery, ordinary, calm):

@@ -30,14 +30,15 @@ class TestAnswer:
 
     def test_comes_from_the_last_forward_before_or_after(self, encoder, gallery, batches):
         def answered(score_from, steps=3, at=0):
-            session = Session(encoder, gallery, Tent(), lr=0.01, steps=steps, score_from=score_from)
+            settings = {"steps": steps, "score_from": score_from, "guard": None}
+            session = Session(encoder, gallery, Tent(), lr=0.01, **settings)
             return [session.answer(batch).vectors for batch in batches[:2]][at]
 
         source = encoder.encode(batches[0])
         assert torch.equal(answered("before"), source)
         assert torch.equal(answered("last_forward", steps=1), source)
         assert torch.equal(answered("last_forward"), answered("after", steps=2))
-        session = Session(encoder, gallery, Tent(), lr=0.01)
+        session = Session(encoder, gallery, Tent(), lr=0.01, guard=None)
         session.answer(batches[0])
         seen = session.answer(batches[0], adapt=False)
         assert torch.equal(answered("after"), seen.vectors)

@@ -111,7 +111,7 @@ class TestGoingOn:
     @pytest.mark.parametrize("wrap", [lambda method: method, Decoupled], ids=["plain", "wrapped"])
     def test_a_method_of_ones_own_is_passed(self, wrap, encoder, gallery, batches, path):
         method = wrap(Mine(weight=0.7))
-        session = Session(encoder, gallery, method, lr=0.03)
+        session = Session(encoder, gallery, method, lr=0.03, guard=None)
         goes_on_exactly(session, batches, path, method=method)
         with pytest.raises(BadFile, match=r"a method of your own .*pass it as `method`"):
             Session.load(path, encoder, gallery)

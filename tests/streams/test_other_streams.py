@@ -25,7 +25,7 @@ def assert_agree(
     encoder, gallery, batches = world
     plain = plain_of(encoder, gallery, LR, tau)
     answers = play(plain, batches, rule)
-    session = Session(encoder, gallery, method, lr=LR)
+    session = Session(encoder, gallery, method, lr=LR, guard=None)
     assert_same_stream(session, batches, answers)
     assert_same_params(session, plain)
     return session
@@ -90,7 +90,9 @@ class TestSar:
         loop = rules.Sar(keep_average=keep_average)
         plain = Plain(encoder, gallery, LR, 0.01)
         answers = play(plain, batches, loop)
-        session = Session(encoder, gallery, methods.SAR(keep_average=keep_average), lr=LR)
+        session = Session(
+            encoder, gallery, methods.SAR(keep_average=keep_average), lr=LR, guard=None
+        )
         assert_same_stream(session, batches, answers)
         for name, value in session.params.items():
             torch.testing.assert_close(value, plain.params[name].detach(), atol=1e-8, rtol=0)

@@ -22,7 +22,7 @@ def assert_agree(world, batches: int, **choices) -> Session:
     encoder, gallery, stream = world
     plain, paper = Plain(encoder, gallery, LR, TAU), Paper(gallery.centroids(K), **choices)
     answers = play(plain, stream[:batches], paper)
-    session = Session(encoder, gallery, REST(**choices), lr=LR)
+    session = Session(encoder, gallery, REST(**choices), lr=LR, guard=None)
     assert_same_stream(session, stream[:batches], answers)
     assert_same_params(session, plain)
     pairs = session.state.memory
@@ -65,8 +65,8 @@ def test_every_choice_the_paper_leaves_open(world, choices):
 @pytest.mark.parametrize("dropped", ["uniformity", "gap", "entropy", "mining"])
 def test_every_term_acts(world, dropped):
     encoder, gallery, stream = world
-    whole = Session(encoder, gallery, REST(), lr=LR)
-    part = Session(encoder, gallery, REST(**{dropped: False}), lr=LR)
+    whole = Session(encoder, gallery, REST(), lr=LR, guard=None)
+    part = Session(encoder, gallery, REST(**{dropped: False}), lr=LR, guard=None)
     for session in (whole, part):
         session.answer(stream[0])
     changed = [(value - part.params[name]).abs().max() for name, value in whole.params.items()]

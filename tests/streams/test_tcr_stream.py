@@ -51,7 +51,7 @@ def test_tcr_is_the_published_code(world):
     encoder, gallery, batches = world
     plain, published = Plain(encoder, gallery, LR, TAU), Published()
     answers = play(plain, batches, descend(published))
-    session = Session(encoder, gallery, TCR(), lr=LR)
+    session = Session(encoder, gallery, TCR(), lr=LR, guard=None)
     assert_same_stream(session, batches, answers)
     assert_same_params(session, plain)
     assert published.queue.sizes == [19, 38, 57, 64, 64, 64, 64, 64, 64, 64]
@@ -65,7 +65,7 @@ def test_tcr_is_the_published_code(world):
 @pytest.mark.parametrize("wrap", [lambda method: method, Decoupled], ids=["plain", "decoupled"])
 def test_the_reported_share_of_reliable_queries_is_by_the_methods_own_entropies(world, wrap):
     encoder, gallery, batches = world
-    session = Session(encoder, gallery, wrap(TCR()), lr=LR)
+    session = Session(encoder, gallery, wrap(TCR()), lr=LR, guard=None)
     for items in batches[:4]:
         seen = session.answer(items)
         unsure = entropies(seen.vectors @ seen.top(1).vectors[:, 0, 0].T / TAU)
@@ -85,7 +85,7 @@ def test_other_answers_of_the_same_adaptation(world, score_from):
             rule(plain, items, number, step)
         after = plain.scores(plain.model(items)).detach()
         answers.append({"before": before, "after": after}[score_from])
-    session = Session(encoder, gallery, TCR(), lr=LR, score_from=score_from)
+    session = Session(encoder, gallery, TCR(), lr=LR, score_from=score_from, guard=None)
     assert_same_stream(session, batches[:3], answers)
 
 
@@ -94,7 +94,7 @@ def test_a_short_last_batch_is_adapted_to_and_does_not_shrink_the_queue(world):
     stream = [*batches[:4], batches[4][:8]]
     plain, published = Plain(encoder, gallery, LR, TAU), Published()
     answers = play(plain, stream, descend(published))
-    session = Session(encoder, gallery, TCR(), lr=LR)
+    session = Session(encoder, gallery, TCR(), lr=LR, guard=None)
     assert_same_stream(session, stream, answers)
     assert_same_params(session, plain)
     assert len(session.state.memory) == 64
@@ -118,7 +118,7 @@ def test_tcr_untrained_is_the_closed_form(world):
         return plain.scores(moved / moved.norm(dim=1, keepdim=True))
 
     answers = play(plain, batches, rule, steps=1)
-    session = Session(encoder, gallery, TCRUntrained(scale=scale))
+    session = Session(encoder, gallery, TCRUntrained(scale=scale), guard=None)
     assert_same_stream(session, batches, answers)
     assert session.params == {}
     assert max(shares) > 0 > shares[-1]

@@ -59,6 +59,6 @@ def test_tent_wrapped(name):
     paper = Paper(gallery.centroids(K), **given)
     rule = WrappedTent(paper, refine="refined" in name, decouple="decoupled" in name)
     answers = play(plain, batches, rule)
-    session = Session(encoder, gallery, method, lr=LR)
+    session = Session(encoder, gallery, method, lr=LR, guard=None)
     assert_same_stream(session, batches, answers)
     assert_same_params(session, plain)

@@ -51,7 +51,8 @@ def measured(workbench: Workbench, prepared: PreparedBenchmark, shift: str, spec
     """Recall of the stream; of its second half, the largest share of one candidate; the end."""
     (part,) = prepared.parts
     method = method_of(spec, prepared.row)
-    session = Session(workbench.encoder(prepared), workbench.gallery(prepared, part), method)
+    encoder, gallery = workbench.encoder(prepared), workbench.gallery(prepared, part)
+    session = Session(encoder, gallery, method, guard=None)
     queries = workbench.queries(prepared, part, Task(shift, SEVERITY, 0, spec))
     order = torch.randperm(QUERIES, generator=torch.Generator().manual_seed(0))
     first: list[int] = []

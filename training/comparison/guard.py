@@ -58,7 +58,7 @@ def main() -> None:
         built = Gallery.build(model[gallery], world.candidates, batch_size=256)
         queries = shifted(world, corruption_of(task, shift), severity)
         for method in METHODS:
-            session = Watching(model[query], built, method)
+            session = Watching(model[query], built, method, guard=None)
             recall = run(session, queries, world.matches).recall()
             noted = torch.tensor(session.noted)
             means, most = noted.mean(0).tolist(), noted.amax(0).tolist()

@@ -50,7 +50,9 @@ def lines(task: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     for seed, shift in product(options.seeds, SHIFTS[task]):
         asked = shifted(world, find(query, shift), SEVERITY, seed)
         for method in methods(task, options.lr):
-            session = qs.Session(model[query], gallery, method, matcher=judge, seed=seed)
+            session = qs.Session(
+                model[query], gallery, method, matcher=judge, seed=seed, guard=None
+            )
             yield {
                 "task": task,
                 "shift": shift,

@@ -72,7 +72,8 @@ def _session(stream: Stream, spec: str) -> Session:
     if spec == DEFAULT:
         return Session(encoder, gallery, seed=stream.seed)
     chosen = OPTIONS["rates"]["/".join(TASKS[stream.task][:2])].get(spec, {})
-    return Session(encoder, gallery, Spec.read(spec).make(chosen), seed=stream.seed)
+    method = Spec.read(spec).make(chosen)
+    return Session(encoder, gallery, method, seed=stream.seed, guard=None)
 
 
 def work(one: Work) -> list[dict[str, Any]]:

@@ -120,7 +120,7 @@ def lines(
     """The stream through every method that is not in the file yet."""
     encoder, gallery = answering(stream.task, stream.split)
     sessions = [
-        Session(encoder, gallery, METHODS[name](), lr=rate, seed=stream.seed)
+        Session(encoder, gallery, METHODS[name](), lr=rate, seed=stream.seed, guard=None)
         for name, rate in methods
     ]
     left = [s for s in sessions if (stream.key, s.method.name, s.method.lr) not in done]

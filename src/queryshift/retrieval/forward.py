@@ -136,6 +136,15 @@ class Forward:
             self, vectors=vectors, gallery=gallery or self.gallery, hit_cache={}, cache={}
         )
 
+    def taking(self, rows: Tensor) -> Forward:
+        """Those queries that `rows` (B,) says, to be searched with again; nothing for a matcher."""
+        return replace(
+            self.moved(self.vectors.detach()[rows]),
+            exclude=_exclusions_of(rows, self.exclude),
+            backward=None,
+            readings=None,
+        )
+
     def detached(self) -> Forward:
         """The same without any graph; hits that were searched for are kept."""
         return replace(
@@ -176,6 +185,16 @@ class Batch:
 
     def __len__(self) -> int:
         return self.size
+
+    def taking(self, rows: Tensor) -> Batch:
+        """A batch of those queries that `rows` (B,) says, and of none of the others."""
+        gallery, depth = self._own_gallery.args
+        shared = each(self.shared, lambda one: one[rows.to(one.device)])
+        exclude = _exclusions_of(rows, self.exclude)
+        part = Batch(self.encoder, gallery, shared, exclude, self.chunk, self.matching, depth)
+        if self.source is not None and self.matching is None:
+            part.source = self.source.taking(rows)
+        return part
 
     def forward(self, params: Params, graph: bool) -> Forward:
         """One forward of the batch through `params`, with a graph for gradients if asked."""
@@ -285,6 +304,14 @@ class StepView:
     def at(self, params: Params) -> Forward:
         """The forward through other parameters, with a graph."""
         return self.batch.forward(params, graph=True)
+
+
+def _exclusions_of(rows: Tensor, exclude: Tensor | None) -> Tensor | None:
+    """The excluded pairs (P, 2) of some queries, counted among themselves."""
+    if exclude is None:
+        return None
+    kept = exclude[rows[exclude[:, 0]]]
+    return torch.stack((rows.cumsum(0)[kept[:, 0]] - 1, kept[:, 1]), dim=1)
 
 
 def _sum_params(left: Params, right: Params) -> Params:

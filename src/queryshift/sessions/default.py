@@ -11,8 +11,6 @@ from queryshift.methods import Frozen, Steady
 from queryshift.methods.base import Method
 from queryshift.retrieval.hub_correction import Hubs
 
-from .guard import Guard
-
 
 def default_method(encoder: Encoder) -> Method:
     """Steady; queries that come as vectors have nothing to adapt."""
@@ -20,5 +18,5 @@ def default_method(encoder: Encoder) -> Method:
 
 
 def default_settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Hub correction, a guard, and the choice of who answers; what the user says wins."""
-    return {"hubs": Hubs(), "guard": Guard(), "choose": True, **given}
+    """Hub correction and the choice of who answers; what the user says wins."""
+    return {"hubs": Hubs(), "choose": True, **given}

@@ -52,15 +52,22 @@ class Event:
     time: float = 0.0
     session: str | None = None
 
-    def announce(self) -> None:
-        """Write a log record, and warn where answers went wrong."""
-        wrong = self.kind in ("guard", "not_finite")
-        level = logging.WARNING if wrong else logging.INFO
+    @property
+    def wrong(self) -> bool:
+        """Whether answers went wrong."""
+        return self.kind in ("guard", "not_finite")
+
+    def warn(self) -> None:
+        """Warn where answers went wrong; before anything changes, since a warning may be raised."""
+        if self.wrong:
+            warnings.warn(f"queryshift: {self.reason}", GuardWarning, stacklevel=outside_level())
+
+    def log(self) -> None:
+        """Write a log record."""
+        level = logging.WARNING if self.wrong else logging.INFO
         named = f"session {self.session}" if self.session else "session"
         extra = {"session": self.session, "event": self.kind, "batch": self.batch}
         logger.log(level, "%s, batch %d: %s", named, self.batch, self.reason, extra=extra)
-        if wrong:
-            warnings.warn(f"queryshift: {self.reason}", GuardWarning, stacklevel=outside_level())
 
 
 def call_back(callback: Callable[[Any], object], value: Any) -> None:

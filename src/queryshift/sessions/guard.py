@@ -1,4 +1,4 @@
-"""A guard lets the source answer what it knows, and returns to it when answers go wrong."""
+"""A guard bounds what queries can teach, and lets the source answer what it does better."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ from queryshift.support.setting_fields import check_values
 
 from .ordinary import Ordinary
 
+NEAREST = 10  # hits: as many as the statistics of a batch look at, so that one search serves both
+KEPT = 0.8  # of the running mean of leads, by each batch
+
 
 @dataclass(frozen=True)
 class Guard:
-    """When the source model answers instead. Off by default, and in every benchmark.
+    """Bounds what queries can do to a session: on by default, off in every benchmark.
 
     Args:
         collapse: Share of first places one candidate may gain over what it has for the source.
@@ -26,6 +29,14 @@ class Guard:
             streams that go well move as far as those that collapse (docs/guard.md).
         smallest_batch: Queries a batch must have for collapse to be looked for: few share an answer
             by chance.
+        spread: Least spread of queries that teach, as a share of the gallery's: batches without
+            spread teach nothing.
+        repeats: Distance, as a share of the gallery's spread, within which queries are the same:
+            those count once, however often they are asked.
+        anchor: Share of what was learnt that is given up by each batch, so that no stream leads
+            further from the source than 1 / anchor batches do.
+        surer: How many times surer the source must be of a batch than of those that were learnt
+            from, for it to answer the batch itself.
         ordinary: What queries look like when all is well: the source answers such batches, and
             nothing is learnt from them.
 
@@ -41,6 +52,10 @@ class Guard:
     collapse: float = 0.25
     drift: float = 25.0
     smallest_batch: int = 8
+    spread: float = 0.25
+    repeats: float = 0.05
+    anchor: float = 0.01
+    surer: float = 2.0
     ordinary: Ordinary | None = None
 
     def __post_init__(self) -> None:
@@ -50,11 +65,30 @@ class Guard:
                 f"got Guard(collapse={self.collapse}, drift={self.drift}), expected a share "
                 "between 0 and 1 and a drift above 0."
             )
+        if min(self.spread, self.repeats) < 0 or not 0 <= self.anchor < 1 or self.surer < 1:
+            raise BadInput(
+                f"got Guard(spread={self.spread}, repeats={self.repeats}, anchor={self.anchor}, "
+                f"surer={self.surer}), expected shares of at least 0, an anchor below 1, and a "
+                "factor of at least 1."
+            )
         if not (self.ordinary is None or isinstance(self.ordinary, Ordinary)):
             raise BadInput(
                 f"ordinary is {self.ordinary!r}, expected a measured sample: "
                 "Ordinary.of(encoder, gallery, queries)."
             )
+
+    def led(self, before: float, source: Forward) -> float:
+        """The lead of what was learnt from, its latest batches first, after one more.
+
+        Args:
+            before: The same before this batch; 0 where nothing had been learnt.
+            source: The batch, seen by the source model.
+
+        Returns:
+            A running mean of leads.
+        """
+        now = lead(source)
+        return now if before == 0 else KEPT * before + (1 - KEPT) * now
 
     @torch.no_grad()
     def objection(self, now: Forward, source: Forward) -> str | None:
@@ -86,3 +120,9 @@ def gained(first: Tensor, source_first: Tensor) -> float:
     candidates, counts = torch.unique(first, return_counts=True)
     had = (source_first[None] == candidates[:, None]).sum(dim=1)
     return float((counts - had).max()) / len(first)
+
+
+def lead(forward: Forward) -> float:
+    """How far the first hit lies before the tenth, in cosine, mean over the queries."""
+    scores = forward.hits(NEAREST).scores
+    return float((scores[:, 0] - scores[:, -1]).mean())

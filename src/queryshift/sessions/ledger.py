@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from queryshift.galleries import Searchable
 from queryshift.support.locks import RenewedLock
 
+from .batch_result import BatchResult
 from .batch_stats import BatchStats
 from .state import State
-from .step import BatchResult
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from queryshift.retrieval.forward import Forward, checked
 from queryshift.retrieval.pool import Pool
 from queryshift.support.torch_modes import adaptation_modes
 
+from .queries import grouped, prepared_batch
 from .session import Session
 from .state import State
 
@@ -67,7 +68,7 @@ def answer_many(
     if len(left_out) != len(sessions):
         raise BadInput(f"got exclusions for {len(left_out)} of {len(sessions)} sessions, one each.")
     asked = [
-        _Asked(session, session.state, list(batch), ids)
+        _asked(session, list(batch), ids)
         for session, batch, ids in zip(sessions, batches, left_out, strict=True)
     ]
     shared = encoder.ready([query for one in asked for query in one.queries])
@@ -89,11 +90,19 @@ class _Asked:
     state: State
     queries: list[Any]
     exclude: Sequence[Exclusion] | None
+    by_source: bool  # whether the source model answers
 
-    @property
-    def by_source(self) -> bool:
-        """Whether the source model answers."""
-        return self.session.settings.mode == "shadow" or self.state.ordinary_streak > 0
+
+def _asked(session: Session, queries: list[Any], exclude: Sequence[Exclusion] | None) -> _Asked:
+    state, adaptation = session.state, session.adaptation
+    if adaptation.settings.mode == "shadow":
+        by_source = True
+    elif adaptation.judges(state, len(queries)):
+        batch = prepared_batch(adaptation, grouped(queries, exclude), session.gallery)
+        by_source = adaptation.by_source(state, batch)
+    else:
+        by_source = adaptation.answered_by_source(state)
+    return _Asked(session, state, queries, exclude, by_source)
 
 
 def _one_encoder(sessions: Sequence[Session], batches: Sequence[Sequence[Any]]) -> Encoder:

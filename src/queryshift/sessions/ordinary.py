@@ -20,6 +20,13 @@ from queryshift.support.progress import track
 from queryshift.support.setting_fields import check_values
 from queryshift.support.torch_modes import adaptation_modes
 
+from .ordinary_warnings import (
+    FAR,
+    gallery_print,
+    warn_of_absent_answers,
+    warn_of_another_gallery,
+)
+
 ROUNDING = 1e-5  # cosines that differ by less are alike: queries that are candidates themselves
 SEARCHED = 10  # hits, as many as the report of a batch looks at: one search serves both
 
@@ -38,6 +45,7 @@ class Ordinary:
             still.
         patience: Ordinary batches in a row that end a shift: what was learnt for it is given up.
         encoder: Fingerprint of the encoder that they were measured with, if it is known.
+        gallery: What tells the gallery that they were measured over from others.
 
     Examples:
         >>> import queryshift as qs
@@ -56,6 +64,7 @@ class Ordinary:
     limit: float = 3.0
     patience: int = 4
     encoder: str | None = None
+    gallery: str | None = None
 
     def __post_init__(self) -> None:
         check_values(self, "ordinary queries")
@@ -92,7 +101,8 @@ class Ordinary:
         """Measure a sample of queries, some hundred, as they come when all is well.
 
         They must be of the same kind as the session's, over its gallery, with the exclusions that
-        it is asked with; labels are not needed.
+        it is asked with; labels are not needed. Where their first hits do not stand out from the
+        next ones, as if the right answers were not there, an `OrdinaryWarning` says so.
 
         Args:
             encoder: The encoder of the session.
@@ -104,31 +114,33 @@ class Ordinary:
             batch_size: Queries that are encoded at once.
 
         Returns:
-            What was measured, with the encoder's fingerprint.
+            What was measured, with the encoder's fingerprint and what tells the gallery.
         """
         if batch_size < 1:
             raise BadInput(f"batch_size is {batch_size}, expected a whole number of at least 1.")
         asked, left_out = several(queries), exclusions_by_query(exclude)
         if left_out is not None and len(left_out) != len(asked):
             raise BadInput(f"got exclusions for {len(left_out)} of {len(asked)} queries: one each.")
-        nearest = []
+        found = []
         for start in track(range(0, len(asked), batch_size), "measuring ordinary queries"):
             part = slice(start, start + batch_size)
             vectors = encoder.encode(asked[part])
             pairs = excluded_pairs(left_out and left_out[part], len(vectors), gallery)
-            nearest.append(gallery.search(vectors, 1, pairs).scores[:, 0])
-        cosines = torch.cat(nearest).cpu().double() if nearest else torch.empty(0)
+            found.append(gallery.search(vectors, FAR, pairs).scores.cpu().double())
+        cosines = torch.cat([scores[:, 0] for scores in found]) if found else torch.empty(0)
         check_finite(cosines, "the cosine of query")
         if len(cosines) < 2:
             raise BadInput(f"got {len(cosines)} ordinary queries, expected some hundred.")
         measured = float(cosines.mean()), float(cosines.std()), len(cosines)
-        return cls(*measured, limit, patience, encoder.fingerprint())
+        warn_of_absent_answers(found)
+        return cls(*measured, limit, patience, encoder.fingerprint(), gallery_print(gallery))
 
-    def check_fits(self, encoder: Encoder) -> None:
-        """Refuse an encoder other than the one that measured: its cosines say nothing.
+    def check_fits(self, encoder: Encoder, gallery: Searchable) -> None:
+        """Refuse an encoder other than the one that measured; warn of another gallery.
 
         Args:
             encoder: The encoder of a session.
+            gallery: Its gallery.
         """
         if self.encoder not in (None, encoder.fingerprint()):
             raise BadInput(
@@ -136,6 +148,7 @@ class Ordinary:
                 f"{self.encoder}, this {type(encoder).__name__} has {encoder.fingerprint()}): "
                 "measure them with the session's own."
             )
+        warn_of_another_gallery(self.gallery, gallery)
 
     def strangeness(self, source: Forward) -> float:
         """How far a batch lies from ordinary queries.

@@ -30,6 +30,7 @@ from queryshift.support.priority import answering
 from queryshift.support.torch_modes import adaptation_modes
 
 from .background import Worker
+from .batch_result import BatchResult
 from .batch_stats import BatchStats
 from .default import default_method, default_settings
 from .describe import origins, table
@@ -41,7 +42,7 @@ from .recall_warning import warn_of_recall
 from .settings import Mode, Settings
 from .state import State
 from .state_file import Snapshot, read_state, write_state
-from .step import Adaptation, BatchResult
+from .step import Adaptation
 
 AT_ONCE = 10  # hits that a GPU searches for before anything waits for the query's vector
 
@@ -66,7 +67,7 @@ class Session:
         chunk: queries per graph; bounds memory.
         depth: hits of a query that a search engine is asked for at once (100); later steps of the
             batch search among them.
-        guard: when to return to the source model: `Guard()`.
+        guard: bounds what queries can do to the session; None is the bare method (docs/guard.md).
         hubs: corrects answers for hubs, with any method: `Hubs()`.
         choose: the source answers batches that it answers as well: as it is where nine of ten
             first places are the same, corrected for hubs where it is as sure of its own.
@@ -395,6 +396,8 @@ class Session:
             if self._adaptation.matching is not None:
                 raise BadInput("a session with a matcher keeps its gallery: start another session.")
             warn_of_recall(gallery)
+            if self._adaptation.ordinary is not None:
+                self._adaptation.ordinary.check_fits(self.encoder, gallery)
             previous = None if now.previous is None else self._moved(now.previous, gallery)
             self._ledger.replace(
                 InForce(self._moved(now.state, gallery), previous, gallery), history
@@ -438,6 +441,7 @@ class Session:
         with self._changing if adapt else nullcontext():
             state = self._ledger.now.state
             result = self._adaptation.advance(state, batch, adapt)
+            _warn(result)
             self._commit(result, state, learns=adapt)
             return result
 
@@ -461,6 +465,7 @@ class Session:
             batch = prepared_batch(self._adaptation, group, now.gallery)
             results.append((self._adaptation.advance(state, batch, True), state))
             state = results[-1][0].state
+        _warn(*(result for result, _ in results))
         for result, before in results:  # only now: a group that fails leaves the session as it was
             self._commit(result, before, learns=True)
 
@@ -479,6 +484,7 @@ class Session:
             self._worker.hand_over(result.state.learnt)
             with self._changing:
                 if self._ledger.now.same_learning(now):
+                    _warn(result)
                     self._commit(result, now.state, learns=True)
                 else:
                     self._drop("the session was reset, undone, restored or moved under an update")
@@ -499,9 +505,9 @@ class Session:
         self._notify(Event("dropped", reason, self.state.batches))
 
     def _notify(self, event: Event) -> None:
-        """Log an event, warn of it where answers went wrong, and call back."""
+        """Log an event and call back."""
         event = replace(event, time=time.time(), session=self.settings.name)
-        event.announce()
+        event.log()
         if self.on_event is not None:
             call_back(self.on_event, event)
 
@@ -512,3 +518,10 @@ class Session:
             for stage in self._adaptation.stages
         }
         return replace(state, memory=self.method.moved(state.memory, gallery), stages=stages)
+
+
+def _warn(*results: BatchResult) -> None:
+    """Warn of what went wrong, before it takes effect: raised as an error, it changes nothing."""
+    for result in results:
+        for event in result.events:
+            event.warn()

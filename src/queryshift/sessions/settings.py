@@ -28,7 +28,7 @@ class Settings:
     worker: bool = setting(False, "ours", "adapt to gathered queries in the background")
     chunk: int | None = setting(None, "ours", "queries per graph: bounds memory, same gradient")
     depth: int = setting(DEPTH, "ours", "hits of a query that a search engine is asked for at once")
-    guard: Guard | None = setting(None, "ours", "when to return to the source")
+    guard: Guard | None = setting(Guard(), "ours", "bounds what queries can do; None: nothing does")
     hubs: Hubs | None = setting(None, "ours", "corrects answers for hubs")
     choose: bool = setting(False, "ours", "the source answers batches that it answers as well")
     mode: Mode = setting("live", "ours", '"shadow" answers with the source, adapts beside it')

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from queryshift.encoders.encoder import Params
 from queryshift.methods.optimiser import Adapted, Layout
 from queryshift.methods.source_like import SourceLike
@@ -23,6 +26,9 @@ class State:
     batches: int = 0
     resets: int = 0
     ordinary_streak: int = 0  # ordinary batches in a row: from the first on the source answers
+    recent: Tensor = field(default_factory=lambda: torch.empty(0, 0))  # sketches of queries
+    lead: float = 0.0  # of the first hit over the tenth, by the source, where something was learnt
+    by_source: bool = False  # whether the source was surer of the latest batch, and answered it
     stages: Mapping[str, Any] = field(default_factory=dict)  # each re-ranking stage's memory
 
     @lazy_property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ def check_state(state: State, fresh: State) -> None:
         if type(getattr(fresh, field.name)) is int:
             check_count(getattr(state, field.name), field.name)
     _check_layout(state.layout, fresh.layout)
+    _check_guarded(state, fresh)
     _check_adapted(state.adapted, state.layout, fresh.adapted)
     if not isinstance(state.watched, SourceLike):
         raise ValueError("watched are no source-like pairs")
@@ -43,6 +45,19 @@ def _check_layout(layout: Layout, fresh: Layout) -> None:
             raise ValueError(
                 f"{name} adapts with shape {shape}, expected {fresh.shapes.get(name, 'no such')}"
             )
+
+
+def _check_guarded(state: State, fresh: State) -> None:
+    """What a guard compares batches with."""
+    recent, expected = state.recent, fresh.recent
+    if not isinstance(recent, Tensor) or recent.dtype != expected.dtype:
+        raise ValueError("the recent queries are no tensor of half precision")
+    if recent.ndim != 2 or recent.shape[1] != expected.shape[1]:
+        raise ValueError(f"the recent queries have shape {tuple(recent.shape)}")
+    if not isinstance(state.lead, float) or not math.isfinite(state.lead) or state.lead < 0:
+        raise ValueError(f"lead is {state.lead!r}, no distance")
+    if type(state.by_source) is not bool:
+        raise ValueError(f"by_source is {state.by_source!r}, neither true nor false")
 
 
 def _check_adapted(adapted: Adapted, layout: Layout, fresh: Adapted) -> None:

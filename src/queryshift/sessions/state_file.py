@@ -41,6 +41,9 @@ CHANGEABLE = (
 )
 """Settings that may be others after loading than they were when the session was saved."""
 
+BEFORE_BOUNDS = {"spread": 0.0, "repeats": 0.0, "anchor": 0.0, "surer": 1e9}
+"""What guards did about hostile queries when they did nothing: old files go on as they did."""
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -225,4 +228,5 @@ def _settings(values: dict[str, Any]) -> Settings:
 
 def _guard(values: dict[str, Any]) -> Guard:
     ordinary = values.get("ordinary")  # files of before there were such have none
-    return Guard(**{**values, "ordinary": None if ordinary is None else Ordinary(**ordinary)})
+    known = None if ordinary is None else Ordinary(**ordinary)
+    return Guard(**{**BEFORE_BOUNDS, **values, "ordinary": known})

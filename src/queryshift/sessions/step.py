@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import torch
@@ -23,39 +23,21 @@ from queryshift.retrieval.forward import Batch, Forward, StepView, checked, fitt
 from queryshift.retrieval.refinement import refined
 from queryshift.retrieval.reranking import MatcherStage, Ranking, Stage, ranked
 
+from .batch_result import BatchResult, Proposal
 from .batch_stats import NEIGHBOURS, TEMPERATURE, BatchStats, measures, refined_entropies
 from .choice import agree, surer
 from .events import Event
+from .guard import Guard, lead
 from .ordinary import Ordinary
 from .settings import Settings
 from .state import State
+from .teaching import lesson, no_queries
 
 SEED_STRIDE = 2_654_435_761  # sets seeds far apart within the 32 bits that a generator takes
 WATCHED_BATCHES, WATCHED_SHARE = 10, 0.3
 WATCHED_PAIRS = 16  # few: they are for statistics, and a session is to stay small
 NONSENSE = "not finite: what was learnt gives vectors that hold NaN or infinity"
 DROPPED = "not finite: the update was dropped"
-
-
-@dataclass(frozen=True)
-class BatchResult:
-    """What one batch gives: the next state, the answer, its statistics, and what happened."""
-
-    state: State
-    answer: Answer
-    stats: BatchStats
-    events: tuple[Event, ...] = ()
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """What a batch leads to, if nothing is wrong with it."""
-
-    state: State
-    forward: Forward  # answers the batch
-    first: Forward | None = None  # of the first step, before any update; None: none was taken
-    measures: Mapping[str, Tensor] = field(default_factory=dict)  # of the steps
-    ordinary: bool = False  # the guard knows such queries: the source answers
 
 
 @dataclass(frozen=True)
@@ -87,7 +69,7 @@ class Adaptation:
             )
         ordinary = None if settings.guard is None else settings.guard.ordinary
         if ordinary is not None:
-            ordinary.check_fits(encoder)
+            ordinary.check_fits(encoder, gallery)
         source = dict(method.adapts(encoder, gallery))
         if matching is not None and method.adapts_matcher:
             source |= matching.matcher.own_params()
@@ -112,6 +94,7 @@ class Adaptation:
             adapted=Adapted.fresh(layout.flat(self.source)),
             memory=self.method.start(gallery, device),
             watched=SourceLike.empty(gallery.centroids(1).to(device)),
+            recent=no_queries(device),
             stages={stage.name: stage.start(gallery, device) for stage in self.stages},
         )
 
@@ -136,30 +119,55 @@ class Adaptation:
         """The answer to a batch without statistics; `count` hits are searched for at once."""
 
         def answer() -> Answer:
-            return self._answer(state, checked(self.forward(state, batch, count)), batch)
+            by_source = self.by_source(state, batch)
+            forward = checked(self.forward(state, batch, count, by_source))
+            return self._answer(state, forward, batch, by_source)
 
         if self.settings.mode == "live":
             return answer()
         plain = checked(self.source_forward(batch))
         return Answer(plain, self.ranking(plain, state, True), adapted=lambda: answer().adapted)
 
-    def forward(self, state: State, batch: Batch, count: int = 0) -> Forward:
+    def forward(
+        self, state: State, batch: Batch, count: int = 0, by_source: bool = False
+    ) -> Forward:
         """The forward that answers a batch now, without adapting.
 
         `count` hits are searched for before the vectors are checked, which waits for a GPU.
         """
-        params = self.source if state.ordinary_streak else self.params(state)
+        params = self.source if by_source else self.params(state)
         if params is self.source:
             forward = self.source_forward(batch)
         else:
             forward = fitting(batch.forward(params, graph=False))
         viewed = forward
-        if not state.ordinary_streak:
+        if not by_source:
             viewed = self.method.view(forward, state.memory).detached()
         if count:
             viewed.hits(count)
         checked(forward)
         return viewed
+
+    def by_source(self, state: State, batch: Batch) -> bool:
+        """Whether the source answers queries better: the guard knows them, or it is surer of them.
+
+        A few queries are taken for what the batch before them was.
+        """
+        guard = self.settings.guard
+        if guard is None or not self.judges(state, len(batch)):
+            return self.answered_by_source(state)
+        if self.ordinary is not None:
+            return self.ordinary.knows(self.source_forward(batch))
+        return lead(self.source_forward(batch)) > guard.surer * state.lead
+
+    def answered_by_source(self, state: State) -> bool:
+        """Whether the source answered the latest batch, since the guard knew it or was surer."""
+        return state.ordinary_streak > 0 or (state.by_source and self.settings.guard is not None)
+
+    def judges(self, state: State, size: int) -> bool:
+        """Whether so many queries are judged by themselves."""
+        guard = self.settings.guard
+        return guard is not None and state.adapted.updates > 0 and size >= guard.smallest_batch
 
     def source_forward(self, batch: Batch) -> Forward:
         """The forward through the source's parameters, computed once per batch."""
@@ -181,39 +189,85 @@ class Adaptation:
 
     def _proposed(self, state: State, batch: Batch, adapt: bool) -> Proposal:
         """What the batch leads to: only answered, recognised as ordinary, or learnt from."""
-        if not (adapt and self.method.adapting and len(batch) >= self.method.smallest_batch):
-            return Proposal(state, self.forward(state, batch))
-        ordinary = self.ordinary
-        if ordinary is not None and ordinary.knows(self.source_forward(batch)):
+        guard, ordinary = self.settings.guard, self.ordinary
+        learns = self.method.adapting and len(batch) >= self.method.smallest_batch
+        if not adapt or (guard is None and not learns):
+            return self._only_answered(state, batch)
+        if learns and ordinary is not None and ordinary.knows(self.source_forward(batch)):
             state = replace(state, ordinary_streak=state.ordinary_streak + 1)
-            return Proposal(state, self.forward(state, batch), ordinary=True)
-        if state.ordinary_streak:
+            forward = self.forward(state, batch, by_source=True)
+            return Proposal(state, forward, ordinary=True, by_source=True)
+        if state.ordinary_streak and learns:
             state = replace(state, ordinary_streak=0)
-        return self._learnt(state, batch)
+        if guard is None:
+            return self._learnt(state, batch)
+        return self._guarded(state, batch, guard, learns)
 
-    def _learnt(self, state: State, batch: Batch) -> Proposal:
-        """All steps of a batch."""
-        after, first, measures_of_step = self._step(state, batch, 0)
+    def _only_answered(self, state: State, batch: Batch) -> Proposal:
+        by_source = self.by_source(state, batch)
+        forward = self.forward(state, batch, by_source=by_source)
+        return Proposal(state, forward, by_source=by_source)
+
+    def _guarded(self, state: State, batch: Batch, guard: Guard, learns: bool) -> Proposal:
+        """As without a guard, from the queries that may teach the method and the stages."""
+        if not learns and not any(stage.learns for stage in self.stages):
+            return self._only_answered(state, batch)
+        views = [self._view(state, batch, 0)]  # a list, so that the first step's graph can go
+        if learns and views[0].at_source:
+            fitting(views[0].now)  # serves as the source's forward and as the first step's
+        source = self.source_forward(batch)
+        taught = lesson(source.vectors, state.recent, batch.gallery, guard.spread, guard.repeats)
+        state = replace(state, recent=taught.recent)
+        if not learns or int(taught.rows.sum()) < self.method.smallest_batch:
+            return replace(self._only_answered(state, batch), rows=taught.rows)
+        by_source = self.by_source(state, batch)
+        if taught.whole:
+            proposal = self._learnt(state, batch, views.pop())
+        else:
+            views.clear()
+            proposal = self._learnt(state, batch.taking(taught.rows))
+            forward = self.forward(proposal.seen or state, batch)
+            proposal = replace(proposal, forward=forward)
+        after = replace(proposal.state, by_source=by_source, lead=guard.led(state.lead, source))
+        if guard.anchor and _finite(after):
+            after = self._anchored(after, guard.anchor)
+        return replace(proposal, state=after, by_source=by_source, rows=taught.rows)
+
+    def _anchored(self, state: State, share: float) -> State:
+        """The state with its parameters this share of the way back to the source."""
+        source = state.layout.flat(self.source)
+        values = torch.lerp(state.adapted.values, source, share)
+        return replace(state, adapted=replace(state.adapted, values=values))
+
+    def _learnt(self, state: State, batch: Batch, view: StepView | None = None) -> Proposal:
+        """All steps of a batch; `view` is the first one's, if it was made already."""
+        view = self._view(state, batch, 0) if view is None else view
+        seen, (after, first, measures_of_step) = state, self._step(state, view, 0)
+        del view  # and its graph
         last, measured = first, [measures_of_step]
         for step in range(1, self.settings.steps if self.source else 1):
-            after, last, measures_of_step = self._step(after, batch, step)
+            seen, view_of_step = after, self._view(after, batch, step)
+            after, last, measures_of_step = self._step(after, view_of_step, step)
             measured.append(measures_of_step)
         if self.settings.score_from == "before":
-            last = first
+            seen, last = state, first
         elif self.settings.score_from == "after" and _finite(after):
-            last = self.forward(after, batch)
-        return Proposal(after, last, first, _means(measured))
+            seen, last = after, self.forward(after, batch)
+        return Proposal(after, last, first, _means(measured), seen=seen)
+
+    def _view(self, state: State, batch: Batch, step: int) -> StepView:
+        """A batch as one of its steps sees it."""
+        seed = (self.settings.seed * SEED_STRIDE + state.batches * 64 + step) % 2**32
+        return StepView(batch, self.params(state), self.source, seed)
 
     def _step(
-        self, state: State, batch: Batch, step: int
+        self, state: State, view: StepView, step: int
     ) -> tuple[State, Forward, Mapping[str, Tensor]]:
         """One step, whose graph is gone before the next forward makes another."""
-        seed = (self.settings.seed * SEED_STRIDE + state.batches * 64 + step) % 2**32
-        view = StepView(batch, self.params(state), self.source, seed)
         forward = fitting(view.now) if step == 0 else view.now
         memory = self.method.observe(forward, state.memory, step)
         update = self._with_angles(view, self.method.gradient(view, memory), memory)
-        after = self._updated(state, update, memory, batch.gallery)
+        after = self._updated(state, update, memory, view.batch.gallery)
         return after, self.method.view(forward, memory).detached(), update.measures
 
     def _updated(self, state: State, update: Update, memory: Any, gallery: Searchable) -> State:
@@ -311,6 +365,8 @@ class Adaptation:
             state,
             adapted=Adapted.fresh(state.layout.flat(self.source)),
             memory=self.method.start(gallery, device),
+            by_source=False,
+            lead=0.0,
             stages={stage.name: stage.start(gallery, device) for stage in self.stages},
             resets=state.resets + 1,
         )
@@ -319,25 +375,26 @@ class Adaptation:
         self, proposal: Proposal, batch: Batch, adapt: bool, event: Event | None = None
     ) -> BatchResult:
         """The answer, the state with this batch counted, and the batch's statistics."""
-        forward, state = self._answering(proposal, batch), proposal.state
+        by_source, state = proposal.by_source, proposal.state
+        forward = self._answering(proposal, batch)
         state = replace(
             state,
             watched=self._watched(state, forward),
             batches=state.batches + 1,
-            stages=self._remembered(state, forward) if adapt else state.stages,
+            stages=self._remembered(proposal, forward) if adapt else state.stages,
         )
         ordinary, strangeness = self.ordinary, None
         if ordinary is not None and batch.source is not None:
             strangeness = ordinary.strangeness(batch.source)
-        answer = self._answer(state, forward, batch)
-        if self.settings.choose and proposal.first is not None:
+        answer = self._answer(state, forward, batch, by_source)
+        if self.settings.choose and proposal.first is not None and not by_source:
             answer = self._unless_alike(answer, batch, state)
         pairs = state.memory if isinstance(state.memory, SourceLike) else state.watched
         stats = BatchStats(
             batch=state.batches,
             queries=len(batch),
             adapted=proposal.first is not None,
-            disagreement=self._disagreement(state, forward, batch),
+            disagreement=self._disagreement(state, forward, batch, by_source),
             restart=None if event is None else event.reason,
             resets=state.resets,
             strangeness=strangeness,
@@ -347,6 +404,8 @@ class Adaptation:
 
     def _answering(self, proposal: Proposal, batch: Batch) -> Forward:
         """The forward that answers: the proposal's, or the source's where that is as sure."""
+        if proposal.by_source:
+            return self.source_forward(batch)
         if proposal.first is None or not self.settings.choose:
             return proposal.forward
         source = self.source_forward(batch)
@@ -359,37 +418,44 @@ class Adaptation:
             return answer
         return Answer(source, self.ranking(source, state, by_source=True))
 
-    def _answer(self, state: State, forward: Forward, batch: Batch) -> Answer:
+    def _answer(
+        self, state: State, forward: Forward, batch: Batch, by_source: bool = False
+    ) -> Answer:
         """The ranked answer of a forward; in shadow mode the source's, this one beside it."""
 
         def source() -> Answer:
             plain = checked(self.source_forward(batch))
             return Answer(plain, self.ranking(plain, state, by_source=True))
 
-        adapted = Answer(forward, self.ranking(forward, state), source=source)
+        ranking = self.ranking(forward, state, by_source)
+        adapted = Answer(forward, ranking, source=source)
         if self.settings.mode != "shadow":
             return adapted
         plain = self.source_forward(batch)
         return Answer(plain, self.ranking(plain, state, by_source=True), adapted=adapted)
 
-    def ranking(self, forward: Forward, state: State, by_source: bool = False) -> Ranking:
+    def ranking(self, forward: Forward, state: State, by_source: bool) -> Ranking:
         """The order after all re-ranking stages; the source's goes without those that learn."""
-        plain = by_source or state.ordinary_streak > 0
-        stages = [stage for stage in self.stages if not (plain and stage.learns)]
+        stages = [stage for stage in self.stages if not (by_source and stage.learns)]
         return ranked(forward, stages, state.stages)
 
-    def _disagreement(self, state: State, forward: Forward, batch: Batch) -> float | None:
+    def _disagreement(
+        self, state: State, forward: Forward, batch: Batch, by_source: bool
+    ) -> float | None:
         """In shadow mode, the share of first places (before a matcher) unlike the source's."""
         if self.settings.mode != "shadow":
             return None
-        learning = [one for one in self.stages if one.learns and not state.ordinary_streak]
+        learning = [one for one in self.stages if one.learns and not by_source]
         adapted = ranked(forward, learning, state.stages).hits(1).positions
         return float((self.source_forward(batch).hits(1).positions != adapted).float().mean())
 
-    def _remembered(self, state: State, forward: Forward) -> Mapping[str, Any]:
-        """What the re-ranking stages remember after this batch: nothing of ordinary queries."""
-        if state.ordinary_streak:
+    def _remembered(self, proposal: Proposal, forward: Forward) -> Mapping[str, Any]:
+        """What the re-ranking stages remember after this batch: nothing of what the source knew."""
+        state, rows = proposal.state, proposal.rows
+        if proposal.by_source or (rows is not None and not bool(rows.any())):
             return state.stages
+        if rows is not None and not bool(rows.all()):
+            forward = forward.taking(rows)
         return {
             stage.name: stage.observe(forward, state.stages.get(stage.name))
             for stage in self.stages

@@ -136,10 +136,10 @@ def _streams(
 
 
 class _Remembering(Session):
-    """A session that keeps what it answered."""
+    """A session without a guard that keeps what it answered."""
 
     def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+        super().__init__(*given, guard=None)
         self.positions: list[Tensor] = []
 
     def answer(self, *args: Any, **named: Any) -> Answer:

@@ -55,7 +55,9 @@ def part(gallery: Gallery, share: float) -> Gallery:
 
 def timed(experiment: Experiment, gallery: Gallery) -> dict[str, list[float]]:
     """Seconds of every batch with every method; all take a batch before any takes the next."""
-    sessions = {name: Session(experiment.encoder, gallery, one) for name, one in METHODS.items()}
+    sessions = {
+        name: Session(experiment.encoder, gallery, one, guard=None) for name, one in METHODS.items()
+    }
     seconds: dict[str, list[float]] = {name: [] for name in sessions}
     size = experiment.row.batch
     starts = range(0, len(experiment.queries) - size + 1, size) or range(1)

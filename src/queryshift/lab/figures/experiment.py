@@ -107,8 +107,8 @@ class Experiment:
         return method_of(name, self.row)
 
     def session(self, method: Method, **settings: Any) -> Session:
-        """A fresh session."""
-        return Session(self.encoder, self.gallery, method, **settings)
+        """A fresh session, without a guard unless it is given one."""
+        return Session(self.encoder, self.gallery, method, **{"guard": None, **settings})
 
     def run(self, session: Session) -> StreamResult:
         """The whole stream through a session, in an order drawn from the seed."""

@@ -203,7 +203,7 @@ def _after(
     traffic: Traffic, method: Method, rows: Sequence[int], probes: Sequence[int], batch: int
 ) -> Tensor:
     """First answers to the probes after adapting to some of the stream."""
-    session = Session(traffic.encoder, traffic.gallery, method, seed=traffic.seed)
+    session = Session(traffic.encoder, traffic.gallery, method, seed=traffic.seed, guard=None)
     for start in range(0, len(rows), batch):
         session.answer(traffic.batch(rows[start : start + batch]))
     firsts = [

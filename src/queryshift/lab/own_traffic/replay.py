@@ -41,7 +41,7 @@ class Replay:
 
 def replay(traffic: Traffic, method: Method, batch: int = BATCH) -> Replay:
     """Ask all queries in their order; those without a right answer are asked, and not counted."""
-    session = Session(traffic.encoder, traffic.gallery, method, seed=traffic.seed)
+    session = Session(traffic.encoder, traffic.gallery, method, seed=traffic.seed, guard=None)
     most = max(map(len, traffic.matches), default=0) or 1
     ranks, top, vectors = [], [], []
     seconds, starts = 0.0, range(0, len(traffic.queries), batch)

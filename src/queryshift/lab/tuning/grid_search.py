@@ -104,7 +104,7 @@ def tune(
     method = method or REST()
     points = [replace(method, lr=lr, temperature=t) for lr, t in product(rates, temperatures)]
     source, *trials = (
-        _trial(Session(encoder, gallery, point, seed=seed), drawn, right)
+        _trial(Session(encoder, gallery, point, seed=seed, guard=None), drawn, right)
         for point in track([Frozen(), *points], "tuning")
     )
     return Tuned(

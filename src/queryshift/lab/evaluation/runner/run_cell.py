@@ -34,7 +34,9 @@ def run_cell(
     for part in prepared.parts:
         matching = workbench.matching(prepared, part)
         gallery = workbench.gallery(prepared, part)
-        session = Session(encoder, gallery, method, matcher=matching, hubs=hubs, seed=task.seed)
+        session = Session(
+            encoder, gallery, method, matcher=matching, hubs=hubs, seed=task.seed, guard=None
+        )
         dataset = part.dataset
         result = run(
             session,

@@ -1,0 +1,135 @@
+"""Hostile streams through methods, bare and guarded; each finished run is a line of a file.
+
+python -m training.comparison.hostile docs/results/hostile.jsonl --seeds 0 1 2
+python -m training.comparison.hostile FILE --world dev --guards bare guarded guarded:anchor=0.02
+python -m training.comparison.hostile_table docs/results/hostile.jsonl
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing as mp
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from queryshift import Gallery, Guard, GuardWarning, Ordinary, Session
+from queryshift.lab.tangram import captions, scenes
+from queryshift.methods.specs import Spec
+from queryshift.models import load
+
+from .hostile_streams import BATCH, SCENES, STREAMS, Asked, World
+
+DEFAULT = "default"  # the session that is told no method
+METHODS = ("frozen", "rest", "tcr", "shot", DEFAULT)
+BARE, GUARDED, KNOWING = "bare", "guarded", "ordinary"
+CLEAN, SAMPLE = 2048, 512  # clean queries afterwards; ordinary ones that a guard may know
+Run = tuple[str, str]  # a method's spec and its guard
+Work = tuple[str, str, int, list[Run]]  # a stream, its world and seed, and what goes through it
+
+
+def world_of(split: str, seed: int, device: str) -> World:
+    """The world that streams are drawn from, its gallery built."""
+    model = load("tangram", device=device, precision="float32")
+    texts = [text for scene in scenes(split, SCENES) for text in captions(scene)]
+    return World(split, seed, model["image"], Gallery.build(model["text"], texts, batch_size=500))
+
+
+def guard_of(name: str, world: World) -> Guard | None:
+    """The guard that a name stands for: "guarded:anchor=0.02" changes a setting."""
+    kind, _, changes = name.partition(":")
+    pairs = [one.split("=") for one in changes.split(",") if one]
+    settings: dict[str, Any] = {key: float(value) for key, value in pairs}
+    if kind == KNOWING:
+        sample = [world.pictures[scene] for scene in world.order("ordinary", SAMPLE)]
+        settings["ordinary"] = Ordinary.of(world.encoder, world.gallery, sample)
+    return None if kind == BARE else Guard(**settings)
+
+
+def session_of(run: Run, world: World) -> Session:
+    """A session that has learnt nothing."""
+    guard, encoder = guard_of(run[1], world), world.encoder
+    if run[0] == DEFAULT:
+        return Session(encoder, world.gallery, guard=guard)
+    spec = Spec.read(run[0])
+    return Session(encoder, world.gallery, spec.make(), hubs=spec.hubs, guard=guard)
+
+
+def recall(session: Session, asked: Sequence[Asked], adapt: bool, owner: Sequence[int]) -> float:
+    """Recall at 1 of the queries that count."""
+    right = []
+    for start in range(0, len(asked), BATCH):
+        batch = asked[start : start + BATCH]
+        first = session.answer([one.picture for one in batch], adapt=adapt).top(1).positions[:, 0]
+        pairs = zip(batch, first.tolist(), strict=True)
+        right += [owner[place] == one.scene for one, place in pairs if one.counted]
+    return round(100 * sum(right) / len(right), 2)
+
+
+def lines(work: Work, size: dict[str, Any]) -> list[dict[str, Any]]:
+    """One stream through all methods: recall on it, then of clean queries, adapted to or not."""
+    stream, split, seed, runs = work
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore", GuardWarning)
+    world = world_of(split, seed, size["device"])
+    asked = list(STREAMS[stream](world, size["batches"]))
+    clean = [Asked(world.pictures[scene], scene) for scene in world.order("after", size["clean"])]
+    owner = [place // 5 for place in range(len(world.gallery))]
+    found = []
+    for run in runs:
+        session, started = session_of(run, world), time.perf_counter()
+        line = {"world": split, "seed": seed, "stream": stream, "method": run[0], "guard": run[1]}
+        line["recall"] = recall(session, asked, True, owner)
+        line["learnt"] = sum(one.adapted for one in session.history)
+        line["batches"], line["resets"] = len(session.history), session.state.resets
+        line["after"] = recall(session.fork(), clean, False, owner)
+        line["after, adapting"] = recall(session, clean, True, owner)
+        found.append({**line, "seconds": round(time.perf_counter() - started, 1)})
+    return found
+
+
+def left(path: Path, options: argparse.Namespace) -> Iterator[Work]:
+    """Streams with the runs of them that are not in the file yet, the longest first."""
+    kept = [json.loads(one) for one in path.read_text().splitlines()] if path.exists() else []
+    keys = ("world", "seed", "stream", "method", "guard")
+    done = {tuple(line[key] for key in keys) for line in kept}
+    guards = {spec: [BARE] if spec == "frozen" else options.guards for spec in options.methods}
+    runs = [(spec, guard) for spec in options.methods for guard in guards[spec]]
+    ordered = sorted(options.streams, key=lambda name: name != "diverse")
+    for seed, stream in product(options.seeds, ordered):
+        wanted = [run for run in runs if (options.world, seed, stream, *run) not in done]
+        if wanted:
+            yield stream, options.world, seed, wanted
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--world", choices=("dev", "test"), default="test")
+    parser.add_argument("--seeds", type=int, nargs="*", default=[0])
+    parser.add_argument("--streams", nargs="*", default=list(STREAMS), choices=STREAMS)
+    parser.add_argument("--methods", nargs="*", default=list(METHODS))
+    parser.add_argument("--guards", nargs="*", default=[BARE, GUARDED, KNOWING])
+    parser.add_argument("--batches", type=int, default=40)
+    parser.add_argument("--clean", type=int, default=CLEAN)
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--device", default="cuda" if torch.cuda.device_count() else "cpu")
+    options = parser.parse_args()
+    size = {name: getattr(options, name) for name in ("batches", "clean", "device")}
+    with mp.get_context("spawn").Pool(options.processes) as pool, options.file.open("a") as file:
+        work = list(left(options.file, options))
+        for found in pool.imap_unordered(partial(lines, size=size), work, chunksize=1):
+            file.writelines(json.dumps(line) + "\n" for line in found)
+            file.flush()
+            print(*(list(line.values()) for line in found), sep="\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()
