@@ -39,7 +39,9 @@ KEY = ("frozen", DEFAULT, "rest", "shot", "tcr")
 OTHERS = ("tent", "pl", "eata", "sar", "read", "come", "tsa")  # on one seed
 FOR_OTHERS = ("online", "diverse", "clean")
 DECIDING = ("online", "diverse", "zipf", "clean")  # on every seed; the others on the first
-WITH_HUBS = ("frozen", "rest", "shot")
+ONE_STEP = ", one step"
+CHEAP = (DEFAULT + ONE_STEP, "rest" + ONE_STEP)  # online at severity 3, on one seed
+WITH_HUBS = ("frozen", "rest", "shot", "rest" + ONE_STEP)
 WORLDS: dict[str, tuple[Dataset, Any]] = {}  # filled before the workers are forked
 OPTIONS: dict[str, Any] = {}
 Work = tuple[Stream, tuple[str, ...]]
@@ -51,6 +53,9 @@ def works() -> Iterator[Work]:
         for stream in streams(seed):
             if (stream.kind in DECIDING) == (kinds is not None):
                 yield stream, KEY
+    for stream in streams(0):
+        if stream.kind == "online" and stream.severity == 3:
+            yield stream, CHEAP
     for stream in sorted(streams(0), key=lambda one: one.severity):
         if stream.kind in FOR_OTHERS:
             extra = ("rest+decoupled",) if stream.kind == "diverse" else ()
@@ -69,11 +74,12 @@ def _answering(task: str) -> tuple[Any, Gallery]:
 def _session(stream: Stream, spec: str) -> Session:
     """A session with the rate and temperature that the grid chose; the default has its own."""
     encoder, gallery = _answering(stream.task)
+    steps, spec = (1 if spec.endswith(ONE_STEP) else 3), spec.removesuffix(ONE_STEP)
     if spec == DEFAULT:
-        return Session(encoder, gallery, seed=stream.seed)
+        return Session(encoder, gallery, seed=stream.seed, steps=steps)
     chosen = OPTIONS["rates"]["/".join(TASKS[stream.task][:2])].get(spec, {})
     method = Spec.read(spec).make(chosen)
-    return Session(encoder, gallery, method, seed=stream.seed, guard=None)
+    return Session(encoder, gallery, method, seed=stream.seed, steps=steps, guard=None)
 
 
 def work(one: Work) -> list[dict[str, Any]]:
