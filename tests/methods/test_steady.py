@@ -62,7 +62,7 @@ def test_the_rate_falls_with_the_root_of_the_batches():
             rates.append(update.rate)
             return update
 
-    session = Session(encoder, gallery, Watched(early=3.0, late=0.5), steps=1)
+    session = Session(encoder, gallery, Watched(early=3.0, late=0.5), steps=1, guard=None)
     for batch in toy_queries(4, 16, 40):
         session.answer(batch)
     assert rates == pytest.approx([3, 3 / 2**0.5, 3 / 3**0.5, 3 / 2])
@@ -78,7 +78,7 @@ def test_its_temperature_is_a_part_of_the_batch_s_spread():
 def test_first_places_are_bounded_and_forgotten_with_their_gallery():
     encoder = ToyEncoder()
     gallery = toy_gallery(encoder, 40)
-    session = Session(encoder, gallery, Steady(remembered=20))
+    session = Session(encoder, gallery, Steady(remembered=20), guard=None)
     for batch in toy_queries(4, 16, 40):
         session.answer(batch)
     assert len(session.state.memory.claims) == 36  # this batch's, and twenty before
