@@ -164,7 +164,7 @@ def rest_batch(queries: Tensor, depth: int) -> Callable[[Searchable], object]:
     def answer(gallery: Searchable) -> object:
         if id(gallery) not in sessions:
             method = REST(lr=1e-4, temperature=0.02)
-            sessions[id(gallery)] = Session(OneNorm(), gallery, method, depth=depth)
+            sessions[id(gallery)] = Session(OneNorm(), gallery, method, depth=depth, guard=None)
         return sessions[id(gallery)].answer(list(queries)).top(K).ids
 
     return answer
