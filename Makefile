@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo serve test test-slow test-gpu test-engines test-service test-browser fuzz lint docs bench weights
+.PHONY: demo serve test test-slow test-gpu test-engines test-service test-browser fuzz torture lint docs bench weights
 
 demo: $(READY)
 	$(BIN)/queryshift demo
@@ -33,6 +33,10 @@ test-browser: $(READY)
 # A million inputs, resumable: FUZZ_MINUTES=10 make fuzz ends earlier and the next goes on.
 fuzz: $(READY)
 	$(BIN)/python tools/fuzz.py
+
+# Kills, full disks, flipped bits, threads, forks, interrupts; a full disk needs the right to mount.
+torture: $(READY)
+	$(BIN)/python -m tools.torture
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 FOLDER = Path(".fuzz")
-OF_A_TEST = 500  # inputs of a test and round
+OF_A_TEST = int(os.environ.get("FUZZ_EXAMPLES", 500))  # inputs of a test and round
 
 
 def one_round(seed: int) -> Counter[str] | None:
