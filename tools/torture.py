@@ -40,12 +40,14 @@ def killed_while_saving(kind: str, path: Path, seconds: float) -> None:
 
 def kills_of_saves(kind: str, folder: Path, count: int) -> Held:
     """Kill a process that saves again and again; the file must always be one whole save."""
-    path, draw, wrong, left = folder / kind, random.Random(0), 0, 0
+    path, draw, wrong, caught, before = folder / kind, random.Random(0), 0, 0, set[str]()
+    writers.contents(kind)[0].save(path)
     for _ in range(count):
-        killed_while_saving(kind, path, draw.uniform(0.01, 0.3))
-        wrong += not writers.whole(kind, path)
-        left = max(left, sum(one.name.startswith(".") for one in folder.iterdir()))
-    return wrong, f"at most {left} temporaries at once"
+        killed_while_saving(kind, path, draw.uniform(0.01, 0.1))
+        left = {one.name for one in folder.iterdir() if one.name.startswith(".")}
+        caught, before = caught + bool(left - before), left
+        wrong += (not writers.whole(kind, path)) + (len(left) > 1)
+    return wrong, f"{caught} in the middle of a save; at most one temporary was left"
 
 
 def kills_of_runs(folder: Path, count: int) -> Held:
