@@ -224,7 +224,7 @@ class TestMethods:
             session = Session(NoNorms(), gallery, METHODS[name](), lr=0.1)
             assert len(session.answer(items(2)).top(3)) == 2
 
-    @pytest.mark.parametrize("method", ["rest", REST, None])
+    @pytest.mark.parametrize("method", ["rest", REST])
     def test_what_is_no_method(self, method, encoder, gallery):
         with pytest.raises(BadInput, match=r"as method, expected one with its settings: REST\(\)"):
             Session(encoder, gallery, method)

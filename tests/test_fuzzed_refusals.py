@@ -8,6 +8,7 @@ from queryshift import METHODS, REST, Gallery, Guard, Session
 from queryshift.errors import BadFile, BadInput, UnknownName
 from queryshift.lab import corruptions
 from queryshift.lab.evaluation.results import decode, encode
+from tampering import rewritten
 
 HUGE = 2**64
 
@@ -154,3 +155,10 @@ def test_files_of_vectors_that_hold_none(body, tmp_path):
     (tmp_path / "asked.npy").write_bytes(body)
     with pytest.raises(BadFile, match="cannot be read as vectors"):
         as_collection(tmp_path / "asked.npy")
+
+
+def test_a_session_file_without_a_history_of_any_kind(session, encoder, gallery, tmp_path):
+    session.save(tmp_path / "kept")
+    rewritten(tmp_path / "kept", "session", lambda about, tensors: about.pop("history"))
+    with pytest.raises(BadFile, match="lacks a part of a session"):
+        Session.load(tmp_path / "kept", encoder, gallery)

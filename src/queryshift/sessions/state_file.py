@@ -104,9 +104,9 @@ class StoredSession:
 
     def history(self) -> list[BatchStats]:
         """The stored history; empty where the session was saved without one."""
-        if self.about["history"] is None:
-            return []
         with _told_of(self.path):
+            if self.about["history"] is None:
+                return []
             return unpacked_history(self.about["history"], self.tensors)
 
 
