@@ -105,7 +105,7 @@ class ExactGallery:
             if place is None:
                 raise BadInput(
                     f"no candidate has the id {one!r}; the gallery's {len(self)} ids look like "
-                    f"{self.ids_at(torch.zeros(1, 1, dtype=torch.long))[0][0]!r}."
+                    f"{self.ids_at(torch.zeros(1, 1, dtype=torch.long, device='cpu'))[0][0]!r}."
                 )
         return [place for place in places if place is not None]
 

@@ -21,8 +21,8 @@ def grouped_topk(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
         return best, columns
     grouped = scores[:, : GROUP * groups].view(len(scores), GROUP, groups)
     first = grouped.amax(dim=1).topk(count, dim=1).indices
-    columns = (first[:, None] + groups * torch.arange(GROUP)[:, None]).flatten(1)
-    rest = torch.arange(GROUP * groups, scores.shape[1]).expand(len(scores), -1)
+    columns = (first[:, None] + groups * torch.arange(GROUP, device="cpu")[:, None]).flatten(1)
+    rest = torch.arange(GROUP * groups, scores.shape[1], device="cpu").expand(len(scores), -1)
     columns = torch.cat((columns, rest), dim=1)
     best, order = scores.gather(1, columns).topk(count, dim=1)
     return best, columns.gather(1, order)

@@ -65,7 +65,8 @@ class Rows:
         rows = [self._row(one) for one in ids]
         if not len(self.dead):
             return rows
-        found = torch.tensor([row for row in rows if row is not None], dtype=torch.long)
+        known = [row for row in rows if row is not None]
+        found = torch.tensor(known, dtype=torch.long, device="cpu")
         places = iter(self.positions_of(found).tolist())
         return [None if row is None else next(places) for row in rows]
 
@@ -73,8 +74,8 @@ class Rows:
         """The rows of positions, of the same shape."""
         if not len(self.dead):
             return positions
-        before = self.dead - torch.arange(len(self.dead))  # live rows before each dead one
-        before = before.to(positions.device)
+        dead_before = torch.arange(len(self.dead), device="cpu")
+        before = (self.dead - dead_before).to(positions.device)  # live rows before each dead one
         return positions + torch.searchsorted(before, positions.contiguous(), right=True)
 
     def positions_of(self, rows: Tensor) -> Tensor:
