@@ -136,7 +136,7 @@ class Waits(TorchFunctionMode):
 def test_nobody_waits_for_the_device_element_by_element(encoder, gallery, batches, method):
     counts = []
     for size in (4, 12):
-        session = Session(encoder, gallery, method, lr=0.01)
+        session = Session(encoder, gallery, method, lr=0.01, guard=None)
         session.answer(batches[0][:size])  # centroids are made once, and wait
         with Waits() as waits:
             for batch in batches[1:3]:

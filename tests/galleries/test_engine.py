@@ -90,7 +90,7 @@ def test_fewer_hits_than_asked_are_allowed(memory):
 
 
 def test_one_round_trip_per_batch_and_a_second_for_the_source_model(there):
-    session = qs.Session(ToyEncoder(), there, qs.REST(lr=1e-2))
+    session = qs.Session(ToyEncoder(), there, qs.REST(lr=1e-2), guard=None)
     batches = [list(batch) for batch in toy_queries(3, 12, CANDIDATES)]
     session.answer(batches[0])
     for batch in batches[1:]:

@@ -190,7 +190,7 @@ class TestEverySide:
         model = qs.load(checkpoint(architecture), adapt={modality: wish})
         (other,) = set(model) - {modality} or {modality}
         gallery = qs.Gallery.build(model[other], items[other])
-        session = qs.Session(model[modality], gallery, qs.REST(), chunk=2)
+        session = qs.Session(model[modality], gallery, qs.REST(), chunk=2, guard=None)
         before = session.answer(items[modality], adapt=False).top(3).scores
         session.answer(items[modality])
         after = session.answer(items[modality], adapt=False).top(3).scores

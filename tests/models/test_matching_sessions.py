@@ -37,7 +37,8 @@ def setting(checkpoint):
 
 def session_of(setting, case, method, **options):
     encoder, gallery, judge, queries = setting(*case)
-    session = qs.Session(encoder, gallery, method, matcher=judge, lr=1e-3, steps=2, **options)
+    settings = {"lr": 1e-3, "steps": 2, "guard": None} | options
+    session = qs.Session(encoder, gallery, method, matcher=judge, **settings)
     return session, queries
 
 

@@ -127,7 +127,7 @@ class TestEveryQuerySide:
         other = GALLERIES[name, modality]
         gallery = qs.Gallery.build(models[name][other], queries[other])
         before = gallery.vectors.clone()
-        session = qs.Session(models[name][modality], gallery, qs.REST(), chunk=2)
+        session = qs.Session(models[name][modality], gallery, qs.REST(), chunk=2, guard=None)
         first, again = session.answer(batch).top(3), session.answer(batch).top(3)
         assert first.positions.shape == (COUNT, 3)
         assert not torch.equal(first.scores, again.scores)

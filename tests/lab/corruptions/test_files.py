@@ -14,8 +14,8 @@ from queryshift.lab.corruptions.files import (
     corrupt_files,
     corrupt_item,
     make_again,
-    parallel,
 )
+from queryshift.support import processes
 
 FOG = Recipe("image", "fog", 3)
 NOISE = Recipe("image", "gaussian_noise", 5, seed=7)
@@ -300,12 +300,12 @@ def test_file_names_of_any_kind_are_kept(tmp_path):
 
 def test_a_worker_that_is_ended_is_a_sentence():
     with pytest.raises(Error, match="a worker process was ended from outside"):
-        list(parallel.each(os._exit, [1, 1], jobs=2))
+        list(processes.each(os._exit, [1, 1], jobs=2))
 
 
 def test_only_much_work_is_shared_by_default(monkeypatch):
-    monkeypatch.setattr(parallel, "ProcessPoolExecutor", None)
-    assert list(parallel.each(abs, range(-15, 0))) == list(range(15, 0, -1))
+    monkeypatch.setattr(processes, "ProcessPoolExecutor", None)
+    assert list(processes.each(abs, range(-15, 0))) == list(range(15, 0, -1))
     with pytest.raises(TypeError):
-        monkeypatch.setattr(parallel, "processors", lambda: 2)
-        list(parallel.each(abs, range(16)))
+        monkeypatch.setattr(processes, "processors", lambda: 2)
+        list(processes.each(abs, range(16)))
