@@ -70,6 +70,7 @@ def prepare(
 ) -> PreparedBenchmark:
     """Load the model, read the datasets, and embed the candidates or find them in `galleries`."""
     _refuse_what_lacks(row, choices)
+    workbench.matcher(row, choices)  # refused, where there is none, before anything long begins
     listed = {name: _listed(row, choices, name) for name in row.categories or ("",)}
     encoders = workbench.encoders(row, choices)
     readable = {name: _readable(row, choices, dataset) for name, dataset in listed.items()}
