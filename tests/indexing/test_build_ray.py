@@ -13,6 +13,7 @@ from building import HERE, MODEL, TEXTS, check_rows, journal_lines, table
 import queryshift as qs
 from queryshift.errors import BadInput
 from queryshift.indexing import BuildSettings, build_gallery
+from ray_nodes import two_nodes
 
 ray = pytest.importorskip("ray")
 sys.path.append(str(HERE.parent / "engines"))
@@ -24,23 +25,6 @@ pytestmark = [pytest.mark.engine, pytest.mark.filterwarnings("ignore")]
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def two_nodes(tries: int = 3):
-    """A cluster; Ray gives a node 30 s to start, which a busy machine may exceed."""
-    from ray.cluster_utils import Cluster
-
-    small = {"num_cpus": 1, "object_store_memory": 100_000_000}
-    cluster = Cluster()
-    try:
-        cluster.add_node(include_dashboard=False, **small)
-        cluster.add_node(**small)
-    except Exception:
-        cluster.shutdown()
-        if tries == 1:
-            raise
-        return two_nodes(tries - 1)
-    return cluster
 
 
 @pytest.fixture

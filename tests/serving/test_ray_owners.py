@@ -13,6 +13,7 @@ import httpx
 import pytest
 from queries_to_send import SEARCH, TENANTS, learnt, query, search
 
+from ray_nodes import two_nodes
 from running_server import Server
 
 ray = pytest.importorskip("ray")
@@ -35,23 +36,6 @@ call_seconds = 20
 """
 NAMES = [f"tenant-{number}" for number in range(6)]
 SAVED_S = 2.0  # within which what was learnt is on disk, on a busy machine
-
-
-def two_nodes(tries: int = 3):
-    """A cluster; Ray gives a node 30 s to start, which a busy machine may exceed."""
-    from ray.cluster_utils import Cluster
-
-    small = {"num_cpus": 1, "object_store_memory": 80_000_000}
-    cluster = Cluster()
-    try:
-        cluster.add_node(include_dashboard=False, **small)
-        cluster.add_node(**small)
-    except Exception:
-        cluster.shutdown()
-        if tries == 1:
-            raise
-        return two_nodes(tries - 1)
-    return cluster
 
 
 @pytest.fixture(scope="module")

@@ -33,12 +33,10 @@ from queryshift.lab.evaluation.streams import corruption_of
 from queryshift.lab.own_traffic.label_free import Signals, judge, signals_of
 from queryshift.lab.own_traffic.replay import Replay, replay
 from queryshift.lab.own_traffic.traffic import Traffic
-from queryshift.lab.tuning.grid_search import contrast
 from queryshift.media.collection import Collection
 from queryshift.methods.frozen import Frozen
 from queryshift.methods.specs import parse
 from queryshift.models import load
-from queryshift.retrieval.forward import best_vectors
 
 from .dev_shifts import DEV, dev_shift
 
@@ -214,29 +212,12 @@ def line(case: Case) -> dict[str, Any]:
         "frozen": recall(source),
         "adapted": recall(adapted),
         "signals": asdict(signals),
-        "more": {"before": more(traffic, source), "after": more(traffic, adapted)},
     }
 
 
 def recall(outcome: Replay) -> float:
     """At 1, in percent."""
     return round(100 * outcome.ranks[:, 0].eq(1).double().mean().item(), 2)
-
-
-def more(traffic: Traffic, outcome: Replay) -> dict[str, float]:
-    """Measures that a verdict might use: of the vectors that the queries were searched with."""
-    vectors = outcome.vectors.to(traffic.encoder.device)
-    hits = traffic.gallery.search(vectors, 10)
-    first = best_vectors(vectors, hits.vectors[:, 0].to(vectors.device))
-    scale = hits.scores.std().item()
-    sure = torch.softmax(hits.scores / max(scale, 1e-6) * 4, dim=1)[:, 0]
-    return {
-        "nearest": hits.scores[:, 0].mean().item(),
-        "margin": (hits.scores[:, 0] - hits.scores[:, 1]).mean().item(),
-        "contrast": contrast(vectors, first, hits.scores),
-        "sure": sure.mean().item(),
-        "spread": (1 - vectors.mean(dim=0).norm()).item(),
-    }
 
 
 def measured(path: Path, tasks: Sequence[str], split: str, minutes: float) -> None:

@@ -16,7 +16,7 @@ from ..results import Cell
 from ..stream_evaluation import StreamResult, run
 from .machine import Memory, device_name, versions
 from .plans import Task
-from .prepared_benchmark import PreparedBenchmark
+from .prepared_benchmark import Part, PreparedBenchmark
 from .workbench import Workbench
 
 
@@ -27,31 +27,12 @@ def run_cell(
     watch: Callable[[int], None] | None = None,
 ) -> Cell:
     """Run one cell; `watch` is told how many queries were answered."""
-    row, encoder = prepared.row, workbench.encoder(prepared)
-    method, hubs = method_of(task.method, row), hubs_of(task.method)
+    row, encoder, hubs = prepared.row, workbench.encoder(prepared), hubs_of(task.method)
     memory = Memory(encoder.device)
-    streams = []
-    for part in prepared.parts:
-        matching = workbench.matching(prepared, part)
-        gallery = workbench.gallery(prepared, part)
-        session = Session(
-            encoder, gallery, method, matcher=matching, hubs=hubs, seed=task.seed, guard=None
-        )
-        dataset = part.dataset
-        result = run(
-            session,
-            workbench.queries(prepared, part, task),
-            dataset.matches,
-            task.seed,
-            row.batch,
-            watch,
-            exclude=dataset.exclude,
-            subsets=dataset.subsets,
-        )
-        streams.append(result)
+    streams = [_stream(workbench, prepared, part, task, watch) for part in prepared.parts]
     settings = {
         **prepared.settings_under(task.shift),
-        "method": asdict(session.method),
+        "method": asdict(method_of(task.method, row).resolved(encoder)),
         **({} if hubs is None else {"hubs": asdict(hubs)}),
         "skipped": list(prepared.skipped),
     }
@@ -71,6 +52,35 @@ def run_cell(
         settings=settings,
         finished=datetime.now(UTC).isoformat(timespec="milliseconds"),
         **_joined(streams),
+    )
+
+
+def _stream(
+    workbench: Workbench,
+    prepared: PreparedBenchmark,
+    part: Part,
+    task: Task,
+    watch: Callable[[int], None] | None,
+) -> StreamResult:
+    """One part of the benchmark, in a session of its own."""
+    session = Session(
+        workbench.encoder(prepared),
+        workbench.gallery(prepared, part),
+        method_of(task.method, prepared.row),
+        matcher=workbench.matching(prepared, part),
+        hubs=hubs_of(task.method),
+        seed=task.seed,
+        guard=None,
+    )
+    return run(
+        session,
+        workbench.queries(prepared, part, task),
+        part.dataset.matches,
+        task.seed,
+        prepared.row.batch,
+        watch,
+        exclude=part.dataset.exclude,
+        subsets=part.dataset.subsets,
     )
 
 
