@@ -10,6 +10,7 @@ from queryshift import Error
 from queryshift.cli import main
 from queryshift.serving.serve import check_exposure, is_loopback
 from queryshift.serving.settings import ServeSettings, read_settings
+from queryshift.sessions.guard import Guard
 
 
 def settings(tmp_path, toml: str, **given):
@@ -40,6 +41,22 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_p
     assert settings(tmp_path, toml, port=None).host == "localhost"
 
 
+def test_a_guard_has_all_its_fields_here_and_in_the_environment(tmp_path, monkeypatch):
+    toml = "[collections.shop.guard]\nanchor = 0.1\nspread = 0\n[collections.bare]\nguard = false"
+    monkeypatch.setenv("QUERYSHIFT_COLLECTIONS__SHOP__GUARD__SURER", "3")
+    known = settings(tmp_path, toml).collections
+    assert known["shop"].guard == Guard(anchor=0.1, spread=0.0, surer=3.0)
+    assert (
+        known["bare"].guard is False
+        and ServeSettings.model_validate(
+            {"collections": {"shop": known["shop"].model_dump(mode="json")}}
+        )
+        .collections["shop"]
+        .guard
+        == known["shop"].guard
+    )
+
+
 @pytest.mark.parametrize(
     ("toml", "told"),
     [
@@ -51,6 +68,13 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_p
         ("port = ", "is no TOML file"),
         ('[[tokens]]\nname = "a"\nsha256 = "secret"\nscopes = ["read"]', "tokens.0.sha256"),
         ("[limits]\nqueries = 1000", "would never be taken"),
+        ("[collections.shop.guard]\ndrft = 3", "no setting collections.shop.guard.drft"),
+        ("[collections.shop.guard]\nanchor = 1.5", "collections.shop.guard: got Guard("),
+        ("[collections.shop.guard]\nsurer = 'very'", "collections.shop.guard.surer is"),
+        (
+            "[collections.shop.guard.ordinary]\nmean = 1\ndeviation = 1\ncount = 2",
+            "ordinary = FILE",
+        ),
     ],
 )
 def test_what_is_wrong_is_a_sentence(tmp_path, toml, told):
@@ -96,7 +120,7 @@ def models(kind: type) -> set[type]:
 
 def test_every_field_says_what_it_means():
     kinds = models(ServeSettings)
-    assert len(kinds) == 8
+    assert len(kinds) == 7
     for kind in kinds:
         for name, field in kind.model_fields.items():
             assert field.description, f"{kind.__name__}.{name}"

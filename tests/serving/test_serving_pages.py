@@ -1,6 +1,7 @@
 """The service's pages say what the code says: fields of the file, metrics, and TOML that reads."""
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from test_serve_settings import models
 
 from queryshift.serving.metrics import Metrics
 from queryshift.serving.settings import ServeSettings, read_settings
+from queryshift.sessions.guard import Guard
 
 DOCS = Path(__file__).parents[2] / "docs"
 SERVING = (DOCS / "serving.md").read_text(encoding="utf-8")
@@ -19,6 +21,12 @@ def test_every_field_is_on_the_page_with_its_meaning():
         for name, field in kind.model_fields.items():
             row = re.compile(rf"^\| `{name}` \| .+ \| {re.escape(field.description)} \|$", re.M)
             assert row.search(FIELDS), f"{kind.__name__}.{name}"
+
+
+def test_every_field_of_a_guard_is_on_the_page_with_its_default_and_meaning():
+    for field in fields(Guard):
+        row = f"| `{field.name}` | `{field.default}` | {field.metadata['about']} |"
+        assert row in FIELDS or field.name == "ordinary", row
 
 
 def test_every_metric_is_on_the_page():

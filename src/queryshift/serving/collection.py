@@ -12,14 +12,15 @@ import torch
 
 from queryshift.encoders.encoder import Encoder
 from queryshift.encoders.vectors import Vectors
-from queryshift.errors import BadInput, unknown
-from queryshift.galleries import Gallery, Searchable
+from queryshift.errors import BadInput, CannotAdapt, unknown
+from queryshift.galleries import EngineGallery, Gallery, Searchable
 from queryshift.galleries.hits import Id
 from queryshift.methods.base import Method
 from queryshift.methods.frozen import Frozen
 from queryshift.methods.specs import Spec
 from queryshift.models import load
 from queryshift.retrieval.hub_correction import Hubs
+from queryshift.sessions.default import default_method, default_settings
 from queryshift.sessions.guard import Guard
 from queryshift.sessions.ordinary import Ordinary
 from queryshift.sessions.session import Session
@@ -27,9 +28,11 @@ from queryshift.support.torch_modes import adaptation_modes
 
 from .query_file import FileWorld
 from .settings import EMBEDDED, VECTORS, CollectionSettings
+from .trial import probes
 
 AT_ONCE = 64  # ordinary queries that are encoded
 SESSION_HISTORY = 4  # batches: a tenant's history is kept apart from its session
+UNBOUNDED = Guard(collapse=1.0, drift=1e9, spread=0.0, repeats=0.0, anchor=0.0)
 
 
 class World(Protocol):
@@ -58,7 +61,8 @@ class Collection:
         gallery: the candidates.
         method: how sessions adapt.
         hubs: hub correction, if there is any.
-        guard: when sessions return to the source.
+        guard: bounds what queries can do to sessions.
+        choose: whether the source answers batches that it answers as well.
         world: what can be shown of it.
     """
 
@@ -70,6 +74,7 @@ class Collection:
     method: Method
     hubs: Hubs | None
     guard: Guard | None
+    choose: bool
     world: World | None = None
     source: Session = field(init=False, compare=False)
 
@@ -102,7 +107,12 @@ class Collection:
     @property
     def session_settings(self) -> dict[str, Any]:
         """Settings of all its sessions, also of those that are loaded."""
-        return {"hubs": self.hubs, "guard": self.guard, "history": SESSION_HISTORY}
+        return {
+            "hubs": self.hubs,
+            "guard": self.guard,
+            "choose": self.choose,
+            "history": SESSION_HISTORY,
+        }
 
     @adaptation_modes()
     @torch.no_grad()
@@ -114,8 +124,7 @@ class Collection:
 
     def with_ordinary(self, ordinary: Ordinary) -> Collection:
         """The same with another sample of ordinary queries."""
-        guard = self.guard or Guard(collapse=1.0, drift=1e9)
-        return replace(self, guard=replace(guard, ordinary=ordinary))
+        return replace(self, guard=replace(self.guard or UNBOUNDED, ordinary=ordinary))
 
     def measured(self, decoded: Sequence[Any]) -> Ordinary:
         """What these queries look like, as ordinary ones; their sessions' encoder measures."""
@@ -133,8 +142,9 @@ class Collection:
             "queries": self.modality.split("+") if "+" in self.modality else self.modality,
             "candidates": len(self.gallery),
             "dimension": self.gallery.dimension,
-            "method": self.settings.method,
+            "method": self.settings.method or self.method.name,
             "hubs": self.hubs is not None,
+            "choose": self.choose,
             "guard": guard,
             "gather": self.settings.gather,
             "mode": self.settings.mode,
@@ -151,15 +161,41 @@ def open_collection(name: str, settings: CollectionSettings, data: Path) -> Coll
         settings: what the file says about it.
         data: a folder where what was made may be kept, such as the embedded world's gallery.
     """
-    spec = Spec.read(settings.method)
     model = {} if settings.model == VECTORS else load(settings.model, device=settings.device)
     world, gallery = _candidates(settings, model, data)
     reader = _reader(settings, model, gallery)
-    method, guard = spec.make(), _guard(settings)
-    made = Collection(name, settings, reader, reader, gallery, method, spec.hubs, guard, world)
-    if not made.session().adaptation.source:  # nothing is trained: vectors are enough
-        made = replace(made, encoder=Vectors(gallery.dimension, reader.fingerprint()))
+    method, given = _adapting(settings, reader)
+    made = Collection(name, settings, reader, reader, gallery, method, **given, world=world)
+    try:
+        if not made.session().adaptation.source:  # nothing is trained: vectors are enough
+            made = replace(made, encoder=Vectors(gallery.dimension, reader.fingerprint()))
+        _try_learning(made)
+    except (BadInput, CannotAdapt) as error:
+        raise BadInput(
+            f'collections.{name} cannot run the method "{method.name}": {error}'
+        ) from error
     return made
+
+
+def _adapting(settings: CollectionSettings, reader: Encoder) -> tuple[Method, dict[str, Any]]:
+    """How sessions adapt, as the file says; without a method as a bare session does."""
+    chosen = {} if settings.choose is None else {"choose": settings.choose}
+    given = {"guard": settings.guard or None, **chosen}
+    if settings.method is None:
+        return default_method(reader), default_settings(given)
+    spec = Spec.read(settings.method)
+    return spec.make(), {"hubs": spec.hubs, "choose": False, **given}
+
+
+def _try_learning(collection: Collection) -> None:
+    """Learn one batch and forget it: a method may need more than a search engine can give."""
+    if isinstance(collection.gallery, EngineGallery):
+        modality = "vector" if collection.encodes_first else collection.modality
+        count = max(2, collection.method.smallest_batch)
+        items = probes(modality, count, collection.gallery.dimension)
+        settings = {**collection.session_settings, "guard": None, "steps": 1}
+        session = Session(collection.encoder, collection.gallery, collection.method, **settings)
+        session.answer(items).top(1)
 
 
 def _reader(
@@ -170,10 +206,6 @@ def _reader(
     if settings.queries not in model:
         raise unknown("kind of queries of this model", settings.queries, model)
     return model[settings.queries]
-
-
-def _guard(settings: CollectionSettings) -> Guard | None:
-    return None if settings.guard is False else Guard(**settings.guard.model_dump())
 
 
 def _candidates(

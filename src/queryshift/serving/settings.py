@@ -5,10 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+)
 from pydantic_settings import BaseSettings, SettingsConfigDict, TomlConfigSettingsSource
 
 from queryshift.errors import BadInput
+from queryshift.sessions.guard import Guard
 
 Mode = Literal["live", "shadow", "frozen"]
 Scope = Literal["read", "adapt", "admin"]
@@ -25,12 +33,10 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class GuardSettings(Part):
-    """When a tenant returns to the source model."""
-
-    collapse: float = Field(0.25, gt=0, le=1, description="share of first places one may gain")
-    drift: float = Field(25.0, gt=0, description="largest KL from the source's prediction, in nats")
-    smallest_batch: int = Field(8, ge=1, description="queries a batch needs to show collapse")
+def _without_ordinary(guard: Guard | Literal[False]) -> Guard | Literal[False]:
+    if guard and guard.ordinary is not None:
+        raise BadInput("ordinary queries are a file of the collection: ordinary = FILE.")
+    return guard
 
 
 class CollectionSettings(Part):
@@ -48,9 +54,16 @@ class CollectionSettings(Part):
         description='a gallery file, an engine\'s address, or "embedded": the tangram world',
     )
     candidates: int = Field(2000, ge=16, description="of the embedded world")
-    method: str = Field("rest+hubs", description='how tenants adapt: "rest", "tent+refined+hubs"')
-    guard: GuardSettings | Literal[False] = Field(
-        default_factory=GuardSettings, description="when tenants return to the source; false: never"
+    method: str | None = Field(
+        None, description='how tenants adapt: "rest+hubs"; None: as a session without a method does'
+    )
+    choose: bool | None = Field(
+        None,
+        description="whether the source answers batches that it answers as well; None: only "
+        "without a method",
+    )
+    guard: Annotated[Guard | Literal[False], AfterValidator(_without_ordinary)] = Field(
+        default_factory=Guard, description="bounds what queries can do to tenants; false: nothing"
     )
     gather: int = Field(16, ge=2, le=1024, description="queries of a tenant learnt at once")
     mode: Mode = Field(
@@ -212,9 +225,12 @@ def _toml(settings_cls: Any, path: Path) -> Any:
 def _sentence(error: ValidationError, path: Path | None) -> str:
     """The first thing that is wrong, by its place in the file."""
     first = error.errors(include_url=False)[0]
-    place = ".".join(map(str, first["loc"])) or "the file"
+    parts = [str(part) for part in first["loc"] if part != Guard.__name__]
+    place = ".".join(parts) or "the file"
     source = f'"{path}"' if path is not None else "the settings"
-    if first["type"] == "extra_forbidden":
+    if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         return f"{source}: there is no setting {place}: is it misspelt, or in another table?"
+    if first["type"] == "value_error":
+        return f"{source}: {place}: {first['ctx']['error']}"
     got = repr(first.get("input"))[:80]
     return f"{source}: {place} is {got}: {first['msg'][0].lower()}{first['msg'][1:]}."

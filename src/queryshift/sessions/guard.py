@@ -11,7 +11,7 @@ from queryshift.errors import BadInput
 from queryshift.methods.decoupled import drift
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.refinement import refined
-from queryshift.support.setting_fields import check_values
+from queryshift.support.setting_fields import check_values, setting
 
 from .ordinary import Ordinary
 
@@ -49,14 +49,14 @@ class Guard:
         [[0], [2]]
     """
 
-    collapse: float = 0.25
-    drift: float = 25.0
-    smallest_batch: int = 8
-    spread: float = 0.25
-    repeats: float = 0.05
-    anchor: float = 0.01
-    surer: float = 2.0
-    ordinary: Ordinary | None = None
+    collapse: float = setting(0.25, "ours", "share of first places one candidate may gain")
+    drift: float = setting(25.0, "ours", "largest KL from the source's prediction, in nats")
+    smallest_batch: int = setting(8, "ours", "queries a batch needs to be judged")
+    spread: float = setting(0.25, "ours", "least spread of what teaches, of the gallery's")
+    repeats: float = setting(0.05, "ours", "distance of queries that are the same, of its spread")
+    anchor: float = setting(0.01, "ours", "share of what was learnt that each batch gives up")
+    surer: float = setting(2.0, "ours", "times surer the source must be to answer a batch")
+    ordinary: Ordinary | None = setting(None, "ours", "what queries look like when all is well")
 
     def __post_init__(self) -> None:
         check_values(self, "guard")

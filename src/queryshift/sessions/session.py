@@ -317,8 +317,8 @@ class Session:
             matcher: needed where the session had one.
             on_batch: called with the statistics of each batch.
             on_event: called with each event.
-            changes: settings that may change: mode, guard, hubs, gather, worker, chunk,
-                depth, steps, lr, history, name.
+            changes: settings that may change: mode, guard, hubs, choose, gather, worker,
+                chunk, depth, steps, lr, history, name.
 
         Returns:
             A session with the saved state and history.

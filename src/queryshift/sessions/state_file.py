@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 KIND = "session"
 CHANGEABLE = (
-    *("mode", "guard", "hubs", "gather", "worker", "chunk", "depth", "steps", "lr"),
+    *("mode", "guard", "hubs", "choose", "gather", "worker", "chunk", "depth", "steps", "lr"),
     *("history", "name"),
 )
 """Settings that may be others after loading than they were when the session was saved."""

@@ -1,0 +1,102 @@
+"""How a collection adapts: as a bare session does, or as its file says, checked at the start."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import pytest
+from queries_to_send import png
+
+import queryshift as qs
+from queryshift.lab import tangram
+from queryshift.serving.calls import SearchCall
+from queryshift.serving.collection import open_collection
+from queryshift.serving.disk import Disk
+from queryshift.serving.metrics import Metrics
+from queryshift.serving.owner import Owner
+from queryshift.serving.searching import Threads
+from queryshift.serving.settings import CollectionSettings, ServeSettings
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A gallery file and a FAISS index of the same captions."""
+    faiss = pytest.importorskip("faiss")
+    folder = tmp_path_factory.mktemp("galleries")
+    captions = [tangram.captions(scene)[0] for scene in tangram.scenes("test", 32)]
+    gallery = qs.Gallery.build(qs.load("tangram")["text"], captions)
+    gallery.save(folder / "captions.gallery")
+    index = faiss.IndexFlatIP(gallery.dimension)
+    index.add(gallery.vectors[:, 0].numpy())
+    faiss.write_index(index, str(folder / "captions.faiss"))
+    return folder
+
+
+def opened(files, **settings):
+    return open_collection("shop", CollectionSettings(**settings), files)
+
+
+@pytest.mark.parametrize("address", ["captions.gallery", "faiss:captions.faiss"])
+def test_without_a_method_it_runs_what_a_bare_session_runs(files, address, monkeypatch):
+    monkeypatch.chdir(files)
+    made = opened(files, gallery=address)
+    session, bare = made.session(), qs.Session(made.reader, made.gallery)
+    assert session.method == bare.method
+    assert session.settings == replace(bare.settings, history=session.settings.history)
+    assert made.about()["method"] == bare.method.name and made.about()["choose"] is True
+
+
+def test_vectors_without_a_method_are_corrected_for_hubs_and_nothing_adapts(files):
+    made = opened(files, gallery=str(files / "captions.gallery"), model="vectors", queries="vector")
+    assert made.about()["method"] == "frozen" and made.about()["hubs"] is True
+
+
+def test_a_named_method_chooses_only_where_the_file_says_so(files):
+    where = {"gallery": str(files / "captions.gallery"), "method": "rest"}
+    plain, choosing = opened(files, **where), opened(files, **where, choose=True, guard=False)
+    assert plain.session().settings.choose is False and plain.hubs is None
+    assert choosing.session().settings.choose is True and choosing.guard is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"gallery": "faiss:captions.faiss", "method": "tent"}, "Refined"),
+        ({"gallery": "faiss:captions.faiss", "method": "tsa"}, "memory"),
+        ({"gallery": "captions.gallery", "model": "vectors", "method": "rest"}, "Frozen"),
+    ],
+)
+def test_a_method_that_could_not_learn_is_refused_at_the_start(files, settings, told, monkeypatch):
+    monkeypatch.chdir(files)
+    with pytest.raises(qs.Error, match=f"collections.shop cannot run the method .*{told}"):
+        opened(files, **settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Broken(qs.REST):
+    """Fails at what it learns from."""
+
+    def loss(self, forward, memory):
+        raise qs.Error("there is nothing to learn from.")
+
+
+def test_a_group_that_cannot_be_learnt_costs_no_answer_and_is_an_event(files, tmp_path):
+    plain = opened(files, gallery=str(files / "captions.gallery"), gather=4, guard=False)
+    metrics = Metrics()
+    pools = Threads(ThreadPoolExecutor(1), ThreadPoolExecutor(1), ThreadPoolExecutor(1))
+
+    async def asked():
+        collection = replace(plain, method=Broken())
+        owner = Owner(collection, tmp_path, ServeSettings(), pools, Disk(metrics), metrics)
+        running = asyncio.create_task(owner.run())
+        queries = [png(number) for number in range(4)]
+        told = await owner.search(SearchCall("one", "id", queries, 3, True, [[]] * 4))
+        while not (report := await owner.tenant("one"))["guard"]["events"]:
+            await asyncio.sleep(0.01)
+        running.cancel()
+        return told, report["guard"]["events"]
+
+    told, events = asyncio.run(asyncio.wait_for(asked(), 60))
+    assert [len(answer["hits"]) for answer in told["answers"]] == [3] * 4
+    assert events[0]["event"] == "failed" and "nothing to learn from" in events[0]["detail"]
+    assert b'failed_updates_total{collection="shop"} 1.0' in metrics.text()
