@@ -151,7 +151,8 @@ def same(left, right) -> bool:
 
 def memory_of(session) -> tuple:
     """All that a session remembers."""
-    return (session.state, session._ledger.now.previous, session.history, session._gathered)
+    learner = session._learner
+    return (session.state, learner.ledger.now.previous, session.history, learner.gathered)
 
 
 def tensors_in(*roots) -> list[Tensor]:

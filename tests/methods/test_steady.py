@@ -8,7 +8,8 @@ import torch
 
 from queryshift import REST, Gallery, Session, Steady
 from queryshift.errors import BadInput
-from queryshift.retrieval.forward import Forward, StepView
+from queryshift.retrieval.forward import Forward
+from queryshift.retrieval.step_view import StepView
 from toy import ToyEncoder, toy_gallery, toy_queries
 
 K, TAU = 3, 0.2

@@ -59,7 +59,7 @@ def test_a_dropped_update_is_an_event(encoder, gallery, batches):
     session = Session(encoder, gallery, Tent(), lr=0.05, gather=12, worker=True)
     events = []
     session.on_event = events.append
-    session._worker = Busy()
+    session._learner.worker = Busy()
     session.answer(batches[0])
     assert [event.kind for event in events] == ["dropped"] and session.dropped == 1
 
@@ -94,12 +94,14 @@ def test_the_step_itself_warns_of_nothing_and_changes_nothing(encoder, gallery, 
     """A pure function: the same result twice, and no session is needed."""
     from miniature import same
     from queryshift.sessions.queries import grouped, prepared_batch
+    from queryshift.sessions.step import advance
 
     session = Session(encoder, gallery, Tent(), lr=0.1, guard=STRICT)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         results = [
-            session.adaptation.advance(
+            advance(
+                session.adaptation,
                 session.state,
                 prepared_batch(session.adaptation, grouped(batches[0], None), gallery),
                 True,

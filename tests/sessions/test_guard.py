@@ -129,7 +129,7 @@ class TestParametersThatGiveNoFiniteVectors:
             answer = session.answer(batches[1][:5])
         assert torch.equal(answer.vectors, encoder.encode(batches[1][:5]))
         assert session.stats().restart.startswith("not finite")
-        assert (session.stats().resets, len(session._gathered)) == (1, 5)
+        assert (session.stats().resets, len(session._learner.gathered)) == (1, 5)
 
     @pytest.mark.parametrize("gather", [None, 12])
     def test_are_named_without_one(self, gather, encoder, gallery, batches):

@@ -52,6 +52,14 @@ def joined_queries(
     return torch.cat([queries for queries, _ in parts]), torch.cat(pairs) if pairs else None
 
 
+def exclusions_of_rows(rows: Tensor, exclude: Tensor | None) -> Tensor | None:
+    """The excluded pairs (P, 2) of some queries, counted among themselves."""
+    if exclude is None:
+        return None
+    kept = exclude[rows[exclude[:, 0]]]
+    return torch.stack((rows.cumsum(0)[kept[:, 0]] - 1, kept[:, 1]), dim=1)
+
+
 def mask_excluded(
     scores: Tensor, exclude: Tensor | None, first_query: int = 0, columns: int | Tensor = 0
 ) -> Tensor:

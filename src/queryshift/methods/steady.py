@@ -11,10 +11,11 @@ from torch import Tensor
 
 from queryshift.encoders.encoder import Encoder
 from queryshift.galleries import Searchable
-from queryshift.retrieval.forward import Forward, StepView
+from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.listed import Listed, listed
 from queryshift.retrieval.popularity import popularity
 from queryshift.retrieval.refinement import RefinedPrediction, refined
+from queryshift.retrieval.step_view import StepView
 
 from .base import Update, setting
 from .losses import entropy, gap, hard_margin, reliability, uniformity, weighted_mean

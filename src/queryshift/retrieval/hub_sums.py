@@ -13,8 +13,8 @@ from torch import Tensor
 from queryshift.galleries import Searchable
 from queryshift.support.lazy import lazy_property
 
-from .forward import best_vectors, similarity
 from .query_bank import QueryBank
+from .similarity import best_vectors, similarity
 
 Block = tuple[Tensor, Tensor]  # similarities (b, N) of some queries, their first places (b, 2)
 

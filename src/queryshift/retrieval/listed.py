@@ -9,7 +9,8 @@ from torch import Tensor
 
 from queryshift.galleries.exclusions import excluded_cells
 
-from .forward import Forward, similarity
+from .forward import Forward
+from .similarity import similarity
 
 SMALLEST_SPREAD = 1e-4
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from queryshift.galleries import EngineGallery, Searchable
 
-from .forward import UNIT_TOLERANCE
+from .vector_checks import UNIT_TOLERANCE
 
 MIXER = 0x9E3779B97F4A7C15 - 2**64  # an odd number whose multiples spread over 64 bits
 

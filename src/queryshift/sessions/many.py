@@ -22,10 +22,12 @@ from queryshift.galleries.exclusions import (
 )
 from queryshift.methods.optimiser import Layout
 from queryshift.retrieval.answer import Answer
-from queryshift.retrieval.forward import Forward, checked
+from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.pool import Pool
+from queryshift.retrieval.vector_checks import checked
 from queryshift.support.torch_modes import adaptation_modes
 
+from .answering import ranking, source_answers
 from .queries import grouped, prepared_batch
 from .session import Session
 from .state import State
@@ -99,7 +101,7 @@ def _asked(session: Session, queries: list[Any], exclude: Sequence[Exclusion] | 
         by_source = True
     elif adaptation.judges(state, len(queries)):
         batch = prepared_batch(adaptation, grouped(queries, exclude), session.gallery)
-        by_source = adaptation.by_source(state, batch)
+        by_source = source_answers(adaptation, state, batch)
     else:
         by_source = adaptation.answered_by_source(state)
     return _Asked(session, state, queries, exclude, by_source)
@@ -220,4 +222,4 @@ def _answer(one: _Asked, plain: Forward, inside: set[str]) -> Answer:
 
 
 def _ranked(one: _Asked, forward: Forward) -> Answer:
-    return Answer(forward, one.session.adaptation.ranking(forward, one.state, one.by_source))
+    return Answer(forward, ranking(one.session.adaptation, forward, one.state, one.by_source))

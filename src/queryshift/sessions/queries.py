@@ -8,9 +8,9 @@ from queryshift.encoders.prepared import check_several
 from queryshift.errors import BadInput, BadItem, unknown
 from queryshift.galleries import Searchable
 from queryshift.galleries.exclusions import Exclusion, Group, excluded_pairs, exclusions_by_query
-from queryshift.retrieval.forward import Batch
+from queryshift.retrieval.batch import Batch
 
-from .step import Adaptation
+from .adaptation import Adaptation
 
 OnBad = Literal["raise", "skip"]
 

@@ -3,48 +3,35 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any, Self
 
 from queryshift.encoders.encoder import Encoder, Params
 from queryshift.encoders.matcher import Matching
-from queryshift.errors import BadInput, GalleryMismatch, unknown
+from queryshift.errors import BadInput, unknown
 from queryshift.galleries import Searchable
-from queryshift.galleries.exclusions import (
-    Exclusion,
-    Group,
-    Missing,
-    exclusions_left,
-    known_exclusions,
-)
+from queryshift.galleries.exclusions import Exclusion, Missing, known_exclusions
 from queryshift.methods.base import Method
 from queryshift.retrieval.answer import Answer
-from queryshift.retrieval.forward import Batch
-from queryshift.support.locks import RenewedRLock
 from queryshift.support.priority import answering
 from queryshift.support.torch_modes import adaptation_modes
 
-from .background import Worker
-from .batch_result import BatchResult
+from .adaptation import Adaptation
 from .batch_stats import BatchStats
 from .default import default_method, default_settings
 from .describe import origins, table
-from .events import Event, call_back
-from .ledger import InForce, Ledger
+from .events import Event
+from .learner import Learner
 from .parts import check_gallery, check_parts
-from .queries import OnBad, grouped, prepared_batch, readable_batch
+from .queries import OnBad, grouped, readable_batch
 from .recall_warning import warn_of_recall
-from .settings import Mode, Settings
+from .settings import Settings
 from .state import State
 from .state_file import Snapshot, read_state, write_state
-from .step import Adaptation
-
-AT_ONCE = 10  # hits that a GPU searches for before anything waits for the query's vector
 
 
 class Session:
@@ -89,18 +76,7 @@ class Session:
         Session(rest, ImageEncoder, 32 candidates, live, 1 batch)
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_adaptation",
-        "_changing",
-        "_dropped",
-        "_gathered",
-        "_ledger",
-        "_origins",
-        "_worker",
-        "on_batch",
-        "on_event",
-    )
+    __slots__ = ("__weakref__", "_learner", "_origins")
 
     @adaptation_modes()
     def __init__(
@@ -125,13 +101,8 @@ class Session:
                 raise unknown("setting of a session", name, ["lr", "matcher", *names])
         self._origins: Mapping[str, str] = origins(method, encoder, lr)
         resolved = method.resolved(encoder, lr)
-        self._adaptation = Adaptation.of(encoder, gallery, resolved, Settings(**settings), matcher)
-        self._ledger = Ledger(self._adaptation.fresh(gallery), gallery, self.settings.history)
-        self._gathered: list[tuple[Any, Exclusion]] = []
-        self._dropped = 0
-        self._changing = RenewedRLock()  # one change at a time: held for a whole update
-        self._worker = Worker()
-        self.on_batch, self.on_event = on_batch, on_event
+        adaptation = Adaptation.of(encoder, gallery, resolved, Settings(**settings), matcher)
+        self._learner = Learner(adaptation, gallery, on_batch, on_event)
 
     def answer(
         self,
@@ -158,49 +129,43 @@ class Session:
         Returns:
             The answer; `.top(10).ids` are the best ten candidates of each query.
         """
+        learner = self._learner
         first = answering() if self.settings.worker else nullcontext()
         with first, adaptation_modes():
             if self.settings.worker:
-                self._worker.check()
-            gallery = self._ledger.now.gallery
+                learner.worker.check()
+            gallery = self.gallery
             asked = known_exclusions(grouped(queries, exclude), gallery, missing)
-            batch, group, skipped = readable_batch(self._adaptation, asked, gallery, on_bad)
+            batch, group, skipped = readable_batch(self.adaptation, asked, gallery, on_bad)
             if self.settings.gather is not None and adapt and self.method.adapting:
-                answer = self._answer_now(batch)
-                self._gather(group)
+                answer = learner.answer_now(batch)
+                learner.gather(group)
             else:
-                answer = self._advance(batch, adapt).answer
+                answer = learner.advance(batch, adapt)
             answer.skipped = skipped
             return answer
 
     def wait(self) -> None:
         """Return when no update is running in the background; raise what went wrong in one."""
-        self._worker.wait()  # without a lock, which an update needs to take effect
-        self._worker.check()
+        self._learner.worker.wait()  # without a lock, which an update needs to take effect
+        self._learner.worker.check()
 
     @adaptation_modes()
     def reset(self) -> None:
         """Forget everything: back to the source parameters, memory and optimiser empty."""
-        with self._changing:
-            gallery = self._ledger.now.gallery
-            self._ledger.replace(InForce(self._adaptation.fresh(gallery), None, gallery), ())
-            self._gathered = []
+        self._learner.reset()
 
     def go_live(self) -> None:
         """Answer with the adapted model from the next batch on; what was learnt stays."""
-        self._switch("live")
+        self._learner.switch("live")
 
     def go_shadow(self) -> None:
         """Answer with the source model from the next batch on, and adapt beside it."""
-        self._switch("shadow")
+        self._learner.switch("shadow")
 
     def undo(self) -> None:
         """Return to the state before the last batch."""
-        with self._changing:
-            now, history = self._ledger.copy()
-            if now.previous is None:
-                raise BadInput("there is no batch to undo: none was answered since the last undo.")
-            self._ledger.replace(InForce(now.previous, None, now.gallery), history[:-1])
+        self._learner.undo()
 
     def restore(self, state: State, history: Sequence[BatchStats] = ()) -> None:
         """Put another state in the place of this one.
@@ -213,8 +178,7 @@ class Session:
             raise BadInput(
                 f"got a {type(state).__name__} as state, expected one that session.state gave."
             )
-        with self._changing:
-            self._ledger.replace(InForce(state, None, self._ledger.now.gallery), history)
+        self._learner.restore(state, history)
 
     def fork(self) -> Self:
         """Another session that starts from this one's state and goes its own way.
@@ -222,13 +186,14 @@ class Session:
         Returns:
             A session of the same encoder, gallery, method and settings.
         """
-        now, history = self._ledger.copy()
+        now, history = self._learner.ledger.copy()
         values = {field.name: getattr(self.settings, field.name) for field in fields(Settings)}
         values |= {"on_batch": self.on_batch, "on_event": self.on_event}
-        values |= {"matcher": self._adaptation.matching}
+        values |= {"matcher": self.adaptation.matching}
         twin = type(self)(self.encoder, now.gallery, self.method, **values)
-        twin._ledger.replace(now, history)
-        twin._origins, twin._gathered = self._origins, list(self._gathered)
+        twin._learner.ledger.replace(now, history)
+        twin._learner.gathered = list(self._learner.gathered)
+        twin._origins = self._origins
         return twin
 
     def __copy__(self) -> Self:
@@ -281,11 +246,11 @@ class Session:
         Returns:
             State, settings and history as they were in one moment.
         """
-        now, batches = self._ledger.copy()
+        now, batches = self._learner.ledger.copy()
         return Snapshot(
             self.encoder,
             now.gallery,
-            self._adaptation.matching,
+            self.adaptation.matching,
             self.method,
             self._origins,
             self.settings,
@@ -335,27 +300,27 @@ class Session:
     @property
     def encoder(self) -> Encoder:
         """The encoder, which never changes."""
-        return self._adaptation.encoder
+        return self.adaptation.encoder
 
     @property
     def method(self) -> Method:
         """The method, with learning rate and temperature filled in."""
-        return self._adaptation.method
+        return self.adaptation.method
 
     @property
     def settings(self) -> Settings:
         """How the session runs."""
-        return self._adaptation.settings
+        return self.adaptation.settings
 
     @property
     def adaptation(self) -> Adaptation:
         """Encoder, method and settings: how a state becomes the next one."""
-        return self._adaptation
+        return self._learner.adaptation
 
     @property
     def state(self) -> State:
         """What has been learnt so far."""
-        return self._ledger.now.state
+        return self._learner.ledger.now.state
 
     @property
     def params(self) -> Params:
@@ -365,12 +330,12 @@ class Session:
     @property
     def history(self) -> list[BatchStats]:
         """The statistics of the batches so far, the latest last."""
-        return self._ledger.history
+        return self._learner.ledger.history
 
     @property
     def dropped(self) -> int:
         """Updates in the background that never took effect."""
-        return self._dropped
+        return self._learner.dropped
 
     @property
     def origins(self) -> Mapping[str, str]:
@@ -380,29 +345,31 @@ class Session:
     @property
     def gallery(self) -> Searchable:
         """The candidates; may be replaced by others of the same dimension."""
-        return self._ledger.now.gallery
+        return self._learner.ledger.now.gallery
 
     @gallery.setter
     @adaptation_modes()
     def gallery(self, gallery: Searchable) -> None:
         check_gallery(gallery)
-        with self._changing:
-            now, history = self._ledger.copy()
-            if gallery.dimension != now.gallery.dimension:
-                raise GalleryMismatch(
-                    f"the new gallery has {gallery.dimension} dimensions, this session's vectors "
-                    f"have {now.gallery.dimension}: was it built by another model?"
-                )
-            if self._adaptation.matching is not None:
-                raise BadInput("a session with a matcher keeps its gallery: start another session.")
-            warn_of_recall(gallery)
-            if self._adaptation.ordinary is not None:
-                self._adaptation.ordinary.check_fits(self.encoder, gallery)
-            previous = None if now.previous is None else self._moved(now.previous, gallery)
-            self._ledger.replace(
-                InForce(self._moved(now.state, gallery), previous, gallery), history
-            )
-            self._gathered = exclusions_left(self._gathered, gallery)
+        self._learner.move(gallery)
+
+    @property
+    def on_batch(self) -> Callable[[BatchStats], object] | None:
+        """Called with the statistics of each batch; may be replaced."""
+        return self._learner.on_batch
+
+    @on_batch.setter
+    def on_batch(self, callback: Callable[[BatchStats], object] | None) -> None:
+        self._learner.on_batch = callback
+
+    @property
+    def on_event(self) -> Callable[[Event], object] | None:
+        """Called with each event; may be replaced."""
+        return self._learner.on_event
+
+    @on_event.setter
+    def on_event(self, callback: Callable[[Event], object] | None) -> None:
+        self._learner.on_event = callback
 
     def __setattr__(self, name: str, value: Any) -> None:
         try:
@@ -420,108 +387,3 @@ class Session:
             f"Session({named}{self.method.name}, {kind}, {len(self.gallery):,} candidates, "
             f"{self.settings.mode}, {batches} {'batch' if batches == 1 else 'batches'})"
         )
-
-    def _switch(self, mode: Mode) -> None:
-        with self._changing:
-            settings = replace(self.settings, mode=mode)
-            self._adaptation = replace(self._adaptation, settings=settings)
-
-    def _answer_now(self, batch: Batch) -> Answer:
-        """The answer of the state in force, without statistics."""
-        state, on_gpu = self._ledger.now.state, self.encoder.device.type == "cuda"
-        try:
-            return self._adaptation.answered(state, batch, AT_ONCE if on_gpu else 0)
-        except (BadInput, RuntimeError):
-            if not self._adaptation.gives_nonsense(state, batch):
-                raise
-            return self._advance(batch, adapt=False).answer  # a guard gives up what was learnt
-
-    def _advance(self, batch: Batch, adapt: bool) -> BatchResult:
-        """One batch through the state in force, which is replaced where it learnt."""
-        with self._changing if adapt else nullcontext():
-            state = self._ledger.now.state
-            result = self._adaptation.advance(state, batch, adapt)
-            _warn(result)
-            self._commit(result, state, learns=adapt)
-            return result
-
-    def _gather(self, group: Group) -> None:
-        """Keep queries; adapt to each group of them that is complete."""
-        size = self.settings.gather or 1
-        with self._ledger.lock if self.settings.worker else self._changing:
-            waiting = [*self._gathered, *group]
-            groups = [waiting[i : i + size] for i in range(0, len(waiting) - size + 1, size)]
-            if not self.settings.worker:
-                self._adapt_in_turn(groups)
-            self._gathered = waiting[len(groups) * size :]
-        if self.settings.worker:
-            for complete in groups:
-                self._adapt_in_background(complete)
-
-    def _adapt_in_turn(self, groups: Sequence[Group]) -> None:
-        now, results = self._ledger.now, []
-        state = now.state
-        for group in groups:
-            batch = prepared_batch(self._adaptation, group, now.gallery)
-            results.append((self._adaptation.advance(state, batch, True), state))
-            state = results[-1][0].state
-        _warn(*(result for result, _ in results))
-        for result, before in results:  # only now: a group that fails leaves the session as it was
-            self._commit(result, before, learns=True)
-
-    def _adapt_in_background(self, group: Group) -> None:
-        """Adapt in the background, unless an update is running there: then drop the group."""
-        if self._worker.busy:
-            self._drop("an update was still running when another group was complete")
-            return
-        now = self._ledger.now
-
-        def update() -> BatchResult:
-            batch = prepared_batch(self._adaptation, group, now.gallery)
-            return self._adaptation.advance(now.state, batch, True)
-
-        def commit(result: BatchResult) -> None:
-            self._worker.hand_over(result.state.learnt)
-            with self._changing:
-                if self._ledger.now.same_learning(now):
-                    _warn(result)
-                    self._commit(result, now.state, learns=True)
-                else:
-                    self._drop("the session was reset, undone, restored or moved under an update")
-
-        self._worker.start(update, commit, self.encoder.device)
-
-    def _commit(self, result: BatchResult, before: State, learns: bool) -> None:
-        """Put the result's state in force, then tell what happened."""
-        stats = self._ledger.enter(result, before, learns)
-        for event in result.events:
-            self._notify(replace(event, batch=stats.batch))
-        if self.on_batch is not None:
-            call_back(self.on_batch, stats)
-
-    def _drop(self, reason: str) -> None:
-        """Count an update in the background that did not take effect."""
-        self._dropped += 1
-        self._notify(Event("dropped", reason, self.state.batches))
-
-    def _notify(self, event: Event) -> None:
-        """Log an event and call back."""
-        event = replace(event, time=time.time(), session=self.settings.name)
-        event.log()
-        if self.on_event is not None:
-            call_back(self.on_event, event)
-
-    def _moved(self, state: State, gallery: Searchable) -> State:
-        """The state with what method and stages remember of another gallery's candidates gone."""
-        stages = {
-            stage.name: stage.moved(state.stages.get(stage.name), gallery)
-            for stage in self._adaptation.stages
-        }
-        return replace(state, memory=self.method.moved(state.memory, gallery), stages=stages)
-
-
-def _warn(*results: BatchResult) -> None:
-    """Warn of what went wrong, before it takes effect: raised as an error, it changes nothing."""
-    for result in results:
-        for event in result.events:
-            event.warn()

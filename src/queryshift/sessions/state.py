@@ -36,6 +36,11 @@ class State:
         """The adapted parameters by name, views of one vector."""
         return self.layout.split(self.adapted.values)
 
+    @property
+    def finite(self) -> bool:
+        """Whether the adapted parameters hold no NaN and no infinity."""
+        return bool(torch.isfinite(self.adapted.values).all())
+
     def narrowed(self, reached: Params) -> State:
         """The state without parameters that a gradient does not reach."""
         names = [name for name in self.layout.shapes if name in reached]

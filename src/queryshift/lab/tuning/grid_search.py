@@ -18,7 +18,7 @@ from queryshift.methods.base import Method
 from queryshift.methods.frozen import Frozen
 from queryshift.methods.rest import REST
 from queryshift.retrieval.answer import Answer
-from queryshift.retrieval.forward import best_vectors
+from queryshift.retrieval.similarity import best_vectors
 from queryshift.sessions.describe import TUNABLE
 from queryshift.sessions.session import Session
 from queryshift.support.progress import track

@@ -1,0 +1,160 @@
+"""A prepared batch of queries and its forwards, in pieces where a chunk bounds memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from queryshift.encoders.encoder import Encoder, Params
+from queryshift.encoders.matcher import Matching
+from queryshift.encoders.prepared import Prepared, count, each, joined, take
+from queryshift.galleries import Searchable
+from queryshift.galleries.exclusions import exclusions_of_rows
+
+from .derivatives import Cotangents, floating_tensors, sum_params, vector_jacobian_products
+from .forward import Backward, Forward
+from .pool import DEPTH, pooled
+
+Outputs = tuple[Tensor, Prepared | None]  # vectors, and what a matcher reads
+
+
+class Batch:
+    """One prepared batch: what all of its forwards share. Nothing of it changes.
+
+    `source` are the parameters of the source model; its forward is computed once, when it is
+    asked for.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        gallery: Searchable,
+        shared: Any,
+        exclude: Tensor | None = None,
+        chunk: int | None = None,
+        matching: Matching | None = None,
+        depth: int = DEPTH,
+    ) -> None:
+        self.encoder, self.shared = encoder, shared
+        self.gallery = pooled(gallery, depth)  # an engine is searched once for all steps
+        self._own_gallery = partial(pooled, gallery, depth)
+        self.exclude, self.chunk, self.matching = exclude, chunk, matching
+        self.size = count(shared)
+        self.source: Forward | None = None  # computed once, then kept
+        if chunk is not None and chunk < self.size:
+            encoder.check_apart("leave chunk out, or give the layer running statistics")
+
+    def __len__(self) -> int:
+        return self.size
+
+    def taking(self, rows: Tensor) -> Batch:
+        """A batch of those queries that `rows` (B,) says, and of none of the others."""
+        gallery, depth = self._own_gallery.args
+        shared = each(self.shared, lambda one: one[rows.to(one.device)])
+        exclude = exclusions_of_rows(rows, self.exclude)
+        part = Batch(self.encoder, gallery, shared, exclude, self.chunk, self.matching, depth)
+        if self.source is not None and self.matching is None:
+            part.source = self.source.taking(rows)
+        return part
+
+    def forward(self, params: Params, graph: bool) -> Forward:
+        """One forward of the batch through `params`, with a graph for gradients if asked."""
+        leaves = params
+        if graph:
+            leaves = {name: value.detach().requires_grad_() for name, value in params.items()}
+        names = self.encoder.parameter_names
+        inside = {name: value for name, value in leaves.items() if name in names}
+        *others, last = self._pieces()
+        with torch.set_grad_enabled(graph and bool(inside)):
+            outputs = [_detached(self._run(inside, piece)) for piece in others]
+            outputs.append(self._run(inside, last))
+        vectors, readings = _joined([_detached(one) for one in outputs])
+        return Forward(
+            vectors=_leaf(vectors, graph),
+            gallery=self.gallery,
+            exclude=self.exclude,
+            direct_params={name: leaves[name] for name in self._direct_names(params)},
+            backward=self._backward(inside, outputs[-1]) if graph and inside else None,
+            matching=self.matching,
+            readings=None if readings is None else each(readings, lambda one: _leaf(one, graph)),
+        )
+
+    def source_forward(self, params: Params) -> Forward:
+        """The forward through the source's parameters, computed once.
+
+        It searches an engine for itself: the steps' pool may lack what the source would find.
+        """
+        if self.source is None:
+            forward = self.forward(params, graph=False)
+            self.source = forward.moved(forward.vectors, self._own_gallery())
+        return self.source
+
+    def _direct_names(self, params: Params) -> list[str]:
+        """Parameters a loss may depend on other than through the encoder."""
+        twins = () if self.matching is None else self.matching.matcher.twins
+        inside = self.encoder.parameter_names
+        return [name for name in params if name not in inside or name in twins]
+
+    def _pieces(self) -> list[Any]:
+        """The batch in pieces of at most `chunk` queries."""
+        if self.chunk is None or self.chunk >= self.size:
+            return [self.shared]
+        starts = range(0, self.size, self.chunk)
+        return [take(self.shared, slice(i, i + self.chunk)) for i in starts]
+
+    def _run(self, params: Params, piece: Any) -> Outputs:
+        if self.matching is None:
+            return self.encoder.through(params, piece), None
+        return self.encoder.through_for_matcher(params, piece)
+
+    def _backward(self, params: Params, last: Outputs) -> Backward:
+        """Products over the forward, piece by piece, so that only one piece's graph exists.
+
+        The last piece's is at hand in the first call; the others' are made again. A whole batch is
+        one piece, whose graph stays.
+        """
+        pieces, alive = self._pieces(), [last]
+        sizes = [count(piece) for piece in pieces]
+
+        def outputs(number: int) -> tuple[Tensor, ...]:
+            if alive and number == len(pieces) - 1:
+                return _tensors(alive[0] if number == 0 else alive.pop())
+            with torch.enable_grad():
+                return _tensors(self._run(params, pieces[number]))
+
+        def backward(cotangents: Sequence[Cotangents]) -> tuple[Params, ...]:
+            totals: tuple[Params, ...] = tuple({} for _ in cotangents)
+            for number in reversed(range(len(pieces))):
+                rows = [
+                    tuple(torch.split(slope, sizes)[number] for slope in slopes)
+                    for slopes in cotangents
+                ]
+                of_piece = vector_jacobian_products(outputs(number), rows, params)
+                totals = tuple(sum_params(*both) for both in zip(totals, of_piece, strict=True))
+            return totals
+
+        return backward
+
+
+def _tensors(outputs: Outputs) -> tuple[Tensor, ...]:
+    vectors, readings = outputs
+    return vectors, *floating_tensors(readings)
+
+
+def _detached(outputs: Outputs) -> Outputs:
+    vectors, readings = outputs
+    return vectors.detach(), None if readings is None else each(readings, Tensor.detach)
+
+
+def _joined(outputs: Sequence[Outputs]) -> Outputs:
+    """All in memory of their own: an encoder may write its next result where this one is."""
+    vectors, readings = zip(*outputs, strict=True)
+    return torch.cat(vectors), None if readings[0] is None else joined(readings)
+
+
+def _leaf(value: Tensor, graph: bool) -> Tensor:
+    return value.detach().requires_grad_(graph and value.is_floating_point())

@@ -1,0 +1,206 @@
+"""What changes in a session: the state in force, gathered queries, updates that take effect."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+from queryshift.errors import BadInput, GalleryMismatch
+from queryshift.galleries import Searchable
+from queryshift.galleries.exclusions import Exclusion, Group, exclusions_left
+from queryshift.retrieval.answer import Answer
+from queryshift.retrieval.batch import Batch
+from queryshift.support.locks import RenewedRLock
+
+from .adaptation import Adaptation
+from .answering import answer_now, gives_nonsense
+from .background import Worker
+from .batch_result import BatchResult
+from .batch_stats import BatchStats
+from .events import Event, call_back
+from .ledger import InForce, Ledger
+from .queries import prepared_batch
+from .recall_warning import warn_of_recall
+from .settings import Mode
+from .state import State
+from .step import advance
+
+AT_ONCE = 10  # hits that a GPU searches for before anything waits for the query's vector
+
+
+class Learner:
+    """One query stream: its ledger, its gathered queries, and one change at a time.
+
+    Args:
+        adaptation: encoder, method and settings.
+        gallery: the candidates.
+        on_batch: called with the statistics of each batch.
+        on_event: called with each event.
+    """
+
+    __slots__ = (
+        "_changing",
+        "adaptation",
+        "dropped",
+        "gathered",
+        "ledger",
+        "on_batch",
+        "on_event",
+        "worker",
+    )
+
+    def __init__(
+        self,
+        adaptation: Adaptation,
+        gallery: Searchable,
+        on_batch: Callable[[BatchStats], object] | None,
+        on_event: Callable[[Event], object] | None,
+    ) -> None:
+        self.adaptation = adaptation
+        self.ledger = Ledger(adaptation.fresh(gallery), gallery, adaptation.settings.history)
+        self.gathered: list[tuple[Any, Exclusion]] = []
+        self.dropped = 0  # updates in the background that never took effect
+        self.worker = Worker()
+        self.on_batch, self.on_event = on_batch, on_event
+        self._changing = RenewedRLock()  # one change at a time: held for a whole update
+
+    def advance(self, batch: Batch, adapt: bool) -> Answer:
+        """One batch through the state in force, which is replaced where it learnt."""
+        with self._changing if adapt else nullcontext():
+            state = self.ledger.now.state
+            result = advance(self.adaptation, state, batch, adapt)
+            _warn(result)
+            self._commit(result, state, learns=adapt)
+            return result.answer
+
+    def answer_now(self, batch: Batch) -> Answer:
+        """The answer of the state in force, without statistics."""
+        state, on_gpu = self.ledger.now.state, self.adaptation.encoder.device.type == "cuda"
+        try:
+            return answer_now(self.adaptation, state, batch, AT_ONCE if on_gpu else 0)
+        except (BadInput, RuntimeError):
+            if not gives_nonsense(self.adaptation, state, batch):
+                raise
+            return self.advance(batch, adapt=False)  # a guard gives up what was learnt
+
+    def gather(self, group: Group) -> None:
+        """Keep queries; adapt to each group of them that is complete."""
+        size, worker = self.adaptation.settings.gather or 1, self.adaptation.settings.worker
+        with self.ledger.lock if worker else self._changing:
+            waiting = [*self.gathered, *group]
+            groups = [waiting[i : i + size] for i in range(0, len(waiting) - size + 1, size)]
+            if not worker:
+                self._adapt_in_turn(groups)
+            self.gathered = waiting[len(groups) * size :]
+        if worker:
+            for complete in groups:
+                self._adapt_in_background(complete)
+
+    def reset(self) -> None:
+        """Back to the source, with an empty history and nothing gathered."""
+        with self._changing:
+            gallery = self.ledger.now.gallery
+            self.ledger.replace(InForce(self.adaptation.fresh(gallery), None, gallery), ())
+            self.gathered = []
+
+    def undo(self) -> None:
+        """Return to the state before the last batch."""
+        with self._changing:
+            now, history = self.ledger.copy()
+            if now.previous is None:
+                raise BadInput("there is no batch to undo: none was answered since the last undo.")
+            self.ledger.replace(InForce(now.previous, None, now.gallery), history[:-1])
+
+    def restore(self, state: State, history: Sequence[BatchStats]) -> None:
+        """Put another state and history in the place of these."""
+        with self._changing:
+            self.ledger.replace(InForce(state, None, self.ledger.now.gallery), history)
+
+    def switch(self, mode: Mode) -> None:
+        """Answer in this mode from the next batch on."""
+        with self._changing:
+            settings = replace(self.adaptation.settings, mode=mode)
+            self.adaptation = replace(self.adaptation, settings=settings)
+
+    def move(self, gallery: Searchable) -> None:
+        """Go on with another gallery: nothing is remembered of the candidates of the last one."""
+        with self._changing:
+            adaptation = self.adaptation
+            now, history = self.ledger.copy()
+            if gallery.dimension != now.gallery.dimension:
+                raise GalleryMismatch(
+                    f"the new gallery has {gallery.dimension} dimensions, this session's vectors "
+                    f"have {now.gallery.dimension}: was it built by another model?"
+                )
+            if adaptation.matching is not None:
+                raise BadInput("a session with a matcher keeps its gallery: start another session.")
+            warn_of_recall(gallery)
+            if adaptation.ordinary is not None:
+                adaptation.ordinary.check_fits(adaptation.encoder, gallery)
+            previous = None if now.previous is None else adaptation.moved(now.previous, gallery)
+            moved = adaptation.moved(now.state, gallery)
+            self.ledger.replace(InForce(moved, previous, gallery), history)
+            self.gathered = exclusions_left(self.gathered, gallery)
+
+    def _adapt_in_turn(self, groups: Sequence[Group]) -> None:
+        now, results = self.ledger.now, []
+        state = now.state
+        for group in groups:
+            batch = prepared_batch(self.adaptation, group, now.gallery)
+            results.append((advance(self.adaptation, state, batch, True), state))
+            state = results[-1][0].state
+        _warn(*(result for result, _ in results))
+        for result, before in results:  # only now: a group that fails leaves the session as it was
+            self._commit(result, before, learns=True)
+
+    def _adapt_in_background(self, group: Group) -> None:
+        """Adapt in the background, unless an update is running there: then drop the group."""
+        if self.worker.busy:
+            self._drop("an update was still running when another group was complete")
+            return
+        now = self.ledger.now
+
+        def update() -> BatchResult:
+            batch = prepared_batch(self.adaptation, group, now.gallery)
+            return advance(self.adaptation, now.state, batch, True)
+
+        def commit(result: BatchResult) -> None:
+            self.worker.hand_over(result.state.learnt)
+            with self._changing:
+                if self.ledger.now.same_learning(now):
+                    _warn(result)
+                    self._commit(result, now.state, learns=True)
+                else:
+                    self._drop("the session was reset, undone, restored or moved under an update")
+
+        self.worker.start(update, commit, self.adaptation.encoder.device)
+
+    def _commit(self, result: BatchResult, before: State, learns: bool) -> None:
+        """Put the result's state in force, then tell what happened."""
+        stats = self.ledger.enter(result, before, learns)
+        for event in result.events:
+            self._notify(replace(event, batch=stats.batch))
+        if self.on_batch is not None:
+            call_back(self.on_batch, stats)
+
+    def _drop(self, reason: str) -> None:
+        """Count an update in the background that did not take effect."""
+        self.dropped += 1
+        self._notify(Event("dropped", reason, self.ledger.now.state.batches))
+
+    def _notify(self, event: Event) -> None:
+        """Log an event and call back."""
+        event = replace(event, time=time.time(), session=self.adaptation.settings.name)
+        event.log()
+        if self.on_event is not None:
+            call_back(self.on_event, event)
+
+
+def _warn(*results: BatchResult) -> None:
+    """Warn of what went wrong, before it takes effect: raised as an error, it changes nothing."""
+    for result in results:
+        for event in result.events:
+            event.warn()
