@@ -1,6 +1,6 @@
 """Choose each method's learning rate and temperature from the grid, per task.
 
-python -m training.comparison.choose GRID CHOICE
+python -m training.comparison.choose GRID [GRID ...] CHOICE
 
 The best under shift of those that cost clean queries little: whoever turns adaptation on has
 mostly clean traffic. The same rule for every method.
@@ -8,6 +8,7 @@ mostly clean traffic. The same rule for every method.
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 from collections import defaultdict
@@ -52,7 +53,7 @@ class Point:
 
 
 def points(lines: Iterable[dict[str, Any]]) -> dict[tuple[str, str], list[Point]]:
-    """The grid of each task and method."""
+    """The grid of each task and method: points that have streams with a shift and without."""
     found: dict[tuple[str, str], dict[Place, Recalls]] = defaultdict(lambda: defaultdict(Recalls))
     for line in lines:
         place = line["lr"], line["temperature"]
@@ -64,14 +65,16 @@ def points(lines: Iterable[dict[str, Any]]) -> dict[tuple[str, str], list[Point]
         for (task, method), of in found.items()
         if method == "frozen"
     }
-    return {
+    whole = {
         (task, method): [
             Point(*place, mean(own.shifted), mean(own.clean) - frozen[task])
             for place, own in of.items()
+            if own.shifted and own.clean
         ]
         for (task, method), of in sorted(found.items())
         if method != "frozen"
     }
+    return {place: own for place, own in whole.items() if own}
 
 
 def best(grid: list[Point]) -> Point:
@@ -82,8 +85,16 @@ def best(grid: list[Point]) -> Point:
     return max(harmless, key=lambda point: point.shifted)
 
 
-def main(grid: Path, choice: Path) -> None:
-    found = points(map(json.loads, grid.read_text().splitlines()))
+def lines_of(grid: Path) -> list[dict[str, Any]]:
+    """The lines of a grid, which may be compressed."""
+    packed = grid.read_bytes()
+    text = gzip.decompress(packed) if grid.suffix == ".gz" else packed
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def main(*paths: Path) -> None:
+    *grids, choice = paths
+    found = points(line for grid in grids for line in lines_of(grid))
     chosen: dict[str, dict[str, dict[str, float]]] = defaultdict(dict)
     for (task, method), own in found.items():
         point, encoder = best(own), "/".join(TASKS[task][:2])
@@ -92,4 +103,4 @@ def main(grid: Path, choice: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(*map(Path, sys.argv[1:]))

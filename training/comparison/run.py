@@ -1,6 +1,7 @@
 """Run streams in parallel processes on one device; each finished one is a line of a file.
 
 python -m training.comparison.run grid FILE --minutes 4 --processes 14
+python -m training.comparison.run grid WIDER --methods pl sar --rates 1e-2 3e-2
 python -m training.comparison.run mixtures FILE --minutes 8
 """
 
@@ -65,8 +66,10 @@ def _captions(split: str, offset: int) -> list[str]:
     ]
 
 
-def _session(unit: Unit, spec: str, point: tuple[float, float] | None) -> Session:
+def _session(unit: Unit, spec: str, point: units.GridPoint | None) -> Session:
     encoder, gallery = _answering(unit.task, unit.split, unit.look)
+    if spec == units.DEFAULT:
+        return Session(encoder, gallery, lr=None if point is None else point[0], seed=unit.seed)
     guard = _guard(unit.task) if spec == units.GUARDED else None
     spec = "rest" if guard else spec
     method, hubs = method_of(spec, unit.row), hubs_of(spec)
@@ -159,19 +162,28 @@ def _left(path: Path, wanted: Iterator[Unit]) -> list[Unit]:
     return [unit for unit in left if unit.methods]
 
 
+def _wanted(options: argparse.Namespace) -> Iterator[Unit]:
+    grid = units.grid(options.methods, options.rates)
+    for unit in grid if options.what == "grid" else units.mixtures():
+        if unit.task in options.tasks and unit.name in (options.names or [unit.name]):
+            yield unit
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("grid", "mixtures"))
     parser.add_argument("file", type=Path)
     parser.add_argument("--names", nargs="*", help="only units for these, such as forgetting")
+    parser.add_argument("--methods", nargs="*", default=units.TUNED, help="of the grid")
+    parser.add_argument("--rates", nargs="*", type=float, default=units.RATES, help="of the grid")
+    parser.add_argument("--tasks", nargs="*", default=list(TASKS))
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--device", default="cuda" if torch.cuda.device_count() else "cpu")
     options = parser.parse_args()
     deadline = time.monotonic() + 60 * options.minutes
     OPTIONS.update(device=options.device, processes=options.processes)
-    wanted = units.grid() if options.what == "grid" else units.mixtures()
-    left = _left(options.file, (u for u in wanted if u.name in (options.names or [u.name])))
+    left = _left(options.file, _wanted(options))
     count = 0
     if left:
         guarded = {(u.task, "dev", "plain") for u in left if units.GUARDED in u.methods}

@@ -23,43 +23,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from queryshift import Gallery, Session
+from queryshift import Gallery
 from queryshift.lab.datasets import Dataset
 from queryshift.lab.datasets.tangram import tangram
 from queryshift.lab.datasets.tangram_tasks import TASKS
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
-from queryshift.methods.specs import Spec
 from queryshift.models import load
 
 from .corrections import PUBLISHED, firsts_by, firsts_by_hubs
-from .sealed_streams import Stream, items, streams
+from .sealed_plan import WITH_HUBS, Work, session_of, works
+from .sealed_rows import Line
+from .sealed_streams import QUERIES, Stream, items, phases
 
-DEFAULT = "default"  # a session without a method
-KEY = ("frozen", DEFAULT, "rest", "shot", "tcr")
-OTHERS = ("tent", "pl", "eata", "sar", "read", "come", "tsa")  # on one seed
-FOR_OTHERS = ("online", "diverse", "clean")
-DECIDING = ("online", "diverse", "zipf", "clean")  # on every seed; the others on the first
-ONE_STEP = ", one step"
-CHEAP = (DEFAULT + ONE_STEP, "rest" + ONE_STEP)  # online at severity 3, on one seed
-WITH_HUBS = ("frozen", "rest", "shot", "rest" + ONE_STEP)
 WORLDS: dict[str, tuple[Dataset, Any]] = {}  # filled before the workers are forked
 OPTIONS: dict[str, Any] = {}
-Work = tuple[Stream, tuple[str, ...]]
-
-
-def works() -> Iterator[Work]:
-    """Streams and their methods, what matters most first."""
-    for seed, kinds in ((0, DECIDING), (1, DECIDING), (0, None), (2, DECIDING)):
-        for stream in streams(seed):
-            if (stream.kind in DECIDING) == (kinds is not None):
-                yield stream, KEY
-    for stream in streams(0):
-        if stream.kind == "online" and stream.severity == 3:
-            yield stream, CHEAP
-    for stream in sorted(streams(0), key=lambda one: one.severity):
-        if stream.kind in FOR_OTHERS:
-            extra = ("rest+decoupled",) if stream.kind == "diverse" else ()
-            yield stream, OTHERS + extra
 
 
 @cache
@@ -71,64 +48,63 @@ def _answering(task: str) -> tuple[Any, Gallery]:
     return model[query], built.to(OPTIONS["device"])
 
 
-def _session(stream: Stream, spec: str) -> Session:
-    """A session with the rate and temperature that the grid chose; the default has its own."""
-    encoder, gallery = _answering(stream.task)
-    steps, spec = (1 if spec.endswith(ONE_STEP) else 3), spec.removesuffix(ONE_STEP)
-    if spec == DEFAULT:
-        return Session(encoder, gallery, seed=stream.seed, steps=steps)
-    chosen = OPTIONS["rates"]["/".join(TASKS[stream.task][:2])].get(spec, {})
-    method = Spec.read(spec).make(chosen)
-    return Session(encoder, gallery, method, seed=stream.seed, steps=steps, guard=None)
-
-
-def work(one: Work) -> list[dict[str, Any]]:
+def work(one: Work) -> list[Line]:
     """The lines of one stream."""
     torch.set_num_threads(1)
     stream, specs = one
     world, captions = WORLDS[stream.task]
     asked, matches = items(stream, world, captions)
     if stream.kind == "sorted":
-        order = _by_content(matches, _answering(stream.task)[1])
+        order = _by_content(matches[:QUERIES], _answering(stream.task)[1])
+        order += range(QUERIES, len(asked))
         asked, matches = [asked[row] for row in order], [matches[row] for row in order]
     return [line for spec in specs for line in _lines(stream, spec, asked, matches)]
 
 
-def _lines(
-    stream: Stream, spec: str, asked: list[Any], matches: list[list[int]]
-) -> Iterator[dict[str, Any]]:
-    """The line of one method, and those of corrections of its answers."""
-    session = _session(stream, spec)
+def _lines(stream: Stream, spec: str, asked: list[Any], matches: list[list[int]]) -> Iterator[Line]:
+    """The lines of one method, and those of corrections of its answers."""
+    encoder, gallery = _answering(stream.task)
+    session = session_of(stream, spec, (encoder, gallery), OPTIONS["rates"])
     size = BENCHMARKS[f"tangram-o-{stream.task}"].batch
     started, found, vectors = time.perf_counter(), [], []
     for start in range(0, len(asked), size):
         answer = session.answer(asked[start : start + size])
         found.append(answer.top(1).positions[:, 0])
         vectors.append(answer.vectors)
-    seconds = time.perf_counter() - started
-    yield _line(stream, spec, torch.cat(found), matches, seconds)
-    gallery = _answering(stream.task)[1]
+    seconds = round(time.perf_counter() - started, 2)
+    resets = session.state.resets
+    for line in _phases(stream, torch.cat(found), matches):
+        yield {**line, "method": spec, "seconds": seconds, "resets": resets}
+    for name, places in _corrected(stream, spec, vectors, gallery):
+        for line in _phases(stream, places, matches):
+            yield {**line, "method": name}
+
+
+def _corrected(
+    stream: Stream, spec: str, vectors: list[Tensor], gallery: Gallery
+) -> Iterator[tuple[str, Tensor]]:
+    """First places of a method's vectors after corrections for hubs, each with its name."""
     if spec in WITH_HUBS:
-        yield _line(stream, f"{spec}+hubs", firsts_by_hubs(vectors, gallery), matches)
+        yield f"{spec}+hubs", firsts_by_hubs(vectors, gallery)
     if spec == "frozen" and stream.seed == 0:
         for name, correction in PUBLISHED.items():
-            places = firsts_by(correction, vectors, gallery)
-            yield _line(stream, f"frozen, {name}", places, matches)
+            yield f"frozen, {name}", firsts_by(correction, vectors, gallery)
 
 
-def _line(
-    stream: Stream, method: str, places: Tensor, matches: list[list[int]], seconds: float = 0.0
-) -> dict[str, Any]:
-    pairs = zip(places.tolist(), matches, strict=True)
-    right = np.array([place in own for place, own in pairs if own])
-    return {
-        **asdict(stream),
-        "method": method,
-        "recall": round(100 * float(right.mean()), 2),
-        "hits": base64.b64encode(np.packbits(right).tobytes()).decode(),
-        "queries": len(right),
-        "seconds": round(seconds, 2),
-    }
+def _phases(stream: Stream, places: Tensor, matches: list[list[int]]) -> Iterator[Line]:
+    """A line for each phase of the stream; queries without a right answer are not counted."""
+    found: dict[str, list[bool]] = {}
+    for place, own, phase in zip(places.tolist(), matches, phases(stream), strict=True):
+        if own:
+            found.setdefault(phase, []).append(place in own)
+    for phase, right in found.items():
+        yield {
+            **asdict(stream),
+            "phase": phase,
+            "recall": round(100 * float(np.mean(right)), 2),
+            "hits": base64.b64encode(np.packbits(right).tobytes()).decode(),
+            "queries": len(right),
+        }
 
 
 def _by_content(matches: list[list[int]], gallery: Gallery) -> list[int]:
@@ -164,7 +140,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("--rates", type=Path, required=True)
-    parser.add_argument("--world", default="sealed", help="dev, to try the script out")
+    parser.add_argument("--world", default="sealed-2", help="dev, to try the script out")
     parser.add_argument("--tasks", nargs="*", default=list(TASKS))
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--processes", type=int, default=2)

@@ -1,35 +1,29 @@
-"""The tables of docs/results/default.md.
-
-python -m training.comparison.sealed_report docs/results/sealed.jsonl.gz docs/results/cheap.json
-"""
+"""The tables of the sealed comparison."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import numpy as np
 
 from queryshift.lab.datasets.tangram_tasks import TASKS
 
 from .lines import TASK_NAMES, table
+from .sealed_plan import COST_OF_GUARD
 from .sealed_rows import (
-    DEFAULT,
     RIVALS,
-    Place,
     Row,
+    Rows,
     best_rival,
     difference,
-    read,
+    mean_of,
+    of_kind,
     recall,
-    rows,
 )
 from .sealed_streams import SEVERITIES
+from .units import DEFAULT
 
 ELEVEN = ("tent", "pl", "shot", "eata", "sar", "read", "come", "tsa", "tcr", "rest")
-Rows = dict[Place, Row]
 
 
 def minute(found: Rows, costs: dict[str, float]) -> str:
@@ -40,8 +34,10 @@ def minute(found: Rows, costs: dict[str, float]) -> str:
         best = max((m for m in ELEVEN if m in row), key=lambda m: recall(row, m))
         numbers = [recall(row, m) for m in ("frozen", "frozen+hubs", "rest", best, DEFAULT)]
         shown = [f"{number:.1f}" for number in numbers]
+        first = max(shown, key=float)
+        shown = [f"**{one}**" if one == first else one for one in shown]
         shown[3] += f" ({best})"
-        lines.append([TASK_NAMES[task], *shown[:-1], f"**{shown[-1]}**"])
+        lines.append([TASK_NAMES[task], *shown])
     costly = ["frozen", "frozen+hubs", "rest", "shot", DEFAULT]
     lines.append(["cost in forwards", *(f"{costs[m]:.1f}" for m in costly)])
     head = ["task", "frozen", "frozen + hubs", "REST", "best of the eleven", "default"]
@@ -72,21 +68,20 @@ def means(found: Rows, kinds: Sequence[str]) -> str:
     """Means over the ten rows of a kind, of every method that has them all."""
     lines = []
     for kind in kinds:
-        some = [row for (one, _, _), row in found.items() if one == kind]
+        some = of_kind(found, kind)
         for method in _everywhere(some):
-            values = [row[method].mean() for row in some]
             own = [row[DEFAULT][: len(row[method])] - row[method] for row in some]
             above = difference(np.mean(own, axis=0), np.zeros_like(np.mean(own, axis=0)))
             seeds = str(min(len(row[method]) for row in some))
             told = "" if method == DEFAULT else str(above)
-            lines.append([kind, method, seeds, f"{np.mean(values):.1f}", told])
+            lines.append([kind, method, seeds, f"{mean_of(some, method):.1f}", told])
     return table(lines, ["stream", "method", "seeds", "mean", "default over it"])
 
 
 def _everywhere(some: list[Row]) -> list[str]:
     """Methods that all of these rows have, best first."""
     shared = set.intersection(*(set(row) for row in some)) if some else set()
-    return sorted(shared, key=lambda m: -np.mean([row[m].mean() for row in some]))
+    return sorted(shared, key=lambda method: -mean_of(some, method))
 
 
 def other_streams(found: Rows, kinds: Iterable[str]) -> str:
@@ -113,19 +108,35 @@ def cheap(found: Rows, costs: dict[str, float]) -> str:
     return table(lines, ["method", "recall at 1", "forwards"])
 
 
-def main(lines: Path, costs: Path) -> None:
-    found, cost = rows(read(lines)), json.loads(costs.read_text())
-    parts = {
-        "In a minute": minute(found, cost),
-        "Online and diverse": twenty(found),
-        "Means": means(found, ("online", "zipf", "diverse")),
-        "Clean": other_streams(found, ("clean", "clean zipf")),
-        "Few and mixed": other_streams(found, ("few", "half", "tenth")),
-        "Hostile": other_streams(found, ("sorted", "repeated", "noise")),
-        "Cheap": cheap(found, cost),
+def guard(found: Rows) -> str:
+    """Means of a kind's rows on the first seed, with a guard and without one."""
+    names = [DEFAULT, "rest+hubs", "shot+hubs", *COST_OF_GUARD]
+    kinds = ("online", "diverse", "clean")
+    lines = [[name, *(_on_first_seed(found, kind, name) for kind in kinds)] for name in names]
+    return table(sorted(lines), ["method", *kinds])
+
+
+def _on_first_seed(found: Rows, kind: str, method: str) -> str:
+    some = of_kind(found, kind)
+    if not all(method in row for row in some):
+        return ""
+    return f"{np.mean([row[method][0].mean() for row in some]):.1f}"
+
+
+def readme(found: Rows, costs: dict[str, float]) -> dict[str, str]:
+    """Rows of the first table of the README by what they begin with."""
+    shown = ("frozen", "frozen+hubs", DEFAULT, "rest", "shot")
+    wanted = {
+        "shifted, severity 3 of 5": ("online", 3),
+        "shifted, severity 5 of 5": ("online", 5),
+        "shifted, some candidates popular (Zipf)": ("zipf", 3),
+        "clean": ("clean", 3),
     }
-    print("\n\n".join(f"## {title}\n\n{text}" for title, text in parts.items()))
-
-
-if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    lines = {}
+    for name, (kind, severity) in wanted.items():
+        some = [found[kind, task, severity] for task in TASKS]
+        numbers = [f"{mean_of(some, method):.1f}" for method in shown]
+        best = max(numbers, key=float)
+        lines[name] = [f"**{one}**" if one == best else one for one in numbers]
+    lines["cost, in forwards of the encoder"] = [f"{costs[method]:.1f}" for method in shown]
+    return {name: " | ".join((f"| {name}", *cells)) + " |" for name, cells in lines.items()}

@@ -18,9 +18,9 @@ from queryshift.lab.evaluation.significance import draw_seeds, p_values, resampl
 Line = dict[str, Any]
 Place = tuple[str, str, int]  # kind, task, severity
 Row = dict[str, np.ndarray]  # method to right or not (seeds, queries), in percent
+Rows = dict[Place, Row]
 DRAWS = 5000
 RIVALS = ("rest", "tcr", "shot")
-DEFAULT = "default"
 
 
 def read(path: Path) -> list[Line]:
@@ -35,15 +35,20 @@ def right(line: Line) -> np.ndarray:
     return 100.0 * np.unpackbits(packed)[: line["queries"]]
 
 
-def rows(lines: Iterable[Line]) -> dict[Place, Row]:
+def rows(lines: Iterable[Line]) -> Rows:
     """Means over the shifts of each row; of a method, the seeds that have them all."""
     found: dict[Place, dict[str, dict[int, dict[str, Line]]]] = defaultdict(
         lambda: defaultdict(lambda: defaultdict(dict))
     )
     for line in lines:
-        place = (line["kind"], line["task"], line["severity"])
+        place = (_kind(line), line["task"], line["severity"])
         found[place][line["method"]][line["seed"]][line["shift"]] = line
     return {place: _whole(of) for place, of in found.items()}
+
+
+def _kind(line: Line) -> str:
+    """The kind of a stream, and which phase of it is counted: "noise, after"."""
+    return ", ".join(filter(None, (line["kind"], line.get("phase"))))
 
 
 def _whole(of: dict[str, dict[int, dict[str, Line]]]) -> Row:
@@ -90,3 +95,20 @@ def best_rival(row: Row) -> str:
 def recall(row: Row, method: str) -> float:
     """Mean recall at 1."""
     return float(row[method].mean())
+
+
+def of_kind(found: Rows, kind: str) -> list[Row]:
+    """The rows of one kind, all tasks and severities."""
+    return [row for (one, _, _), row in found.items() if one == kind]
+
+
+def mean_of(some: list[Row], method: str) -> float:
+    """Mean recall of a method over rows."""
+    return float(np.mean([recall(row, method) for row in some]))
+
+
+def over_rows(some: list[Row], method: str) -> np.ndarray:
+    """Right or not of a method (seeds, queries), the mean over rows."""
+    seeds = min(len(row[method]) for row in some)
+    mean: np.ndarray = np.mean([row[method][:seeds] for row in some], axis=0)
+    return mean

@@ -18,6 +18,7 @@ from queryshift.lab.datasets.tangram_tasks import TASKS
 from .units import corruption_of, shifts_of
 
 QUERIES, SCENES, FEW = 1000, 2000, 20
+ALONE, AMONG, AFTER = 250, 500, 500  # queries of hostile streams: nothing else, half of them, none
 SEVERITIES = (3, 5)
 POPULAR = {  # shifts under which scenes are asked for by a Zipf law; the first also for mixtures
     "image": ("gaussian_noise", "motion_blur", "contrast"),
@@ -63,7 +64,7 @@ def rows(stream: Stream) -> list[Row]:
     rng = np.random.default_rng((stream.seed, zlib.crc32(name)))
     order = rng.permutation(SCENES)
     once = [(int(scene), 0, stream.shift) for scene in order[:QUERIES]]
-    clean = [(scene, 0, None) for scene, _, _ in once]
+    clean: list[Row] = [(int(scene), 0, None) for scene in order]
     match stream.kind:
         case "zipf" | "clean zipf":
             weights = 1 / np.arange(1, SCENES + 1)
@@ -73,15 +74,38 @@ def rows(stream: Stream) -> list[Row]:
         case "half" | "tenth":
             share = 0.5 if stream.kind == "half" else 0.1
             shifted = rng.random(QUERIES) < share
-            return [one if new else old for one, old, new in zip(once, clean, shifted, strict=True)]
+            return [once[row] if shifted[row] else clean[row] for row in range(QUERIES)]
         case "clean":
-            return clean
+            return clean[:QUERIES]
         case "repeated":
-            return clean[:1] * (QUERIES // 2) + clean[: QUERIES // 2]
+            return _among(clean[:1] * (ALONE + AMONG), clean[1:], rng)
         case "noise":
-            return [(-1, turn, None) for turn in range(QUERIES // 2)] + clean[: QUERIES // 2]
+            noise: list[Row] = [(-1, turn, None) for turn in range(ALONE + AMONG)]
+            return _among(noise, clean[1:], rng)
+        case "sorted":
+            return once + clean[QUERIES : QUERIES + AFTER]
         case _:
             return once
+
+
+def phases(stream: Stream) -> list[str]:
+    """What each query of the stream is counted as; most streams have one phase, without a name."""
+    asked = rows(stream)
+    match stream.kind:
+        case "sorted":
+            return [""] * QUERIES + ["after"] * AFTER
+        case "repeated" | "noise":
+            told = ["itself" if row == asked[0] else "during" for row in asked[: ALONE + AMONG]]
+            return told + ["after"] * AFTER
+        case _:
+            return [""] * len(asked)
+
+
+def _among(hostile: list[Row], clean: list[Row], rng: np.random.Generator) -> list[Row]:
+    """Hostile queries alone, then in the place of half of the clean ones, then clean ones."""
+    turned = rng.permutation(AMONG) < AMONG // 2
+    mixed = [hostile[-1 - row] if turned[row] else clean[row] for row in range(AMONG)]
+    return hostile[:ALONE] + mixed + clean[AMONG : AMONG + AFTER]
 
 
 def items(stream: Stream, world: Dataset, captions: Sequence[Any]) -> Asked:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
@@ -29,9 +29,11 @@ TUNED = (
     "rest",
     "rest+decoupled",
 )
+DEFAULT = "default"  # a session without a method; its temperature is each batch's own
 GUARDED = "rest, guarded"  # by a guard that knows ordinary queries
 CAPTION = "caption:"  # one caption of each scene, clean
 DEV_STREAMS = ("0", "1", "2", "mixed")
+GridPoint = tuple[float, float | None]  # learning rate and temperature
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Unit:
     look: str = "plain"
     split: str = "test"
     watch_angle: bool = False
-    grid: tuple[tuple[float, float], ...] = ()  # learning rates and temperatures to try
+    grid: tuple[GridPoint, ...] = ()  # what to try
 
     @property
     def row(self) -> Benchmark:
@@ -79,15 +81,21 @@ class Unit:
         return {k: kept[k] for k in ("name", "task", "seed", "look", "parts")}
 
 
-def grid() -> Iterator[Unit]:
+def grid(methods: Sequence[str] = TUNED, rates: Sequence[float] = RATES) -> Iterator[Unit]:
     """One seed of the development world, per task and method: four shifts, and no shift."""
-    points = tuple(product(RATES, TEMPERATURES))
     for task in TASKS:
         shifted = [Part(f"dev:{stream}", 3, 0, 1000) for stream in DEV_STREAMS]
         for part in (*shifted, *_clean(task)):
-            for method in TUNED:
+            for method in (*methods, "frozen"):
+                points = _points(method, rates)
                 yield Unit("grid", task, (part,), 0, (method,), split="dev", grid=points)
-            yield Unit("grid", task, (part,), 0, ("frozen",), split="dev", grid=points[:1])
+
+
+def _points(method: str, rates: Sequence[float]) -> tuple[GridPoint, ...]:
+    if method == "frozen":
+        return ((rates[0], TEMPERATURES[0]),)
+    own: tuple[float | None, ...] = (None,) if method == DEFAULT else TEMPERATURES
+    return tuple(product(rates, own))
 
 
 def _clean(task: str) -> list[Part]:
