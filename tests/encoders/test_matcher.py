@@ -66,6 +66,12 @@ def test_no_candidates_and_one_in_the_place_of_many():
         Pairs().over("a caption")
 
 
+def test_pairs_without_a_matcher_are_refused():
+    vectors = normalize(READINGS, dim=1)
+    with pytest.raises(BadInput, match=r"no matcher to score pairs: .* matcher=matcher\.over"):
+        Forward(vectors, Gallery.from_vectors(range(2), vectors)).match(PLACES[:, :1])
+
+
 class TestMining:
     """REST's hard-mining loss (Eq. 14) on what the matcher says of two pairs for each query."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from torch import Tensor
@@ -23,18 +23,16 @@ from .wrapper import Wrapper
 class _NarrowedForward(Forward):
     """A forward whose scores are those of the refined candidates only."""
 
-    prediction: RefinedPrediction | None = None
+    prediction: RefinedPrediction = field(kw_only=True)
 
     def scored(self, queries: Tensor, change: Callable[[Tensor], Tensor] | None = None) -> Tensor:
         """Similarity (B, C) to each query's own candidates; -inf where a column is not its own."""
-        assert self.prediction is not None
         if change is None:
             return self.prediction.similarities_of(queries)
         return self.prediction.changed_similarities(queries, change)
 
     def summed(self, shares: Tensor) -> Tensor:
         """Each listed candidate's and centroid's share of the batch."""
-        assert self.prediction is not None
         return self.prediction.summed(shares)
 
     @property

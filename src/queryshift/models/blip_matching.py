@@ -12,7 +12,7 @@ from queryshift.encoders.adapted_parameters import norm_layer_names
 from queryshift.encoders.encoder import Encoder
 from queryshift.encoders.matcher import Matcher
 from queryshift.encoders.prepared import Prepared
-from queryshift.errors import BadFile
+from queryshift.errors import BadFile, BadInput
 
 from .blip import BlipText
 
@@ -82,7 +82,8 @@ class PictureMatcher(_BlipMatcher):
     def keep(self, items: Sequence[Any]) -> Prepared:
         """The pictures' tokens, in half precision on the CPU."""
         _, readings = self.image.through_for_matcher({}, self.image.ready(items))
-        assert isinstance(readings, Mapping)
+        if not isinstance(readings, Mapping):
+            raise BadInput(f"{type(self.image).__name__} gives no tokens to match: take BLIP's.")
         return {"tokens": readings["tokens"].to("cpu", self.kept_as)}
 
     def forward(self, readings: Mapping[str, Tensor], candidates: Mapping[str, Tensor]) -> Tensor:
@@ -110,7 +111,8 @@ def _looked(cross: nn.Module, rows: Tensor, tokens: Tensor) -> Tensor:
 
 def _text_side(model: Mapping[str, Encoder]) -> BlipText:
     text = model["text"]
-    assert isinstance(text, BlipText)
+    if not isinstance(text, BlipText):
+        raise BadInput(f"got a {type(text).__name__} to match with, expected BLIP's text encoder.")
     return text
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from queryshift.encoders.encoder import Params
 from queryshift.encoders.matcher import Matching
 from queryshift.encoders.prepared import Prepared, each
+from queryshift.errors import BadInput
 from queryshift.galleries import Hits, Searchable
 from queryshift.galleries.exclusions import exclusions_of_rows, mask_excluded
 from queryshift.support.torch_modes import retain_compiled_graphs
@@ -91,11 +92,20 @@ class Forward:
         """Whether a column of `scores` is the same candidate in every batch."""
         return True
 
+    @property
+    def matcher_input(self) -> tuple[Matching, Prepared]:
+        """The session's matcher and what it reads of each query; without a matcher, an error."""
+        if self.matching is None or self.readings is None:
+            raise BadInput(
+                "there is no matcher to score pairs: make the session with "
+                "matcher=matcher.over(items)."
+            )
+        return self.matching, self.readings
+
     def match(self, positions: Tensor) -> Tensor:
         """Logits (B, k, 2) of each query with candidates (B, k), by the session's matcher."""
-        assert self.matching is not None and self.readings is not None
-        places = self.matcher_places(positions)
-        return self.matching.logits(self.direct_params, self.readings, places)
+        matching, readings = self.matcher_input
+        return matching.logits(self.direct_params, readings, self.matcher_places(positions))
 
     def matcher_places(self, positions: Tensor) -> Tensor:
         """Where the matcher keeps the candidates at these positions (B, k)."""

@@ -113,19 +113,19 @@ class MatchedRanking:
 
     def _first_hits(self, count: int) -> Hits:
         """Those that are ranked anew."""
-        assert self._forward.matching is not None
-        return self._before.hits(max(count, self._forward.matching.matcher.rerank))
+        matching, _ = self._forward.matcher_input
+        return self._before.hits(max(count, matching.matcher.rerank))
 
     def _match_logits(self, positions: Tensor) -> Tensor:
         """Match logit (B, k), a few queries at a time."""
         forward = self._forward
-        assert forward.matching is not None and forward.readings is not None
+        matching, readings = forward.matcher_input
         positions = forward.matcher_places(positions)
-        size = max(1, forward.matching.matcher.pairs_at_once // positions.shape[1])
+        size = max(1, matching.matcher.pairs_at_once // positions.shape[1])
         logits = [
-            forward.matching.logits(
+            matching.logits(
                 forward.direct_params,
-                take(forward.readings, slice(start, start + size)),
+                take(readings, slice(start, start + size)),
                 positions[start : start + size],
             )
             for start in range(0, len(positions), size)

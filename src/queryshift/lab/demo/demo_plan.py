@@ -110,9 +110,10 @@ class DemoPlan:
         row = self._benchmark
         if self.named != DIVERSE and self.named not in row.shifts:
             return combination(row.query, self.named)  # of a clip's parts, as the paper has them
-        made = corruption_of(row, AS_IT_IS if row.diverse else self.named)
-        assert made is not None
-        return made
+        corruption = corruption_of(row, AS_IT_IS if row.diverse else self.named)
+        if corruption is None:
+            raise BadInput(f"the queries of {row.name} are not shifted: take a tangram task.")
+        return corruption
 
 
 def shifts(task: str) -> tuple[str, ...]:

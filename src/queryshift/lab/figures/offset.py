@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from queryshift.errors import BadInput
 from queryshift.lab.evaluation.metrics import gap
 from queryshift.methods.rest import REST
 
@@ -51,9 +52,10 @@ def compute(request: Request) -> Curves:
 def source_gap(experiment: Experiment) -> float:
     """The gap REST takes for the source's (Eq. 7), from a session that never moves."""
     session = experiment.session(REST(lr=0.0), steps=1)
-    found = experiment.run(session).history[-1].source_gap
-    assert found is not None
-    return found
+    estimate = experiment.run(session).history[-1].source_gap
+    if estimate is None:
+        raise BadInput("no query is like the source's, so there is no gap: ask for more queries.")
+    return estimate
 
 
 def crossing(gaps: list[float], wanted: float) -> float | None:
