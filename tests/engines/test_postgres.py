@@ -192,6 +192,16 @@ class TestBadInput:
         with pytest.raises(EngineLost, match="is the server running"):
             open_postgres("postgresql://u:hunter2@127.0.0.1:1/db?table=items")
 
+    def test_a_table_that_is_locked_is_not_taken_for_a_server_that_is_gone(self, server, table):
+        engine = Postgres(server.address, "items", timeout=0.2)
+        query = np.zeros((1, engine.dimension), np.float32) + 1
+        with psycopg.connect(server.address) as other:
+            other.execute("LOCK TABLE items")
+            with pytest.raises(EngineLost, match=r"timeout.*0\.2 seconds.*longer timeout"):
+                engine.find(query, 1)
+        assert len(engine.find(query, 1)[0].ids) == 1
+        engine.close()
+
     @pytest.mark.parametrize(
         ("options", "message"),
         [

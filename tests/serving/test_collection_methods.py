@@ -14,7 +14,7 @@ from queryshift.serving.collection import open_collection
 from queryshift.serving.disk import Disk
 from queryshift.serving.metrics import Metrics
 from queryshift.serving.owner import Owner
-from queryshift.serving.searching import Threads
+from queryshift.serving.searching import Searching, Threads
 from queryshift.serving.settings import CollectionSettings, ServeSettings
 
 
@@ -87,7 +87,9 @@ def test_a_group_that_cannot_be_learnt_costs_no_answer_and_is_an_event(files, tm
 
     async def asked():
         collection = replace(plain, method=Broken())
-        owner = Owner(collection, tmp_path, ServeSettings(), pools, Disk(metrics), metrics)
+        settings, disk = ServeSettings(), Disk(metrics)
+        searching = Searching(collection, tmp_path, settings, pools, disk, metrics)
+        owner = Owner(searching, tmp_path, disk, settings.tenants.snapshots)
         running = asyncio.create_task(owner.run())
         queries = [png(number) for number in range(4)]
         told = await owner.search(SearchCall("one", "id", queries, 3, True, [[]] * 4))

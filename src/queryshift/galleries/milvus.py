@@ -102,13 +102,14 @@ class Milvus(EngineGallery):
         return best_of_pieces(queries, pages, count)
 
     def sample(self, count: int, seed: int) -> NDArray[np.float32]:
-        """`count` vectors drawn from all primary keys, in their order: a scan has its own first."""
-        key = self._collection.key
-        keys = [row[key] for page in self._pages([key], LARGEST) for row in page]
-        size = min(count, len(keys))
-        drawn = np.sort(np.random.default_rng(seed).choice(len(keys), size, replace=False))
-        wanted = [keys[place] for place in drawn]
-        parts = (wanted[start : start + FETCHED] for start in range(0, size, FETCHED))
+        """`count` vectors drawn from all primary keys, in their order: a scan has its own first.
+
+        The keys pass by page by page, and only those that were drawn are kept.
+        """
+        total = self.count()
+        drawn = np.random.default_rng(seed).choice(total, min(count, total), replace=False)
+        wanted = self._keys_at(np.sort(drawn))
+        parts = (wanted[start : start + FETCHED] for start in range(0, len(wanted), FETCHED))
         return self._array([row for part in parts for row in self._vectors_of(part)])
 
     def count(self) -> int:
@@ -164,6 +165,15 @@ class Milvus(EngineGallery):
             yield rows
             last = max(row[key] for row in rows)
             after = f"{key} > {json.dumps(last, ensure_ascii=False)}"
+
+    def _keys_at(self, places: NDArray[np.int64]) -> list[Id]:
+        """The primary keys at some places, given in order, of all keys in order."""
+        key, first, keys = self._collection.key, 0, list[Id]()
+        for page in self._pages([key], LARGEST):
+            inside = places[(places >= first) & (places < first + len(page))] - first
+            keys += [page[place][key] for place in inside]
+            first += len(page)
+        return keys
 
     def _first_rows(self) -> NDArray[np.float32]:
         field = self._collection.vector

@@ -81,6 +81,12 @@ class Connection:
             try:
                 with self._connected().cursor(binary=True) as cursor:
                     yield cursor
+            except self._psycopg.errors.QueryCanceled as error:
+                raise EngineLost(
+                    f"PostgreSQL ended a statement ({self._text(error)}), which may take "
+                    f"{self._timeout:g} seconds here: give the gallery a longer timeout, or find "
+                    "out what holds the table up."
+                ) from None
             except self._psycopg.OperationalError as error:
                 self._drop()
                 raise self._lost(error) from None

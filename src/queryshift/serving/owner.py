@@ -20,12 +20,11 @@ from .calls import SearchCall
 from .collection import Collection
 from .disk import Disk
 from .json_values import iso
-from .metrics import Metrics
 from .queries import Raw, decoded
 from .record import click_summary
 from .refusals import Conflict, DiskFull, Forbidden, NotFound
-from .searching import Searching, Threads
-from .settings import Mode, ServeSettings
+from .searching import Searching
+from .settings import Mode
 from .tenant import Tenant
 from .tenant_files import write_text
 
@@ -37,27 +36,15 @@ class Owner:
     hold owners elsewhere.
 
     Args:
-        collection: the model, candidates and method.
+        searching: answers and learns for the collection's tenants.
         folder: where the collection is written.
-        settings: of the server.
-        threads: who computes.
         disk: writes.
-        metrics: what is counted.
+        snapshots: how many a tenant may have.
     """
 
-    def __init__(
-        self,
-        collection: Collection,
-        folder: Path,
-        settings: ServeSettings,
-        threads: Threads,
-        disk: Disk,
-        metrics: Metrics,
-    ) -> None:
-        self._searching = Searching(collection, folder, settings, threads, disk, metrics)
-        self._folder, self._settings = folder, settings
-        self._threads, self._disk = threads, disk
-        self._residents = self._searching.residents
+    def __init__(self, searching: Searching, folder: Path, disk: Disk, snapshots: int) -> None:
+        self._searching, self._residents = searching, searching.residents
+        self._folder, self._disk, self._most_snapshots = folder, disk, snapshots
 
     @property
     def collection(self) -> Collection:
@@ -152,7 +139,7 @@ class Owner:
         async with self._residents.using(name, create=True) as tenant:
             there = await asyncio.to_thread(tenant.files.list_snapshots)
             others = [one for one in there if one["name"] != snapshot]
-            if len(others) >= self._settings.tenants.snapshots:
+            if len(others) >= self._most_snapshots:
                 raise Conflict(
                     f"there are {len(others)} snapshots, as many as may be: take one of their "
                     "names, or raise tenants.snapshots."
@@ -202,7 +189,8 @@ class Owner:
     async def set_ordinary(self, queries: Sequence[Raw]) -> int:
         """Measure ordinary queries, and let every tenant's guard know them."""
         loop, before = asyncio.get_running_loop(), self.collection
-        measured = await loop.run_in_executor(self._threads.model, _measured, before, queries)
+        model = self._searching.threads.model
+        measured = await loop.run_in_executor(model, _measured, before, queries)
         about = json.dumps(asdict(measured))
         self._searching.collection = before.with_ordinary(measured)
         try:

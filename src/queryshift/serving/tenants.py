@@ -21,7 +21,7 @@ from .queries import decoded
 from .query_file import read_queries
 from .reading import DECODERS
 from .refusals import NotFound
-from .searching import Threads
+from .searching import Searching, Threads
 from .settings import ServeSettings
 
 SAVE_EVERY = 0.5  # seconds between looks at what is to be written
@@ -49,9 +49,8 @@ class Tenants:
             folder = settings.data / "collections" / name
             folder.mkdir(parents=True, exist_ok=True)
             collection = with_sample(open_collection(name, one, folder), folder)
-            self._owners[name] = Owner(
-                collection, folder, settings, self._threads, self.disk, metrics
-            )
+            searching = Searching(collection, folder, settings, self._threads, self.disk, metrics)
+            self._owners[name] = Owner(searching, folder, self.disk, settings.tenants.snapshots)
         self._running: list[asyncio.Task[None]] = []
 
     @property
