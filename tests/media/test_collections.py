@@ -2,6 +2,7 @@
 
 import csv
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from safetensors.torch import save_file
 
 from queryshift.errors import BadFile, BadInput, UnknownName
 from queryshift.lab.datasets.answers import answers_by_query, partners
+from queryshift.lab.evaluation.runner.gallery_cache import content_hash
 from queryshift.media.collection import as_collection, read_collection
 
 TEXTS = ["a red square", "a blue arrow", "file.png"]
@@ -83,7 +85,40 @@ def test_vectors_come_with_ids_beside_them_or_by_position(tmp_path):
 def test_vectors_of_a_parquet_table(tmp_path):
     rows = [{"id": f"p{i}", "embedding": [float(i), 1.0]} for i in range(3)]
     read = read_collection(write_rows(tmp_path / "v.parquet", rows))
-    assert read.modality == "vector" and read.items[2] == [2.0, 1.0]
+    assert read.modality == "vector" and read.items[2].tolist() == [2.0, 1.0]
+    assert read.items[2].dtype == np.float32
+
+
+def test_pictures_in_a_parquet_table(tmp_path):
+    write_pictures(tmp_path / "p", ["a.png", "b.png"])
+    stored = [(tmp_path / "p" / name).read_bytes() for name in ("a.png", "b.png")]
+    for name, images in {
+        "bytes": stored,
+        "datasets": [{"bytes": one, "path": "a.png"} for one in stored],
+    }.items():
+        rows = [{"id": i, "image": image} for i, image in enumerate(images)]
+        read = read_collection(write_rows(tmp_path / f"{name}.parquet", rows))
+        assert read.modality == "image" and list(read.ids) == [0, 1]
+        assert read.items[1].getpixel((0, 0)) == (20, 0, 0)
+        assert content_hash(read.items[:1]) != content_hash(read.items[1:])
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
+def test_of_a_table_no_more_is_in_memory_than_its_items(tmp_path, ending):
+    """Rows pass by one at a time: what they hold beside id and text is never there at once."""
+    rows = [{"id": i, "text": f"item {i}", "about": f"{i} " * 400} for i in range(5000)]
+    path = write_rows(tmp_path / f"t.{ending}", rows)
+    del rows
+    tracemalloc.start()
+    read = read_collection(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(read) == 5000 and peak < 3e6  # the column that is not read has 9 MB
+
+
+def test_a_line_of_json_may_hold_other_separators(tmp_path):
+    (tmp_path / "t.jsonl").write_text('{"text": "one\u2028two\u0085three"}\n', encoding="utf-8")
+    assert list(read_collection(tmp_path / "t.jsonl").items) == ["one\u2028two\u0085three"]
 
 
 def test_a_folder_that_datasets_saved(tmp_path):
@@ -133,6 +168,7 @@ def test_matches_have_several_answers_and_ids_of_any_kind(tmp_path):
         ("t.csv", "text,path\na,b.png\n", r"a column of texts and one of paths"),
         ("t.csv", "text,time\na,yesterday\n", r't.csv", line 2: got the time stamp'),
         ("t.csv", "text\n", r"has no rows"),
+        ("t.jsonl", '{"vector": [1, "x"]}\n', r"line 1: got \[1, .x.\] as the vector, expected"),
         ("t.npy", "nothing", r"t.npy. cannot be read as vectors"),
     ],
 )

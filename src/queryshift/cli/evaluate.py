@@ -106,12 +106,13 @@ def _show_advice(advice: Advice, console: Any) -> None:
 
 
 def _table(evaluation: Evaluation) -> Table:
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from queryshift.lab.own_traffic.evaluate import MEASURES
 
     short = [name.replace("recall", "R").replace("ndcg", "nDCG") for name in MEASURES]
-    table = Table("method", *short, "R@1 against frozen", "ms", "forwards")
+    method = Column("method", overflow="fold")  # in a narrow terminal a long name is never cut
+    table = Table(method, *short, "R@1 against frozen", "ms", "forwards")
     for row in evaluation.rows:
         beside = f"{row.difference:+.1f} ({row.low:+.1f} to {row.high:+.1f})"
         table.add_row(

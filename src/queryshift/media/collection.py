@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from reprlib import repr as shortened
 from typing import Any
+
+import numpy as np
 
 from queryshift.errors import BadFile, BadInput
 
-from .lazy_items import LazyItems, Picture, Sound, Source
+from .lazy_items import EncodedPicture, LazyItems, Picture, Sound, Source
 from .pictures import PICTURES
 from .records import TABLES, Record, is_dataset, read_records
 from .sounds import SOUNDS
@@ -127,24 +130,45 @@ def _files(ids: Sequence[Id], files: Sequence[Path], mixed: bool = False) -> Col
     return Collection(kind, ids, LazyItems([OPENED[kind](file) for file in files]))
 
 
-def _table(path: Path, records: Sequence[Record], check_rows: bool) -> Collection:
-    """The items of a table, in the order of their time stamps where it has them."""
-    role = _item_role(path, records[0])
-    times = [_seconds(record) for record in records] if "time" in records[0].values else []
-    order = sorted(range(len(records)), key=times.__getitem__) if times else range(len(records))
-    ordered = [records[row] for row in order]
-    values = [record.values[role] for record in ordered]
+def _table(path: Path, records: Iterator[Record], check_rows: bool) -> Collection:
+    """The items of a table, in the order of their time stamps where it has them.
+
+    Of each row nothing is kept but its id, its item, its partners and its time.
+    """
     base = path if path.is_dir() else path.parent
-    if check_rows:
-        for record in ordered:
-            _check_row(base, record, role)
+    ids, values, named, times = list[Id](), list[Any](), list[Sequence[Id]](), list[float]()
+    role = ""
+    for row, record in enumerate(records):
+        role = role or _item_role(path, record)
+        value = _value(base, record, role, check_rows)
+        values.append(value)
+        ids.append(_id(record, str(value) if role == "file" else row))
+        named.append(_partners(record, role))
+        if "time" in record.values:
+            times.append(_seconds(record))
+    if times:
+        order = sorted(range(len(times)), key=times.__getitem__)
+        ids, values = [ids[row] for row in order], [values[row] for row in order]
+        named = [named[row] for row in order]
     modality, items = _items(base, role, values, mixed=not check_rows)
-    named = [_partners(record, role) for record in ordered]
-    ids = [
-        _id(record, str(value) if role == "file" else row)
-        for row, record, value in zip(order, ordered, values, strict=True)
-    ]
     return Collection(modality, ids, items, named if any(named) else (), sorted(times))
+
+
+def _value(base: Path, record: Record, role: str, check_rows: bool) -> Any:
+    """The item of a row as the table has it; of a vector, the numbers in little space."""
+    if check_rows:
+        _check_row(base, record, role)
+    value = record.values[role]
+    if role != "vector":
+        return value
+    try:
+        return np.asarray(value, dtype=np.float32)
+    except (TypeError, ValueError):
+        if not check_rows:
+            return value  # refused when it is encoded
+        raise record.problem(
+            f"got {shortened(value)} as the vector, expected a list of numbers."
+        ) from None
 
 
 def _id(record: Record, default: Id) -> Id:
@@ -158,9 +182,17 @@ def _items(base: Path, role: str, values: Sequence[Any], mixed: bool) -> tuple[s
         return role, values
     if hasattr(values[0], "convert"):  # pictures that the dataset has decoded
         return "image", values
+    if _encoded(values[0]) is not None:
+        return "image", LazyItems([EncodedPicture(_encoded(value) or b"") for value in values])
     paths = [base / str(value) for value in values]
     opened = _files(range(len(paths)), paths, mixed)
     return opened.modality, opened.items
+
+
+def _encoded(value: Any) -> bytes | None:
+    """The bytes of a picture's file that a row holds, as such or as `datasets` keeps them."""
+    stored = value.get("bytes") if isinstance(value, Mapping) else value
+    return stored if isinstance(stored, bytes) else None
 
 
 def _item_role(path: Path, first: Record) -> str:
@@ -188,7 +220,8 @@ def _check_row(base: Path, record: Record, role: str) -> None:
         raise record.problem(f"the {role} is empty: fill it in, or leave the row out.")
     if role == "text" and not isinstance(value, str):
         raise record.problem(f"got {value!r} as the text, expected a string.")
-    if role in ("path", "file") and not hasattr(value, "convert"):
+    in_table = hasattr(value, "convert") or _encoded(value) is not None
+    if role in ("path", "file") and not in_table:
         _check_file(base / str(value), record)
 
 

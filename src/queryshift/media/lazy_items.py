@@ -45,6 +45,24 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class EncodedPicture:
+    """The bytes of a picture's file, which a table holds; opened upright and in RGB."""
+
+    data: bytes
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """None: the table is in memory."""
+        return ()
+
+    def open(self) -> Any:
+        """A Pillow image."""
+        from .pictures import read_picture
+
+        return read_picture(self.data).convert("RGB")
+
+
+@dataclass(frozen=True)
 class Sound:
     """A sound file, opened as a mono `Waveform`."""
 

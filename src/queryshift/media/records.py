@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ ROLES: Mapping[str, tuple[str, ...]] = {
 """What a column is for, to the names it may have, in any case of letters."""
 
 TABLES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
+ROWS_AT_ONCE = 1024  # of a Parquet file
 
 
 @dataclass(frozen=True)
@@ -38,22 +40,37 @@ class Record:
         return BadFile(f"{self.place}: {reason}")
 
 
-def read_records(path: Path, columns: Mapping[str, str] | None = None) -> list[Record]:
-    """All rows of a table; `columns` says which column a role has, where it is called otherwise."""
+Row = tuple[str, Mapping[str, Any]]  # where it stands, and its values by column
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A file whose rows pass by one at a time."""
+
+    names: Iterable[str]
+    rows: Callable[[list[str]], Iterator[Row]]  # with the values of these columns, or of more
+
+
+def read_records(path: Path, columns: Mapping[str, str] | None = None) -> Iterator[Record]:
+    """The rows of a table, one at a time, so that none but the caller's are in memory.
+
+    Args:
+        path: the file, or a folder that `datasets` saved.
+        columns: the column of a role, where it is called otherwise than in `ROLES`.
+    """
     for role in columns or {}:
         if role not in ROLES:
             raise unknown("role of a column", role, ROLES)
     readers = {".csv": _csv, ".tsv": _csv, ".parquet": _parquet}
     read = _dataset if path.is_dir() else readers.get(path.suffix.lower(), _jsonl)
-    rows = list(read(path))
-    if not rows:
+    table = read(path)
+    used = _columns(set(table.names), columns or {})
+    empty = True
+    for place, values in table.rows(list(used.values())):
+        empty = False
+        yield Record(place, {role: values.get(name) for role, name in used.items()})
+    if empty:
         raise BadFile(f'"{path}" has no rows: expected at least one.')
-    names = {name for _, values in rows for name in values}
-    used = _columns(names, columns or {})
-    return [
-        Record(place, {role: values.get(name) for role, name in used.items()})
-        for place, values in rows
-    ]
 
 
 def is_dataset(path: Path) -> bool:
@@ -73,7 +90,13 @@ def _columns(names: set[str], chosen: Mapping[str, str]) -> dict[str, str]:
     return used
 
 
-def _jsonl(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _jsonl(path: Path) -> _Table:
+    """A table whose rows may have columns of their own: it is read once for their names."""
+    names = dict.fromkeys(name for _, values in _objects(path) for name in values)
+    return _Table(names, lambda used: _objects(path))
+
+
+def _objects(path: Path) -> Iterator[Row]:
     for number, line in enumerate(_lines(path), start=1):
         if not line.strip():
             continue
@@ -87,50 +110,78 @@ def _jsonl(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         yield place, values
 
 
-def _csv(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _csv(path: Path) -> _Table:
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    reader = csv.reader(_lines(path, keep_ends=True), delimiter=delimiter, strict=True)
+    reader = csv.reader(_lines(path), delimiter=delimiter, strict=True)
     try:
         header = next(reader, [])
-        for values in reader:
-            place = f'"{path}", line {reader.line_num}'
-            if len(values) not in (0, len(header)):
-                raise BadFile(
-                    f"{place}: got {len(values)} fields, expected {len(header)} as in the first "
-                    "line: put fields with a delimiter in them in quotes."
-                )
-            if values:
-                yield place, dict(zip(header, values, strict=True))
     except csv.Error as error:
         raise BadFile(f'"{path}", line {reader.line_num}: {error}.') from error
 
+    def rows(used: list[str]) -> Iterator[Row]:
+        try:
+            for values in reader:
+                place = f'"{path}", line {reader.line_num}'
+                if len(values) not in (0, len(header)):
+                    raise BadFile(
+                        f"{place}: got {len(values)} fields, expected {len(header)} as in the "
+                        "first line: put fields with a delimiter in them in quotes."
+                    )
+                if values:
+                    yield place, dict(zip(header, values, strict=True))
+        except csv.Error as error:
+            raise BadFile(f'"{path}", line {reader.line_num}: {error}.') from error
 
-def _lines(path: Path, keep_ends: bool = False) -> list[str]:
+    return _Table(header, rows)
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """The lines of a file with their ends, one at a time."""
+    number = 0
     try:
-        return path.read_text(encoding="utf-8-sig").splitlines(keepends=keep_ends)
+        with path.open(encoding="utf-8-sig") as file:
+            for line in file:
+                number += 1
+                yield line
     except UnicodeDecodeError as error:
-        raise BadFile(f'"{path}" is not UTF-8 ({error.reason}, byte {error.start}).') from error
+        raise BadFile(f'"{path}" is not UTF-8 ({error.reason}, after line {number}).') from error
     except OSError as error:
         raise BadFile(f'cannot read "{path}": {error.strerror}.') from error
 
 
-def _parquet(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _parquet(path: Path) -> _Table:
     parquet = need("pyarrow.parquet", "data", "reading Parquet")
-    try:
-        rows = parquet.read_table(path).to_pylist()
-    except (OSError, ValueError) as error:  # pyarrow's own errors are one of the two
-        raise BadFile(f'"{path}" cannot be read as Parquet ({error}).') from error
-    for number, values in enumerate(rows, start=1):
-        yield f'"{path}", row {number}', values
+
+    def rows(used: list[str]) -> Iterator[Row]:
+        number = 0
+        with _refused(path, "Parquet"), parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(ROWS_AT_ONCE, columns=used):
+                for values in batch.to_pylist():
+                    number += 1
+                    yield f'"{path}", row {number}', values
+
+    with _refused(path, "Parquet"):
+        return _Table(parquet.read_schema(path).names, rows)
 
 
-def _dataset(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _dataset(path: Path) -> _Table:
     datasets = need("datasets", "data", "reading a Hugging Face dataset")
+    with _refused(path, "a dataset"):
+        stored = datasets.load_from_disk(str(path))
+    if hasattr(stored, "keys"):
+        raise BadFile(f'"{path}" holds the splits {", ".join(stored)}: give the folder of one.')
+
+    def rows(used: list[str]) -> Iterator[Row]:
+        for number, values in enumerate(stored, start=1):
+            yield f'"{path}", row {number}', dict(values)
+
+    return _Table(stored.column_names, rows)
+
+
+@contextmanager
+def _refused(path: Path, kind: str) -> Iterator[None]:
+    """Name the file that cannot be read; pyarrow's own errors are one of the two."""
     try:
-        rows = datasets.load_from_disk(str(path))
+        yield
     except (OSError, ValueError) as error:
-        raise BadFile(f'"{path}" cannot be read as a dataset ({error}).') from error
-    if hasattr(rows, "keys"):
-        raise BadFile(f'"{path}" holds the splits {", ".join(rows)}: give the folder of one.')
-    for number, values in enumerate(rows, start=1):
-        yield f'"{path}", row {number}', dict(values)
+        raise BadFile(f'"{path}" cannot be read as {kind} ({error}).') from error

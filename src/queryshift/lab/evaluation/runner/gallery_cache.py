@@ -57,6 +57,6 @@ def _pieces(items: Any) -> Iterator[bytes]:
 
 
 def _files_differ(items: LazyItems) -> bool:
-    """Whether each item has files of its own: not so in Fashion-Gen's one file."""
+    """Whether each item has files of its own: not so in Fashion-Gen's one file, or in a table."""
     alone = [source.files for source in items.sources if not isinstance(source, Composed)]
-    return len(set(alone)) == len(alone)
+    return all(alone) and len(set(alone)) == len(alone)
