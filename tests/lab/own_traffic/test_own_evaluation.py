@@ -104,11 +104,11 @@ def test_a_killed_evaluation_goes_on_without_repeating_what_is_finished(log, tmp
 def test_the_page_has_the_table_the_curve_and_the_worst_queries(log, tmp_path):
     out = tmp_path / "page.html"
     command = arguments(log, tmp_path / "r.jsonl", "-m", "shot", "--out", str(out))
-    command += ["-m", "rest:temperature=0.0123456789,lr=0.000123456789", "--shift", "ocr:5"]
+    command += ["-m", "rest:lr=0.000123456789,temperature=0.0123456789", "--shift", "ocr:5"]
     ran = CliRunner().invoke(main, command)
     assert ran.exit_code == 0, ran.output
     first = [line.split("│")[1].strip() for line in ran.stdout.splitlines() if line.count("│") > 2]
-    assert "rest:temperature=0.0123456789,lr=0.000123456789" in "".join(first)
+    assert "rest:lr=0.000123456789,temperature=0.0123456789" in "".join(first)
     page = out.read_text()
     assert "against frozen" in page and "<polyline" in page and "Worst with" in page
     assert "ocr" in page and "order of their time stamps" in page
