@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from measuring import timed
 
-from queryshift import EATA, METHODS, REST, Frozen, Gallery, Hubs, Session
+from queryshift import EATA, METHODS, REST, SHOT, Frozen, Gallery, Hubs, Session
 from queryshift.lab.corruptions import find
 from queryshift.lab.datasets.tangram import tangram
 from queryshift.lab.evaluation.stream_evaluation import shifted
@@ -29,12 +29,14 @@ OWN = {"eata": EATA(redundancy=2)}  # a batch that is skipped would cost nothing
 
 
 def rows(make: Make) -> dict[str, Session]:
-    """A session for each row."""
-    named = {name: make(OWN.get(name) or METHODS[name]()) for name in METHODS if name != "steady"}
+    """A session for each row: methods bare, as in the comparison, and the default as it is."""
+    bare = partial(make, guard=None)
+    named = {name: bare(OWN.get(name) or METHODS[name]()) for name in METHODS if name != "steady"}
     return named | {
-        "frozen+hubs": make(Frozen(), hubs=Hubs()),
-        "rest+hubs": make(REST(), hubs=Hubs()),
-        "rest, one step+hubs": make(REST(), hubs=Hubs(), steps=1),
+        "frozen+hubs": bare(Frozen(), hubs=Hubs()),
+        "rest+hubs": bare(REST(), hubs=Hubs()),
+        "shot+hubs": bare(SHOT(), hubs=Hubs()),
+        "rest, one step+hubs": bare(REST(), hubs=Hubs(), steps=1),
         "default": make(),
         "default, one step": make(steps=1),
     }
