@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from . import sealed_report as tables
+from .sealed_plan import Rates
 from .sealed_rows import Rows, read, rows
 from .sealed_verdicts import HOSTILE, verdicts
 
@@ -23,10 +24,10 @@ def pages(root: Path, kept: str = KEPT) -> dict[Path, str]:
     results = root / "docs" / "results"
     found = rows(read(results / kept))
     costs = json.loads((results / "cheap.json").read_text())
-    minute = tables.minute(found, costs)
+    rates, minute = results / "sealed-rates.json", tables.minute(found, costs)
     return {
         results / "default.md": default_page(found, costs),
-        results / "sealed.md": tables_page(found),
+        results / "sealed.md": tables_page(found, json.loads(rates.read_text())),
         results / "README.md": between((results / "README.md").read_text(), minute),
         root / "README.md": replaced((root / "README.md").read_text(), tables.readme(found, costs)),
     }
@@ -47,7 +48,7 @@ def default_page(found: Rows, costs: dict[str, float]) -> str:
     )
 
 
-def tables_page(found: Rows) -> str:
+def tables_page(found: Rows, rates: Rates) -> str:
     """All tables."""
     return (
         (TEMPLATES / "sealed_page.md")
@@ -59,6 +60,7 @@ def tables_page(found: Rows) -> str:
             clean=tables.other_streams(found, ("clean", "clean zipf")),
             mixed=tables.other_streams(found, ("few", "half", "tenth")),
             hostile=tables.other_streams(found, HOSTILE),
+            rates=tables.rates(rates),
         )
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 from queryshift.lab.datasets.tangram_tasks import TASKS
 
 from .lines import TASK_NAMES, table
-from .sealed_plan import COST_OF_GUARD
+from .sealed_plan import COST_OF_GUARD, Rates
 from .sealed_rows import (
     RIVALS,
     Row,
@@ -21,7 +21,7 @@ from .sealed_rows import (
     recall,
 )
 from .sealed_streams import SEVERITIES
-from .units import DEFAULT
+from .units import DEFAULT, TUNED
 
 ELEVEN = ("tent", "pl", "shot", "eata", "sar", "read", "come", "tsa", "tcr", "rest")
 
@@ -140,3 +140,13 @@ def readme(found: Rows, costs: dict[str, float]) -> dict[str, str]:
         lines[name] = [f"**{one}**" if one == best else one for one in numbers]
     lines["cost, in forwards of the encoder"] = [f"{costs[method]:.1f}" for method in shown]
     return {name: " | ".join((f"| {name}", *cells)) + " |" for name, cells in lines.items()}
+
+
+def rates(chosen: Rates) -> str:
+    """Learning rate and temperature of each method, by task."""
+    own = {task: chosen["/".join(TASKS[task][:2])] for task in TASKS}
+    lines = [
+        [name, *("{lr:g}, {temperature:g}".format(**own[task][name]) for task in TASKS)]
+        for name in TUNED
+    ]
+    return table(lines, ["method", *(TASK_NAMES[task] for task in TASKS)])
