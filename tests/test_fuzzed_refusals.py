@@ -27,6 +27,15 @@ def test_ids_to_leave_out_that_are_no_ids(session, missing, strange):
         session.answer(items(1), exclude=[[strange]], missing=missing)
 
 
+@pytest.mark.parametrize("strange", [torch.eye(3).to("meta"), torch.eye(3).to_sparse()])
+def test_ids_to_leave_out_that_cannot_be_read(session, strange):
+    before = session.state
+    for exclude in ([strange], strange):
+        with pytest.raises(BadInput, match="to leave out"):
+            session.answer(items(1), exclude=exclude)
+    assert session.state is before
+
+
 @pytest.mark.parametrize("strange", [[], {}, 2.5])
 def test_ids_to_remove_that_are_no_ids(gallery, strange):
     with pytest.raises(BadInput, match="no candidate has the id"):

@@ -3,7 +3,7 @@
 Everything happens in a temporary folder and in processes of its own, which are killed by their
 id. A full disk needs a small tmpfs, and the right to mount it: without, it is skipped, and told.
 
-    python -m tools.torture --kills 200 --runs 40 --flips 10000
+    python -m tools.torture --kills 200 --runs 200 --flips 10000
 """
 
 import argparse
@@ -13,10 +13,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tools import torture_commands as commands
 from tools import torture_writers as writers
 
 Held = tuple[int, str]  # how many went wrong, and what was seen
@@ -50,35 +50,10 @@ def kills_of_saves(kind: str, folder: Path, count: int) -> Held:
     return wrong, f"{caught} in the middle of a save; at most one temporary was left"
 
 
-def kills_of_runs(folder: Path, count: int) -> Held:
-    """Kill `queryshift run` again and again; in the end every cell is there, each once."""
-    command = [sys.executable, "-m", "queryshift", "run", "tangram-o-image", "-m", "frozen"]
-    command += ["--queries", "8", "--seeds", "3", "--out", str(folder / "runs"), "--shift", "fog"]
-    return _killed_until_done(command, count, lambda: writers.cells_missing(folder / "runs", 3))
-
-
-def kills_of_builds(folder: Path, count: int) -> Held:
-    """Kill `queryshift gallery build` again and again; in the end no candidate is missing."""
-    items, target = folder / "items.csv", folder / "built.safetensors"
-    lines = (f"i{number},a red square {number}" for number in range(400))
-    items.write_text("\n".join(("id,text", *lines)))
-    command = [sys.executable, "-m", "queryshift", "gallery", "build", "--model", "tangram"]
-    command += ["--items", str(items), "--to", str(target), "--shard", "8", "--batch", "8"]
-    return _killed_until_done(command, count, lambda: writers.candidates_missing(target, 400))
-
-
-def _killed_until_done(command: list[str], count: int, missing: Callable[[], int]) -> Held:
-    draw, ended = random.Random(1), 0
-    for _ in range(count):
-        ran = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            ran.wait(draw.uniform(1, 12))
-            ended += 1
-        except subprocess.TimeoutExpired:
-            ran.kill()
-            ran.wait()
-    failed = subprocess.run(command, stdout=subprocess.DEVNULL).returncode
-    return missing() + bool(failed), f"{ended} came to their end before the kill"
+def kills_of_commands(name: str, folder: Path, count: int) -> Held:
+    """Kill a command again and again while it writes; in the end nothing is missing or twice."""
+    makes = {"run": commands.benchmark_runs, "gallery build": commands.gallery_builds}
+    return commands.kills(makes[name](folder), folder, count)
 
 
 def full_disk(folder: Path) -> Held | None:
@@ -114,7 +89,7 @@ def flips(kind: str, folder: Path, count: int) -> Held:
 def main() -> int:
     """Try everything, print the table; the exit code is 1 where something did not hold."""
     asked = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    for name, default in (("kills", 200), ("runs", 40), ("flips", 10_000), ("interrupts", 500)):
+    for name, default in (("kills", 200), ("runs", 200), ("flips", 10_000), ("interrupts", 500)):
         asked.add_argument(f"--{name}", type=int, default=default)
     given, failed = asked.parse_args(), 0
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -125,8 +100,10 @@ def main() -> int:
                 (f"kill -9 while a {kind} is saved", given.kills, kills_of_saves, (kind,))
                 for kind in ("session", "gallery")
             ),
-            ("kill -9 of queryshift run", given.runs, kills_of_runs, ()),
-            ("kill -9 of gallery build", given.runs, kills_of_builds, ()),
+            *(
+                (f"kill -9 of queryshift {name}", given.runs, kills_of_commands, (name,))
+                for name in ("run", "gallery build")
+            ),
             *(
                 (f"{kind} files with a flipped bit", given.flips, flips, (kind,))
                 for kind in ("gallery", "session")

@@ -13,7 +13,7 @@ import multiprocessing as mp
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cache, lru_cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -30,16 +30,24 @@ from .hostile_streams import BATCH, SCENES, STREAMS, Asked, World
 DEFAULT = "default"  # the session that is told no method
 METHODS = ("frozen", "rest", "tcr", "shot", DEFAULT)
 BARE, GUARDED, KNOWING = "bare", "guarded", "ordinary"
+AT_ONCE = 4  # runs of a stream that are a process's next work
 CLEAN, SAMPLE = 2048, 512  # clean queries afterwards; ordinary ones that a guard may know
 Run = tuple[str, str]  # a method's spec and its guard
 Work = tuple[str, str, int, list[Run]]  # a stream, its world and seed, and what goes through it
 
 
+@cache
 def world_of(split: str, seed: int, device: str) -> World:
     """The world that streams are drawn from, its gallery built."""
     model = load("tangram", device=device, precision="float32")
     texts = [text for scene in scenes(split, SCENES) for text in captions(scene)]
     return World(split, seed, model["image"], Gallery.build(model["text"], texts, batch_size=500))
+
+
+@lru_cache(maxsize=1)
+def stream_of(stream: str, world: World, batches: int) -> list[Asked]:
+    """The queries of a stream."""
+    return list(STREAMS[stream](world, batches))
 
 
 def guard_of(name: str, world: World) -> Guard | None:
@@ -79,7 +87,7 @@ def lines(work: Work, size: dict[str, Any]) -> list[dict[str, Any]]:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", GuardWarning)
     world = world_of(split, seed, size["device"])
-    asked = list(STREAMS[stream](world, size["batches"]))
+    asked = stream_of(stream, world, size["batches"])
     clean = [Asked(world.pictures[scene], scene) for scene in world.order("after", size["clean"])]
     owner = [place // 5 for place in range(len(world.gallery))]
     found = []
@@ -96,7 +104,7 @@ def lines(work: Work, size: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def left(path: Path, options: argparse.Namespace) -> Iterator[Work]:
-    """Streams with the runs of them that are not in the file yet, the longest first."""
+    """Streams with some of the runs of them that are not in the file yet, the longest first."""
     kept = [json.loads(one) for one in path.read_text().splitlines()] if path.exists() else []
     keys = ("world", "seed", "stream", "method", "guard")
     done = {tuple(line[key] for key in keys) for line in kept}
@@ -105,8 +113,8 @@ def left(path: Path, options: argparse.Namespace) -> Iterator[Work]:
     ordered = sorted(options.streams, key=lambda name: name != "diverse")
     for seed, stream in product(options.seeds, ordered):
         wanted = [run for run in runs if (options.world, seed, stream, *run) not in done]
-        if wanted:
-            yield stream, options.world, seed, wanted
+        for start in range(0, len(wanted), AT_ONCE):
+            yield stream, options.world, seed, wanted[start : start + AT_ONCE]
 
 
 def main() -> None:

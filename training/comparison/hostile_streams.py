@@ -77,7 +77,7 @@ DEV_SHIFTS = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class World:
     """The pictures that streams are made of, and who could be fooled by them."""
 

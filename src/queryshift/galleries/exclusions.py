@@ -141,7 +141,12 @@ def exclusions_left(group: Group, gallery: Searchable) -> list[tuple[Any, Exclus
 
 def _listed(ids: Any) -> list[Id]:
     """The ids of one query's exclusion, which may be NumPy's or torch's."""
-    ids = ids.tolist() if hasattr(ids, "tolist") else ids
+    try:
+        ids = ids.tolist() if hasattr(ids, "tolist") else ids
+    except (NotImplementedError, RuntimeError, TypeError):  # sparse, without values, or a class
+        raise BadInput(
+            f"got {shortened(ids)} as ids to leave out, expected a list of text or whole numbers."
+        ) from None
     if isinstance(ids, str) or not (ids is None or hasattr(ids, "__iter__")):
         ids = [ids]
     listed = list(() if ids is None else ids)
