@@ -11,7 +11,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from miniature import Toy, same
-from queryshift import REST, TCR, Gallery, Session, Tent, load
+from queryshift import REST, TCR, Gallery, Guard, Session, Tent, load
 from queryshift.lab.tangram.transformer import Block
 from queryshift.retrieval.batch import Batch
 
@@ -143,3 +143,17 @@ def test_nobody_waits_for_the_device_element_by_element(encoder, gallery, batche
                 session.answer(batch[:size])
         counts.append(waits.count)
     assert counts[0] == counts[1] <= 2 * 5
+
+
+@pytest.mark.parametrize("method", [REST(), TCR()], ids=lambda m: m.name)
+def test_a_guard_waits_for_the_device_twice_a_batch(encoder, gallery, batches, method):
+    counts = []
+    for guard in (None, Guard()):
+        session = Session(encoder, gallery, method, lr=0.01, guard=guard)
+        session.answer(batches[0])
+        with Waits() as waits:
+            for batch in batches[1:3]:
+                session.answer(batch)
+        assert session.stats().adapted
+        counts.append(waits.count)
+    assert counts[1] <= counts[0] + 2 * 2

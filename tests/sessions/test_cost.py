@@ -81,10 +81,32 @@ def test_the_default_guard_costs_nothing_where_nothing_is_learnt(encoder, galler
     assert (count.forwards, count.products) == (1, 0)
 
 
-def test_a_guard_that_lets_some_queries_teach_looks_at_all_of_them_once_more(cost, batches):
-    # three steps of the new queries, the source's forward, and one that answers the whole batch
-    batches[1] = [*batches[0][:9], *batches[1][:3]]
-    assert cost(Tent(), guard=Guard(), lr=1e-5)[1] == (5, 3)
+def test_a_guard_that_lets_some_queries_teach_sees_no_query_twice_through_what_they_taught(
+    encoder, gallery, batches, monkeypatch
+):
+    """Three steps of the six that teach, the other six once, and the source's forward of all."""
+    session = Session(encoder, gallery, Tent(), lr=1e-5)
+    session.answer(batches[0])
+    seen, forward = [], Batch.forward
+
+    def counted(batch, params, graph):
+        seen.append(len(batch))
+        return forward(batch, params, graph)
+
+    monkeypatch.setattr(Batch, "forward", counted)
+    session.answer([*batches[0][:9], *batches[1][:3]])
+    assert sorted(seen) == [6, 6, 6, 6, 12]
+
+
+def test_queries_that_may_not_teach_are_answered_by_what_the_others_taught(
+    encoder, gallery, batches
+):
+    session = Session(encoder, gallery, Tent(), lr=0.01, score_from="after", guard=Guard(anchor=0))
+    session.answer(batches[0])
+    mixed = [*batches[0][:9], *batches[1][:3]]
+    found = session.answer(mixed).scores()
+    again = session.answer(mixed, adapt=False).scores()
+    assert torch.allclose(found, again, atol=1e-6)
 
 
 def test_a_guard_shares_the_source_forward_of_decoupling(cost):

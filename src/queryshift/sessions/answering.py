@@ -51,17 +51,21 @@ def answering_forward(
     return viewed
 
 
-def source_answers(adaptation: Adaptation, state: State, batch: Batch) -> bool:
+def source_answers(
+    adaptation: Adaptation, state: State, batch: Batch, measured: float | None = None
+) -> bool:
     """Whether the source answers queries better: the guard knows them, or it is surer of them.
 
-    A few queries are taken for what the batch before them was.
+    A few queries are taken for what the batch before them was. `measured` is the source's lead,
+    where it is known already.
     """
     guard = adaptation.settings.guard
     if guard is None or not adaptation.judges(state, len(batch)):
         return adaptation.answered_by_source(state)
     if adaptation.ordinary is not None:
         return adaptation.ordinary.knows(adaptation.source_forward(batch))
-    return lead(adaptation.source_forward(batch)) > guard.surer * state.lead
+    now = float(lead(adaptation.source_forward(batch))) if measured is None else measured
+    return now > guard.surer * state.lead
 
 
 def ranked_answer(

@@ -77,22 +77,21 @@ class Guard:
                 "Ordinary.of(encoder, gallery, queries)."
             )
 
-    def led(self, before: float, source: Forward) -> float:
+    def led(self, before: float, now: float) -> float:
         """The lead of what was learnt from, its latest batches first, after one more.
 
         Args:
             before: The same before this batch; 0 where nothing had been learnt.
-            source: The batch, seen by the source model.
+            now: The lead of the batch, by the source model.
 
         Returns:
             A running mean of leads.
         """
-        now = lead(source)
         return now if before == 0 else KEPT * before + (1 - KEPT) * now
 
     @torch.no_grad()
     def objection(self, now: Forward, source: Forward) -> str | None:
-        """Why answers must not stand.
+        """Why answers must not stand; one wait for the GPU.
 
         Args:
             now: The batch, seen through what was learnt.
@@ -101,28 +100,30 @@ class Guard:
         Returns:
             A sentence; None if they may stand.
         """
-        if not bool(torch.isfinite(now.vectors).all()):
-            return "not finite: the adapted vectors hold NaN or infinity"
         share = gained(now.hits(1).positions[:, 0], source.hits(1).positions[:, 0])
-        if len(now) >= self.smallest_batch and share > self.collapse:
+        moved = drift(source, refined(now, neighbours=10, temperature=0.02))
+        finite = torch.isfinite(now.vectors).all()
+        parts = (finite.to(now.vectors), share.to(now.vectors), moved.to(now.vectors))
+        known, taken, nats = torch.stack(parts).tolist()
+        if not known:
+            return "not finite: the adapted vectors hold NaN or infinity"
+        if len(now) >= self.smallest_batch and taken > self.collapse:
             return (
-                f"collapse: one candidate took {share:.0%} more of the first places than for "
+                f"collapse: one candidate took {taken:.0%} more of the first places than for "
                 f"the source model (limit {self.collapse:.0%})"
             )
-        moved = float(drift(source, refined(now, neighbours=10, temperature=0.02)))
-        if moved > self.drift:
-            return f"drift: predictions moved {moved:.2f} nats from the source (limit {self.drift})"
+        if nats > self.drift:
+            return f"drift: predictions moved {nats:.2f} nats from the source (limit {self.drift})"
         return None
 
 
-def gained(first: Tensor, source_first: Tensor) -> float:
+def gained(first: Tensor, source_first: Tensor) -> Tensor:
     """The largest share of first places any candidate has beyond its share for the source."""
-    candidates, counts = torch.unique(first, return_counts=True)
-    had = (source_first[None] == candidates[:, None]).sum(dim=1)
-    return float((counts - had).max()) / len(first)
+    has, had = ((one[None] == first[:, None]).sum(dim=1) for one in (first, source_first))
+    return (has - had).max() / len(first)
 
 
-def lead(forward: Forward) -> float:
+def lead(forward: Forward) -> Tensor:
     """How far the first hit lies before the tenth, in cosine, mean over the queries."""
     scores = forward.hits(NEAREST).scores
-    return float((scores[:, 0] - scores[:, -1]).mean())
+    return (scores[:, 0] - scores[:, -1]).mean()

@@ -48,6 +48,16 @@ def learn(
     return Proposal(after, last, first, _means(measured), seen=seen)
 
 
+def learn_from_some(adaptation: Adaptation, state: State, batch: Batch, rows: Tensor) -> Proposal:
+    """As `learn`, from the queries that `rows` (B,) says; what they taught answers the others."""
+    proposal, others = learn(adaptation, state, batch.taking(rows)), batch.taking(~rows)
+    answered = answering_forward(adaptation, proposal.seen or state, others)
+    forward = batch.together(rows, proposal.forward, answered)
+    if answered.gallery is others.gallery:  # no method's own: an engine's is searched for all
+        forward = forward.moved(forward.vectors, batch.gallery)
+    return replace(proposal, forward=forward)
+
+
 def step_view(adaptation: Adaptation, state: State, batch: Batch, step: int) -> StepView:
     """A batch as one of its steps sees it."""
     seed = (adaptation.settings.seed * SEED_STRIDE + state.batches * 64 + step) % 2**32

@@ -94,7 +94,7 @@ def _remembered(adaptation: Adaptation, proposal: Proposal, forward: Forward) ->
     state, rows = proposal.state, proposal.rows
     if proposal.by_source or (rows is not None and not bool(rows.any())):
         return state.stages
-    if rows is not None and not bool(rows.all()):
+    if rows is not None:
         forward = forward.taking(rows)
     return {
         stage.name: stage.observe(forward, state.stages.get(stage.name))

@@ -14,7 +14,7 @@ from .answering import answering_forward, gives_nonsense, source_answers
 from .batch_result import BatchResult, Proposal
 from .events import Event
 from .guard import Guard
-from .learning import learn, step_view
+from .learning import learn, learn_from_some, step_view
 from .make_result import batch_result
 from .state import State
 from .teaching import lesson
@@ -74,22 +74,19 @@ def _guarded(
     if learns and views[0].at_source:
         fitting(views[0].now)  # serves as the source's forward and as the first step's
     source = adaptation.source_forward(batch)
-    taught = lesson(source.vectors, state.recent, batch.gallery, guard.spread, guard.repeats)
+    taught = lesson(source, state.recent, guard)
     state = replace(state, recent=taught.recent)
-    if not learns or int(taught.rows.sum()) < adaptation.method.smallest_batch:
+    if not learns or taught.queries < adaptation.method.smallest_batch:
         return replace(_only_answered(adaptation, state, batch), rows=taught.rows)
-    by_source = source_answers(adaptation, state, batch)
-    if taught.whole:
+    by_source = source_answers(adaptation, state, batch, taught.lead)
+    if taught.rows is None:
         proposal = learn(adaptation, state, batch, views.pop())
     else:
         views.clear()
-        proposal = learn(adaptation, state, batch.taking(taught.rows))
-        forward = answering_forward(adaptation, proposal.seen or state, batch)
-        proposal = replace(proposal, forward=forward)
-    after = replace(proposal.state, by_source=by_source, lead=guard.led(state.lead, source))
-    if guard.anchor and after.finite:
-        after = adaptation.anchored(after, guard.anchor)
-    return replace(proposal, state=after, by_source=by_source, rows=taught.rows)
+        proposal = learn_from_some(adaptation, state, batch, taught.rows)
+    lead = guard.led(state.lead, taught.lead)
+    after = replace(adaptation.anchored(proposal.state, guard.anchor), by_source=by_source)
+    return replace(proposal, state=replace(after, lead=lead), by_source=by_source, rows=taught.rows)
 
 
 def _settled(

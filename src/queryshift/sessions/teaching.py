@@ -9,8 +9,10 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from queryshift.galleries import Searchable
 from queryshift.methods.losses import distance
+from queryshift.retrieval.forward import Forward
+
+from .guard import Guard, lead
 
 CENTRES = 10  # of the gallery: as many as the statistics of a batch look at
 REMEMBERED = 192  # latest different queries that others are compared with
@@ -19,15 +21,12 @@ SKETCH = 32  # numbers that are remembered of a query: distances stay as they ar
 
 @dataclass(frozen=True)
 class Lesson:
-    """What of a batch may teach."""
+    """What of a batch may teach, and how sure the source is of the batch."""
 
-    rows: Tensor  # (B,) which queries; none where they are not spread out
+    rows: Tensor | None  # (B,) which queries, on the CPU: not all of them; None: all
+    queries: int  # how many: none where they are not spread out
     recent: Tensor  # (n, SKETCH) sketches of the latest queries from now on
-
-    @property
-    def whole(self) -> bool:
-        """Whether all of the batch may."""
-        return bool(self.rows.all())
+    lead: float  # of the first hit over the tenth, by the source
 
 
 def no_queries(device: torch.device) -> Tensor:
@@ -36,39 +35,42 @@ def no_queries(device: torch.device) -> Tensor:
 
 
 @torch.no_grad()
-def lesson(
-    vectors: Tensor, recent: Tensor, gallery: Searchable, spread: float, repeats: float
-) -> Lesson:
-    """What of a batch with these unit vectors (B, D), by the source model, may teach.
+def lesson(source: Forward, recent: Tensor, guard: Guard) -> Lesson:
+    """What of a batch may teach; one wait for the GPU.
 
     A query that repeats an earlier one of the batch never does. Those that repeat one of the latest
     batches do beside new ones, as many as there are of these.
 
     Args:
-        vectors: Unit vectors (B, D).
+        source: The batch, seen by the source model.
         recent: Sketches of the latest queries before.
-        gallery: The session's gallery.
-        spread: Least spread of what teaches, as a share of the gallery's.
-        repeats: Distance of queries that are repeats, as a share of the gallery's spread.
+        guard: How far repeats lie apart, and how far spread out queries must be.
     """
-    vectors, scale = vectors.detach().float(), _spread(gallery.centroids(CENTRES).float())
-    rows = torch.ones(len(vectors), dtype=torch.bool, device=vectors.device)
-    if repeats:
-        rows, recent = _without_repeats(vectors, recent, repeats * scale)
-    if len(vectors) > 1 and _spread(vectors[rows]) < spread * scale:
-        rows = torch.zeros_like(rows)
-    return Lesson(rows, recent)
-
-
-def _without_repeats(vectors: Tensor, recent: Tensor, reach: float) -> tuple[Tensor, Tensor]:
-    """Which queries may teach if they are spread out, and what is remembered of them all."""
+    vectors = source.vectors.detach().float()
+    scale = _spread(source.gallery.centroids(CENTRES).to(vectors))
     sketches = vectors @ _projection(vectors.shape[1], vectors.device)
-    copies = (torch.cdist(sketches, sketches) <= reach).tril(-1).any(dim=1)
-    near = torch.cdist(sketches, recent.float()) <= reach
-    again = near.any(dim=1) & ~copies
+    reach = guard.repeats * scale
+    copies = (torch.cdist(sketches, sketches) <= reach).tril(-1).any(dim=1) & (reach > 0)
+    met = (torch.cdist(sketches, recent.float()) <= reach) & (reach > 0)
+    rows = _first_of_all_new(copies, met.any(dim=1))
+    if len(vectors) > 1:
+        rows = rows & (_spread(vectors, rows) >= guard.spread * scale)
+    parts = (lead(source)[None].float(), rows, ~copies, ~met.any(dim=0))
+    lead_of_source, *said = torch.cat([part.to(vectors) for part in parts]).tolist()  # one wait
+    size = len(vectors)
+    taught, first, old = said[:size], said[size : 2 * size], said[2 * size :]
+    places = [place for place, kept in enumerate((*old, *first)) if kept][-REMEMBERED:]
+    both = torch.cat((recent, sketches.to(recent)))
+    latest = both[torch.tensor(places, dtype=torch.long, device=both.device)]
+    some = None if all(taught) else torch.tensor(taught, device="cpu") > 0
+    return Lesson(some, round(sum(taught)), latest if guard.repeats else recent, lead_of_source)
+
+
+def _first_of_all_new(copies: Tensor, met: Tensor) -> Tensor:
+    """Which queries may teach if they are spread out: all new ones, and as many met before."""
+    again = met & ~copies
     new = ~(again | copies)
-    met = torch.cat((recent[~near.any(dim=0)], sketches[~copies].to(recent)))
-    return new | (again & (again.cumsum(0) <= new.sum())), met[-REMEMBERED:]
+    return new | (again & (again.cumsum(0) <= new.sum()))
 
 
 @cache
@@ -79,6 +81,8 @@ def _projection(dimension: int, device: torch.device) -> Tensor:
     return (drawn / math.sqrt(SKETCH)).to(device)
 
 
-def _spread(vectors: Tensor) -> float:
-    """Mean distance of vectors (n, D) to their centre; 0 of none."""
-    return float(distance(vectors, vectors.mean(dim=0)).mean()) if len(vectors) else 0.0
+def _spread(vectors: Tensor, rows: Tensor | None = None) -> Tensor:
+    """Mean distance of vectors (n, D), or of some rows of them, to their centre; 0 of none."""
+    weights = torch.ones_like(vectors[:, 0]) if rows is None else rows.to(vectors)
+    weights = weights / weights.sum().clamp(min=1)
+    return (weights * distance(vectors, weights @ vectors)).sum()
