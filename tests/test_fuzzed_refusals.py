@@ -1,13 +1,17 @@
 """What the fuzz tests found, each as a plain test: refused in a sentence."""
 
+import sys
+
 import pytest
 import torch
 
 from miniature import items
-from queryshift import METHODS, REST, Gallery, Guard, Session
-from queryshift.errors import BadFile, BadInput, UnknownName
+from queryshift import EATA, METHODS, REST, Gallery, Guard, Session, Vectors
+from queryshift.errors import BadFile, BadInput, MissingExtra, UnknownName
 from queryshift.lab import corruptions
+from queryshift.lab.demo.page_parts import parts
 from queryshift.lab.evaluation.results import decode, encode
+from queryshift.methods.eata import fisher_of
 from tampering import rewritten
 
 HUGE = 2**64
@@ -53,6 +57,42 @@ def test_ids_that_are_rows_of_a_tensor():
 def test_whole_numbers_too_large_for_a_number(name):
     with pytest.raises(BadInput, match=f"temperature is {HUGE}, expected a number"):
         METHODS[name](temperature=HUGE)
+
+
+@pytest.mark.parametrize("numbers", [(10**400, 0.0), [10**400], [[10**400]]])
+def test_vectors_of_numbers_that_are_too_large(numbers):
+    gallery = Gallery.from_vectors(["north", "east"], [[0.0, 1.0], [1.0, 0.0]])
+    with pytest.raises(BadInput, match="expected 2 numbers"):
+        Session(Vectors(2), gallery).answer([numbers])
+
+
+def test_sounds_that_are_tensors_with_a_gradient():
+    sound = torch.zeros(16, requires_grad=True)
+    with pytest.raises(BadInput, match="cannot be read as an array"):
+        corruptions.corrupt(
+            sound, corruptions.find("audio", "gaussian_noise"), 1, seed=0, item_id=""
+        )
+
+
+def test_a_page_without_the_package_for_sounds(monkeypatch):
+    monkeypatch.setitem(sys.modules, "soundfile", None)
+    with pytest.raises(MissingExtra, match="sounds on a page needs the package"):
+        parts("audio", [0.0])
+
+
+@pytest.mark.parametrize("strange", ["x", 3, {"last.0.weight": "x"}])
+def test_importance_that_was_not_computed(strange):
+    with pytest.raises(BadInput, match="what fisher_of"):
+        EATA(fisher=strange)
+
+
+def test_importance_of_another_shape(encoder, gallery, batches):
+    found = fisher_of(encoder, gallery, batches[0])
+    method = EATA(fisher={name: value[:1] for name, value in found.items()}, redundancy=0.9)
+    session = Session(encoder, gallery, method)
+    with pytest.raises(BadInput, match="fisher has no importance of"):
+        session.answer(batches[0])
+    assert session.state.batches == 0
 
 
 @pytest.mark.parametrize("make", [lambda: Guard(drift=HUGE), lambda: Guard(collapse=10**400)])

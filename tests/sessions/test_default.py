@@ -3,7 +3,17 @@
 import pytest
 import torch
 
-from queryshift import REST, Frozen, Gallery, Guard, Hubs, Session, Steady, Vectors
+from queryshift import (
+    REST,
+    Frozen,
+    Gallery,
+    Guard,
+    Hubs,
+    Session,
+    Steady,
+    Vectors,
+    answer_many,
+)
 from queryshift.retrieval.forward import Forward
 from queryshift.sessions.choice import agree, surer
 from toy import ToyEncoder, toy_gallery, toy_items, toy_queries
@@ -92,3 +102,14 @@ class TestTheChoice:
         for batch in toy_items(40).split(20):
             expected = frozen.answer(batch)
             assert torch.equal(session.answer(batch).vectors, expected.vectors)
+
+    def test_ordinary_queries_are_so_without_adapting_too(self, encoder, gallery):
+        session = Session(encoder, gallery, lr=1e-6)
+        first, second = toy_items(40).split(20)
+        session.answer(first)
+        gathering = Session(encoder, gallery, lr=1e-6, gather=20)
+        gathering.answer(first)
+        expected = Session(encoder, gallery, Frozen()).answer(second).vectors
+        found = [session.answer(second, adapt=False), gathering.answer(second)]
+        for answer in (*found, *answer_many([session], [list(second)])):
+            assert torch.equal(answer.vectors, expected)

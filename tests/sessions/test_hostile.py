@@ -132,6 +132,16 @@ class TestForgetting:
         moved = [float((one.state.adapted.values - source).norm()) for one in (far, near)]
         assert moved[1] < moved[0] / 2
 
+    @pytest.mark.parametrize(("pull", "left"), [(0.0, 1.0), (0.5, 0.5)])
+    def test_is_made_good_by_clean_queries(self, pull, left, image, captions, pictures):
+        session = Session(image, captions, REST(), lr=1e-3, guard=Guard(anchor=0.0, pull=pull))
+        for start in range(0, 96, 32):
+            session.answer(noisy(pictures[start : start + 32], start))
+        source, learnt = session.adaptation.fresh(captions).adapted.values, session.state.adapted
+        session.answer(pictures[:32])
+        moved = [(one.values - source).norm() for one in (learnt, session.state.adapted)]
+        assert float(moved[1] / moved[0]) == pytest.approx(left, abs=0.25)
+
 
 def test_a_warning_as_an_error_leaves_the_session_as_it_was(image, captions, pictures, monkeypatch):
     session = Session(image, captions, Tent())
@@ -146,7 +156,9 @@ def test_a_warning_as_an_error_leaves_the_session_as_it_was(image, captions, pic
     assert session.state is before and len(session.history) == 1 and not events
 
 
-@pytest.mark.parametrize("wrong", [{"spread": -1.0}, {"anchor": 1.0}, {"surer": 0.5}])
+@pytest.mark.parametrize(
+    "wrong", [{"spread": -1.0}, {"anchor": 1.0}, {"pull": -0.1}, {"pull": 1.0}, {"surer": 0.5}]
+)
 def test_a_guard_that_cannot_work_is_refused(wrong):
     with pytest.raises(qs.Error, match="expected"):
         Guard(**wrong)

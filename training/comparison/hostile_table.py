@@ -1,6 +1,6 @@
-"""The tables of hostile streams from what `training.comparison.hostile` kept.
+"""The page on hostile streams, from what `training.comparison.hostile` kept.
 
-python -m training.comparison.hostile_table docs/results/hostile.jsonl [dev]
+python -m training.comparison.hostile_table docs/results/hostile.jsonl docs/reliability.md
 """
 
 from __future__ import annotations
@@ -8,74 +8,157 @@ from __future__ import annotations
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
-from .hostile import BARE, GUARDED
+from .hostile import BARE, GUARDED, KNOWING
 from .hostile_streams import STREAMS
 
+TEMPLATE = Path(__file__).parent / "reliability_page.md"
 PARTS = ("recall", "after", "after, adapting")
-TABLES = (("rest", "default"), ("tcr", "shot"), ("rest+hubs", "frozen+hubs"))
-Key = tuple[str, str, str]  # stream, method and guard
-Runs = dict[Key, list[list[float]]]  # the three recalls of each seed
+NAMES = {"rest": "REST", "tcr": "TCR", "shot": "SHOT", "frozen+hubs": "frozen with hubs"}
+LIMIT, SHARE = 1.0, 0.9  # points below the frozen model, and of the bare method's gain
+Run = tuple[str, str]  # a method and its guard
+Means = list[float]  # recall on a stream, then of clean queries without and with adapting
 
 
-def read(path: Path, world: str) -> Runs:
-    """The runs of a world, of those seeds that the frozen model was asked too."""
-    kept = [line for line in map(json.loads, path.read_text().splitlines())]
-    lines = [line for line in kept if line["world"] == world]
-    asked = {(line["stream"], line["seed"]) for line in lines if line["method"] == "frozen"}
-    found: Runs = defaultdict(list)
-    for line in lines:
-        if (line["stream"], line["seed"]) in asked:
-            key = line["stream"], line["method"], line["guard"]
-            found[key].append([line[part] for part in PARTS])
-    return found
+@dataclass(frozen=True)
+class Runs:
+    """The runs of one world, of those seeds that the frozen model was asked too."""
+
+    seeds: dict[tuple[str, Run], list[Means]]
+
+    @classmethod
+    def read(cls, path: Path, world: str) -> Runs:
+        """Those that a file keeps."""
+        kept = [line for line in map(json.loads, path.read_text().splitlines())]
+        lines = [line for line in kept if line["world"] == world]
+        asked = {(line["stream"], line["seed"]) for line in lines if line["method"] == "frozen"}
+        seeds = defaultdict(list)
+        for line in lines:
+            if (line["stream"], line["seed"]) in asked:
+                key = line["stream"], (line["method"], line["guard"])
+                seeds[key].append([line[part] for part in PARTS])
+        return cls(seeds)
+
+    def of(self, stream: str, run: Run) -> Means | None:
+        """The means over the seeds of a run."""
+        found = self.seeds.get((stream, run))
+        return None if found is None else [mean(part) for part in zip(*found, strict=True)]
+
+    def below(self, stream: str, run: Run) -> float:
+        """How many points a run is below the frozen model, where it is furthest."""
+        frozen, own = self.of(stream, ("frozen", BARE)), self.of(stream, run)
+        assert frozen is not None and own is not None
+        return max(one - other for one, other in zip(frozen, own, strict=True))
+
+    def share(self, stream: str, run: Run) -> float | None:
+        """The share of the bare method's gain on a stream that a run keeps; None without a gain."""
+        frozen, own = self.of(stream, ("frozen", BARE)), self.of(stream, run)
+        bare = self.of(stream, (run[0], BARE))
+        if frozen is None or own is None or bare is None or bare[0] - frozen[0] <= LIMIT:
+            return None
+        return (own[0] - frozen[0]) / (bare[0] - frozen[0])
+
+    def guarded(self) -> Iterator[tuple[str, Run]]:
+        """Every stream and guarded run that the frozen and the bare method were asked too."""
+        for stream, run in self.seeds:
+            if run[1] != BARE and (stream, (run[0], BARE)) in self.seeds:
+                yield stream, run
 
 
-def means(runs: list[list[float]]) -> list[float]:
-    """Each part's mean over the seeds."""
-    return [mean(part) for part in zip(*runs, strict=True)]
+def name(run: Run) -> str:
+    """A run as a column is headed."""
+    method = NAMES.get(run[0], run[0].replace("rest+", "REST with "))
+    return f"{method}, {'knowing ordinary queries' if run[1] == KNOWING else run[1]}"
 
 
-def table(found: Runs, methods: tuple[str, ...]) -> Iterator[str]:
-    """A row for each stream that the methods were asked, bare and guarded."""
-    columns = [(method, guard) for method in methods for guard in (BARE, GUARDED)]
-    yield "| stream | seeds | frozen | " + " | ".join(f"{m}, {g}" for m, g in columns) + " |"
-    yield "|---|--:|--:|" + "--:|" * len(columns)
+def table(runs: Runs, columns: Sequence[Run]) -> str:
+    """A row for each stream that all columns were asked."""
+    lines = [
+        "| stream | seeds | frozen | " + " | ".join(map(name, columns)) + " |",
+        "|---|--:|--:|" + "--:|" * len(columns),
+    ]
     for stream in STREAMS:
-        runs = [found.get((stream, *column), []) for column in (("frozen", BARE), *columns)]
-        if all(runs):
-            cells = " | ".join(_cell(means(one)) for one in runs)
-            yield f"| {stream} | {len(runs[1])} | {cells} |"
+        found = [runs.of(stream, run) for run in (("frozen", BARE), *columns)]
+        if all(found):
+            seeds = min(len(runs.seeds[stream, run]) for run in columns)
+            cells = " | ".join(f"{on:.1f}; {off:.1f} / {again:.1f}" for on, off, again in found)
+            lines.append(f"| {stream} | {seeds} | {cells} |")
+    return "\n".join(lines)
 
 
-def _cell(run: list[float]) -> str:
-    on_it, after, adapting = run
-    return f"{on_it:.1f}; {after:.1f} / {adapting:.1f}"
+def misses(runs: Runs) -> str:
+    """Every guarded run that is too far below the frozen model, or keeps too little."""
+    lines = []
+    for stream, run in runs.guarded():
+        below, share = runs.below(stream, run), runs.share(stream, run)
+        if below > LIMIT:
+            lines.append(f"- *{stream}*, {name(run)}: {below:.2f} points below the frozen model")
+        if share is not None and share < SHARE:
+            lines.append(f"- *{stream}*, {name(run)}: keeps {share:.0%} of the bare method's gain")
+    return "\n".join(lines) or "None."
 
 
-def shortfalls(found: Runs) -> Iterator[str]:
-    """Where a guarded run is more than a point below the frozen model, or keeps too little."""
-    for (stream, method, guard), runs in found.items():
-        frozen, bare = (found.get((stream, *one)) for one in (("frozen", BARE), (method, BARE)))
-        if guard == BARE or not frozen or not bare:
-            continue
-        pairs = zip(means(frozen), means(runs), strict=True)
-        lost = max(one - other for one, other in pairs)
-        gained = means(bare)[0] - means(frozen)[0]
-        kept = (means(runs)[0] - means(frozen)[0]) / gained if gained > 1 else 1.0
-        if lost > 1 or kept < 0.9:
-            yield f"{stream}, {method}, {guard}: at most {lost:.2f} below, keeps {kept:.0%}"
+def counted(runs: Runs) -> str:
+    """How many runs there are, and the worst of them."""
+    every = list(runs.guarded())
+    below, lost = max((runs.below(*one), one) for one in every)
+    kept = [(share, one) for one in every if (share := runs.share(*one)) is not None]
+    share, least = min(kept)
+    return (
+        f"Of {len(every)} guarded runs (a method on a stream, mean of its seeds) the furthest "
+        f"below the frozen model is {name(lost[1])} on *{lost[0]}*, by {below:.2f} points, and the "
+        f"one that keeps least of its gain is {name(least[1])} on *{least[0]}*, {share:.0%}."
+    )
 
 
-def main(path: Path, world: str = "test") -> None:
-    found = read(path, world)
-    for methods in TABLES:
-        print(*table(found, methods), "", sep="\n")
-    print(*shortfalls(found), sep="\n")
+def choices(runs: Runs) -> str:
+    """Of every guard that was tried: what it keeps at least, and how far below it is at most."""
+    tried: dict[str, list[tuple[str, Run]]] = defaultdict(list)
+    for stream, run in runs.guarded():
+        if run[1].startswith(GUARDED):
+            tried[run[1]].append((stream, run))
+    lines = [
+        "| guard | runs | least share of a gain kept | furthest below frozen |",
+        "|---|--:|--:|--:|",
+    ]
+    for guard, every in sorted(tried.items()):
+        kept = [(share, one) for one in every if (share := runs.share(*one)) is not None]
+        share, least = min(kept)
+        below, lost = max((runs.below(*one), one) for one in every)
+        where = [f"{NAMES.get(one[1][0], one[1][0])} on *{one[0]}*" for one in (least, lost)]
+        settings = guard.partition(":")[2].replace(",", ", ") or "as it is"
+        kept_least, furthest = f"{share:.0%}, {where[0]}", f"{below:.2f}, {where[1]}"
+        lines.append(f"| {settings} | {len(every)} | {kept_least} | {furthest} |")
+    return "\n".join(lines)
+
+
+def page(path: Path) -> str:
+    """The whole page."""
+    runs = Runs.read(path, "test")
+    pairs = {
+        label: [(method, guard) for method in methods for guard in (BARE, GUARDED)]
+        for label, methods in (
+            ("rest", ("rest", "default")),
+            ("others", ("tcr", "shot")),
+            ("hubs", ("rest+hubs", "frozen+hubs")),
+        )
+    }
+    return TEMPLATE.read_text().format(
+        counted=counted(runs),
+        misses=misses(runs),
+        **{label: table(runs, columns) for label, columns in pairs.items()},
+        ordinary=table(runs, [("rest", KNOWING)]),
+        choices=choices(Runs.read(path, "dev")),
+    )
+
+
+def main(path: Path, target: Path) -> None:
+    target.write_text(page(path))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), *sys.argv[2:])
+    main(*map(Path, sys.argv[1:]))

@@ -79,7 +79,7 @@ class Vectors(Encoder):
         try:
             vector = torch.as_tensor(np.array(item) if isinstance(item, np.ndarray) else item)
             vector = vector.detach().to("cpu", torch.float64).to_dense()
-        except (TypeError, ValueError, RuntimeError):
+        except (TypeError, ValueError, RuntimeError, OverflowError):
             raise BadInput(f"got {described(item)}, expected {self.dimension} numbers.") from None
         if tuple(vector.shape) != (self.dimension,):
             raise BadInput(

@@ -73,7 +73,10 @@ class EATA(Method):
         """A share lies between 0 and 1."""
         super().check()
         self._must("share", 0 < self.share <= 1, "more than 0, and at most 1")
-        importance = self.fisher is None or isinstance(self.fisher, Mapping)
+        importance = self.fisher is None or (
+            isinstance(self.fisher, Mapping)
+            and all(isinstance(one, Tensor) for one in self.fisher.values())
+        )
         self._must("fisher", importance, "none, or what fisher_of(encoder, gallery, queries) gave")
 
     def start(self, gallery: Searchable, device: torch.device) -> Familiar:
@@ -128,7 +131,8 @@ class EATA(Method):
         plain = super().gradient(step_view, memory)
         if self.fisher is None or plain.gradient is None:
             return plain
-        if strange := plain.gradient.keys() - self.fisher.keys():
+        shapes = {name: value.shape for name, value in self.fisher.items()}
+        if strange := [n for n, grad in plain.gradient.items() if shapes.get(n) != grad.shape]:
             raise BadInput(
                 f"eata: fisher has no importance of {min(strange)}, which adapts: compute it with "
                 "fisher_of(encoder, gallery, clean_queries) for this very encoder."

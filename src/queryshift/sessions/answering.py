@@ -12,6 +12,7 @@ from queryshift.retrieval.reranking import Ranking, ranked
 from queryshift.retrieval.vector_checks import checked, fitting
 
 from .adaptation import Adaptation
+from .choice import agree, surer
 from .guard import lead
 from .state import State
 
@@ -22,7 +23,12 @@ def answer_now(adaptation: Adaptation, state: State, batch: Batch, count: int) -
     def answer() -> Answer:
         by_source = source_answers(adaptation, state, batch)
         forward = checked(answering_forward(adaptation, state, batch, count, by_source))
-        return ranked_answer(adaptation, state, forward, batch, by_source)
+        if by_source or not adaptation.judges(state, len(batch)):
+            return ranked_answer(adaptation, state, forward, batch, by_source)
+        forward = surer_forward(adaptation, forward, batch)
+        return unless_alike(
+            adaptation, ranked_answer(adaptation, state, forward, batch), batch, state
+        )
 
     if adaptation.settings.mode == "live":
         return answer()
@@ -83,6 +89,24 @@ def ranked_answer(
         return adapted
     plain = adaptation.source_forward(batch)
     return Answer(plain, ranking(adaptation, plain, state, by_source=True), adapted=adapted)
+
+
+def surer_forward(adaptation: Adaptation, forward: Forward, batch: Batch) -> Forward:
+    """The forward, or the source's where that is as sure, if the session chooses."""
+    if not adaptation.settings.choose:
+        return forward
+    source = adaptation.source_forward(batch)
+    return forward if surer(forward, source) else source
+
+
+def unless_alike(adaptation: Adaptation, answer: Answer, batch: Batch, state: State) -> Answer:
+    """The answer, or the source's as it is where nearly all first places are the same."""
+    if not adaptation.settings.choose or adaptation.settings.mode == "shadow":
+        return answer
+    source = adaptation.source_forward(batch)
+    if not agree(answer.ranking, source):
+        return answer
+    return Answer(source, ranking(adaptation, source, state, by_source=True))
 
 
 def ranking(adaptation: Adaptation, forward: Forward, state: State, by_source: bool) -> Ranking:

@@ -24,8 +24,9 @@ def surer(adapted: Forward, source: Forward) -> bool:
     Returns:
         True where the mean largest probability has grown.
     """
-    now, before = (listed(one, LISTED).sureness(PART).mean() for one in (adapted, source))
-    return float(now) > float(before) + MARGIN
+    means = [listed(one, LISTED).sureness(PART).mean() for one in (adapted, source)]
+    now, before = torch.stack(means).tolist()
+    return bool(now > before + MARGIN)
 
 
 @torch.no_grad()

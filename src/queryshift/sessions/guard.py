@@ -35,6 +35,7 @@ class Guard:
             those count once, however often they are asked.
         anchor: Share of what was learnt that is given up by each batch, so that no stream leads
             further from the source than 1 / anchor batches do.
+        pull: The same by each batch that the source is surer of: the shift seems to be over.
         surer: How many times surer the source must be of a batch than of those that were learnt
             from, for it to answer the batch itself.
         ordinary: What queries look like when all is well: the source answers such batches, and
@@ -54,7 +55,8 @@ class Guard:
     smallest_batch: int = setting(8, "ours", "queries a batch needs to be judged")
     spread: float = setting(0.25, "ours", "least spread of what teaches, of the gallery's")
     repeats: float = setting(0.05, "ours", "distance of queries that are the same, of its spread")
-    anchor: float = setting(0.01, "ours", "share of what was learnt that each batch gives up")
+    anchor: float = setting(0.002, "ours", "share of what was learnt that each batch gives up")
+    pull: float = setting(0.05, "ours", "the same, of a batch that the source is surer of")
     surer: float = setting(2.0, "ours", "times surer the source must be to answer a batch")
     ordinary: Ordinary | None = setting(None, "ours", "what queries look like when all is well")
 
@@ -65,11 +67,12 @@ class Guard:
                 f"got Guard(collapse={self.collapse}, drift={self.drift}), expected a share "
                 "between 0 and 1 and a drift above 0."
             )
-        if min(self.spread, self.repeats) < 0 or not 0 <= self.anchor < 1 or self.surer < 1:
+        shares = (self.anchor, self.pull)
+        if min(self.spread, self.repeats, *shares) < 0 or max(shares) >= 1 or self.surer < 1:
             raise BadInput(
                 f"got Guard(spread={self.spread}, repeats={self.repeats}, anchor={self.anchor}, "
-                f"surer={self.surer}), expected shares of at least 0, an anchor below 1, and a "
-                "factor of at least 1."
+                f"pull={self.pull}, surer={self.surer}), expected shares of at least 0, an anchor "
+                "and a pull below 1, and a factor of at least 1."
             )
         if not (self.ordinary is None or isinstance(self.ordinary, Ordinary)):
             raise BadInput(

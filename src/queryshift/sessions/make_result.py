@@ -7,16 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from queryshift.methods.source_like import SourceLike
-from queryshift.retrieval.answer import Answer
 from queryshift.retrieval.batch import Batch
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.reranking import ranked
 
 from .adaptation import Adaptation
-from .answering import ranked_answer, ranking
+from .answering import ranked_answer, surer_forward, unless_alike
 from .batch_result import BatchResult, Proposal
 from .batch_stats import BatchStats, measures, refined_entropies
-from .choice import agree, surer
 from .events import Event
 from .state import State
 
@@ -33,7 +31,11 @@ def batch_result(
 ) -> BatchResult:
     """The answer, the state with this batch counted, and the batch's statistics."""
     by_source, state = proposal.by_source, proposal.state
-    forward = _chosen_forward(adaptation, proposal, batch)
+    forward = adaptation.source_forward(batch) if by_source else proposal.forward
+    learnt = proposal.first is not None
+    chosen = not by_source and (learnt or adaptation.judges(state, len(batch)))
+    if chosen:
+        forward = surer_forward(adaptation, forward, batch)
     state = replace(
         state,
         watched=_watched(state, forward),
@@ -44,8 +46,8 @@ def batch_result(
     if ordinary is not None and batch.source is not None:
         strangeness = ordinary.strangeness(batch.source)
     answer = ranked_answer(adaptation, state, forward, batch, by_source)
-    if adaptation.settings.choose and proposal.first is not None and not by_source:
-        answer = _unless_alike(adaptation, answer, batch, state)
+    if chosen:
+        answer = unless_alike(adaptation, answer, batch, state)
     pairs = state.memory if isinstance(state.memory, SourceLike) else state.watched
     stats = BatchStats(
         batch=state.batches,
@@ -58,24 +60,6 @@ def batch_result(
         **measures(forward, pairs, adaptation.method.unsure(forward), proposal.measures),
     )
     return BatchResult(state, answer, stats, () if event is None else (event,))
-
-
-def _chosen_forward(adaptation: Adaptation, proposal: Proposal, batch: Batch) -> Forward:
-    """The forward that answers: the proposal's, or the source's where that is as sure."""
-    if proposal.by_source:
-        return adaptation.source_forward(batch)
-    if proposal.first is None or not adaptation.settings.choose:
-        return proposal.forward
-    source = adaptation.source_forward(batch)
-    return proposal.forward if surer(proposal.forward, source) else source
-
-
-def _unless_alike(adaptation: Adaptation, answer: Answer, batch: Batch, state: State) -> Answer:
-    """The answer, or the source's as it is where nearly all first places are the same."""
-    source = adaptation.source_forward(batch)
-    if adaptation.settings.mode == "shadow" or not agree(answer.ranking, source):
-        return answer
-    return Answer(source, ranking(adaptation, source, state, by_source=True))
 
 
 def _disagreement(

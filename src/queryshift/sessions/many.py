@@ -22,12 +22,13 @@ from queryshift.galleries.exclusions import (
 )
 from queryshift.methods.optimiser import Layout
 from queryshift.retrieval.answer import Answer
+from queryshift.retrieval.batch import Batch
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.pool import Pool
 from queryshift.retrieval.vector_checks import checked
 from queryshift.support.torch_modes import adaptation_modes
 
-from .answering import ranking, source_answers
+from .answering import ranking, source_answers, surer_forward, unless_alike
 from .queries import grouped, prepared_batch
 from .session import Session
 from .state import State
@@ -93,18 +94,18 @@ class _Asked:
     queries: list[Any]
     exclude: Sequence[Exclusion] | None
     by_source: bool  # whether the source model answers
+    judged: Batch | None = None  # its queries, where they are judged by themselves
 
 
 def _asked(session: Session, queries: list[Any], exclude: Sequence[Exclusion] | None) -> _Asked:
     state, adaptation = session.state, session.adaptation
     if adaptation.settings.mode == "shadow":
-        by_source = True
-    elif adaptation.judges(state, len(queries)):
-        batch = prepared_batch(adaptation, grouped(queries, exclude), session.gallery)
-        by_source = source_answers(adaptation, state, batch)
-    else:
-        by_source = adaptation.answered_by_source(state)
-    return _Asked(session, state, queries, exclude, by_source)
+        return _Asked(session, state, queries, exclude, by_source=True)
+    if not adaptation.judges(state, len(queries)):
+        return _Asked(session, state, queries, exclude, adaptation.answered_by_source(state))
+    batch = prepared_batch(adaptation, grouped(queries, exclude), session.gallery)
+    by_source = source_answers(adaptation, state, batch)
+    return _Asked(session, state, queries, exclude, by_source, batch)
 
 
 def _one_encoder(sessions: Sequence[Session], batches: Sequence[Sequence[Any]]) -> Encoder:
@@ -218,7 +219,11 @@ def _answer(one: _Asked, plain: Forward, inside: set[str]) -> Answer:
         learnt = session.adaptation.params(one.state)
         own = {name: value for name, value in learnt.items() if name not in inside}
     forward = checked(replace(plain, direct_params=own))
-    return _ranked(one, session.method.view(forward, one.state.memory).detached())
+    viewed = session.method.view(forward, one.state.memory).detached()
+    if one.judged is None:
+        return _ranked(one, viewed)
+    answer = _ranked(one, surer_forward(session.adaptation, viewed, one.judged))
+    return unless_alike(session.adaptation, answer, one.judged, one.state)
 
 
 def _ranked(one: _Asked, forward: Forward) -> Answer:

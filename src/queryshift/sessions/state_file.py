@@ -229,4 +229,5 @@ def _settings(values: dict[str, Any]) -> Settings:
 def _guard(values: dict[str, Any]) -> Guard:
     ordinary = values.get("ordinary")  # files of before there were such have none
     known = None if ordinary is None else Ordinary(**ordinary)
-    return Guard(**{**BEFORE_BOUNDS, **values, "ordinary": known})
+    pull = values.get("anchor", 0.0)  # one and the same in files of before there was a pull
+    return Guard(**{**BEFORE_BOUNDS, "pull": pull, **values, "ordinary": known})

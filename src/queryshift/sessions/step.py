@@ -85,7 +85,8 @@ def _guarded(
         views.clear()
         proposal = learn_from_some(adaptation, state, batch, taught.rows)
     lead = guard.led(state.lead, taught.lead)
-    after = replace(adaptation.anchored(proposal.state, guard.anchor), by_source=by_source)
+    given_up = guard.pull if by_source else guard.anchor
+    after = replace(adaptation.anchored(proposal.state, given_up), by_source=by_source)
     return replace(proposal, state=replace(after, lead=lead), by_source=by_source, rows=taught.rows)
 
 

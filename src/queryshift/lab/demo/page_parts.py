@@ -7,9 +7,10 @@ from io import BytesIO
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import soundfile
 from numpy.typing import NDArray
 from PIL import Image
+
+from queryshift.support.optional import need
 
 RATE = 16_000
 GAP = 2  # white pixels between the frames of a strip
@@ -50,6 +51,7 @@ def _picture(pixels: Any) -> str:
 
 def _sound(samples: Any) -> str:
     stored = BytesIO()
+    soundfile = need("soundfile", "lab", "sounds on a page")
     soundfile.write(stored, np.asarray(samples), RATE, format="WAV", subtype="PCM_16")
     return _uri("audio/wav", stored)
 

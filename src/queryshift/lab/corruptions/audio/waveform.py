@@ -22,7 +22,11 @@ def rate_of(item: NDArray[Any] | Waveform) -> int:
 
 def floats_of(item: NDArray[Any] | Waveform) -> NDArray[np.floating]:
     """The samples as floats of full scale 1, or a sentence on why they are not a mono waveform."""
-    samples = as_floats(np.asarray(item.samples if isinstance(item, Waveform) else item))
+    try:
+        given = np.asarray(item.samples if isinstance(item, Waveform) else item)
+    except RuntimeError as error:  # torch's, of tensors with a gradient
+        raise BadInput(f"the samples cannot be read as an array: {error}") from None
+    samples = as_floats(given)
     peak = float(np.abs(samples).max(initial=0.0))
     if not peak <= LOUDEST:  # NaN too
         raise BadInput(

@@ -11,6 +11,7 @@ from typing import Any
 
 from queryshift.media.items import decoding, regular
 from queryshift.media.waveform import Waveform
+from queryshift.support.optional import need
 
 CAPTIONS = (".txt", ".json")
 
@@ -27,8 +28,7 @@ def encode_picture(image: Any, suffix: str, quality: int) -> bytes:
 
 def encode_sound(wave: Waveform, suffix: str) -> bytes:
     """A `Waveform` as 16-bit FLAC or, for any other suffix, WAV."""
-    import soundfile
-
+    soundfile = need("soundfile", "lab", "writing sounds")
     buffer = BytesIO()
     kind = "FLAC" if suffix == ".flac" else "WAV"
     soundfile.write(buffer, wave.samples, wave.rate, format=kind, subtype="PCM_16")
