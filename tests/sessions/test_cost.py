@@ -174,7 +174,7 @@ def test_chunks_give_the_gradient_of_the_whole_batch(clean, kind, chunk):
     gallery, (batch, after) = Gallery.build(toy, clean), stream(clean, 2, size=16)
 
     def learnt(size):
-        session = Session(toy, gallery, kind, lr=0.01, steps=1, chunk=size)
+        session = Session(toy, gallery, kind, lr=0.01, steps=1, chunk=size, guard=None)
         session.answer(batch)
         session.answer(after)  # away from the source, so that decoupling acts
         return session.state.adapted.first
