@@ -1,9 +1,11 @@
 """A server left running under mixed traffic: memory and latency, minute by minute.
 
-    python bench/soak.py [--minutes 10] [--clients 8] [--tenants 60] [--seconds 30]
+    python bench/soak.py [--minutes 10] [--clients 8] [--tenants 60] [--rate 12] [--seconds 30]
 
 More tenants than are in memory ask with pictures clean and noisy; some clients hang up, some send
-what is no picture, one snapshots and rolls back. `--seconds` is how often a row is printed.
+what is no picture, one snapshots and rolls back. Every request has an idempotency key, as the
+client's have. `--rate` is requests a second of all clients together, 0 as many as are answered;
+`--seconds` is how often a row is printed.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import os
 import random
 import tempfile
 import time
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -66,11 +69,15 @@ def requests_of(tenants: int) -> list[bytes]:
     return [request("rest", next(names), query) for query in queries * 4]
 
 
-async def client(port: int, requests: Sequence[bytes], found: Measured, seed: int) -> None:
-    """Asks without end; hangs up now and then."""
-    draw, wire = random.Random(seed), Wire(port)
+async def client(
+    port: int, requests: Sequence[bytes], found: Measured, seed: int, every: float
+) -> None:
+    """Asks without end, a request every so many seconds; hangs up now and then."""
+    draw, wire, due = random.Random(seed), Wire(port), time.perf_counter()
     while True:
-        sent, started = draw.choice(requests), time.perf_counter()
+        due = max(due + every, time.perf_counter())
+        await asyncio.sleep(due - time.perf_counter())
+        sent, started = keyed(draw.choice(requests), draw), time.perf_counter()
         if draw.random() < 0.01:
             asking = asyncio.create_task(wire.ask(sent))
             await asyncio.sleep(0.002)
@@ -82,6 +89,12 @@ async def client(port: int, requests: Sequence[bytes], found: Measured, seed: in
         found.refused += status != 200
         if status == 200:
             found.seconds.append(time.perf_counter() - started)
+
+
+def keyed(sent: bytes, draw: random.Random) -> bytes:
+    """A request with an idempotency key of its own."""
+    key = f"\r\nIdempotency-Key: {draw.getrandbits(128):032x}\r\n\r\n"
+    return sent.replace(b"\r\n\r\n", key.encode(), 1)
 
 
 async def operator(port: int, tenants: int) -> None:
@@ -114,11 +127,13 @@ def row_of(server: Server, found: Measured, minutes: float) -> dict[str, float]:
     }
 
 
-async def soak(server: Server, rows: Rows, minutes: float, seconds: float, clients: int) -> None:
+async def soak(server: Server, rows: Rows, asked: Namespace) -> None:
     """Traffic for so long, a row every so many seconds."""
-    found, requests = Measured(), requests_of(rows.about["tenants"])
-    work = [client(server.port, requests, found, seed) for seed in range(clients)]
-    work.append(operator(server.port, rows.about["tenants"]))
+    found, requests = Measured(), requests_of(asked.tenants)
+    minutes, seconds = asked.minutes, asked.seconds
+    every = asked.clients / asked.rate if asked.rate else 0.0
+    work = [client(server.port, requests, found, seed, every) for seed in range(asked.clients)]
+    work.append(operator(server.port, asked.tenants))
     running = [asyncio.create_task(one) for one in work]
     started = time.monotonic()
     while (since := time.monotonic() - started) < 60 * minutes:
@@ -139,11 +154,12 @@ def main() -> None:
     asking.add_argument("--minutes", type=float, default=10)
     asking.add_argument("--clients", type=int, default=8)
     asking.add_argument("--tenants", type=int, default=60)
+    asking.add_argument("--rate", type=float, default=12, help="requests a second; 0: no pause")
     asking.add_argument("--seconds", type=float, default=30, help="between rows")
     asked = asking.parse_args()
     rows = Rows(asked, "none: rows are compared with the first", COLUMNS)
     with tempfile.TemporaryDirectory() as folder, Server(Path(folder), TOML) as server:
-        asyncio.run(soak(server, rows, asked.minutes, asked.seconds, asked.clients))
+        asyncio.run(soak(server, rows, asked))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ body_bytes = 300000
 pixels = 1000000
 queries = 16
 body_seconds = 0.5
+connections = 40
 
 [queues]
 waiting_of_tenant = 16
@@ -104,6 +105,26 @@ def test_a_request_that_does_not_begin_is_given_up(tight, sent):
         wire.sendall(sent)
         while wire.recv(4096):
             pass  # until it is closed
+
+
+def test_connections_over_the_limit_are_refused_in_a_sentence_and_health_is_not(tight):
+    idle = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n"
+    address = ("127.0.0.1", tight.port)
+    wires = [socket.create_connection(address) for _ in range(40)]
+    try:
+        for wire in wires:
+            wire.sendall(idle)
+        with tight.client() as client:
+            refused, health = client.get("/readyz"), client.get("/healthz")
+    finally:
+        for wire in wires:
+            wire.close()
+    assert refused.status_code == 503 and refused.headers["retry-after"] == "1"
+    assert refused.headers["content-type"] == "application/problem+json"
+    assert "41 connections are open" in refused.json()["detail"]
+    assert refused.headers["connection"] == "close" and health.status_code == 200
+    with tight.client() as client:
+        assert first_ids(search(client, [3], tenant="after")) == [3]
 
 
 def test_too_many_queries_at_once_are_refused(tight):

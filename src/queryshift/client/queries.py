@@ -15,7 +15,7 @@ Query: TypeAlias = str | bytes | Path | Sequence[float] | Mapping[str, Any] | An
 """A text, the bytes or the path of a picture or a sound, a PIL image, a vector, or a mapping such
 as `{"image": path, "text": "in red"}` for a composed query."""
 
-MODALITIES = ("text", "image", "audio", "video", "vector")
+MODALITIES = ("text", "image", "audio", "vector")
 SOUNDS = (b"fLaC", b"OggS", b"ID3", b"\xff\xfb", b"\xff\xf3", b"\xff\xf2")
 
 

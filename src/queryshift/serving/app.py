@@ -15,6 +15,7 @@ from queryshift import __version__
 from . import routes_collections, routes_health, routes_page, routes_search, routes_tenants
 from .all_tenants import AllTenants
 from .body_limit import BodyLimit
+from .connection_limit import ConnectionLimit, Connections
 from .framework_errors import malformed, refused_by_framework
 from .front_door import FrontDoor
 from .metrics import Metrics
@@ -24,13 +25,16 @@ from .settings import ServeSettings
 from .token_check import TokenCheck
 
 
-def make_app(settings: ServeSettings, tenants: AllTenants, metrics: Metrics) -> FastAPI:
+def make_app(
+    settings: ServeSettings, tenants: AllTenants, metrics: Metrics, connections: Connections
+) -> FastAPI:
     """The application of a server.
 
     Args:
         settings: of the server.
         tenants: who answers; they start and end with the application.
         metrics: what is counted.
+        connections: how many are open.
     """
     limits = settings.limits
 
@@ -64,5 +68,6 @@ def make_app(settings: ServeSettings, tenants: AllTenants, metrics: Metrics) -> 
         )
     app.add_middleware(TokenCheck, settings=settings, metrics=metrics)
     app.add_middleware(OriginCheck, settings=settings)
+    app.add_middleware(ConnectionLimit, connections=connections, most=limits.connections)
     app.add_middleware(RequestLog, metrics=metrics)
     return app

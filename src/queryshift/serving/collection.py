@@ -203,6 +203,11 @@ def _reader(
 ) -> Encoder:
     if settings.model == VECTORS:
         return Vectors(gallery.dimension)
+    if "video" in settings.queries.split("+"):
+        raise BadInput(
+            'queries is "video", but films are not taken over HTTP: encode them where they are, '
+            'and serve model = "vectors".'
+        )
     if settings.queries not in model:
         raise unknown("kind of queries of this model", settings.queries, model)
     return model[settings.queries]

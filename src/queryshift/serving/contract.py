@@ -25,7 +25,6 @@ class Query(Strict):
     text: str | None = Field(None, description="a text")
     image: str | None = Field(None, description="a picture file in base64")
     audio: str | None = Field(None, description="a sound file in base64")
-    video: str | None = Field(None, description="a film in base64")
     vector: list[float] | None = Field(None, description="a vector of the gallery's dimension")
 
 

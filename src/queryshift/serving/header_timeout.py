@@ -7,9 +7,16 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from .connection_limit import Connections
 
-def protocol_of(seconds: float) -> type[HttpToolsProtocol]:
-    """uvicorn's protocol, for which the headers of a request must come within some seconds."""
+
+def protocol_of(seconds: float, connections: Connections) -> type[HttpToolsProtocol]:
+    """uvicorn's protocol, for which the headers of a request must come within some seconds.
+
+    Args:
+        seconds: that the headers may take.
+        connections: counts those that are open.
+    """
 
     class InTime(HttpToolsProtocol):
         """Closes a connection that has not sent its headers."""
@@ -19,6 +26,7 @@ def protocol_of(seconds: float) -> type[HttpToolsProtocol]:
         def connection_made(self, transport: Any) -> None:
             """The clock begins with the connection."""
             super().connection_made(transport)
+            connections.open += 1
             self._begin()
 
         def on_message_begin(self) -> None:
@@ -34,6 +42,7 @@ def protocol_of(seconds: float) -> type[HttpToolsProtocol]:
         def connection_lost(self, exc: Exception | None) -> None:
             """Nothing is left to wait for."""
             self._end()
+            connections.open -= 1
             super().connection_lost(exc)
 
         def _begin(self) -> None:

@@ -17,7 +17,7 @@ from queryshift.media.texts import text as checked_text
 Raw: TypeAlias = str | bytes | list[float] | tuple[bytes, str]
 """A query that takes little memory: text, a file's bytes, a vector, or a picture with a text."""
 
-FILES = ("image", "audio", "video")
+FILES = ("image", "audio")
 THUMBNAIL = 96  # pixels of the longer side
 SHOWN_CHARACTERS = 500
 

@@ -10,6 +10,7 @@ import uvicorn
 from queryshift.errors import BadInput
 
 from .app import make_app
+from .connection_limit import Connections
 from .folder_lock import locked_folder
 from .header_timeout import protocol_of
 from .json_logs import log_config
@@ -29,12 +30,15 @@ def serve(settings: ServeSettings, ray: str | None = None) -> None:
     """
     check_exposure(settings)
     prepare(settings)
-    metrics, options = Metrics(), _options(settings)
+    metrics, connections = Metrics(), Connections()
+    options = _options(settings, connections)
     if ray is not None:
-        uvicorn.run(make_app(settings, RayTenants(settings, ray), metrics), **options)
+        tenants = RayTenants(settings, ray)
+        uvicorn.run(make_app(settings, tenants, metrics, connections), **options)
         return
     with locked_folder(settings.data):
-        uvicorn.run(make_app(settings, Tenants(settings, metrics), metrics), **options)
+        here = Tenants(settings, metrics)
+        uvicorn.run(make_app(settings, here, metrics, connections), **options)
 
 
 def check_exposure(settings: ServeSettings) -> None:
@@ -57,7 +61,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _options(settings: ServeSettings) -> dict[str, Any]:
+def _options(settings: ServeSettings, connections: Connections) -> dict[str, Any]:
     if (settings.tls_key is None) != (settings.tls_certificate is None):
         raise BadInput("TLS needs both tls_certificate and tls_key.")
     return {
@@ -69,6 +73,5 @@ def _options(settings: ServeSettings) -> dict[str, Any]:
         "timeout_graceful_shutdown": max(1, round(settings.drain_seconds / 2)),
         "ssl_certfile": settings.tls_certificate,
         "ssl_keyfile": settings.tls_key,
-        "limit_concurrency": settings.limits.connections,
-        "http": protocol_of(settings.limits.body_seconds),
+        "http": protocol_of(settings.limits.body_seconds, connections),
     }

@@ -24,7 +24,6 @@ def probes(modality: str, count: int, dimension: int) -> list[Any]:
     kinds: dict[str, Callable[[], Any]] = {
         "image": lambda: _picture(draw),
         "audio": lambda: draw.uniform(-0.1, 0.1, SAMPLES),
-        "video": lambda: [_picture(draw) for _ in range(2)],
         "vector": lambda: draw.normal(size=dimension),
     }
 

@@ -10,7 +10,6 @@ import { ask, listenForQueries, openTry, tenantName } from "./try.js";
 
 const EVERY = 1500; // milliseconds between looks
 const KEPT = 400; // batches drawn
-const NOBODY = { mode: "", snapshots: [] };
 
 let collections = [], rows = [], looking = false, lost = false;
 
@@ -32,7 +31,7 @@ async function tenantOrNobody() {
     return await get(tenantPath(current().name, tenantName()));
   } catch (problem) {
     if (problem.status !== 404) throw problem;
-    return NOBODY;
+    return { mode: current().mode, snapshots: [], isNew: true };
   }
 }
 
@@ -40,10 +39,8 @@ async function look() {
   const tenant = await tenantOrNobody();
   const where = { collection: current().name, tenant: tenantName(), changed: () => { forget(); refresh(); ask(); } };
   drawTenant(tenant, where);
-  $("state-title").parentElement.inert = $("modes").inert = tenant === NOBODY;
-  if (tenant === NOBODY) {
+  if (tenant.isNew) {
     forget();
-    $("mode-meaning").textContent = `No queries of “${tenantName()}” yet: its first search makes it.`;
   } else {
     await newRows(tenant);
     await drawLatest(current(), tenantName());

@@ -35,7 +35,10 @@ function clickSentence(clicks) {
 export function drawTenant(tenant, where) {
   place = { ...where, mode: tenant.mode };
   for (const button of $("modes").children) button.setAttribute("aria-pressed", String(button.dataset.mode === tenant.mode));
-  $("mode-meaning").textContent = MODES[tenant.mode] ?? "";
+  const begins = tenant.isNew ? `No queries of “${where.tenant}” yet; it begins in this mode, or in the one you choose. ` : "";
+  $("mode-meaning").textContent = `${begins}${MODES[tenant.mode] ?? ""}`;
+  $("undo").disabled = $("reset").disabled = Boolean(tenant.isNew);
+  $("nothing-learnt").hidden = !tenant.isNew;
   $("clicks").textContent = clickSentence(tenant.clicks);
   show($("facts"), ...facts(tenant));
   show($("snapshots"), ...(tenant.snapshots ?? []).map(snapshotRow));

@@ -60,7 +60,8 @@ const base64 = (file) => new Promise((resolve, reject) => {
   reader.readAsDataURL(file);
 });
 
-const FIELDS = { text: "own-text", image: "own-file", audio: "own-file", video: "own-file", vector: "own-vector" };
+const FIELDS = { text: "own-text", image: "own-file", audio: "own-file", vector: "own-vector" };
+const WORDS = { text: "a text", image: "a picture (PNG, JPEG, WebP and the like)", audio: "a sound (WAV, FLAC, Ogg, MP3)", vector: "a vector" };
 const parts = () => [collection.queries].flat().flatMap((name) => name.split("+"));
 
 async function ownPart(name) {
@@ -85,6 +86,7 @@ function offerFields() {
     $(`own-${name}-label`).hidden = !wanted.some((part) => FIELDS[part] === `own-${name}`);
   }
   const file = wanted.find((part) => FIELDS[part] === "own-file");
+  $("takes").textContent = `A query of this collection is ${wanted.map((part) => WORDS[part] ?? part).join(" and ")}.`;
   $("own-file").accept = file ? `${file}/*` : "";
   $("own-ask").hidden = wanted.length === 1 && file !== undefined; // choosing the file asks
   show($("corruption"), ...collection.corruptions.map((name) => make("option", { value: name }, name.replaceAll("_", " "))));
@@ -96,6 +98,7 @@ export async function openTry(next) {
   offerFields();
   ({ samples } = await get(`${collectionPath(collection.name)}/samples?n=${THUMBS}`));
   $("samples").hidden = $("many").hidden = samples.length === 0;
+  $("many-hint").hidden = samples.length === 0 || collection.corruptions.length === 0;
   const thumbs = $("samples").querySelector(".thumbs");
   thumbs.classList.toggle("long", samples.some((sample) => !sample.query.image));
   show(thumbs, ...samples.map(thumb));

@@ -1,0 +1,117 @@
+"""The page of collections that are asked with sounds, or with a picture and a text together."""
+
+import json
+import re
+
+import httpx
+import pytest
+import soundfile
+from PIL import Image
+
+import queryshift as qs
+from queryshift.lab.tangram import clips, edits
+from running_server import Server
+
+pytestmark = pytest.mark.browser
+
+TOML = """
+[collections.sounds]
+model = "tangram-clips"
+queries = "audio"
+gallery = "clips.gallery"
+samples = "sounds.jsonl"
+gather = 4
+
+[collections.edits]
+model = "tangram-edits"
+queries = "image+text"
+gallery = "scenes.gallery"
+mode = "live"
+"""
+COUNT = 24
+
+
+@pytest.fixture(scope="module")
+def kinds(chromium, tmp_path_factory):
+    """A server of both, with files of the queries beside it."""
+    folder = tmp_path_factory.mktemp("kinds")
+    watched = clips.clips("test", COUNT)
+    model = qs.load("tangram-clips")
+    names = [f"clip {number}" for number in range(COUNT)]
+    qs.Gallery.build(model["video"], [clip.frames() for clip in watched], names).save(
+        folder / "clips.gallery"
+    )
+    for number, clip in enumerate(watched):
+        soundfile.write(folder / f"{number}.wav", clip.waveform(), 16_000)
+    samples = [
+        {"query": {"audio_file": f"{number}.wav"}, "right": [names[number]]} for number in range(8)
+    ]
+    (folder / "sounds.jsonl").write_text("\n".join(map(json.dumps, samples)))
+    asked = edits.edits("test", COUNT)
+    scenes = edits.candidates(asked)
+    pictures = qs.load("tangram-edits")["image"]
+    qs.Gallery.build(pictures, [scene.image() for scene in scenes]).save(folder / "scenes.gallery")
+    Image.fromarray(asked[0].reference.image()).save(folder / "reference.png")
+    (folder / "change.txt").write_text(asked[0].text)
+    (folder / "target.txt").write_text(str(scenes.index(asked[0].target)))
+    with Server(folder, TOML) as running:
+        yield running
+
+
+def hits(page, side):
+    page.wait_for_selector(f"#answers .{side} .hit")
+    return page.locator(f"#answers .{side} .hit span[title]").all_inner_texts()
+
+
+def test_sounds_are_played_asked_and_sent_many(opened, kinds):
+    page = opened(f"{kinds.url}/?collection=sounds&tenant=ears")
+    hits(page, "source")
+    assert "is a sound" in page.inner_text("#takes")
+    assert page.locator("#samples input").count() == 8
+    assert page.locator("#corruption-fields").is_hidden()
+    page.wait_for_function("() => document.querySelector('#preview audio').duration > 1")
+    first = page.inner_text("#answers .source")
+    page.set_input_files("#own-file", kinds.folder / "20.wav")
+    page.wait_for_function(
+        "before => document.querySelector('#answers .source').innerText !== before", arg=first
+    )
+    assert "clip 20" in hits(page, "source")
+    page.click("#many-send")
+    page.get_by_text("8 of 8 sent").wait_for()
+    tenant = httpx.get(f"{kinds.url}/v1/collections/sounds/tenants/ears").json()
+    assert tenant["queries"] >= 8 and tenant["mode"] == "shadow"
+
+
+def test_a_picture_is_refused_where_sounds_are_asked(opened, kinds):
+    page = opened(f"{kinds.url}/?collection=sounds&tenant=eyes")
+    hits(page, "source")
+    page.set_input_files("#own-file", kinds.folder / "reference.png")
+    page.wait_for_selector("#message.bad")
+    assert "sound" in page.inner_text("#message")
+
+
+def test_a_picture_and_a_text_ask_together(opened, kinds):
+    page = opened(f"{kinds.url}/?collection=edits&tenant=composed")
+    assert page.get_by_text("is a picture").is_visible()
+    assert "and a text" in page.inner_text("#takes")
+    page.fill("#own-text", (kinds.folder / "change.txt").read_text())
+    page.click("#own-ask")
+    page.wait_for_selector("#message.bad")  # the picture is missing
+    page.set_input_files("#own-file", kinds.folder / "reference.png")
+    page.click("#own-ask")
+    assert (kinds.folder / "target.txt").read_text() in hits(page, "adapted")
+    assert page.locator("#preview img").count() == page.locator("#preview q").count() == 1
+
+
+def test_before_its_first_query_a_tenant_has_a_mode_that_can_be_chosen(opened, kinds):
+    page = opened(f"{kinds.url}/?collection=edits&tenant=nobody")
+    page.get_by_text("No queries of “nobody” yet").wait_for()
+    page.wait_for_selector("#modes [data-mode=live][aria-pressed=true]")
+    assert page.is_disabled("#reset") and page.is_visible("#nothing-learnt")
+    page.focus("#modes [data-mode=frozen]")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")  # confirms
+    page.wait_for_selector("#modes [data-mode=frozen][aria-pressed=true]")
+    told = httpx.get(f"{kinds.url}/v1/collections/edits/tenants/nobody").json()
+    assert told["mode"] == "frozen" and told["queries"] == 0
+    assert re.search("nothing is learnt", page.inner_text("#mode-meaning"))
