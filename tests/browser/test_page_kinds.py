@@ -9,7 +9,8 @@ import soundfile
 from PIL import Image
 
 import queryshift as qs
-from queryshift.lab.tangram import clips, edits
+from queryshift.lab.tangram.clips import clips
+from queryshift.lab.tangram.edits import candidates, edits
 from running_server import Server
 
 pytestmark = pytest.mark.browser
@@ -35,7 +36,7 @@ COUNT = 24
 def kinds(chromium, tmp_path_factory):
     """A server of both, with files of the queries beside it."""
     folder = tmp_path_factory.mktemp("kinds")
-    watched = clips.clips("test", COUNT)
+    watched = clips("test", COUNT)
     model = qs.load("tangram-clips")
     names = [f"clip {number}" for number in range(COUNT)]
     qs.Gallery.build(model["video"], [clip.frames() for clip in watched], names).save(
@@ -47,8 +48,8 @@ def kinds(chromium, tmp_path_factory):
         {"query": {"audio_file": f"{number}.wav"}, "right": [names[number]]} for number in range(8)
     ]
     (folder / "sounds.jsonl").write_text("\n".join(map(json.dumps, samples)))
-    asked = edits.edits("test", COUNT)
-    scenes = edits.candidates(asked)
+    asked = edits("test", COUNT)
+    scenes = candidates(asked)
     pictures = qs.load("tangram-edits")["image"]
     qs.Gallery.build(pictures, [scene.image() for scene in scenes]).save(folder / "scenes.gallery")
     Image.fromarray(asked[0].reference.image()).save(folder / "reference.png")
@@ -70,6 +71,9 @@ def test_sounds_are_played_asked_and_sent_many(opened, kinds):
     assert page.locator("#samples input").count() == 8
     assert page.locator("#corruption-fields").is_hidden()
     page.wait_for_function("() => document.querySelector('#preview audio').duration > 1")
+    page.get_by_text("Sample 2").click(position={"x": 10, "y": 10})
+    page.get_by_text("should find clip 1").wait_for()
+    page.wait_for_function("() => document.querySelector('#answers .right')")
     first = page.inner_text("#answers .source")
     page.set_input_files("#own-file", kinds.folder / "20.wav")
     page.wait_for_function(
@@ -78,6 +82,7 @@ def test_sounds_are_played_asked_and_sent_many(opened, kinds):
     assert "clip 20" in hits(page, "source")
     page.click("#many-send")
     page.get_by_text("8 of 8 sent").wait_for()
+    assert "in the last 8 queries" in page.inner_text("#many-chart figcaption")
     tenant = httpx.get(f"{kinds.url}/v1/collections/sounds/tenants/ears").json()
     assert tenant["queries"] >= 8 and tenant["mode"] == "shadow"
 
@@ -93,7 +98,7 @@ def test_a_picture_is_refused_where_sounds_are_asked(opened, kinds):
 def test_a_picture_and_a_text_ask_together(opened, kinds):
     page = opened(f"{kinds.url}/?collection=edits&tenant=composed")
     assert page.get_by_text("is a picture").is_visible()
-    assert "and a text" in page.inner_text("#takes")
+    assert "picture with a text" in page.inner_text("#takes")
     page.fill("#own-text", (kinds.folder / "change.txt").read_text())
     page.click("#own-ask")
     page.wait_for_selector("#message.bad")  # the picture is missing

@@ -1,44 +1,132 @@
-"""One owner at a time, also without a cluster: leases, terms, and who owns whom."""
+"""One holder at a time, also without a cluster: leases, terms, and who owns whom."""
 
 import doctest
+import json
+import os
+import signal
 import subprocess
 import sys
-import threading
+import time
 from collections import Counter
 
-from queryshift.serving import ray_ring
-from queryshift.serving.ray_lease import Lease
-from queryshift.serving.ray_ring import Ring
+import pytest
 
+from queryshift.errors import BadFile
+from queryshift.serving import ray_ring
+from queryshift.serving.ray_lease import Lease, LeaseLost
+from queryshift.serving.ray_ring import Ring
+from queryshift.serving.tenant_files import TenantFiles
+
+SECONDS = 1.0
 HOLD = """
 import sys, time
 from pathlib import Path
-from queryshift.serving.ray_lease import Lease
-print(Lease(Path(sys.argv[1]), 3).term, flush=True)
-time.sleep(600)
+from queryshift.serving.ray_lease import Lease, LeaseLost
+from queryshift.serving.tenant_files import TenantFiles
+lease = Lease(Path(sys.argv[1]), 3, 1.0)
+assert lease.free(True, 0) and lease.take()
+files = TenantFiles(Path(sys.argv[1]), "tenant", lease.committing)
+files.save("first", None)
+print(lease.term, flush=True)
+while True:
+    time.sleep(0.05)
+    try:
+        lease.renew()
+    except LeaseLost:
+        break
+print(lease.held, flush=True)
+try:
+    files.save("late", None)
+except Exception as error:
+    print(type(error).__name__, flush=True)
 """
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """Another process that holds share 3."""
+    process = subprocess.Popen([sys.executable, "-c", HOLD, tmp_path], stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"1\n"
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def taken(lease, own=False):
+    """How long it takes until a share is free, and taken."""
+    started = time.monotonic()
+    while not (lease.free(own, 0) and lease.take()):
+        assert time.monotonic() < started + 20
+        time.sleep(0.02)
+    return time.monotonic() - started
 
 
 def test_examples():
     assert doctest.testmod(ray_ring).failed == 0
 
 
-def test_the_second_waits_until_the_first_is_dead(tmp_path):
-    held = subprocess.Popen([sys.executable, "-c", HOLD, tmp_path], stdout=subprocess.PIPE)
-    found: list[Lease] = []
-    second = threading.Thread(target=lambda: found.append(Lease(tmp_path, 3)), daemon=True)
-    try:
-        assert held.stdout.readline() == b"1\n"
-        Lease(tmp_path, 4)  # another owner's is another lease
-        second.start()
-        second.join(1)
-        assert second.is_alive() and not found
-    finally:
-        held.kill()
-        held.wait()
-        held.stdout.close()
-    second.join(30)
-    assert found[0].term == 2
+def test_what_somebody_renews_is_not_free(tmp_path, holder):
+    second, end = Lease(tmp_path, 3, SECONDS), time.monotonic() + 2.5 * SECONDS
+    while time.monotonic() < end:
+        assert not second.free(False, 0)
+        time.sleep(0.02)
+    other = Lease(tmp_path, 4, SECONDS)  # another share
+    assert other.free(True, 0) and other.take() and other.held and other.term == 1
+
+
+def test_the_share_of_a_dead_process_is_taken_within_the_seconds_of_its_lease(tmp_path, holder):
+    second = Lease(tmp_path, 3, SECONDS)
+    while not second._alive:
+        second.free(False, 0)
+    holder.kill()
+    assert taken(second) < 3 * SECONDS and second.term == 2 and second.held
+
+
+def test_a_frozen_process_wakes_up_and_can_neither_hold_nor_write(tmp_path, holder):
+    second = Lease(tmp_path, 3, SECONDS)
+    while not second._alive:
+        second.free(False, 0)
+    os.kill(holder.pid, signal.SIGSTOP)
+    assert taken(second) >= 0.9 * SECONDS
+    TenantFiles(tmp_path, "tenant", second.committing).save("second", None)
+    os.kill(holder.pid, signal.SIGCONT)
+    assert holder.stdout.readline() == b"False\n"
+    assert holder.stdout.readline() == b"BadFile\n"
+    assert TenantFiles(tmp_path, "tenant").record.read_text() == "second"
+
+
+def test_who_cannot_renew_stops_before_others_may_begin(tmp_path):
+    first = Lease(tmp_path, 0, SECONDS)
+    assert first.free(True, 0) and first.take() and first.held
+    second = Lease(tmp_path, 0, SECONDS)
+    second.free(False, 0)
+    first.renew()
+    second.free(False, 0)
+    while not (second.free(False, 0) and second.take()):
+        ours = first.held
+        time.sleep(0.01)
+    assert not ours and not first.held and second.held
+    with pytest.raises(LeaseLost):
+        first.renew()
+    with pytest.raises(BadFile, match="another process"), first.committing():
+        raise AssertionError
+
+
+def test_what_was_given_back_is_for_the_owner_it_is_meant_for(tmp_path):
+    first = Lease(tmp_path, 0, SECONDS)
+    assert first.free(True, 0) and first.take()
+    first.release()
+    assert json.loads((tmp_path / "owners" / "0.lease").read_text())["holder"] == ""
+    other, own = Lease(tmp_path, 0, SECONDS), Lease(tmp_path, 0, SECONDS)
+    assert not other.free(False, 0)
+    assert own.free(True, 0) and own.take() and own.term == 2
+
+
+def test_of_two_who_take_at_once_one_gets_it(tmp_path):
+    both = [Lease(tmp_path, 0, SECONDS) for _ in range(2)]
+    assert [lease.free(True, 0) for lease in both] == [True, True]
+    assert [lease.take() for lease in both] == [True, False]
 
 
 def test_all_owners_have_their_share_and_always_the_same_tenants():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
@@ -23,8 +24,9 @@ class _Entry:
     """A request under way or answered, and how many wait for it."""
 
     body: bytes  # a digest of it
-    answer: asyncio.Task[Any]
+    work: asyncio.Task[Any] | None  # under way
     since: float
+    answer: bytes = b""  # as JSON: a finished task would keep all that it worked with
     waiting: int = 0
 
 
@@ -55,20 +57,25 @@ class Remembered:
             self._entries[key] = entry
         elif entry.body != body:
             raise Conflict("this idempotency key was used with another body: take a new one.")
+        if entry.work is None:
+            return json.loads(entry.answer)
         entry.waiting += 1
         try:
-            return await asyncio.shield(entry.answer)
+            return await asyncio.shield(entry.work)
         finally:
             entry.waiting -= 1
             self._settle(key, entry)
 
     def _settle(self, key: Key, entry: _Entry) -> None:
-        """Cancel what nobody waits for any more, and forget what gave no answer."""
-        task = entry.answer
+        """Keep an answer, cancel what nobody waits for any more, forget what gave none."""
+        task = entry.work
+        if task is None:
+            return
         if not task.done() and entry.waiting == 0:
             task.cancel()
-        failed = task.done() and (task.cancelled() or task.exception() is not None)
-        if (failed or task.cancelling()) and self._entries.get(key) is entry:
+        if task.done() and not task.cancelled() and task.exception() is None:
+            entry.answer, entry.work = json.dumps(task.result()).encode(), None
+        elif (task.done() or task.cancelling()) and self._entries.get(key) is entry:
             del self._entries[key]
 
     def _forget_old(self) -> None:

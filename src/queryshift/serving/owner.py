@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -25,6 +25,7 @@ from .record import click_summary
 from .refusals import Conflict, DiskFull, Forbidden, NotFound
 from .searching import Searching
 from .settings import Mode
+from .sharing import Sharing
 from .tenant import Tenant
 from .tenant_files import write_text
 
@@ -51,15 +52,13 @@ class Owner:
         """The collection as it is now."""
         return self._searching.collection
 
-    def share(self, marks: Mapping[str, int], owns: Callable[[str], bool]) -> None:
-        """Own only some of the tenants.
+    def share(self, sharing: Sharing) -> None:
+        """Own only some of the tenants."""
+        self._residents.sharing = sharing
 
-        Args:
-            marks: what each row of a history says of who learnt it.
-            owns: whether a tenant is its own.
-        """
-        self._searching.marks = marks
-        self._residents.keep_only(owns)
+    async def know_own(self) -> None:
+        """Know the tenants that are its own now, and no others."""
+        await self._residents.know_own()
 
     async def run(self) -> None:
         """Read, answer and learn what waits, until cancelled."""
@@ -171,7 +170,7 @@ class Owner:
     ) -> dict[str, Any]:
         """Count what was clicked under both answers of a request."""
         async with self._residents.using(name) as tenant:
-            answers = tenant.answers.get(request_id)
+            answers = tenant.answered(request_id)
             if answers is None:
                 raise NotFound(
                     f'no answers of both models are kept for the request "{request_id}": feedback '
@@ -180,9 +179,8 @@ class Owner:
             for query, ids in clicks:
                 if not 0 <= query < len(answers):
                     raise BadInput(f"query {query} is none of the request's {len(answers)}.")
-                ranked = [[hit["id"] for hit in answers[query][kind] or ()] for kind in KINDS]
                 for clicked in ids:
-                    tenant.record.clicks.add_click(clicked, *ranked)
+                    tenant.record.clicks.add_click(clicked, *answers[query])
             tenant.changed()
             return click_summary(tenant.record.clicks) or dict(NO_CLICKS)
 
@@ -229,7 +227,6 @@ class Owner:
         return await self._told(tenant)
 
 
-KINDS = ("source", "adapted")
 NO_CLICKS = {"source": None, "adapted": None, "clicks": 0}
 
 

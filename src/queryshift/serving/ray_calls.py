@@ -8,6 +8,7 @@ from typing import Any
 from queryshift.support.optional import need
 
 from .front_door import KEY
+from .ray_holders import Holders
 from .ray_owner import RayOwner
 from .refusals import OwnerLost
 from .settings import ServeSettings
@@ -25,32 +26,46 @@ class RayCalls:
 
     def __init__(self, settings: ServeSettings, address: str) -> None:
         self._ray = need("ray", "ray", "owners on a cluster")
-        self._settings, self.owners = settings, settings.ray.owners
+        self._settings, self.holders = settings, Holders(settings.ray.owners)
         self._ray.init(
             address=address,
             namespace=settings.ray.namespace,
             log_to_driver=False,
             logging_level="error",
         )
-        self._actors = [self._actor(number) for number in range(self.owners)]
+        self._actors = [self._actor(number) for number in range(settings.ray.owners)]
 
     async def carry_out(
+        self, share: int, about: tuple[str, str | None], method: str, *args: Any
+    ) -> Any:
+        """What a method of a share's owner gives; its refusals are raised here."""
+        number = self.holders.owner(share)
+        return await self.of_owner(number, about, method, *args)
+
+    async def of_owner(
         self, number: int, about: tuple[str, str | None], method: str, *args: Any
     ) -> Any:
-        """What a method of an owner gives; its refusals are raised here."""
-        fine, told = await self.ask(number, "call", about, method, args, KEY.get())
+        """What a method of an owner gives; given up when that owner falls silent."""
+        work = self.ask(number, "call", about, method, args, KEY.get())
+        fine, told = await self.holders.unless_lost(number, work)
         if not fine:
             raise told
         return told
 
-    async def ask(self, number: int, method: str, *args: Any) -> Any:
+    async def ask(self, number: int, method: str, *args: Any, seconds: float | None = None) -> Any:
         """What an actor answers; where it is gone or slow, a refusal to come back later.
 
         When it is cancelled, because the client is gone, so is the call.
+
+        Args:
+            number: of the owner.
+            method: of the actor.
+            args: its arguments.
+            seconds: that it may take; None: as long as any call.
         """
         asked = getattr(self._actors[number], method).remote(*args)
         try:
-            return await asyncio.wait_for(_told(asked), self._settings.ray.call_seconds)
+            return await asyncio.wait_for(_told(asked), seconds or self._settings.ray.call_seconds)
         except (asyncio.CancelledError, TimeoutError) as error:
             self._ray.cancel(asked, recursive=False)
             if isinstance(error, asyncio.CancelledError):
@@ -63,7 +78,7 @@ class RayCalls:
             self._ray.exceptions.RayActorError,
             self._ray.exceptions.TaskCancelledError,
         ) as error:
-            raise OwnerLost(f"owner {number} does not answer and is started again.") from error
+            raise OwnerLost(f"owner {number} does not answer: ask again later.") from error
 
     async def first_state(self, number: int) -> dict[str, Any]:
         """The state of an owner, which may have to load its model first."""

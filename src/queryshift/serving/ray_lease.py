@@ -1,54 +1,163 @@
-"""The lease of an owner: a file that one living process holds, and a term that only grows."""
+"""The lease of a share: a file that its holder renews, and a term that only grows."""
 
 from __future__ import annotations
 
 import fcntl
+import json
 import logging
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from platform import node
+from uuid import uuid4
+
+from queryshift.errors import BadFile, Error
 
 from .tenant_files import write_text
 
 logger = logging.getLogger("queryshift.serving")
-PAUSE_S = 0.1
+HELD = 0.6  # of the lease's seconds after which its holder stops, before others may take it
+PATIENCE_S = 30.0  # for a holder that was never seen alive: it may still be starting
+
+
+class LeaseLost(Error):
+    """Another process holds the lease: this one must neither answer nor write."""
 
 
 class Lease:
-    """Held until the process ends, however it ends; who comes second waits.
+    """One share, held by at most one process, also where that was frozen or cut off.
 
-    The kernel gives the lock back when the process is gone: a restarted owner begins when its
-    predecessor cannot write any more, also where Ray took it for dead too early.
+    The holder writes a sign of life again and again. Who has not written one for a part of
+    `seconds` stops answering and learning; who sees no new one for all of `seconds`, by its own
+    clock, takes the share. Files take the place of former ones only under a lock and after a look
+    at who holds the lease, so that a process which wakes up late cannot write any more.
 
     Args:
         data: the folder of all tenants, which all machines share.
-        owner: number of the owner.
+        share: its number.
+        seconds: without a sign of life after which it may be taken.
 
     Attributes:
-        term: how many have held this lease.
+        term: how many have held this lease, as of when it was taken; 0: it is not ours.
     """
 
-    def __init__(self, data: Path, owner: int) -> None:
+    def __init__(self, data: Path, share: int, seconds: float) -> None:
         folder = data / "owners"
         folder.mkdir(parents=True, exist_ok=True)
-        self._files = (
-            _locked(data / ".lock", fcntl.LOCK_SH),  # a server without Ray holds it alone
-            _locked(folder / f"{owner}.lock", fcntl.LOCK_EX),
-        )
-        counted = folder / f"{owner}.term"
-        self.term = 1 + (int(counted.read_text()) if counted.exists() else 0)
-        write_text(counted, str(self.term))
+        self._file, self._terms = folder / f"{share}.lease", folder / f"{share}.term"
+        self._lock = folder / f"{share}.lock"
+        self._seconds, self.share, self.term = seconds, share, 0
+        self._me = f"{node()} {os.getpid()} {uuid4().hex[:8]}"
+        self._renewed = 0.0
+        self._seen, self._since, self._alive = "", time.monotonic(), False
+
+    @property
+    def held(self) -> bool:
+        """Whether it is ours for certain, by the clock: nobody can have taken it yet."""
+        return self.term > 0 and time.monotonic() - self._renewed < HELD * self._seconds
+
+    def renew(self) -> None:
+        """Write a sign of life; `LeaseLost` where somebody else has taken the share."""
+        now = time.monotonic()
+        with self._locked():
+            self._check()
+            self._write(self._me)
+        self._renewed = now
+
+    def free(self, own: bool, stagger: float) -> bool:
+        """Whether nobody holds it any more, as far as can be seen.
+
+        Args:
+            own: whether it is the share that this process is meant for.
+            stagger: seconds to leave to others, who hold fewer.
+        """
+        text = _read(self._file)
+        if text != self._seen:
+            self._alive = bool(self._seen)
+            self._seen, self._since = text, time.monotonic()
+        nobody = _holder(text) == ""
+        if own and nobody:
+            return True
+        soon = own or (self._alive and not nobody)
+        limit = self._seconds + stagger if soon else PATIENCE_S
+        return time.monotonic() - self._since > limit
+
+    def take(self) -> bool:
+        """Take it, unless somebody was faster than us."""
+        now = time.monotonic()
+        with self._locked():
+            if _read(self._file) != self._seen:
+                return False
+            self.term = 1 + int(_read(self._terms) or 0)
+            write_text(self._terms, str(self.term))
+            self._write(self._me)
+        self._renewed = now
+        return True
+
+    def release(self) -> None:
+        """Give it back, everything written."""
+        with self._locked():
+            self._check()
+            self._write("")
+        self.term = 0
+
+    @contextmanager
+    def committing(self) -> Iterator[None]:
+        """Held while a file takes the place of another; refused where the lease is lost."""
+        with self._locked():
+            try:
+                self._check()
+            except LeaseLost as error:
+                raise BadFile(str(error)) from error
+            yield
+
+    def _check(self) -> None:
+        if self.term == 0 or _holder(_read(self._file)) != self._me:
+            raise LeaseLost(f"share {self.share} is held by another process now.")
+
+    def _write(self, holder: str) -> None:
+        """Say who holds it, at once or not at all; a lost sign of life costs nothing."""
+        beside = self._file.with_suffix(f".{os.getpid()}")
+        beside.write_text(json.dumps({"holder": holder, "term": self.term, "sign": uuid4().hex}))
+        beside.replace(self._file)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        opened = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(opened)
 
 
-def _locked(path: Path, kind: int) -> int:
-    """A lock on a file, waited for as long as it takes; the open file holds it."""
-    opened, told = os.open(path, os.O_RDWR | os.O_CREAT, 0o644), False
+def shared_folder(data: Path) -> int:
+    """A lock that all owners of a folder hold together: a server without Ray holds it alone."""
+    data.mkdir(parents=True, exist_ok=True)
+    opened, told = os.open(data / ".lock", os.O_RDWR | os.O_CREAT, 0o644), False
     while True:
         try:
-            fcntl.flock(opened, kind | fcntl.LOCK_NB)
+            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
             return opened
         except OSError:
             if not told:
-                logger.warning('"%s" is held by another process: waiting for its end', path)
+                logger.warning('"%s" is used by a server without Ray: waiting for its end', data)
             told = True
-            time.sleep(PAUSE_S)
+            time.sleep(0.1)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+
+
+def _holder(text: str) -> str | None:
+    """Who holds a lease; "" nobody, None where the file cannot be understood."""
+    try:
+        return str(json.loads(text)["holder"]) if text else ""
+    except (ValueError, KeyError, TypeError):
+        return None

@@ -1,4 +1,4 @@
-"""A Ray actor that owns its share of the tenants, from its lease on."""
+"""A Ray actor that owns shares of the tenants: its own, and those whose owners fell silent."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import logging.config
 import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -15,33 +16,41 @@ from .idempotency import Key, Remembered
 from .json_logs import log_config
 from .metrics import Metrics
 from .process import prepare
-from .ray_lease import Lease
-from .ray_ring import Ring
-from .refusals import Conflict
+from .ray_lease import LeaseLost, shared_folder
+from .ray_shares import RaySharing, Shares
 from .settings import ServeSettings
 from .tenants import Tenants
 
+SIGNS = 8  # of life within the seconds of a lease
+logger = logging.getLogger("queryshift.serving")
+
 
 class RayOwner:
-    """One owner; Ray starts it again on another node when its own dies.
+    """One owner; when its process dies, others take its share, and Ray starts it again as a spare.
 
     Args:
         settings: of the server, as `model_dump` gives them.
-        number: of this owner.
+        number: of this owner, and of the share that it is meant for.
     """
 
     def __init__(self, settings: Mapping[str, Any], number: int) -> None:
         self._settings = ServeSettings.model_validate(settings)
         logging.config.dictConfig(log_config())
         prepare(self._settings)
-        self._number, self._ring = number, Ring(self._settings.ray.owners)
-        self._lease = Lease(self._settings.data, number)
+        self._folder = shared_folder(self._settings.data)
+        self._shares = Shares(self._settings, number)
         self._metrics, self._remembered = Metrics(), Remembered()
-        self._tenants = Tenants(self._settings, self._metrics)
+        self._thread = ThreadPoolExecutor(1, "queryshift-lease")
+        self._refusal: Error | None = None
+        try:
+            self._tenants = Tenants(self._settings, self._metrics)
+        except Error as error:  # told to the doors: Ray would start it again and again
+            self._refusal = error
+            return
         for name in self._tenants.names():
-            mine = partial(self._owns, name)
-            self._tenants.owner(name).share({"owner": number, "term": self._lease.term}, mine)
+            self._tenants.owner(name).share(RaySharing(self._shares, name))
         self._starting: asyncio.Task[None] | None = None
+        self._holding: asyncio.Task[None] | None = None
 
     async def call(
         self,
@@ -61,21 +70,24 @@ class RayOwner:
         await self._started()
         collection, tenant = about
         try:
-            if tenant is not None and not self._owns(collection, tenant):
-                raise Conflict(f'owner {self._number} does not own "{tenant}": restart this door.')
+            self._check(collection, tenant)
             work = partial(getattr(self._tenants.owner(collection), method), *args)
-            return True, await (work() if key is None else self._remembered.once(*key, work))
+            told = await (work() if key is None else self._remembered.once(*key, work))
+            self._check(collection, tenant)  # it may have been frozen meanwhile
+            return True, told
         except Error as error:
             return False, error
 
     async def status(self) -> dict[str, Any]:
-        """Where it runs, under which settings, and how its disk is."""
-        await self._started()
+        """What it holds, under which settings, and how its disk is."""
+        if self._refusal is None:
+            await self._started()
         return {
             "settings": shared_settings(self._settings),
-            "term": self._lease.term,
+            "refusal": None if self._refusal is None else str(self._refusal),
+            "terms": self._shares.terms,
             "pid": os.getpid(),
-            "trouble": self._tenants.trouble,
+            "trouble": None if self._refusal else self._tenants.trouble,
         }
 
     async def counted(self) -> bytes:
@@ -83,17 +95,53 @@ class RayOwner:
         return self._metrics.text()
 
     async def stop(self) -> None:
-        """Learn what waits and write everything."""
+        """Learn what waits, write everything, and give the shares back."""
+        if self._refusal is not None:
+            return
         await self._started()
         await self._tenants.stop()
+        if self._holding is not None:
+            self._holding.cancel()
+        await asyncio.to_thread(self._shares.release)
 
-    def _owns(self, collection: str, tenant: str) -> bool:
-        return self._ring.owner(collection, tenant) == self._number
+    def _check(self, collection: str, tenant: str | None) -> None:
+        if tenant is not None:
+            RaySharing(self._shares, collection).check(tenant)
 
     async def _started(self) -> None:
         if self._starting is None:
-            self._starting = asyncio.create_task(self._tenants.start())
+            self._starting = asyncio.create_task(self._start())
         await self._starting
+
+    async def _start(self) -> None:
+        await self._tenants.start()
+        await self._know_own()
+        self._holding = asyncio.create_task(self._hold())
+
+    async def _hold(self) -> None:
+        """Renew leases and take over shares; without its leases a process ends at once."""
+        while True:
+            try:
+                loop = asyncio.get_running_loop()
+                taken = await loop.run_in_executor(self._thread, self._shares.step)
+                await self._open(taken)
+            except LeaseLost as error:
+                logger.error("this owner was taken for dead and ends: %s", error)
+                os._exit(1)
+            except Exception:  # a disk that cannot be read: the leases run out by themselves
+                logger.exception("leases were not renewed")
+            await asyncio.sleep(self._settings.ray.lease_seconds / SIGNS)
+
+    async def _open(self, taken: Sequence[int]) -> None:
+        if not taken:
+            return
+        await self._know_own()
+        for share in taken:
+            logger.warning("share %d is held here now, term %d", share, self._shares.open(share))
+
+    async def _know_own(self) -> None:
+        for name in self._tenants.names():
+            await self._tenants.owner(name).know_own()
 
 
 def shared_settings(settings: ServeSettings) -> str:

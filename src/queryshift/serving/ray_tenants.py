@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 
@@ -18,7 +19,8 @@ from .ray_ring import Ring
 from .refusals import NotFound, OwnerLost, Refused
 from .settings import ServeSettings
 
-WATCH_S = 1.0  # between looks at the owners
+WATCH_S = 0.5  # between looks at an owner
+PING_S = 2.0  # that it may take to answer one
 logger = logging.getLogger("queryshift.serving")
 
 
@@ -34,15 +36,13 @@ class RayTenants:
         self._settings = settings.model_copy(update={"data": settings.data.resolve()})
         self._ring = Ring(settings.ray.owners)
         self._calls = RayCalls(self._settings, address)
-        self._states: list[dict[str, Any] | None] = [None] * settings.ray.owners
         self._watching: list[asyncio.Task[None]] = []
 
     @property
     def trouble(self) -> str | None:
         """Why an owner's disk cannot be written."""
-        return next(
-            (state["trouble"] for state in self._states if state and state["trouble"]), None
-        )
+        states = self._calls.holders.states
+        return next((state["trouble"] for state in states if state and state["trouble"]), None)
 
     def names(self) -> list[str]:
         """The collections."""
@@ -59,7 +59,7 @@ class RayTenants:
 
     def healthy(self) -> bool:
         """Whether some owner answers: others come back by themselves."""
-        return any(state is not None for state in self._states)
+        return bool(self._calls.holders.present())
 
     async def counted(self, owner: int) -> bytes:
         """What one owner counts."""
@@ -70,14 +70,19 @@ class RayTenants:
     async def start(self) -> None:
         """Wait for all owners, refuse those of other settings, and watch them."""
         numbers = range(self._settings.ray.owners)
-        self._states = list(await asyncio.gather(*map(self._calls.first_state, numbers)))
-        for state in self._states:
-            if state and state["settings"] != shared_settings(self._settings):
+        states = await asyncio.gather(*map(self._calls.first_state, numbers))
+        for state in states:
+            if state["settings"] != shared_settings(self._settings):
                 raise BadInput(
                     "the owners on the cluster run with other settings: end them first, with "
                     "queryshift serve FILE --ray ADDRESS --stop-owners."
                 )
+            if state["refusal"] is not None:
+                await self.stop_owners()
+                raise BadInput(state["refusal"])
         self._watching = [asyncio.create_task(self._watch(number)) for number in numbers]
+        while not self._calls.holders.all_held():
+            await asyncio.sleep(WATCH_S)
 
     async def stop(self) -> None:
         """End the door; the owners go on."""
@@ -89,14 +94,15 @@ class RayTenants:
         await asyncio.gather(*map(self._calls.end, range(self._settings.ray.owners)))
 
     async def _watch(self, number: int) -> None:
+        holders = self._calls.holders
         while True:
-            await asyncio.sleep(WATCH_S)
             try:
-                self._states[number] = await self._calls.ask(number, "status")
+                state = await self._calls.ask(number, "status", seconds=PING_S)
+                holders.heard(number, state)
             except Refused:
-                if self._states[number] is not None:
+                if holders.silent(number):
                     logger.warning("owner %d does not answer", number)
-                self._states[number] = None
+            await asyncio.sleep(WATCH_S)
 
 
 class _Remote:
@@ -113,9 +119,7 @@ class _Together:
     """Calls about a whole collection: told by all owners, or by the first that answers."""
 
     def __init__(self, calls: RayCalls, collection: str) -> None:
-        self._owners = [
-            _Remote(calls, number, (collection, None)) for number in range(calls.owners)
-        ]
+        self._calls, self._about = calls, (collection, None)
 
     async def about(self) -> dict[str, Any]:
         told = await self._all("about")
@@ -128,21 +132,26 @@ class _Together:
         return sorted(rows, key=lambda row: str(row["tenant"]))[:limit]
 
     async def set_ordinary(self, queries: Sequence[Any]) -> int:
+        if not self._calls.holders.all_present():
+            raise OwnerLost("an owner is missing, and all must know ordinary queries: ask again.")
         return int((await self._all("set_ordinary", queries))[0])
 
     async def _all(self, method: str, *args: Any) -> list[Any]:
-        return await asyncio.gather(*(getattr(one, method)(*args) for one in self._owners))
+        present = self._calls.holders.present()
+        if not present:
+            raise OwnerLost("no owner answers: ask again.")
+        of_owner = self._calls.of_owner
+        work = (of_owner(number, self._about, method, *args) for number in present)
+        return await asyncio.gather(*work)
 
     def __getattr__(self, method: str) -> Any:
         return partial(self._first, method)
 
     async def _first(self, method: str, *args: Any) -> Any:
-        for one in self._owners[:-1]:
-            try:
-                return await getattr(one, method)(*args)
-            except OwnerLost:
-                continue
-        return await getattr(self._owners[-1], method)(*args)
+        for number in self._calls.holders.present():
+            with suppress(OwnerLost):
+                return await self._calls.of_owner(number, self._about, method, *args)
+        raise OwnerLost("no owner answers: ask again.")
 
 
 def stop_owners(settings: ServeSettings, address: str) -> None:

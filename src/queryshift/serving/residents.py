@@ -8,6 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from .metrics import Metrics
 from .record import Record
 from .refusals import Forbidden, NotFound
 from .settings import TenantSettings
+from .sharing import Sharing
 from .tenant import Tenant
 from .tenant_files import TenantFiles
 
@@ -39,6 +41,7 @@ class Residents:
 
     Attributes:
         loaded: those in memory, the least recently used first.
+        sharing: which tenants are ours.
     """
 
     def __init__(
@@ -50,7 +53,7 @@ class Residents:
         metrics: Metrics,
     ) -> None:
         self._collection, self._folder, self._settings = collection, folder, settings
-        self._disk, self._metrics = disk, metrics
+        self._disk, self._metrics, self.sharing = disk, metrics, Sharing()
         self.loaded: OrderedDict[str, Tenant] = OrderedDict()
         self._loading: dict[str, asyncio.Task[Tenant]] = {}
         self._evicting: dict[str, asyncio.Task[None]] = {}
@@ -80,9 +83,12 @@ class Residents:
         names = sorted(name for name in known if name > after)
         return [self._known[name] for name in names[:limit]]
 
-    def keep_only(self, owns: Callable[[str], bool]) -> None:
-        """Know no others than these: their owners are elsewhere."""
-        self._known = {name: known for name, known in self._known.items() if owns(name)}
+    async def know_own(self) -> None:
+        """Know the tenants that are ours now, and no others."""
+        records = await asyncio.to_thread(self._records)
+        found = {record.tenant: _summary(record) for record in records}
+        found |= {name: _summary(tenant.record) for name, tenant in self.loaded.items()}
+        self._known = {name: known for name, known in found.items() if self.sharing.owns(name)}
         self._count()
 
     def __len__(self) -> int:
@@ -134,7 +140,7 @@ class Residents:
 
     async def _load(self, name: str) -> Tenant:
         try:
-            files = TenantFiles(self._folder, name)
+            files = TenantFiles(self._folder, name, partial(self.sharing.committing, name))
             collection = self._collection()
             tenant = await asyncio.to_thread(_loaded, collection, files, name)
             if name in self._known:

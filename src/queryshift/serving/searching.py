@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +63,6 @@ class Searching:
         metrics: Metrics,
     ) -> None:
         self.collection, self.threads, self.metrics = collection, threads, metrics
-        self.marks: Mapping[str, int] = {}
         self._share = settings.queues.learning_share
 
         def current() -> Collection:
@@ -141,13 +140,14 @@ class Searching:
         started, busy = time.perf_counter(), self.answering.busy
         try:
             async with self.residents.using(name) as tenant:
+                self.residents.sharing.check(name)
                 work = (tenant.session, collection.modality, group)
                 learnt = await loop.run_in_executor(self.threads.learner, learn_group, *work)
                 record = tenant.record
                 record.batches += 1
                 record.updates += learnt.updated
                 row = {"batch": record.batches, **learnt.row, "dropped": tenant.new_drops()}
-                row |= self.marks
+                row |= self.residents.sharing.marks(name)
                 tenant.add_row(row)
                 while tenant.news:
                     kind = tenant.news.popleft()

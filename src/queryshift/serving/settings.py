@@ -142,6 +142,9 @@ class RaySettings(Part):
         4, ge=1, le=1024, description="actors that own tenants, each with the models in memory"
     )
     namespace: str = Field("queryshift", description="of the actors, one for each service")
+    lease_seconds: float = Field(
+        4, ge=0.5, description="without a sign of life, until an owner's tenants move"
+    )
     call_seconds: float = Field(30, gt=0, description="that an owner may take to answer")
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from queryshift.galleries.hits import Id
 from queryshift.sessions.events import Event
 from queryshift.sessions.session import Session
 from queryshift.sessions.state import State
@@ -20,6 +22,7 @@ from .tenant_files import TenantFiles
 
 RECENT_ROWS = 256  # of its history that are in memory
 REMEMBERED_ANSWERS = 256  # that feedback may still come for
+KINDS = ("source", "adapted")  # of answers
 
 
 @dataclass(eq=False)
@@ -33,7 +36,7 @@ class Tenant:
         made_for: the collection that its session was made for.
         rows: the latest of its history.
         unwritten: rows of its history that are not on disk yet.
-        answers: ids of both answers to recent requests, by request id.
+        answers: ids of both answers to recent requests, by request id, as JSON: it is small.
         latest: its latest queries, where the operator allows keeping them.
         in_use: requests and updates that need it in memory.
         changed_at: when something changed that is not on disk yet; None: nothing has.
@@ -51,7 +54,7 @@ class Tenant:
     keep: int = 0
     rows: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=RECENT_ROWS))
     unwritten: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=RECENT_ROWS))
-    answers: OrderedDict[str, Sequence[Mapping[str, Any]]] = field(default_factory=OrderedDict)
+    answers: OrderedDict[str, bytes] = field(default_factory=OrderedDict)
     latest: deque[dict[str, Any]] = field(default_factory=deque)
     in_use: int = 0
     changed_at: float | None = None
@@ -90,9 +93,15 @@ class Tenant:
 
     def remember(self, request_id: str, answers: Sequence[Mapping[str, Any]]) -> None:
         """Keep the ids of both answers of a request, for feedback."""
-        self.answers[request_id] = answers
+        ids = [[[hit["id"] for hit in one[kind] or ()] for kind in KINDS] for one in answers]
+        self.answers[request_id] = json.dumps(ids).encode()
         while len(self.answers) > REMEMBERED_ANSWERS:
             self.answers.popitem(last=False)
+
+    def answered(self, request_id: str) -> list[list[list[Id]]] | None:
+        """For each query of a recent request, the ids by the source and by what was learnt."""
+        kept = self.answers.get(request_id)
+        return None if kept is None else json.loads(kept)
 
     def keep_query(self, row: dict[str, Any]) -> None:
         """Keep one of the latest queries; in memory only."""

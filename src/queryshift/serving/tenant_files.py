@@ -6,7 +6,7 @@ import json
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 from queryshift.errors import BadFile
 from queryshift.sessions.state_file import Snapshot, write_state
-from queryshift.support.atomic_files import replacing
+from queryshift.support.atomic_files import Committing, replacing
 
 from .record import Record
 
@@ -25,9 +25,11 @@ class TenantFiles:
     Args:
         folder: of all tenants of a collection.
         tenant: the tenant's name.
+        committing: gives what is entered while a file takes the place of another.
     """
 
-    def __init__(self, folder: Path, tenant: str) -> None:
+    def __init__(self, folder: Path, tenant: str, committing: Committing = nullcontext) -> None:
+        self._committing = committing
         self.folder = folder / sha256(tenant.encode()).hexdigest()[:32]
         self.state = self.folder / "state.safetensors"
         self.record = self.folder / "tenant.json"
@@ -37,8 +39,8 @@ class TenantFiles:
     def save(self, record: str, state: Snapshot | None) -> None:
         """Write state and record; what was there before stays where the disk is full."""
         if state is not None:
-            write_state(self.state, state)
-        write_text(self.record, record)
+            write_state(self.state, state, self._committing)
+        write_text(self.record, record, self._committing)
 
     def read_record(self) -> Record:
         """The record; an error where there is none."""
@@ -51,13 +53,15 @@ class TenantFiles:
         """Add rows of statistics; the file is cut back to `most` rows when it has twice as many."""
         with _told_of(self.history):
             self.folder.mkdir(parents=True, exist_ok=True)
-            with self.history.open("a", encoding="utf-8") as file:
-                file.writelines(json.dumps(row) + "\n" for row in rows)
+            told = "".join(json.dumps(row) + "\n" for row in rows)
+            with self._committing(), self.history.open("a", encoding="utf-8") as file:
+                file.write(told)
             with self.history.open("rb") as file:
                 lines = sum(1 for _ in file)
         if lines > 2 * most:
             kept = self.read_history(0, most, latest=True)
-            write_text(self.history, "".join(json.dumps(row) + "\n" for row in kept))
+            told = "".join(json.dumps(row) + "\n" for row in kept)
+            write_text(self.history, told, self._committing)
 
     def read_history(self, since: int, most: int, latest: bool = False) -> list[dict[str, Any]]:
         """Rows after `since`, the first or the latest `most`; a line cut short is passed over."""
@@ -77,9 +81,9 @@ class TenantFiles:
         """Write a named snapshot; when this returns it is on disk, of a new tenant too."""
         path, described = self.snapshot_files(about["name"])
         if not self.record.exists():
-            write_text(self.record, record)
-        write_state(path, state)
-        write_text(described, json.dumps(about))
+            write_text(self.record, record, self._committing)
+        write_state(path, state, self._committing)
+        write_text(described, json.dumps(about), self._committing)
         with _told_of(path):
             _sync_folder(self.snapshots)
             _sync_folder(self.folder)
@@ -94,9 +98,9 @@ class TenantFiles:
         return sorted(found, key=lambda about: str(about["time"]))
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, committing: Committing = nullcontext) -> None:
     """Write a small file, whole or not at all."""
-    with _told_of(path), replacing(path) as temporary:
+    with _told_of(path), replacing(path, committing) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from queryshift.methods.base import Method
 from queryshift.methods.optimiser import Layout
 from queryshift.retrieval.hub_correction import Hubs
 from queryshift.retrieval.reranking import Stage
+from queryshift.support.atomic_files import Committing
 from queryshift.support.tensor_files import read, write
 
 from .batch_stats import BatchStats
@@ -110,8 +111,14 @@ class StoredSession:
             return unpacked_history(self.about["history"], self.tensors)
 
 
-def write_state(path: str | Path, taken: Snapshot) -> None:
-    """Write a session as it was when the snapshot was taken, whole or not at all."""
+def write_state(path: str | Path, taken: Snapshot, committing: Committing = nullcontext) -> None:
+    """Write a session as it was when the snapshot was taken, whole or not at all.
+
+    Args:
+        path: The file.
+        taken: The session.
+        committing: Gives what is entered while the file takes the place of the former one.
+    """
     state, tensors = taken.state, dict[str, Tensor]()
     named = {
         field.name: getattr(state, field.name) for field in fields(state) if field.name != "layout"
@@ -130,7 +137,7 @@ def write_state(path: str | Path, taken: Snapshot) -> None:
         if taken.history is None
         else packed_history(map(vars, taken.history), tensors),
     }
-    write(path, KIND, tensors, about)
+    write(path, KIND, tensors, about, committing)
 
 
 def read_state(

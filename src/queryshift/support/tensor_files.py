@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,20 @@ from torch import Tensor
 
 from queryshift.errors import BadFile
 
-from .atomic_files import replacing
+from .atomic_files import Committing, replacing
 
 FORMAT = 2  # 1: without a checksum
 HASHED_AT_ONCE = 2**26  # bytes: between two parts an interrupt is heard
 
 
-def write(path: str | Path, kind: str, tensors: Mapping[str, Tensor], about: Any) -> None:
-    """Write tensors and named JSON values as one file, atomically.
+def write(
+    path: str | Path,
+    kind: str,
+    tensors: Mapping[str, Tensor],
+    about: Any,
+    committing: Committing = nullcontext,
+) -> None:
+    """Write tensors and named JSON values as one file, atomically, `committing` as it is replaced.
 
     A disk that is full, or a folder that may not be written to, is a `BadFile` that names the
     path; what was there before stays.
@@ -32,7 +39,7 @@ def write(path: str | Path, kind: str, tensors: Mapping[str, Tensor], about: Any
     body["about"] = text_tensor(json.dumps({"format": FORMAT, **about}))
     metadata = {"queryshift": kind, "checksum": checksum(kind, body)}
     try:
-        with replacing(path) as temporary:
+        with replacing(path, committing) as temporary:
             save_file(body, temporary, metadata=metadata)
     except (OSError, SafetensorError) as error:
         raise BadFile(

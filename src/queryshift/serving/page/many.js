@@ -14,17 +14,18 @@ const isFirst = (hits, right) => right.includes(hits[0]?.id);
 
 function score(answers, samples) {
   const right = (side) => answers.filter((answer, index) => isFirst(answer[side] ?? answer.hits, samples[index].right)).length;
-  return { source: right("source") / answers.length, adapted: right("adapted") / answers.length };
+  return { source: right("source"), adapted: right("adapted"), queries: answers.length };
 }
 
-const percent = (share) => `${Math.round(100 * share)} %`;
-const mean = (rows, side) => rows.reduce((sum, row) => sum + row[side], 0) / rows.length;
+const percent = (part) => `${Math.round(100 * part)} %`;
+const total = (rows, name) => rows.reduce((sum, row) => sum + row[name], 0);
+const share = (rows, side) => total(rows, side) / total(rows, "queries");
 
 function draw(rows) {
-  const points = (side) => rows.map((row, index) => [index + 1, 100 * row[side]]);
+  const points = (side) => rows.map((row, index) => [index + 1, 100 * share([row], side)]);
   const lines = ["source", "adapted"].map((name) => ({ name, points: points(name) }));
   const last = rows.slice(-4);
-  const text = `Right first answers in the last ${AT_ONCE * last.length} queries: source ${percent(mean(last, "source"))}, adapted ${percent(mean(last, "adapted"))}.`;
+  const text = `Right first answers in the last ${total(last, "queries")} queries: source ${percent(share(last, "source"))}, adapted ${percent(share(last, "adapted"))}.`;
   show($("many-chart"), make("figure", {},
     make("h3", {}, "Right first answers along the stream, in percent"),
     lineChart({ label: text, lines, from: 0, to: 100 }),

@@ -50,6 +50,7 @@ function thumb(sample, index) {
   const label = `sample ${index + 1}`;
   return make("label", { class: "thumb" },
     make("input", { type: "radio", name: "sample", value: index, "aria-label": label, checked: index === 0 ? "" : null }),
+    sample.query.audio ? `Sample ${index + 1}` : null, // a click on the player plays, beside it chooses
     ...pictureOf(sample.query));
 }
 
@@ -61,7 +62,7 @@ const base64 = (file) => new Promise((resolve, reject) => {
 });
 
 const FIELDS = { text: "own-text", image: "own-file", audio: "own-file", vector: "own-vector" };
-const WORDS = { text: "a text", image: "a picture (PNG, JPEG, WebP and the like)", audio: "a sound (WAV, FLAC, Ogg, MP3)", vector: "a vector" };
+const WORDS = { text: "text", image: "picture", audio: "sound", vector: "vector" };
 const parts = () => [collection.queries].flat().flatMap((name) => name.split("+"));
 
 async function ownPart(name) {
@@ -86,7 +87,8 @@ function offerFields() {
     $(`own-${name}-label`).hidden = !wanted.some((part) => FIELDS[part] === `own-${name}`);
   }
   const file = wanted.find((part) => FIELDS[part] === "own-file");
-  $("takes").textContent = `A query of this collection is ${wanted.map((part) => WORDS[part] ?? part).join(" and ")}.`;
+  $("takes").textContent = `A query of this collection is a ${wanted.map((part) => WORDS[part] ?? part).join(" with a ")}.`;
+  $("own-file-kind").textContent = WORDS[file] ?? "file";
   $("own-file").accept = file ? `${file}/*` : "";
   $("own-ask").hidden = wanted.length === 1 && file !== undefined; // choosing the file asks
   show($("corruption"), ...collection.corruptions.map((name) => make("option", { value: name }, name.replaceAll("_", " "))));
