@@ -66,6 +66,14 @@ def test_turns_are_one_of_each_and_bounded():
     assert queue.waiting == 0
 
 
+def test_a_tenant_that_has_had_enough_is_passed_over():
+    queue = Turns[int](most=5, most_of_one=3)
+    queue.put("loud", [1, 2, 3])
+    queue.put("quiet", [4])
+    assert [queue.take(["loud"]) for _ in range(2)] == [("quiet", 4), None]
+    assert queue.waiting == 3 and queue.take() == ("loud", 1)
+
+
 @pytest.mark.parametrize("module", [rates, turns])
 def test_the_examples_run(module):
     assert doctest.testmod(module).failed == 0 < doctest.testmod(module).attempted

@@ -107,7 +107,13 @@ def sessions_of(encoder, clean, methods, rounds=1, **settings):
 
 
 def assert_as_alone(sessions, batches, **left_out):
-    together = answer_many(sessions, batches, **left_out)
+    for hits in (None, 5):
+        assert_same_answers(
+            answer_many(sessions, batches, **left_out, hits=hits), sessions, batches, **left_out
+        )
+
+
+def assert_same_answers(together, sessions, batches, **left_out):
     for number, (session, batch) in enumerate(zip(sessions, batches, strict=True)):
         ids = left_out["exclude"][number] if left_out else None
         alone = session.fork().answer(batch, adapt=False, exclude=ids)

@@ -55,7 +55,8 @@ class Vectors(Encoder):
         Returns:
             A row (B, D) for each.
         """
-        return torch.stack(read_each(items, self._read))
+        together = self._read_together(items)
+        return torch.stack(read_each(items, self._read)) if together is None else together
 
     def forward(self, prepared: Tensor) -> Tensor:
         """The vectors, as they were prepared."""
@@ -74,6 +75,16 @@ class Vectors(Encoder):
         known_by = repr(("vectors", self.dimension, self.model))
         return blake2b(known_by.encode(), digest_size=16).hexdigest()
 
+    def _read_together(self, items: Sequence[Any]) -> Tensor | None:
+        """All at unit length; None where they must be looked at one by one."""
+        if not all(_is_dense(one, self.dimension or 0) for one in items):
+            return None
+        vectors = torch.stack(list(items)).detach().double()
+        largest = vectors.abs().amax(dim=1, keepdim=True)
+        if not bool(((largest > 0) & torch.isfinite(largest)).all()):
+            return None  # the first that is wrong is named
+        return normalize(vectors / largest, dim=1).float()
+
     def _read(self, item: Any) -> Tensor:
         """One vector at unit length, or what is wrong with it."""
         try:
@@ -91,3 +102,10 @@ class Vectors(Encoder):
         if float(largest) == 0:
             raise BadInput("is a zero vector, which is near nothing: drop it.")
         return normalize(vector / largest, dim=0).float()
+
+
+def _is_dense(item: Any, dimension: int) -> bool:
+    """Whether an item is a plain vector in memory."""
+    if not isinstance(item, Tensor) or item.shape != (dimension,):
+        return False
+    return item.layout == torch.strided and item.device.type == "cpu" and not item.is_complex()

@@ -70,16 +70,29 @@ def read_picture(item: Stored) -> Image:
     Returns:
         A PIL image. Its size is checked before it is decoded.
     """
-    pillow, turned = _pillow("Image"), _pillow("ImageOps").exif_transpose
-    with decoding(item, "picture"):
-        try:
-            opened = pillow.open(source(item))
-        except _pillow("").UnidentifiedImageError:
-            raise ValueError("it is of no known format") from None
-        with opened as image:
-            check_pixels(*image.size)
-            picture: Image = turned(image)
-            return picture
+    turned = _pillow("ImageOps").exif_transpose
+    with decoding(item, "picture"), _opened(item) as image:
+        check_pixels(*image.size)
+        picture: Image = turned(image)
+        return picture
+
+
+def picture_size(item: Stored) -> tuple[int, int]:
+    """Width and height of a picture file, as its header says; nothing is decoded.
+
+    Args:
+        item: as `read_picture` takes it.
+    """
+    with decoding(item, "picture"), _opened(item) as image:
+        return image.width, image.height
+
+
+def _opened(item: Stored) -> Image:
+    try:
+        opened: Image = _pillow("Image").open(source(item))
+        return opened
+    except _pillow("").UnidentifiedImageError:
+        raise ValueError("it is of no known format") from None
 
 
 @cache

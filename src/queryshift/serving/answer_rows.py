@@ -74,6 +74,7 @@ def _together(collection: Collection, asked: Sequence[Asked]) -> list[Answered]:
         list(rows),
         [[items[row] for row in own] for own in rows.values()],
         [[exclusions[row] for row in own] for own in rows.values()] if any(exclusions) else None,
+        hits=max(one.count for one in asked),
     )
     hits: dict[tuple[Session, int], list[Hit]] = {}
     for (session, own), answer in zip(rows.items(), answers, strict=True):

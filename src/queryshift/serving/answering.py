@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from .turns import Turns
 
 logger = logging.getLogger("queryshift.serving")
 FIRST_GUESS = 0.01  # seconds per query, before any was answered
+ALONE_AFTER = 1.0  # seconds in which nobody else asked
 
 
 @dataclass(eq=False)
@@ -30,8 +32,9 @@ class _Waiting:
 class Answering:
     """The queue before one collection's model; all of it runs in the event loop but the forward.
 
-    Each batch takes what is there, one query of each tenant in turn: nobody waits for company,
-    and a flooding tenant delays others by one batch.
+    Each batch takes what is there, one query of each tenant in turn: nobody waits for company.
+    While others ask too, a tenant has only so many places in a batch: one that floods delays
+    them by a small batch.
 
     Args:
         collection: gives the collection as it is now.
@@ -51,6 +54,7 @@ class Answering:
         self._settings, self._metrics = settings, metrics
         self._turns = Turns[_Waiting](settings.waiting, settings.waiting_of_tenant)
         self._seconds = FIRST_GUESS
+        self._asked_at: OrderedDict[str, float] = OrderedDict()  # by tenant, the latest last
 
     @property
     def busy(self) -> bool:
@@ -62,6 +66,8 @@ class Answering:
         loop = asyncio.get_running_loop()
         waiting = [_Waiting(one, loop.create_future()) for one in asked]
         self._turns.put(tenant, waiting, self._seconds)
+        self._asked_at[tenant] = time.monotonic()
+        self._asked_at.move_to_end(tenant)
         return list(await asyncio.gather(*(one.answer for one in waiting)))
 
     async def run(self) -> None:
@@ -87,11 +93,25 @@ class Answering:
     def _next(self) -> list[_Waiting]:
         """The next batch: what is there, without what was given up."""
         batch: list[_Waiting] = []
-        while len(batch) < self._settings.batch and (taken := self._turns.take()) is not None:
-            if not taken[1].answer.done():
-                batch.append(taken[1])
+        places, share = Counter[str](), self._share()
+        while len(batch) < self._settings.batch:
+            full = [tenant for tenant, taken in places.items() if taken >= share]
+            if (next_one := self._turns.take(full)) is None:
+                break
+            tenant, one = next_one
+            if not one.answer.done():
+                batch.append(one)
+                places[tenant] += 1
         self._metrics.waiting.set(self._turns.waiting)
         return batch
+
+    def _share(self) -> int:
+        """Places of one tenant in a batch: all of them, where it is alone."""
+        recent = time.monotonic() - ALONE_AFTER
+        while self._asked_at and next(iter(self._asked_at.values())) < recent:
+            self._asked_at.popitem(last=False)
+        settings = self._settings
+        return settings.batch if len(self._asked_at) <= 1 else settings.batch_of_tenant
 
     def _measure(self, queries: int, seconds: float) -> None:
         self._seconds += 0.1 * (seconds / queries - self._seconds)

@@ -55,6 +55,7 @@ def make_app(
     app.state.door = FrontDoor(settings, tenants, metrics)
     for routes in (routes_search, routes_collections, routes_tenants, routes_health, routes_page):
         app.include_router(routes.router)
+    app.router.routes.insert(0, routes_search.direct)
     app.add_exception_handler(HTTPException, refused_by_framework)
     app.add_exception_handler(RequestValidationError, malformed)
     app.add_middleware(BodyLimit, most=limits.body_bytes, seconds=limits.body_seconds)

@@ -45,7 +45,8 @@ class BodyLimit:
 
     async def _in_time(self, receive: Any) -> Any:
         try:
-            return await asyncio.wait_for(receive(), self._seconds)
+            async with asyncio.timeout(self._seconds):
+                return await receive()
         except TimeoutError:
             raise TooSlow(f"the body did not come within {self._seconds:g} s: try again.") from None
 

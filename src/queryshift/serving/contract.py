@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -11,20 +11,25 @@ from .settings import Mode, Name
 
 Id = str | int
 Body = TypeVar("Body", bound="Strict")
+File = TypeVar("File", str, bytes)
+NO_BASE64 = (
+    "this is no base64 ({}): send the file's bytes in base64, without a prefix; "
+    "addresses are not fetched"
+)
 
 
 class Strict(BaseModel):
     """A body: unknown fields are refused, so that a misspelt one does not pass unseen."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, val_json_bytes="base64")
 
 
-class Query(Strict):
-    """One query; files are in base64."""
+class Query(Strict, Generic[File]):
+    """One query; files are in base64, as text or decoded while the body is read."""
 
     text: str | None = Field(None, description="a text")
-    image: str | None = Field(None, description="a picture file in base64")
-    audio: str | None = Field(None, description="a sound file in base64")
+    image: File | None = Field(None, description="a picture file in base64")
+    audio: File | None = Field(None, description="a sound file in base64")
     vector: list[float] | None = Field(None, description="a vector of the gallery's dimension")
 
 
@@ -32,8 +37,8 @@ class SearchBody(Strict):
     """A search: one query or many."""
 
     tenant: Name = Field("default", description="whose session answers")
-    query: Query | None = Field(None, description="one query")
-    queries: list[Query] | None = Field(None, description="or many")
+    query: Query[bytes] | None = Field(None, description="one query")
+    queries: list[Query[bytes]] | None = Field(None, description="or many")
     k: int = Field(10, ge=1, description="hits per query")
     adapt: bool = Field(True, description="whether the tenant learns from them")
     compare: bool = Field(False, description="whether both answers are told, in any mode")
@@ -45,14 +50,14 @@ class SearchBody(Strict):
 class OrdinaryBody(Strict):
     """A sample of ordinary queries."""
 
-    queries: list[Query] = Field(min_length=2, description="as they come when all is well")
+    queries: list[Query[str]] = Field(min_length=2, description="as they come when all is well")
 
 
 class CorruptBody(Strict):
     """One query to corrupt, or many."""
 
-    query: Query | None = None
-    queries: list[Query] | None = Field(None, max_length=256)
+    query: Query[str] | None = None
+    queries: list[Query[str]] | None = Field(None, max_length=256)
     corruption: str = Field(max_length=64)
     severity: int = Field(ge=1, le=5)
 
@@ -97,4 +102,6 @@ def sentence(error: ValidationError) -> str:
     first: dict[str, Any] = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(map(str, first["loc"])) or "the body"
     message = str(first["msg"])
+    if first["type"] == "bytes_invalid_encoding":
+        message = NO_BASE64.format(first["ctx"]["encoding_error"].rstrip("."))
     return f"{place}: {message[0].lower()}{message[1:].rstrip('.')}."

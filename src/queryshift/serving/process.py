@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 
@@ -18,6 +19,13 @@ def prepare(settings: ServeSettings) -> None:
     set_limits(_media_limits(settings.limits))
     torch.set_num_threads(settings.threads or max(1, (os.cpu_count() or 2) - 1))
     warnings.simplefilter("ignore", GuardWarning)  # logged, and an event of the tenant
+    _make_logging_cheap()
+
+
+def _make_logging_cheap() -> None:
+    """Leave out of log records what our lines do not tell: it is found out for every request."""
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    logging._srcfile = None  # as the logging how-to says
 
 
 def _media_limits(limits: LimitSettings) -> Limits:

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from queryshift.errors import BadFile, Error
+from queryshift.media.pictures import picture_size
 
 from .queries import Raw, decoded, shown
 from .settings import QueueSettings
 from .turns import Turns
 
 AT_ONCE = ("text", "vector")  # kinds that need no thread to be read
+SMALL_FILE = 2**14  # bytes, and
+SMALL_PICTURE = 2**16  # pixels: decoded in less time than a thread takes to wake up
 DECODERS = 2
 
 
@@ -53,7 +56,7 @@ class Reading:
 
     async def read(self, tenant: str, queries: Sequence[Raw]) -> list[Readable]:
         """The queries of a request; when cancelled, those still waiting are given up."""
-        if self._modality in AT_ONCE:
+        if self._modality in AT_ONCE or (len(queries) == 1 and self._is_small(queries[0])):
             return [self._read(raw) for raw in queries]
         loop = asyncio.get_running_loop()
         waiting = [(raw, loop.create_future()) for raw in queries]
@@ -75,6 +78,16 @@ class Reading:
                 told = await loop.run_in_executor(self._decoders, self._read, raw)
                 if not read.done():
                     read.set_result(told)
+
+    def _is_small(self, raw: Raw) -> bool:
+        """Whether a query is a picture that is decoded at once."""
+        if self._modality != "image" or not isinstance(raw, bytes) or len(raw) > SMALL_FILE:
+            return False
+        try:
+            width, height = picture_size(raw)
+        except Error:
+            return False  # the decoder says why
+        return width * height <= SMALL_PICTURE
 
     def _read(self, raw: Raw) -> Readable:
         try:

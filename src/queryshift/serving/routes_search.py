@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import Response
+from pydantic_core import to_json
 from starlette.exceptions import HTTPException
+from starlette.routing import Route
 
 from .calls import SearchCall
 from .contract import Query, SearchBody, read_body
@@ -18,6 +20,7 @@ from .settings import LimitSettings
 from .told import SearchAnswer, described
 
 router = APIRouter(tags=["search"])
+PATH = "/v1/collections/{collection}/search"
 BODY = {
     "requestBody": {
         "required": True,
@@ -37,10 +40,8 @@ BODY = {
 }
 
 
-@router.post(
-    "/v1/collections/{collection}/search", openapi_extra=BODY, responses=described(SearchAnswer)
-)
-async def search(collection: str, request: Request) -> JSONResponse:
+@router.post(PATH, openapi_extra=BODY, responses=described(SearchAnswer))
+async def search(collection: str, request: Request) -> Response:
     """Answer one query or many; the tenant learns from them unless told not to."""
     door = door_of(request)
     body, files, content = await _read(request, door.settings.limits)
@@ -59,7 +60,16 @@ async def search(collection: str, request: Request) -> JSONResponse:
         body.compare,
     )
 
-    return JSONResponse(await asked_once(request, content, lambda: owner.search(call)))
+    told = await asked_once(request, content, lambda: owner.search(call))
+    return Response(to_json(told), media_type="application/json")
+
+
+async def _search(request: Request) -> Response:
+    return await search(request.path_params["collection"], request)
+
+
+direct = Route(PATH, _search, methods=["POST"])
+"""The same past FastAPI, whose way to a handler takes a third of all that a request costs."""
 
 
 async def _read(request: Request, limits: LimitSettings) -> tuple[SearchBody, list[bytes], bytes]:
@@ -106,7 +116,7 @@ def _queries(body: SearchBody, files: Sequence[bytes], modality: str) -> list[Ra
     return [raw_query(parts, modality) for parts in told]
 
 
-def _parts(query: Query) -> dict[str, Any]:
+def _parts(query: Query[bytes]) -> dict[str, Any]:
     parts: dict[str, Any] = query.model_dump(exclude_none=True)
     return parts
 

@@ -97,7 +97,10 @@ class LimitSettings(Part):
 class QueueSettings(Part):
     """How much may wait."""
 
-    batch: int = Field(8, ge=1, description="queries answered at once; more on a GPU")
+    batch: int = Field(16, ge=1, description="queries answered at once; more on a GPU")
+    batch_of_tenant: int = Field(
+        4, ge=1, description="of them of one tenant, while others ask too: small is fair"
+    )
     waiting: int = Field(2048, ge=1, description="queries waiting for an answer, in all")
     waiting_of_tenant: int = Field(512, ge=1, description="the same, of one tenant")
     updates: int = Field(64, ge=1, description="groups waiting to be learnt, in all")

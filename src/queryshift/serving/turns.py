@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Generic, TypeVar
 
 from .refusals import TooBusy
@@ -56,12 +56,18 @@ class Turns(Generic[One]):
         """How many wait of a tenant."""
         return len(self._queues.get(tenant, ()))
 
-    def take(self) -> tuple[str, One] | None:
-        """The next one and whose it is; None where none waits."""
+    def take(self, but_of: Collection[str] = ()) -> tuple[str, One] | None:
+        """The next one and whose it is; None where none waits.
+
+        Args:
+            but_of: tenants that have had enough for now.
+        """
         if not self._queues:
             self._there.clear()
+        tenant = next((name for name in self._queues if name not in but_of), None)
+        if tenant is None:
             return None
-        tenant, queue = self._queues.popitem(last=False)
+        queue = self._queues.pop(tenant)
         one = queue.popleft()
         if queue:
             self._queues[tenant] = queue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -43,6 +43,7 @@ def answer_many(
     sessions: Sequence[Session],
     batches: Sequence[Sequence[Any]],
     exclude: Sequence[Sequence[Exclusion] | None] | None = None,
+    hits: int | None = None,
 ) -> list[Answer]:
     """Answer a batch of queries for each of many sessions of one encoder, in a single forward.
 
@@ -53,6 +54,8 @@ def answer_many(
         sessions: The sessions; a session may come more than once.
         batches: The queries of each.
         exclude: For each session, what its `answer` takes as `exclude`, or None.
+        hits: How many will be asked for, if it is known: sessions of one gallery then share one
+            search.
 
     Returns:
         An answer for each session.
@@ -75,14 +78,17 @@ def answer_many(
         for session, batch, ids in zip(sessions, batches, left_out, strict=True)
     ]
     shared = encoder.ready([query for one in asked for query in one.queries])
-    inside = {name for name, _ in encoder.named_parameters()}
+    inside = encoder.parameter_names
     vectors = _through_rows(encoder, asked, _adapted_inside(asked, inside), shared)
     parts = torch.split(vectors, [len(one.queries) for one in asked])
     excluded, galleries = _searched_together(asked, parts)
-    return [
-        _answer(one, Forward(rows, gallery, pairs), inside)
-        for one, rows, gallery, pairs in zip(asked, parts, galleries, excluded, strict=True)
+    forwards = [
+        Forward(rows, gallery, pairs)
+        for rows, gallery, pairs in zip(parts, galleries, excluded, strict=True)
     ]
+    if hits is not None:
+        _search_at_once(forwards, hits)
+    return [_answer(one, forward, inside) for one, forward in zip(asked, forwards, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,7 @@ def _one_encoder(sessions: Sequence[Session], batches: Sequence[Sequence[Any]]) 
     return encoder
 
 
-def _adapted_inside(asked: Sequence[_Asked], inside: set[str]) -> Params:
+def _adapted_inside(asked: Sequence[_Asked], inside: Set[str]) -> Params:
     """The source values of all that some session adapts inside the encoder."""
     found: Params = {}
     for one in asked:
@@ -209,7 +215,24 @@ def _searched_together(
     return excluded, galleries
 
 
-def _answer(one: _Asked, plain: Forward, inside: set[str]) -> Answer:
+def _search_at_once(forwards: Sequence[Forward], count: int) -> None:
+    """Find the hits of all forwards before the same gallery in memory by one search."""
+    together: dict[int, list[Forward]] = {}
+    for forward in forwards:
+        if not isinstance(forward.gallery, Pool):
+            together.setdefault(id(forward.gallery), []).append(forward)
+    for group in together.values():
+        queries, pairs = joined_queries([(one.vectors, one.exclude) for one in group])
+        found = group[0].gallery.search(queries, count, pairs)
+        if found.positions.shape[1] < count:
+            continue  # one that leaves out much must not shorten what others get
+        sizes = [len(one) for one in group]
+        parts = (torch.split(part, sizes) for part in (found.positions, found.scores))
+        for one, positions, scores in zip(group, *parts, strict=True):
+            one.hit_cache["hits"] = (count, replace(found, positions=positions, scores=scores))
+
+
+def _answer(one: _Asked, plain: Forward, inside: Set[str]) -> Answer:
     """One session's answer to its rows of the mixed batch."""
     session = one.session
     if one.by_source:
