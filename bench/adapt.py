@@ -31,7 +31,8 @@ from towers import add_options, batch_for, encoder_for, gallery_for, half, twin_
 
 from queryshift import EATA, READ, REST, TCR, TSA, Encoder, Frozen, Guard, Method, Session, Tent
 from queryshift.encoders.prepared import move
-from queryshift.retrieval import forward as retrieval
+from queryshift.retrieval import derivatives
+from queryshift.retrieval.batch import Batch
 
 FLOOR = (
     "three steps are three forwards and three products back through frozen layers, each about one "
@@ -62,8 +63,8 @@ COLUMNS = {
 }
 
 RUNNING: tuple[tuple[Any, str], ...] = (
-    (retrieval.Batch, "_run"),
-    (retrieval, "_product"),
+    (Batch, "_run"),
+    (derivatives, "_product"),
 )
 
 
@@ -165,6 +166,11 @@ def main() -> None:
         against = plain[name] / found["ms"] if name in plain else None
         shown = name if guard is None else f"{name}, guarded"
         rows.add({"method": shown, **found, "against plain": against})
+        if guard is not None:
+            again = items[: len(items) // 2]
+            batch = partial(answered_as_new, session, again * 2)
+            found = measured(forward, batch, floor, asked)
+            rows.add({"method": f"{name}, half are copies", **found})
 
 
 if __name__ == "__main__":

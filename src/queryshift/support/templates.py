@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
 
 
+@cache
 def template(package: str, name: str, *shared: str) -> Template:
     """A template in the folder `templates` of a package, with those of `shared` to include."""
     return Environment(
