@@ -1,5 +1,6 @@
 """One holder at a time, also without a cluster: leases, terms, and who owns whom."""
 
+import asyncio
 import doctest
 import json
 import os
@@ -15,6 +16,8 @@ from queryshift.errors import BadFile
 from queryshift.serving import ray_ring
 from queryshift.serving.ray_lease import Lease, LeaseLost
 from queryshift.serving.ray_ring import Ring
+from queryshift.serving.ray_shares import Shares
+from queryshift.serving.settings import ServeSettings
 from queryshift.serving.tenant_files import TenantFiles
 
 SECONDS = 1.0
@@ -127,6 +130,29 @@ def test_of_two_who_take_at_once_one_gets_it(tmp_path):
     both = [Lease(tmp_path, 0, SECONDS) for _ in range(2)]
     assert [lease.free(True, 0) for lease in both] == [True, True]
     assert [lease.take() for lease in both] == [True, False]
+
+
+def test_leases_are_renewed_while_tenants_are_read_and_reading_is_tried_again(tmp_path):
+    """Reading them takes three times the lease, and fails at first."""
+    settings = ServeSettings(data=tmp_path, ray={"owners": 2, "lease_seconds": 0.5})
+    shares, other, tries = Shares(settings, 0), Lease(tmp_path, 0, 0.5), []
+
+    async def know_own():
+        tries.append(time.monotonic())
+        await asyncio.sleep(1.5)
+        if len(tries) == 1:
+            raise OSError("the disk is away")
+
+    async def check():
+        holding = asyncio.create_task(shares.hold(know_own))
+        while not shares.terms:
+            assert not other.free(False, 0)
+            await asyncio.sleep(0.05)
+        holding.cancel()
+        await shares.give_back()
+
+    asyncio.run(asyncio.wait_for(check(), 20))
+    assert len(tries) == 2 and shares.terms == {} and other.free(True, 0)
 
 
 def test_all_owners_have_their_share_and_always_the_same_tenants():

@@ -6,7 +6,6 @@ import asyncio
 import logging.config
 import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -16,13 +15,10 @@ from .idempotency import Key, Remembered
 from .json_logs import log_config
 from .metrics import Metrics
 from .process import prepare
-from .ray_lease import LeaseLost, shared_folder
+from .ray_lease import shared_folder
 from .ray_shares import RaySharing, Shares
 from .settings import ServeSettings
 from .tenants import Tenants
-
-SIGNS = 8  # of life within the seconds of a lease
-logger = logging.getLogger("queryshift.serving")
 
 
 class RayOwner:
@@ -40,7 +36,6 @@ class RayOwner:
         self._folder = shared_folder(self._settings.data)
         self._shares = Shares(self._settings, number)
         self._metrics, self._remembered = Metrics(), Remembered()
-        self._thread = ThreadPoolExecutor(1, "queryshift-lease")
         self._refusal: Error | None = None
         try:
             self._tenants = Tenants(self._settings, self._metrics)
@@ -102,7 +97,7 @@ class RayOwner:
         await self._tenants.stop()
         if self._holding is not None:
             self._holding.cancel()
-        await asyncio.to_thread(self._shares.release)
+        await self._shares.give_back()
 
     def _check(self, collection: str, tenant: str | None) -> None:
         if tenant is not None:
@@ -116,28 +111,7 @@ class RayOwner:
     async def _start(self) -> None:
         await self._tenants.start()
         await self._know_own()
-        self._holding = asyncio.create_task(self._hold())
-
-    async def _hold(self) -> None:
-        """Renew leases and take over shares; without its leases a process ends at once."""
-        while True:
-            try:
-                loop = asyncio.get_running_loop()
-                taken = await loop.run_in_executor(self._thread, self._shares.step)
-                await self._open(taken)
-            except LeaseLost as error:
-                logger.error("this owner was taken for dead and ends: %s", error)
-                os._exit(1)
-            except Exception:  # a disk that cannot be read: the leases run out by themselves
-                logger.exception("leases were not renewed")
-            await asyncio.sleep(self._settings.ray.lease_seconds / SIGNS)
-
-    async def _open(self, taken: Sequence[int]) -> None:
-        if not taken:
-            return
-        await self._know_own()
-        for share in taken:
-            logger.warning("share %d is held here now, term %d", share, self._shares.open(share))
+        self._holding = asyncio.create_task(self._shares.hold(self._know_own))
 
     async def _know_own(self) -> None:
         for name in self._tenants.names():

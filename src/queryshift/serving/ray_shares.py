@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 
-from .ray_lease import Lease
+from .ray_lease import Lease, LeaseLost
 from .ray_ring import Ring
 from .refusals import OwnerLost
 from .settings import ServeSettings
 from .sharing import Sharing
 
 STAGGER_S = 0.3  # for each share that is held already: who holds fewer takes first
+SIGNS = 8  # of life within the seconds of a lease
+logger = logging.getLogger("queryshift.serving")
 
 
 class Shares:
-    """Leases of one process; `step` is called again and again.
+    """Leases of one process, renewed and taken by `hold`.
 
     Args:
         settings: of the server.
@@ -25,8 +31,9 @@ class Shares:
     def __init__(self, settings: ServeSettings, own: int) -> None:
         owners, seconds = settings.ray.owners, settings.ray.lease_seconds
         self._leases = [Lease(settings.data, share, seconds) for share in range(owners)]
-        self._ring, self._own = Ring(owners), own
+        self._ring, self._own, self._seconds = Ring(owners), own, seconds
         self._open: set[int] = set()
+        self._thread = ThreadPoolExecutor(1, "queryshift-lease")
 
     @property
     def terms(self) -> dict[int, int]:
@@ -34,26 +41,60 @@ class Shares:
         return {share: self._leases[share].term for share in sorted(self._open)}
 
     def step(self) -> list[int]:
-        """Renew what is held and take what is free; the shares that were taken, not yet open.
+        """Renew what is held and take what is free; the shares that are held and not yet open.
 
         Raises:
             LeaseLost: another process has taken a share of ours.
         """
-        taken = []
         for lease in self._leases:
             if lease.term:
                 lease.renew()
-            elif lease.free(lease.share == self._own, STAGGER_S * self._held) and lease.take():
-                taken.append(lease.share)
-        return taken
+            elif lease.free(lease.share == self._own, STAGGER_S * self._held):
+                lease.take()
+        held = [lease.share for lease in self._leases if lease.term]
+        return [share for share in held if share not in self._open]
+
+    async def hold(self, know_own: Callable[[], Awaitable[None]]) -> None:
+        """Renew leases and take over shares until cancelled; without its leases a process ends.
+
+        Args:
+            know_own: reads which tenants are in the shares that are held. It may take longer than
+                a lease lasts: leases are renewed meanwhile.
+        """
+        loop, opening = asyncio.get_running_loop(), None
+        while True:
+            try:
+                closed = await loop.run_in_executor(self._thread, self.step)
+                if closed and (opening is None or opening.done()):
+                    opening = asyncio.create_task(self._open_all(closed, know_own))
+            except LeaseLost as error:
+                logger.error("this owner was taken for dead and ends: %s", error)
+                os._exit(1)
+            except Exception:  # a disk that cannot be read: the leases run out by themselves
+                logger.exception("leases were not renewed")
+            await asyncio.sleep(self._seconds / SIGNS)
+
+    async def _open_all(
+        self, closed: Sequence[int], know_own: Callable[[], Awaitable[None]]
+    ) -> None:
+        try:
+            await know_own()
+        except Exception:  # they stay closed, and the next step tries again
+            logger.exception("the tenants of shares %s were not read", closed)
+            return
+        for share in closed:
+            logger.warning("share %d is held here now, term %d", share, self.open(share))
 
     def open(self, share: int) -> int:
         """Answer for a share from now on; its term."""
         self._open.add(share)
         return self._leases[share].term
 
-    def release(self) -> None:
-        """Give all shares back."""
+    async def give_back(self) -> None:
+        """Release all shares, after a step that is under way."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._release)
+
+    def _release(self) -> None:
         for lease in self._leases:
             if lease.term:
                 self._open.discard(lease.share)
