@@ -29,15 +29,15 @@ class LeaseLost(Error):
 class Lease:
     """One share, held by at most one process, also where that was frozen or cut off.
 
-    The holder writes a sign of life again and again. Who has not written one for a part of
-    `seconds` stops answering and learning; who sees no new one for all of `seconds`, by its own
+    The holder writes heartbeats. A holder that has not written one for a part of `seconds` stops
+    answering and learning; another process that sees no new one for all of `seconds`, by its own
     clock, takes the share. Files take the place of former ones only under a lock and after a look
     at who holds the lease, so that a process which wakes up late cannot write any more.
 
     Args:
         data: the folder of all tenants, which all machines share.
         share: its number.
-        seconds: without a sign of life after which it may be taken.
+        seconds: without a heartbeat, after which it may be taken.
 
     Attributes:
         term: how many have held this lease, as of when it was taken; 0: it is not ours.
@@ -55,11 +55,11 @@ class Lease:
 
     @property
     def held(self) -> bool:
-        """Whether it is ours for certain, by the clock: nobody can have taken it yet."""
+        """Whether it is ours for certain, by the clock: no other process can have taken it yet."""
         return self.term > 0 and time.monotonic() - self._renewed < HELD * self._seconds
 
     def renew(self) -> None:
-        """Write a sign of life; `LeaseLost` where somebody else has taken the share."""
+        """Write a heartbeat; `LeaseLost` where another process has taken the share."""
         now = time.monotonic()
         with self._locked():
             self._check()
@@ -67,7 +67,7 @@ class Lease:
         self._renewed = now
 
     def free(self, own: bool, stagger: float) -> bool:
-        """Whether nobody holds it any more, as far as can be seen.
+        """Whether no process holds it any more, as far as can be seen.
 
         Args:
             own: whether it is the share that this process is meant for.
@@ -77,15 +77,15 @@ class Lease:
         if text != self._seen:
             self._alive = bool(self._seen)
             self._seen, self._since = text, time.monotonic()
-        nobody = _holder(text) == ""
-        if own and nobody:
+        released = _holder(text) == ""
+        if own and released:
             return True
-        soon = own or (self._alive and not nobody)
+        soon = own or (self._alive and not released)
         limit = self._seconds + stagger if soon else PATIENCE_S
         return time.monotonic() - self._since > limit
 
     def take(self) -> bool:
-        """Take it, unless somebody was faster than us."""
+        """Take it, unless another process was faster; whether it is ours now."""
         now = time.monotonic()
         with self._locked():
             if _read(self._file) != self._seen:
@@ -118,9 +118,9 @@ class Lease:
             raise LeaseLost(f"share {self.share} is held by another process now.")
 
     def _write(self, holder: str) -> None:
-        """Say who holds it, at once or not at all; a lost sign of life costs nothing."""
+        """Say who holds it, at once or not at all; a lost heartbeat costs nothing."""
         beside = self._file.with_suffix(f".{os.getpid()}")
-        beside.write_text(json.dumps({"holder": holder, "term": self.term, "sign": uuid4().hex}))
+        beside.write_text(json.dumps({"holder": holder, "term": self.term, "beat": uuid4().hex}))
         beside.replace(self._file)
 
     @contextmanager
@@ -156,7 +156,7 @@ def _read(path: Path) -> str:
 
 
 def _holder(text: str) -> str | None:
-    """Who holds a lease; "" nobody, None where the file cannot be understood."""
+    """Who holds a lease; "" where it was released, None where the file cannot be understood."""
     try:
         return str(json.loads(text)["holder"]) if text else ""
     except (ValueError, KeyError, TypeError):

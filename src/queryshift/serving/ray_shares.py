@@ -16,7 +16,7 @@ from .settings import ServeSettings
 from .sharing import Sharing
 
 STAGGER_S = 0.3  # for each share that is held already: who holds fewer takes first
-SIGNS = 8  # of life within the seconds of a lease
+HEARTBEATS = 8  # within the seconds of a lease
 logger = logging.getLogger("queryshift.serving")
 
 
@@ -72,7 +72,7 @@ class Shares:
                 os._exit(1)
             except Exception:  # a disk that cannot be read: the leases run out by themselves
                 logger.exception("leases were not renewed")
-            await asyncio.sleep(self._seconds / SIGNS)
+            await asyncio.sleep(self._seconds / HEARTBEATS)
 
     async def _open_all(
         self, closed: Sequence[int], know_own: Callable[[], Awaitable[None]]

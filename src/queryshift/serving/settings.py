@@ -146,7 +146,7 @@ class RaySettings(Part):
     )
     namespace: str = Field("queryshift", description="of the actors, one for each service")
     lease_seconds: float = Field(
-        4, ge=0.5, description="without a sign of life, until an owner's tenants move"
+        4, ge=0.5, description="without a heartbeat, until an owner's tenants move"
     )
     call_seconds: float = Field(30, gt=0, description="that an owner may take to answer")
 
