@@ -137,14 +137,11 @@ def _csv(path: Path) -> _Table:
 
 def _lines(path: Path) -> Iterator[str]:
     """The lines of a file with their ends, one at a time."""
-    number = 0
     try:
         with path.open(encoding="utf-8-sig") as file:
-            for line in file:
-                number += 1
-                yield line
+            yield from file
     except UnicodeDecodeError as error:
-        raise BadFile(f'"{path}" is not UTF-8 ({error.reason}, after line {number}).') from error
+        raise BadFile(f'"{path}" is not UTF-8 ({error.reason}): save it as UTF-8.') from error
     except OSError as error:
         raise BadFile(f'cannot read "{path}": {error.strerror}.') from error
 
