@@ -170,6 +170,7 @@ class Residents:
             if tenant.in_use == 0 and tenant.changed_at is None:
                 self._known[tenant.name] = _summary(tenant.record)
                 del self.loaded[tenant.name]
+                tenant.session.on_event = None  # else the two hold each other until Python looks
                 self._metrics.evictions.labels(self._collection().name).inc()
         except BadFile:
             pass  # it stays in memory: nothing is lost while the disk is full
