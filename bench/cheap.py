@@ -31,7 +31,7 @@ OWN = {"eata": EATA(redundancy=2)}  # a batch that is skipped would cost nothing
 def rows(make: Make) -> dict[str, Session]:
     """A session for each row: methods bare, as in the comparison, and the default as it is."""
     bare = partial(make, guard=None)
-    named = {name: bare(OWN.get(name) or METHODS[name]()) for name in METHODS if name != "steady"}
+    named = {name: bare(OWN.get(name) or METHODS[name]()) for name in METHODS if name != "infomax"}
     return named | {
         "frozen+hubs": bare(Frozen(), hubs=Hubs()),
         "rest+hubs": bare(REST(), hubs=Hubs()),

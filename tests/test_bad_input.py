@@ -26,7 +26,7 @@ from queryshift.methods.eata import fisher_of
 from queryshift.methods.source_like import LIMIT_MARGIN
 
 WHOLE_GALLERY = ("tent", "pl", "shot", "eata", "sar", "read", "come", "tsa")
-HITS_ONLY = ("frozen", "tcr", "rest", "steady", "tcr_untrained")
+HITS_ONLY = ("frozen", "tcr", "rest", "infomax", "tcr_untrained")
 
 
 class Faulty(Toy):

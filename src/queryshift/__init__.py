@@ -43,7 +43,7 @@ _HOMES = {
     "TSA": "methods",
     "TCR": "methods",
     "REST": "methods",
-    "Steady": "methods",
+    "InfoMax": "methods",
     "TCRUntrained": "methods",
     "Decoupled": "methods",
     "Refined": "methods",

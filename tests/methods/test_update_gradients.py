@@ -26,9 +26,9 @@ from queryshift.methods import (
     TCR,
     TSA,
     Decoupled,
+    InfoMax,
     Method,
     Refined,
-    Steady,
     Tent,
 )
 from queryshift.methods.decoupled import drift
@@ -94,7 +94,7 @@ LOSSES: dict[str, tuple[Method, object]] = {
     "come": (COME(temperature=TAU), None),
     "tcr": (TCR(temperature=TAU), pairs(entropy_limit=2.2)),
     "rest": (REST(temperature=TAU, neighbours=K), pairs(entropy_limit=2.2)),
-    "steady": (Steady(temperature=TAU, neighbours=K), pairs(entropy_limit=2.2)),
+    "infomax": (InfoMax(temperature=TAU, neighbours=K), pairs(entropy_limit=2.2)),
     "tent+refined": (Refined(Tent(temperature=TAU), neighbours=K), None),
 }
 

@@ -9,8 +9,8 @@ from queryshift import (
     Gallery,
     Guard,
     Hubs,
+    InfoMax,
     Session,
-    Steady,
     Vectors,
     answer_many,
 )
@@ -29,9 +29,9 @@ def gallery(encoder):
     return toy_gallery(encoder, 40)
 
 
-def test_is_steady_with_hubs_a_guard_and_the_choice(encoder, gallery):
+def test_is_infomax_with_hubs_a_guard_and_the_choice(encoder, gallery):
     session = Session(encoder, gallery)
-    assert isinstance(session.method, Steady)
+    assert isinstance(session.method, InfoMax)
     assert session.settings.hubs == Hubs() and session.settings.guard == Guard()
     assert session.settings.choose
 
@@ -87,7 +87,7 @@ class TestTheChoice:
 
     def test_learning_is_the_same_with_it(self, encoder, gallery):
         sessions = [
-            Session(encoder, gallery, Steady(lr=0.05), choose=one, guard=None)
+            Session(encoder, gallery, InfoMax(lr=0.05), choose=one, guard=None)
             for one in (True, False)
         ]
         for batch in toy_queries(3, 16, 40):

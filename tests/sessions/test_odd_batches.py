@@ -24,7 +24,7 @@ OWN_CANDIDATES = (
     "frozen",
     "tcr",
     "rest",
-    "steady",
+    "infomax",
     "tcr_untrained",
 )  # refining changes nothing for them
 SESSIONS: dict[str, Method] = {

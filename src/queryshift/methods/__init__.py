@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from .decoupled import Decoupled as Decoupled
     from .eata import EATA as EATA
     from .frozen import Frozen as Frozen
+    from .infomax import InfoMax as InfoMax
     from .pl import PL as PL
     from .read import READ as READ
     from .refined import Refined as Refined
     from .rest import REST as REST
     from .sar import SAR as SAR
     from .shot import SHOT as SHOT
-    from .steady import Steady as Steady
     from .tcr import TCR as TCR
     from .tcr_untrained import TCRUntrained as TCRUntrained
     from .tent import Tent as Tent
@@ -42,7 +42,7 @@ METHODS: Table[type[Method]] = Table(
         "tsa": "queryshift.methods.tsa:TSA",
         "tcr": "queryshift.methods.tcr:TCR",
         "rest": "queryshift.methods.rest:REST",
-        "steady": "queryshift.methods.steady:Steady",
+        "infomax": "queryshift.methods.infomax:InfoMax",
         "tcr_untrained": "queryshift.methods.tcr_untrained:TCRUntrained",
     },
 )
@@ -56,7 +56,7 @@ Examples:
     Tent(lr=0.0001, temperature=None, weight_decay=0.0001, optimiser='adamw')
 """
 
-OURS = ("steady", "tcr_untrained")
+OURS = ("infomax", "tcr_untrained")
 """Those that the paper does not compare."""
 
 WRAPPERS: Table[type[Method]] = Table(

@@ -7,14 +7,14 @@ from typing import Any
 
 from queryshift.encoders.encoder import Encoder
 from queryshift.encoders.vectors import Vectors
-from queryshift.methods import Frozen, Steady
+from queryshift.methods import Frozen, InfoMax
 from queryshift.methods.base import Method
 from queryshift.retrieval.hub_correction import Hubs
 
 
 def default_method(encoder: Encoder) -> Method:
-    """Steady; queries that come as vectors have nothing to adapt."""
-    return Frozen() if isinstance(encoder, Vectors) else Steady()
+    """InfoMax; queries that come as vectors have nothing to adapt."""
+    return Frozen() if isinstance(encoder, Vectors) else InfoMax()
 
 
 def default_settings(given: Mapping[str, Any]) -> dict[str, Any]:

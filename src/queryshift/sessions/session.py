@@ -40,8 +40,8 @@ class Session:
     Args:
         encoder: turns queries into vectors; it never changes.
         gallery: the candidates.
-        method: how to adapt, with its settings: `REST()`. Without one: `Steady()` with
-            `hubs=Hubs()`, `guard=Guard()` and `choose=True` (docs/methods/steady.md); `Frozen()`
+        method: how to adapt, with its settings: `REST()`. Without one: `InfoMax()` with
+            `hubs=Hubs()`, `guard=Guard()` and `choose=True` (docs/methods/infomax.md); `Frozen()`
             where queries come as vectors.
         lr: learning rate; wins over the method's own.
         matcher: ranks the best hits anew: `matcher.over(items)`.

@@ -1,4 +1,4 @@
-"""Steady: REST's terms, and predictions that together follow what the stream asks for."""
+"""InfoMax: information maximisation with popularity as its prior, beside REST's terms."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Demand(SourceLike):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Steady(FollowsSource):
+class InfoMax(FollowsSource):
     """Refined prediction, uniformity and gap as REST; each prediction sure, all together as asked.
 
     The mean prediction is drawn to how often the stream asks for each candidate, not to uniform;
     the temperature is a part of the spread of the batch's similarities; the learning rate is
-    high in the first batches and falls (docs/methods/steady.md).
+    high in the first batches and falls (docs/methods/infomax.md).
 
     Args:
         temperature: Temperature of the predictions; None is each batch's own: the spread of its
@@ -62,7 +62,7 @@ class Steady(FollowsSource):
         >>> import queryshift as qs
         >>> text = qs.load("tangram")["text"]
         >>> gallery = qs.Gallery.build(text, ["a red square", "two blue circles", "a green star"])
-        >>> session = qs.Session(text, gallery, qs.Steady())
+        >>> session = qs.Session(text, gallery, qs.InfoMax())
         >>> session.answer(["a small red square", "the green star"]).top(1).ids
         [[0], [2]]
     """

@@ -1,4 +1,4 @@
-"""Steady: its prediction term in plain numpy, its falling rate, and what it remembers."""
+"""InfoMax: its prediction term in plain numpy, its falling rate, and what it remembers."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from queryshift import REST, Gallery, Session, Steady
+from queryshift import REST, Gallery, InfoMax, Session
 from queryshift.errors import BadInput
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.step_view import StepView
@@ -39,7 +39,7 @@ def rests_share(forward, memory):
 
 
 def test_adds_sure_predictions_that_are_together_as_asked(forward):
-    method = Steady(temperature=TAU, neighbours=K)
+    method = InfoMax(temperature=TAU, neighbours=K)
     memory = method.observe(forward, method.start(forward.gallery, torch.device("cpu")), 0)
     found = float((method.loss(forward, memory) - rests_share(forward, memory)).detach())
     assert found == pytest.approx(plain(forward, {}), abs=1e-4)
@@ -57,7 +57,7 @@ def test_the_rate_falls_with_the_root_of_the_batches():
     gallery = toy_gallery(encoder, 40)
     rates = []
 
-    class Watched(Steady):
+    class Watched(InfoMax):
         def gradient(self, step_view: StepView, memory):
             update = super().gradient(step_view, memory)
             rates.append(update.rate)
@@ -73,13 +73,13 @@ def test_its_temperature_is_a_part_of_the_batch_s_spread():
     encoder = ToyEncoder()
     session = Session(encoder, toy_gallery(encoder, 40))
     assert session.method.temperature is None
-    assert Session(encoder, session.gallery, Steady(temperature=0.1)).method.temperature == 0.1
+    assert Session(encoder, session.gallery, InfoMax(temperature=0.1)).method.temperature == 0.1
 
 
 def test_first_places_are_bounded_and_forgotten_with_their_gallery():
     encoder = ToyEncoder()
     gallery = toy_gallery(encoder, 40)
-    session = Session(encoder, gallery, Steady(remembered=20), guard=None)
+    session = Session(encoder, gallery, InfoMax(remembered=20), guard=None)
     for batch in toy_queries(4, 16, 40):
         session.answer(batch)
     assert len(session.state.memory.claims) == 36  # this batch's, and twenty before
@@ -90,4 +90,4 @@ def test_first_places_are_bounded_and_forgotten_with_their_gallery():
 @pytest.mark.parametrize("given", [{"part": 0.0}, {"neighbours": 0}, {"late": -1.0}, {"early": 0}])
 def test_what_cannot_be_is_refused(given):
     with pytest.raises(BadInput, match=next(iter(given))):
-        Steady(**given)
+        InfoMax(**given)
