@@ -15,7 +15,7 @@ from queryshift import (
     answer_many,
 )
 from queryshift.retrieval.forward import Forward
-from queryshift.sessions.choice import agree, surer
+from queryshift.sessions.choice import RankingByRow, source_rows
 from toy import ToyEncoder, toy_gallery, toy_items, toy_queries
 
 
@@ -71,19 +71,29 @@ class TestTheChoice:
         gallery = Gallery.from_vectors(range(8), torch.eye(8).tolist())
         return Forward(torch.nn.functional.normalize(vectors, dim=1), gallery)
 
-    def test_agreement_is_nine_of_ten_first_places(self):
+    def test_the_source_answers_where_four_of_five_first_places_agree(self):
         one = self.forward(torch.eye(8).repeat(5, 1))
         vectors = one.vectors.clone()
-        vectors[:4] = vectors[1]
-        assert agree(one, one) and agree(one, self.forward(vectors))
-        vectors[:6] = vectors[7]
-        assert not agree(one, self.forward(vectors))
+        vectors[:8] = vectors[8]
+        assert source_rows(one, one, one).all()
+        assert source_rows(other := self.forward(vectors), other, one).all()
+        vectors[:10] = vectors[8]
+        assert not source_rows(other := self.forward(vectors), other, one).any()
 
-    def test_surer_is_who_tells_candidates_apart(self):
-        crowd = torch.eye(8) * 0.2
-        crowd[:, :2] += 1.0
-        unsure, sure = self.forward(crowd), self.forward(torch.eye(8) + 0.1)
-        assert surer(sure, unsure) and not surer(unsure, sure) and not surer(sure, sure)
+    def test_but_not_queries_that_the_adapted_model_is_clearer_about(self):
+        plain = torch.eye(8) + 0.5
+        source, clearer = self.forward(plain), plain.clone()
+        clearer[3] = torch.eye(8)[3]
+        adapted = self.forward(clearer)
+        assert source_rows(adapted, adapted, source).tolist() == [row != 3 for row in range(8)]
+
+    def test_each_query_is_answered_by_its_own_ranking(self):
+        source, adapted = self.forward(torch.eye(8)), self.forward(torch.eye(8).roll(1, 0))
+        rows = torch.arange(8) < 3
+        order = RankingByRow(rows, source, adapted)
+        expected = [*range(3), *((row - 1) % 8 for row in range(3, 8))]
+        assert order.hits(2).positions[:, 0].tolist() == expected
+        assert order.all_scores().argmax(dim=1).tolist() == expected
 
     def test_learning_is_the_same_with_it(self, encoder, gallery):
         sessions = [

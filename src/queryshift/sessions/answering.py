@@ -12,7 +12,7 @@ from queryshift.retrieval.reranking import Ranking, ranked
 from queryshift.retrieval.vector_checks import checked, fitting
 
 from .adaptation import Adaptation
-from .choice import agree, surer
+from .choice import RankingByRow, source_rows
 from .guard import lead
 from .state import State
 
@@ -23,12 +23,10 @@ def answer_now(adaptation: Adaptation, state: State, batch: Batch, count: int) -
     def answer() -> Answer:
         by_source = source_answers(adaptation, state, batch)
         forward = checked(answering_forward(adaptation, state, batch, count, by_source))
+        plain = ranked_answer(adaptation, state, forward, batch, by_source)
         if by_source or not adaptation.judges(state, len(batch)):
-            return ranked_answer(adaptation, state, forward, batch, by_source)
-        forward = surer_forward(adaptation, forward, batch)
-        return unless_alike(
-            adaptation, ranked_answer(adaptation, state, forward, batch), batch, state
-        )
+            return plain
+        return chosen_answer(adaptation, state, forward, plain, batch)
 
     if adaptation.settings.mode == "live":
         return answer()
@@ -91,22 +89,24 @@ def ranked_answer(
     return Answer(plain, ranking(adaptation, plain, state, by_source=True), adapted=adapted)
 
 
-def surer_forward(adaptation: Adaptation, forward: Forward, batch: Batch) -> Forward:
-    """The forward, or the source's where that is as sure, if the session chooses."""
-    if not adaptation.settings.choose:
-        return forward
-    source = adaptation.source_forward(batch)
-    return forward if surer(forward, source) else source
-
-
-def unless_alike(adaptation: Adaptation, answer: Answer, batch: Batch, state: State) -> Answer:
-    """The answer, or the source's as it is where nearly all first places are the same."""
+def chosen_answer(
+    adaptation: Adaptation, state: State, forward: Forward, answer: Answer, batch: Batch
+) -> Answer:
+    """The answer of a forward, with the source's own to those queries that it answers as well."""
     if not adaptation.settings.choose or adaptation.settings.mode == "shadow":
         return answer
     source = adaptation.source_forward(batch)
-    if not agree(answer.ranking, source):
+    rows = source_rows(forward, answer.ranking, source)
+    if not bool(rows.any()):
         return answer
-    return Answer(source, ranking(adaptation, source, state, by_source=True))
+    plain = Answer(source, ranking(adaptation, source, state, by_source=True))
+    if bool(rows.all()):
+        return plain
+    order = RankingByRow(rows, plain.ranking, answer.ranking)
+    searched = forward
+    if source.vectors.shape == forward.vectors.shape:  # a method's view may have its own
+        searched = forward.moved(torch.where(rows[:, None], source.vectors, forward.vectors))
+    return Answer(searched, order, source=lambda: plain)
 
 
 def ranking(adaptation: Adaptation, forward: Forward, state: State, by_source: bool) -> Ranking:

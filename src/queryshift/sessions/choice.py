@@ -1,36 +1,71 @@
-"""Who answers a batch: what was learnt, or the source where it does as well."""
+"""Who answers a query: what was learnt, or the source where it does as well."""
 
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
+from queryshift.galleries import Hits
+from queryshift.galleries.met import MetCandidates
 from queryshift.retrieval.forward import Forward
-from queryshift.retrieval.listed import listed
 from queryshift.retrieval.reranking import Ranking
 
-AGREEING = 0.9  # share of equal first places from which a change is too small to be trusted
-MARGIN = 0.02  # of mean probability, by which the adapted answers must be surer
-LISTED, PART = 10, 8.0
+AGREEING = 0.8  # share of equal first places from which the source answers a batch
+CLEARER = 1.3  # times the source's lead, from which a query is answered by what was learnt
+NEAREST = 10  # hits that a lead is measured over
 
 
 @torch.no_grad()
-def surer(adapted: Forward, source: Forward) -> bool:
-    """Whether what was learnt is surer of a batch's first places than the source is of its own.
+def source_rows(adapted: Forward, order: Ranking, source: Forward) -> Tensor:
+    """Which queries of a batch the source answers.
+
+    None, unless four of five first places would be the same; then all but those of which the
+    adapted model is clearer: its first hit leads by 1.3 times as much.
 
     Args:
         adapted: The batch, seen through what was learnt.
+        order: Its order of candidates, after all re-ranking.
         source: The batch, seen by the source model.
 
     Returns:
-        True where the mean largest probability has grown.
+        True (B,) for those queries.
     """
-    means = [listed(one, LISTED).sureness(PART).mean() for one in (adapted, source)]
-    now, before = torch.stack(means).tolist()
-    return bool(now > before + MARGIN)
+    same = order.hits(1).positions[:, 0] == source.hits(1).positions[:, 0]
+    clearer = _leads(adapted) > CLEARER * _leads(source)
+    return (same.float().mean() >= AGREEING) & ~clearer
 
 
-@torch.no_grad()
-def agree(one: Ranking, other: Ranking) -> bool:
-    """Whether two rankings of a batch have nine of ten first places in common."""
-    same = one.hits(1).positions == other.hits(1).positions
-    return float(same.double().mean()) >= AGREEING
+def _leads(forward: Forward) -> Tensor:
+    """How far each query's first hit (B,) lies before the tenth, in cosine."""
+    scores = forward.hits(NEAREST).scores
+    return scores[:, 0] - scores[:, -1]
+
+
+class RankingByRow:
+    """One ranking for some queries of a batch, another for the others.
+
+    Args:
+        rows: Which queries (B,) the first is for.
+        some: Their ranking.
+        others: That of the others.
+    """
+
+    def __init__(self, rows: Tensor, some: Ranking, others: Ranking) -> None:
+        self._rows, self._some, self._others = rows[:, None], some, others
+
+    @torch.no_grad()
+    def hits(self, count: int) -> Hits:
+        """The best `count` candidates of each query by its own ranking."""
+        some, others = self._some.hits(count), self._others.hits(count)
+        candidates, more = some.candidates, others.candidates
+        if isinstance(candidates, MetCandidates) and isinstance(more, MetCandidates):
+            candidates = candidates.joined(more)  # an engine was searched for each
+        width = min(some.positions.shape[1], others.positions.shape[1])
+        parts = ((one.positions[:, :width], one.scores[:, :width]) for one in (some, others))
+        merged = [torch.where(self._rows, one, other) for one, other in zip(*parts, strict=True)]
+        return Hits(merged[0], merged[1], candidates)
+
+    @torch.no_grad()
+    def all_scores(self) -> Tensor:
+        """The score (B, N) of every candidate by each query's own ranking."""
+        return torch.where(self._rows, self._some.all_scores(), self._others.all_scores())

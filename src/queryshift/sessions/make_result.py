@@ -12,7 +12,7 @@ from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.reranking import ranked
 
 from .adaptation import Adaptation
-from .answering import ranked_answer, surer_forward, unless_alike
+from .answering import chosen_answer, ranked_answer
 from .batch_result import BatchResult, Proposal
 from .batch_stats import BatchStats, measures, refined_entropies
 from .events import Event
@@ -34,8 +34,6 @@ def batch_result(
     forward = adaptation.source_forward(batch) if by_source else proposal.forward
     learnt = proposal.first is not None
     chosen = not by_source and (learnt or adaptation.judges(state, len(batch)))
-    if chosen:
-        forward = surer_forward(adaptation, forward, batch)
     state = replace(
         state,
         watched=_watched(state, forward),
@@ -47,7 +45,7 @@ def batch_result(
         strangeness = ordinary.strangeness(batch.source)
     answer = ranked_answer(adaptation, state, forward, batch, by_source)
     if chosen:
-        answer = unless_alike(adaptation, answer, batch, state)
+        answer = chosen_answer(adaptation, state, forward, answer, batch)
     pairs = state.memory if isinstance(state.memory, SourceLike) else state.watched
     stats = BatchStats(
         batch=state.batches,

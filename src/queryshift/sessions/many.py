@@ -28,7 +28,7 @@ from queryshift.retrieval.pool import Pool
 from queryshift.retrieval.vector_checks import checked
 from queryshift.support.torch_modes import adaptation_modes
 
-from .answering import ranking, source_answers, surer_forward, unless_alike
+from .answering import chosen_answer, ranking, source_answers
 from .queries import grouped, prepared_batch
 from .session import Session
 from .state import State
@@ -243,10 +243,10 @@ def _answer(one: _Asked, plain: Forward, inside: Set[str]) -> Answer:
         own = {name: value for name, value in learnt.items() if name not in inside}
     forward = checked(replace(plain, direct_params=own))
     viewed = session.method.view(forward, one.state.memory).detached()
+    answer = _ranked(one, viewed)
     if one.judged is None:
-        return _ranked(one, viewed)
-    answer = _ranked(one, surer_forward(session.adaptation, viewed, one.judged))
-    return unless_alike(session.adaptation, answer, one.judged, one.state)
+        return answer
+    return chosen_answer(session.adaptation, one.state, viewed, answer, one.judged)
 
 
 def _ranked(one: _Asked, forward: Forward) -> Answer:
