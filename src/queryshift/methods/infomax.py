@@ -1,62 +1,59 @@
-"""InfoMax: information maximisation with popularity as its prior, beside REST's terms."""
+"""InfoMax: every prediction sure, and all of them together as the stream asks for candidates."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from queryshift.encoders.encoder import Encoder
 from queryshift.galleries import Searchable
 from queryshift.retrieval.forward import Forward
-from queryshift.retrieval.listed import Listed, listed
+from queryshift.retrieval.listed import Listed, in_memory, listed
 from queryshift.retrieval.popularity import popularity
-from queryshift.retrieval.refinement import RefinedPrediction, refined
 from queryshift.retrieval.step_view import StepView
 
-from .base import Update, setting
-from .losses import entropy, gap, hard_margin, reliability, uniformity, weighted_mean
-from .source_like import FollowsSource, SourceLike
+from .base import Method, Update, setting
+from .losses import entropy
 
 FLOOR = 1e-5  # inside the logarithm of the mean prediction
 
 
 @dataclass(frozen=True)
-class Demand(SourceLike):
-    """Source-like pairs, and the first places that the latest queries gave."""
+class Demand:
+    """The first places that the latest queries gave: what the stream asks for."""
 
     claims: Tensor | None = None  # (n,) positions, this batch's last
     learnt: int = 0  # batches that were learnt from
 
     def check(self) -> None:
         """Refuse, with a ValueError, first places that are no positions."""
-        super().check()
-        if self.claims is not None and (self.claims.ndim != 1 or self.claims.dtype != torch.long):
+        if self.claims is None:
+            return
+        known = isinstance(self.claims, Tensor) and self.claims.dtype == torch.long
+        if not known or self.claims.ndim != 1:
             raise ValueError("first places of past queries are no list of positions")
 
 
 @dataclass(frozen=True, kw_only=True)
-class InfoMax(FollowsSource):
-    """Refined prediction, uniformity and gap as REST; each prediction sure, all together as asked.
+class InfoMax(Method):
+    """Information maximisation with the stream's own popularity as prior, at a falling rate.
 
-    The mean prediction is drawn to how often the stream asks for each candidate, not to uniform;
-    the temperature is a part of the spread of the batch's similarities; the learning rate is
-    high in the first batches and falls (docs/methods/infomax.md).
+    As SHOT, each prediction is made sure and their mean is drawn to a prior: here to how often the
+    stream asks for each candidate, which is uniform until candidates come again and again
+    (docs/methods/infomax.md).
 
     Args:
-        temperature: Temperature of the predictions; None is each batch's own: the spread of its
-            similarities over `part`.
-        neighbours: K, the candidates listed for a query, and the centroids.
-        part: What the spread of similarities is divided by for the temperature.
+        neighbours: K: a query's first place is looked for among so many hits; over a search engine
+            predictions are over all candidates that some query of the batch has among them.
         early: The learning rate is this many times `lr` in the first batch, then falls with the
             root of the number of batches.
         late: Least share of `lr` that it falls to.
         remembered: First places of past queries that popularity is told from.
 
-    The other arguments are those of `Method`, and those of the queue of source-like pairs.
+    The other arguments are those of `Method`.
 
     Examples:
         >>> import queryshift as qs
@@ -67,109 +64,79 @@ class InfoMax(FollowsSource):
         [[0], [2]]
     """
 
-    neighbours: int = setting(10, "paper", "K: listed candidates of a query, and centroids")
-    part: float = setting(4.0, "ours", "the temperature is the similarities' spread over this")
+    neighbours: int = setting(10, "ours", "K: hits of a query that stand for the gallery")
     early: float = setting(3.0, "ours", "times `lr` in the first batch; falls with the root")
     late: float = setting(0.5, "ours", "least share of `lr` that it falls to")
     remembered: int = setting(1024, "ours", "first places that popularity is told from")
 
-    fallback: ClassVar[Mapping[str, float]] = {"lr": 1e-3}
+    fallback: ClassVar[Mapping[str, float]] = {"lr": 1e-3, "temperature": 0.05}
+    own_temperature: ClassVar[bool] = True
 
     @property
-    def tau(self) -> float:
-        """For wrappers, which have no batch to measure: the paper's 0.02 where none is given."""
-        return 0.02 if self.temperature is None else self.temperature
+    def smallest_batch(self) -> int:
+        """One query has no mean to be drawn anywhere: it is only scored."""
+        return 2
 
     def check(self) -> None:
-        """Parts and counts are more than nothing."""
+        """Counts and factors are more than nothing."""
         super().check()
         for name in ("neighbours", "remembered"):
             self._must(name, getattr(self, name) >= 1, "at least 1")
-        for name in ("part", "early"):
-            self._must(name, getattr(self, name) > 0, "more than 0")
+        self._must("early", self.early > 0, "more than 0")
         self._must("late", self.late >= 0, "a number of at least 0")
 
-    def resolved(self, encoder: Encoder, lr: float | None = None, name: str | None = None) -> Self:
-        """With the learning rate filled in; the temperature stays open, for each batch to set.
-
-        Args:
-            encoder: The encoder, which may recommend a rate.
-            lr: A learning rate that wins over all others.
-            name: The name that recommendations are looked up by; None is the method's own.
-
-        Returns:
-            The method with its rate set.
-        """
-        return replace(super().resolved(encoder, lr, name), temperature=self.temperature)
-
     def start(self, gallery: Searchable, device: torch.device) -> Demand:
-        """An empty queue, and no first places."""
-        return Demand.empty(gallery.centroids(1).to(device))
+        """No first places yet."""
+        return Demand()
 
-    def moved(self, memory: SourceLike, gallery: Searchable) -> SourceLike:
+    def moved(self, memory: Demand, gallery: Searchable) -> Demand:
         """Other candidates: first places of the former mean nothing now."""
-        return replace(memory, claims=None) if isinstance(memory, Demand) else memory
+        return replace(memory, claims=None)
 
-    def observe(self, forward: Forward, memory: SourceLike, step: int) -> SourceLike:
-        """At a batch's first step: its most source-like pairs, and its first places."""
-        if step > 0 or not isinstance(memory, Demand):
+    def check_memory(self, memory: Demand, gallery: Searchable) -> None:
+        """The memory is a list of first places, or none yet."""
+        if not isinstance(memory, Demand):
+            raise ValueError("the memory holds no first places of past queries")
+        memory.check()
+
+    def observe(self, forward: Forward, memory: Demand, step: int) -> Demand:
+        """At a batch's first step: its first places."""
+        if step > 0:
             return memory
         with torch.no_grad():
             claims = _first_places(listed(forward, self.neighbours))
         if memory.claims is not None:
-            claims = torch.cat((memory.claims, claims))[-self.remembered - len(forward) :]
-        queue = super().observe(forward, memory, step)
-        return replace(queue, claims=claims, learnt=memory.learnt + 1)  # type: ignore[call-arg]
+            earlier = memory.claims.to(claims)
+            claims = torch.cat((earlier, claims))[-self.remembered - len(forward) :]
+        return Demand(claims, memory.learnt + 1)
 
-    def gradient(self, step_view: StepView, memory: SourceLike) -> Update:
+    def gradient(self, step_view: StepView, memory: Demand) -> Update:
         """The loss's gradient, at a rate that falls with the batches."""
-        batches = memory.learnt if isinstance(memory, Demand) else 1
-        factor = max(self.late, self.early / max(1, batches) ** 0.5)
+        factor = max(self.late, self.early / max(1, memory.learnt) ** 0.5)
         return replace(super().gradient(step_view, memory), rate=factor)
 
-    def loss(self, forward: Forward, memory: SourceLike) -> Tensor:
-        """L_U + L_G + L_REM + L_RHM as REST, and mean E + KL(mean prediction || popularity)."""
-        deviation = gap(forward.vectors, forward.nearest) - memory.gap
-        return (
-            uniformity(forward.vectors)
-            + deviation.square()
-            + self._reliable(forward, memory)
-            + self._as_asked(forward, memory)
-        )
-
-    def logits(self, forward: Forward) -> Tensor:
-        """The refined prediction (B, C)."""
-        return self._refined(forward).logits
-
-    def _temperature(self, forward: Forward) -> float:
-        if self.temperature is not None:
-            return self.temperature
-        return listed(forward, self.neighbours).spread / self.part
-
-    def _refined(self, forward: Forward) -> RefinedPrediction:
-        return refined(forward, self.neighbours, self._temperature(forward))
-
-    def _reliable(self, forward: Forward, memory: SourceLike) -> Tensor:
-        """Entropy and hardest negative of queries that are sure enough to be trusted."""
-        prediction = self._refined(forward)
-        entropies = entropy(prediction.logits)
-        weights = reliability(entropies, memory.entropy_limit + self.limit_margin)
-        positive, hardest = prediction.hardest()
-        margins = hard_margin((1 + positive) / 2 + FLOOR, (1 + hardest) / 2 + FLOOR)
-        return weighted_mean(entropies + margins, weights)
-
-    def _as_asked(self, forward: Forward, memory: SourceLike) -> Tensor:
-        """Each prediction over the listed candidates sure, their mean as candidates are asked."""
-        known = listed(forward, self.neighbours)
-        logits = known.scores / self._temperature(forward)
+    def loss(self, forward: Forward, memory: Demand) -> Tensor:
+        """Mean E + KL(mean prediction || popularity)."""
+        known = self._candidates(forward)
+        logits = known.scores / self.tau
         mean = logits.softmax(dim=1).mean(dim=0)
-        wanted = torch.ones_like(mean)
-        claims = memory.claims if isinstance(memory, Demand) else None
-        if claims is not None and len(claims) > len(forward):  # those of batches before this one
-            earlier = claims[: -len(forward)]
-            asked = popularity(earlier, known.positions, len(forward.gallery)).to(mean)
-            wanted = asked / asked.mean()
-        return entropy(logits).mean() + (mean * ((mean + FLOOR).log() - wanted.log())).sum()
+        prior = self._prior(known, forward, memory).to(mean)
+        return entropy(logits).mean() + (mean * ((mean + FLOOR).log() - prior.log())).sum()
+
+    def _candidates(self, forward: Forward) -> Listed:
+        """All candidates of a gallery in memory; those that some query lists, of an engine's."""
+        if forward.fixed_columns and in_memory(forward.gallery):
+            every = torch.arange(len(forward.gallery), device=forward.vectors.device)
+            return Listed(every, forward.scores)
+        return listed(forward, self.neighbours)
+
+    def _prior(self, known: Listed, forward: Forward, memory: Demand) -> Tensor:
+        """How many times the average one's share each candidate is asked for, by batches before."""
+        earlier = None if memory.claims is None else memory.claims[: -len(forward)]
+        if earlier is None or len(earlier) == 0:
+            return torch.ones(len(known.positions), device=known.positions.device)
+        asked = popularity(earlier, known.positions, len(forward.gallery))
+        return asked / asked.mean()
 
 
 def _first_places(known: Listed) -> Tensor:

@@ -8,18 +8,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from queryshift.errors import BadInput, NeedsVectors
+from queryshift.errors import BadInput
 from queryshift.galleries import Hits, Searchable
 from queryshift.support.setting_fields import check_values, setting
 
 from .forward import Forward
 from .hub_sums import HubSums, nearness_of, spread_over
-from .listed import listed
+from .listed import in_memory, listed
 from .popularity import popularity
 from .query_bank import QueryBank
 from .reranking import Ranking
 
-WHOLE = 2**18  # candidates of a gallery in memory that are all corrected
 RECENT = 32  # queries, at least, that the strength is the mean over
 LISTED = 10  # hits of a query, among which its first place after correction is looked for
 BEHIND = 100.0  # what candidates beyond the corrected ones are set back by
@@ -166,7 +165,7 @@ class Hubs:
 
     def _sums(self, forward: Forward, bank: QueryBank) -> HubSums | None:
         """The bank's sums over this gallery, kept beside it: no part of what is saved."""
-        if not _is_whole(forward.gallery):
+        if not in_memory(forward.gallery):
             return None
         kept: HubSums | None = vars(bank).get(SUMS)
         if kept is None or kept.gallery is not forward.gallery:
@@ -180,7 +179,7 @@ class Hubs:
 
     def _own_scores(self, forward: Forward) -> Tensor:
         """The batch's scores: of all candidates (B, N), or of the hits that are corrected."""
-        if not _is_whole(forward.gallery):
+        if not in_memory(forward.gallery):
             return forward.hits(self.depth).scores
         if SCORES not in forward.cache:
             forward.cache[SCORES] = forward.all_scores()
@@ -216,7 +215,7 @@ class HubRanking:
     def hits(self, count: int) -> Hits:
         """The best `count` candidates after correction."""
         if self._ordered is None or self._ordered[0] < count:
-            whole = _is_whole(self._forward.gallery)
+            whole = in_memory(self._forward.gallery)
             self._ordered = (count, self._best(count) if whole else self._corrected_hits(count))
         return self._ordered[1].top(count)
 
@@ -224,7 +223,7 @@ class HubRanking:
     def all_scores(self) -> Tensor:
         """The corrected score of every candidate; on an engine, those beyond `depth` are behind."""
         if self._scores is None:
-            if _is_whole(self._forward.gallery):
+            if in_memory(self._forward.gallery):
                 self._scores = self._corrected_scores()
             else:
                 hits = self._corrected_hits(1)
@@ -273,11 +272,3 @@ class HubRanking:
 def _unsure(scores: Tensor, spread: float) -> Tensor:
     """1 - the largest probability of each query (B,), at a quarter of the spread."""
     return 1 - (scores / (spread / 4)).softmax(dim=1).amax(dim=1)
-
-
-def _is_whole(gallery: Searchable) -> bool:
-    """Whether all candidates can be corrected."""
-    try:
-        return len(gallery) <= WHOLE and gallery.vectors is not None
-    except NeedsVectors:
-        return False
