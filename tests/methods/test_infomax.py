@@ -58,12 +58,14 @@ def test_predictions_are_sure_and_together_as_asked(kind, vectors, gallery):
     method, popular = InfoMax(temperature=TAU, neighbours=K), int(nearest[0, 0])
     first = method.observe(forward, method.start(gallery, torch.device("cpu")), 0)
     expected = plain(queries, gallery, columns, {})
-    assert float(method.loss(forward, first)) == pytest.approx(expected, abs=1e-4)
+    assert float(method.loss(forward, first).detach()) == pytest.approx(expected, abs=1e-4)
     claims = torch.tensor([popular] * 6 + [1, 2, 3, 4] + list(range(8)))  # this batch's eight last
     share = 4 / 10
     wanted = {c: 1 - share for c in range(30)} | {popular: 1 - share + 30 * share}
     expected = plain(queries, gallery, columns, wanted)
-    assert float(method.loss(forward, Demand(claims, 2))) == pytest.approx(expected, abs=1e-4)
+    assert float(method.loss(forward, Demand(claims, 2)).detach()) == pytest.approx(
+        expected, abs=1e-4
+    )
 
 
 def test_the_rate_falls_with_the_root_of_the_batches():
@@ -81,6 +83,14 @@ def test_the_rate_falls_with_the_root_of_the_batches():
     for batch in toy_queries(4, 16, 40):
         session.answer(batch)
     assert rates == pytest.approx([3, 3 / 2**0.5, 3 / 3**0.5, 3 / 2])
+
+
+def test_its_temperature_is_a_part_of_the_spread(vectors, gallery):
+    forward = Forward(vectors[30:], gallery)
+    spread = float((vectors[30:] @ vectors[:30].T).std(correction=0))
+    own, said = InfoMax(part=2.0), InfoMax(temperature=spread / 2)
+    assert Session(ToyEncoder(), toy_gallery(ToyEncoder(), 40), own).method.temperature is None
+    assert torch.allclose(own.loss(forward, Demand()), said.loss(forward, Demand()), atol=1e-5)
 
 
 def test_first_places_are_bounded_and_forgotten_with_their_gallery():

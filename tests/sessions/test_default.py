@@ -77,7 +77,7 @@ class TestTheChoice:
         vectors[:8] = vectors[8]
         assert source_rows(one, one, one).all()
         assert source_rows(other := self.forward(vectors), other, one).all()
-        vectors[:10] = vectors[8]
+        vectors[:11] = vectors[8]
         assert not source_rows(other := self.forward(vectors), other, one).any()
 
     def test_but_not_queries_that_the_adapted_model_is_clearer_about(self):

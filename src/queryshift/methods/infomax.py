@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
 
+from queryshift.encoders.encoder import Encoder
 from queryshift.galleries import Searchable
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.listed import Listed, in_memory, listed
@@ -46,6 +47,9 @@ class InfoMax(Method):
     (docs/methods/infomax.md).
 
     Args:
+        temperature: Temperature of the predictions; None is each batch's own: the spread of its
+            similarities over `part`.
+        part: What the spread of similarities is divided by for the temperature.
         neighbours: K: a query's first place is looked for among so many hits; over a search engine
             predictions are over all candidates that some query of the batch has among them.
         early: The learning rate is this many times `lr` in the first batch, then falls with the
@@ -64,13 +68,19 @@ class InfoMax(Method):
         [[0], [2]]
     """
 
+    part: float = setting(3.0, "ours", "the temperature is the similarities' spread over this")
     neighbours: int = setting(10, "ours", "K: hits of a query that stand for the gallery")
     early: float = setting(3.0, "ours", "times `lr` in the first batch; falls with the root")
     late: float = setting(0.5, "ours", "least share of `lr` that it falls to")
     remembered: int = setting(1024, "ours", "first places that popularity is told from")
 
-    fallback: ClassVar[Mapping[str, float]] = {"lr": 1e-3, "temperature": 0.05}
+    fallback: ClassVar[Mapping[str, float]] = {"lr": 1e-3}
     own_temperature: ClassVar[bool] = True
+
+    @property
+    def tau(self) -> float:
+        """For wrappers, which have no batch to measure: the paper's 0.02 where none is given."""
+        return 0.02 if self.temperature is None else self.temperature
 
     @property
     def smallest_batch(self) -> int:
@@ -82,8 +92,22 @@ class InfoMax(Method):
         super().check()
         for name in ("neighbours", "remembered"):
             self._must(name, getattr(self, name) >= 1, "at least 1")
-        self._must("early", self.early > 0, "more than 0")
+        for name in ("part", "early"):
+            self._must(name, getattr(self, name) > 0, "more than 0")
         self._must("late", self.late >= 0, "a number of at least 0")
+
+    def resolved(self, encoder: Encoder, lr: float | None = None, name: str | None = None) -> Self:
+        """With the learning rate filled in; the temperature stays open, for each batch to set.
+
+        Args:
+            encoder: The encoder, which may recommend a rate.
+            lr: A learning rate that wins over all others.
+            name: The name that recommendations are looked up by; None is the method's own.
+
+        Returns:
+            The method with its rate set.
+        """
+        return replace(super().resolved(encoder, lr, name), temperature=self.temperature)
 
     def start(self, gallery: Searchable, device: torch.device) -> Demand:
         """No first places yet."""
@@ -118,7 +142,7 @@ class InfoMax(Method):
     def loss(self, forward: Forward, memory: Demand) -> Tensor:
         """Mean E + KL(mean prediction || popularity)."""
         known = self._candidates(forward)
-        logits = known.scores / self.tau
+        logits = known.scores / (self.temperature or known.spread / self.part)
         mean = logits.softmax(dim=1).mean(dim=0)
         prior = self._prior(known, forward, memory).to(mean)
         return entropy(logits).mean() + (mean * ((mean + FLOOR).log() - prior.log())).sum()

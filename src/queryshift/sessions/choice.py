@@ -11,7 +11,7 @@ from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.reranking import Ranking
 
 AGREEING = 0.8  # share of equal first places from which the source answers a batch
-CLEARER = 1.3  # times the source's lead, from which a query is answered by what was learnt
+CLEARER = 1.15  # times the source's lead, from which a query is answered by what was learnt
 NEAREST = 10  # hits that a lead is measured over
 
 
@@ -20,7 +20,7 @@ def source_rows(adapted: Forward, order: Ranking, source: Forward) -> Tensor:
     """Which queries of a batch the source answers.
 
     None, unless four of five first places would be the same; then all but those of which the
-    adapted model is clearer: its first hit leads by 1.3 times as much.
+    adapted model is clearer: its first hit leads by 1.15 times as much.
 
     Args:
         adapted: The batch, seen through what was learnt.
@@ -30,9 +30,14 @@ def source_rows(adapted: Forward, order: Ranking, source: Forward) -> Tensor:
     Returns:
         True (B,) for those queries.
     """
-    same = order.hits(1).positions[:, 0] == source.hits(1).positions[:, 0]
-    clearer = _leads(adapted) > CLEARER * _leads(source)
-    return (same.float().mean() >= AGREEING) & ~clearer
+    return agree(order, source) & (_leads(adapted) <= CLEARER * _leads(source))
+
+
+@torch.no_grad()
+def agree(one: Ranking, other: Ranking) -> Tensor:
+    """Whether two rankings of a batch have four of five first places in common."""
+    same = one.hits(1).positions[:, 0] == other.hits(1).positions[:, 0]
+    return same.float().mean() >= AGREEING
 
 
 def _leads(forward: Forward) -> Tensor:

@@ -50,10 +50,10 @@ class Guard:
         [[0], [2]]
     """
 
-    collapse: float = setting(0.25, "ours", "share of first places one candidate may gain")
-    drift: float = setting(25.0, "ours", "largest KL from the source's prediction, in nats")
+    collapse: float = setting(0.5, "ours", "share of first places one candidate may gain")
+    drift: float = setting(100.0, "ours", "largest KL from the source's prediction, in nats")
     smallest_batch: int = setting(8, "ours", "queries a batch needs to be judged")
-    spread: float = setting(0.25, "ours", "least spread of what teaches, of the gallery's")
+    spread: float = setting(0.19, "ours", "least spread of what teaches, of the gallery's")
     repeats: float = setting(0.05, "ours", "distance of queries that are the same, of its spread")
     anchor: float = setting(0.002, "ours", "share of what was learnt that each batch gives up")
     pull: float = setting(0.05, "ours", "the same, of a batch that the source is surer of")
