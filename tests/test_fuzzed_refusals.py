@@ -86,6 +86,26 @@ def test_importance_that_was_not_computed(strange):
         EATA(fisher=strange)
 
 
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        ({"decouple": torch.tensor([])}, "decouple is .*, expected true or false"),
+        ({"decouple": torch.ones(2)}, "decouple is .*, expected true or false"),
+        ({"queue_share": 4e307}, "expected a share between 0 and 1"),
+        ({"queue_share": -0.1}, "expected a share between 0 and 1"),
+    ],
+    ids=repr,
+)
+def test_settings_of_rest_that_cannot_work(setting, expected):
+    with pytest.raises(BadInput, match=expected):
+        REST(**setting)
+
+
+def test_gallery_vectors_of_numbers_that_are_too_large():
+    with pytest.raises(BadInput, match="make no tensor"):
+        Gallery.from_vectors(["a"], [[10**400, 0j]])
+
+
 def test_importance_of_another_shape(encoder, gallery, batches):
     found = fisher_of(encoder, gallery, batches[0])
     method = EATA(fisher={name: value[:1] for name, value in found.items()}, redundancy=0.9)

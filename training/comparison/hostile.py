@@ -110,8 +110,8 @@ def left(path: Path, options: argparse.Namespace) -> Iterator[Work]:
     done = {tuple(line[key] for key in keys) for line in kept}
     guards = {spec: [BARE] if spec == "frozen" else options.guards for spec in options.methods}
     runs = [(spec, guard) for spec in options.methods for guard in guards[spec]]
-    ordered = sorted(options.streams, key=lambda name: name != "diverse")
-    for seed, stream in product(options.seeds, ordered):
+    every = product(options.seeds, options.streams)
+    for seed, stream in sorted(every, key=lambda one: one[1] != "diverse"):
         wanted = [run for run in runs if (options.world, seed, stream, *run) not in done]
         for start in range(0, len(wanted), AT_ONCE):
             yield stream, options.world, seed, wanted[start : start + AT_ONCE]

@@ -61,7 +61,7 @@ def as_tensor(vectors: Any) -> Tensor:
         if isinstance(vectors, np.ndarray) and not vectors.flags.writeable:
             vectors = vectors.copy()  # torch warns of memory that must not be written to
         return torch.as_tensor(vectors)
-    except (TypeError, ValueError, RuntimeError) as error:
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise BadInput(
             f"got gallery vectors that make no tensor ({error}), expected numbers of shape "
             "(candidates, dimensions)."

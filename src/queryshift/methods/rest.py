@@ -72,7 +72,7 @@ class REST(FollowsSource):
     @property
     def name(self) -> str:
         """Decoupling wants a learning rate of its own, so it has a name of its own."""
-        return "rest+decoupled" if self.decouple else "rest"
+        return "rest+decoupled" if self.decouple is True else "rest"
 
     def check(self) -> None:
         """As every method; a list of no candidates is none."""

@@ -104,6 +104,7 @@ class FollowsSource(Method):
     def check(self) -> None:
         """A queue that nothing may enter cannot say what to trust."""
         super().check()
+        self._must("queue_share", 0 <= self.queue_share <= 1, "a share between 0 and 1")
         for name in ("queue_size", "queue_batches"):
             value = getattr(self, name)
             self._must(name, value is None or value >= 1, "none, or at least 1")

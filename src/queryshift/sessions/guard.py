@@ -35,7 +35,8 @@ class Guard:
             those count once, however often they are asked.
         anchor: Share of what was learnt that is given up by each batch, so that no stream leads
             further from the source than 1 / anchor batches do.
-        pull: The same by each batch that the source is surer of: the shift seems to be over.
+        pull: The same by each batch that the source is surer of and whose first places are nearly
+            all the source's: the shift is over.
         surer: How many times surer the source must be of a batch than of those that were learnt
             from, for it to answer the batch itself.
         ordinary: What queries look like when all is well: the source answers such batches, and
@@ -56,7 +57,7 @@ class Guard:
     spread: float = setting(0.19, "ours", "least spread of what teaches, of the gallery's")
     repeats: float = setting(0.05, "ours", "distance of queries that are the same, of its spread")
     anchor: float = setting(0.002, "ours", "share of what was learnt that each batch gives up")
-    pull: float = setting(0.05, "ours", "the same, of a batch that the source is surer of")
+    pull: float = setting(0.5, "ours", "the same, where the source is surer and as good as agrees")
     surer: float = setting(2.0, "ours", "times surer the source must be to answer a batch")
     ordinary: Ordinary | None = setting(None, "ours", "what queries look like when all is well")
 

@@ -12,6 +12,7 @@ from queryshift.retrieval.vector_checks import checked, fitting
 from .adaptation import Adaptation
 from .answering import answering_forward, gives_nonsense, source_answers
 from .batch_result import BatchResult, Proposal
+from .choice import agree
 from .events import Event
 from .guard import Guard
 from .learning import learn, learn_from_some, step_view
@@ -85,7 +86,8 @@ def _guarded(
         views.clear()
         proposal = learn_from_some(adaptation, state, batch, taught.rows)
     lead = guard.led(state.lead, taught.lead)
-    given_up = guard.pull if by_source else guard.anchor
+    over = by_source and agree(proposal.forward, source)
+    given_up = guard.pull if over else guard.anchor
     after = replace(adaptation.anchored(proposal.state, given_up), by_source=by_source)
     return replace(proposal, state=replace(after, lead=lead), by_source=by_source, rows=taught.rows)
 
