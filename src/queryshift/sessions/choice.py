@@ -10,9 +10,10 @@ from queryshift.galleries.met import MetCandidates
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.reranking import Ranking
 
+from .guard import leads
+
 AGREEING = 0.8  # share of equal first places from which the source answers a batch
 CLEARER = 1.15  # times the source's lead, from which a query is answered by what was learnt
-NEAREST = 10  # hits that a lead is measured over
 
 
 @torch.no_grad()
@@ -30,7 +31,7 @@ def source_rows(adapted: Forward, order: Ranking, source: Forward) -> Tensor:
     Returns:
         True (B,) for those queries.
     """
-    return agree(order, source) & (_leads(adapted) <= CLEARER * _leads(source))
+    return agree(order, source) & (leads(adapted) <= CLEARER * leads(source))
 
 
 @torch.no_grad()
@@ -38,12 +39,6 @@ def agree(one: Ranking, other: Ranking) -> Tensor:
     """Whether two rankings of a batch have four of five first places in common."""
     same = one.hits(1).positions[:, 0] == other.hits(1).positions[:, 0]
     return same.float().mean() >= AGREEING
-
-
-def _leads(forward: Forward) -> Tensor:
-    """How far each query's first hit (B,) lies before the tenth, in cosine."""
-    scores = forward.hits(NEAREST).scores
-    return scores[:, 0] - scores[:, -1]
 
 
 class RankingByRow:

@@ -129,5 +129,10 @@ def gained(first: Tensor, source_first: Tensor) -> Tensor:
 
 def lead(forward: Forward) -> Tensor:
     """How far the first hit lies before the tenth, in cosine, mean over the queries."""
+    return leads(forward).mean()
+
+
+def leads(forward: Forward) -> Tensor:
+    """The same of each query (B,)."""
     scores = forward.hits(NEAREST).scores
-    return (scores[:, 0] - scores[:, -1]).mean()
+    return scores[:, 0] - scores[:, -1]
