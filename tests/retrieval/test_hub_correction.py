@@ -28,7 +28,7 @@ from queryshift.errors import BadFile, BadInput
 from queryshift.lab import tangram
 from queryshift.lab.corruptions import corrupt, find
 from queryshift.models import matcher
-from queryshift.retrieval import hub_correction
+from queryshift.retrieval import listed
 from queryshift.retrieval.popularity import popularity
 from tampering import rewritten
 
@@ -134,7 +134,7 @@ class TestTheRule:
 
     def test_of_a_gallery_too_large_to_correct_whole(self, monkeypatch):
         gallery, batch = in_memory(), batches(1)[0]
-        monkeypatch.setattr(hub_correction, "WHOLE", 100)
+        monkeypatch.setattr(listed, "WHOLE", 100)
         answer = over(gallery, depth=20).answer(batch)
         assert torch.equal(answer.scores().topk(20).indices, answer.top(20).positions)
 
