@@ -19,7 +19,7 @@ def tenant(service, request):
         api = f"{service.url}/v1/collections/tangram/tenants/{name}"
 
         def __getitem__(self, field):
-            return httpx.get(self.api, timeout=10).json()[field]
+            return httpx.get(self.api, timeout=60).json()[field]
 
     return Tenant()
 
@@ -30,7 +30,7 @@ def wait_for_answers(page):
 
 
 def wait_until(true):
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while not true():
         assert time.monotonic() < end
         time.sleep(0.1)
@@ -192,12 +192,14 @@ def test_clicks_say_which_answers_are_better(opened, tenant):
     page = opened(tenant.page)
     wait_for_answers(page)
     assert page.inner_text("#clicks") == ""
-    samples = httpx.get(tenant.api.split("/tenants")[0] + "/samples?n=1").json()["samples"]
+    samples = httpx.get(tenant.api.split("/tenants")[0] + "/samples?n=1", timeout=60).json()[
+        "samples"
+    ]
     asked = {"tenant": tenant.api.split("/")[-1], "query": samples[0]["query"], "adapt": False}
-    found = httpx.post(tenant.api.split("/tenants")[0] + "/search", json=asked, timeout=30).json()
+    found = httpx.post(tenant.api.split("/tenants")[0] + "/search", json=asked, timeout=60).json()
     clicks = [{"query": 0, "ids": samples[0]["right"]}]
     told = {"request_id": found["request_id"], "clicks": clicks}
-    httpx.post(f"{tenant.api}/feedback", json=told).raise_for_status()
+    httpx.post(f"{tenant.api}/feedback", json=told, timeout=60).raise_for_status()
     page.get_by_text("Clicks so far: 1").wait_for()
     assert "cannot tell" in page.inner_text("#clicks")
 
