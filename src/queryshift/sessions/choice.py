@@ -35,10 +35,10 @@ def source_rows(adapted: Forward, order: Ranking, source: Forward) -> Tensor:
 
 
 @torch.no_grad()
-def agree(one: Ranking, other: Ranking) -> Tensor:
-    """Whether two rankings of a batch have four of five first places in common."""
+def agree(one: Ranking, other: Ranking, least: float = AGREEING) -> Tensor:
+    """Whether two rankings of a batch have this share of first places in common."""
     same = one.hits(1).positions[:, 0] == other.hits(1).positions[:, 0]
-    return same.float().mean() >= AGREEING
+    return same.float().mean() >= least
 
 
 class RankingByRow:

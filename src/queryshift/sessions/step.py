@@ -21,6 +21,7 @@ from .state import State
 from .teaching import lesson
 
 NONSENSE = "not finite: what was learnt gives vectors that hold NaN or infinity"
+OVER = 0.9  # share of equal first places from which a shift is over, where the source is surer
 DROPPED = "not finite: the update was dropped"
 
 
@@ -86,7 +87,7 @@ def _guarded(
         views.clear()
         proposal = learn_from_some(adaptation, state, batch, taught.rows)
     lead = guard.led(state.lead, taught.lead)
-    over = by_source and agree(proposal.forward, source)
+    over = by_source and bool(agree(proposal.forward, source, OVER))
     given_up = guard.pull if over else guard.anchor
     after = replace(adaptation.anchored(proposal.state, given_up), by_source=by_source)
     return replace(proposal, state=replace(after, lead=lead), by_source=by_source, rows=taught.rows)
