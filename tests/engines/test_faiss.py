@@ -10,7 +10,8 @@ from tests.galleries.contract import GalleryContract
 
 import queryshift as qs
 from queryshift.errors import BadFile, BadInput, GalleryMismatch, NeedsVectors
-from queryshift.retrieval import hub_correction
+from queryshift.retrieval import listed
+from queryshift.sessions import choice
 from toy import ToyEncoder, toy_gallery, toy_queries
 
 faiss = pytest.importorskip("faiss", exc_type=ImportError)
@@ -127,7 +128,7 @@ def test_hub_correction_over_an_exact_index_is_that_over_memory(tmp_path, monkey
     there = create(f"faiss:{tmp_path}/x", memory.ids, rows_of(memory))
     answers, learnt = [], []
     for gallery, whole in ((there, 0), (memory, 0), (memory, 600)):
-        monkeypatch.setattr(hub_correction, "WHOLE", whole)
+        monkeypatch.setattr(listed, "WHOLE", whole)
         session = qs.Session(ToyEncoder(), gallery, qs.REST(lr=1e-2), hubs=qs.Hubs())
         stream = [session.answer(list(batch)).top(10) for batch in toy_queries(6, 24, 600)]
         answers.append(torch.tensor([hits.ids for hits in stream]))
@@ -159,3 +160,21 @@ def test_methods_over_the_whole_gallery_name_the_one_that_works(name, tmp_path):
         return
     session = qs.Session(ToyEncoder(), there, qs.Refined(method))
     assert len(session.answer(batch).top(3)) == 12
+
+
+def test_source_and_adapted_answers_of_one_batch_come_from_two_searches(tmp_path, monkeypatch):
+    memory = toy_gallery(ToyEncoder(), 600)
+    there = create(f"faiss:{tmp_path}/x", memory.ids, rows_of(memory))
+    monkeypatch.setattr(choice, "CLEARER", 1.0)  # so that about half of the queries are clearer
+    monkeypatch.setattr(listed, "WHOLE", 0)
+    answers = []
+    for gallery in (there, memory):
+        session = qs.Session(ToyEncoder(), gallery, lr=1e-5, hubs=None)
+        for batch in toy_queries(2, 24, 600):
+            answer = session.answer(list(batch))
+            same = (answer.vectors == answer.source.vectors).all(dim=1)
+        assert same.any() and not same.all()
+        hits = answer.top(5)
+        assert hits.vectors.shape[:2] == (24, 5)
+        answers.append(hits.ids)
+    assert answers[0] == answers[1]
