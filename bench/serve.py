@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from PIL import Image
 from rows import Rows, parser
-from serve_load import Measured, Wire, paced, request, saturated
+from serve_load import Measured, PlainWire, Wire, alone, flooded, paced, request, saturated
 from serve_process import Server
 
 from queryshift.lab import tangram
@@ -42,7 +42,7 @@ COLUMNS = {"case": "", "got": ".2f", "wanted": "", "met": "", "from": ""}
 Line = tuple[str, float, str, float, str]  # name, got, "at least" or "at most", wanted, figures
 
 
-def toml(batch: int = 8, loaded: int = 1000, gather: int = GATHER) -> str:
+def toml(batch: int = 16, loaded: int = 1000, gather: int = GATHER) -> str:
     """Settings of a server with a live collection for each method."""
     parts = [
         f'[collections.{name}]\nmethod = "{method}"\nmode = "live"\n'
@@ -152,23 +152,13 @@ def idle(bench: Bench) -> Iterator[Line]:
     """One query at a time, beside the library's own call."""
     collection, count = bench.collection("frozen"), 40
     requests = [request("frozen", "idle", query) for query in bench.queries[:count]]
-    here, there = [], []
-
-    async def one(wire: Wire, number: int) -> None:
+    wire, here, there = PlainWire(bench.server.port), list[float](), list[float]()
+    for sent, picture in zip(requests, bench.pictures, strict=False):
+        there.append(wire.ask(sent))
         started = time.perf_counter()
-        await wire.ask(requests[number])
-        there.append(time.perf_counter() - started)
-        started = time.perf_counter()
-        collection.source.answer(collection.items([bench.pictures[number]]), False).top(10)
+        collection.source.answer(collection.items([picture]), False).top(10)
         here.append(time.perf_counter() - started)
-
-    async def all_of_them() -> None:
-        wire = Wire(bench.server.port)
-        for number in range(count):
-            await one(wire, number)
-        wire.close()
-
-    asyncio.run(all_of_them())
+    wire.close()
     service, library = (1000 * statistics.median(one[5:]) for one in (there, here))
     figures = f"p50 {service:.1f} ms, library {library:.1f} ms"
     yield "ms over the library, idle", service - library, "at most", 2, figures
@@ -176,21 +166,15 @@ def idle(bench: Bench) -> Iterator[Line]:
 
 def fairness(bench: Bench) -> Iterator[Line]:
     """A quiet tenant beside 96 flooding clients."""
-    quiet = [[request("frozen", "quiet", query) for query in bench.queries]]
+    quiet = [request("frozen", "quiet", query) for query in bench.queries]
     port, seconds = bench.server.port, bench.asked.seconds
-    alone = asyncio.run(saturated(port, quiet, seconds)).percentile(0.5)
+    idle_one = alone(port, quiet, seconds).percentile(0.5)
     flood = [[request("frozen", "flood", query) for query in bench.queries[:8]] for _ in range(96)]
-
-    async def beside() -> Measured:
-        flooding = asyncio.create_task(saturated(port, flood, seconds + 1))
-        await asyncio.sleep(1)
-        found = await saturated(port, quiet, seconds)
-        await flooding
-        return found
-
-    crowded = asyncio.run(beside()).percentile(0.5)
-    figures = f"p50 {crowded:.0f} ms, idle {alone:.0f} ms"
-    yield "quiet beside 96 flooding", crowded / alone, "at most", 3, figures
+    with flooded(port, flood, seconds + 2):
+        time.sleep(1)
+        crowded = alone(port, quiet, seconds).percentile(0.5)
+    figures = f"p50 {crowded:.0f} ms, idle {idle_one:.1f} ms"
+    yield "quiet beside 96 flooding", crowded / idle_one, "at most", 3, figures
 
 
 def tenants(bench: Bench) -> Iterator[Line]:

@@ -1,12 +1,19 @@
-"""Clients of a server: prepared requests over open connections, and how long answers take."""
+"""Clients of a server: prepared requests over open connections, and how long answers take.
+
+They share two cores with the server, so they do next to nothing: bytes are prepared, of answers
+only the length is read. A single client is a plain socket; a flood is a process of its own.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from typing import Any
 
 
@@ -59,6 +66,57 @@ class Wire:
     def close(self) -> None:
         if self._ends is not None:
             self._ends[1].close()
+
+
+class PlainWire:
+    """One open connection of a client that waits for each answer."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def ask(self, sent: bytes) -> float:
+        """Seconds until the whole answer is there."""
+        started = time.perf_counter()
+        self._socket.sendall(sent)
+        got = self._socket.recv(65536)
+        while b"\r\n\r\n" not in got:
+            got += self._socket.recv(65536)
+        head, _, body = got.partition(b"\r\n\r\n")
+        left = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]) - len(body)
+        while left > 0:
+            left -= len(self._socket.recv(65536))
+        seconds = time.perf_counter() - started
+        if not head.startswith(b"HTTP/1.1 200"):
+            raise RuntimeError(got.decode())
+        return seconds
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def alone(port: int, requests: Sequence[bytes], seconds: float) -> Measured:
+    """One client that sends its requests in turn."""
+    wire, found, end = PlainWire(port), Measured(wall=seconds), time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        found.seconds.append(wire.ask(requests[len(found.seconds) % len(requests)]))
+    wire.close()
+    return found
+
+
+@contextmanager
+def flooded(port: int, clients: Sequence[Sequence[bytes]], seconds: float) -> Iterator[None]:
+    """A server that clients of another process flood meanwhile."""
+    process = get_context("fork").Process(target=_flood, args=(port, clients, seconds))
+    process.start()
+    try:
+        yield
+    finally:
+        process.join()
+
+
+def _flood(port: int, clients: Sequence[Sequence[bytes]], seconds: float) -> None:
+    asyncio.run(saturated(port, clients, seconds))
 
 
 async def saturated(port: int, clients: Sequence[Sequence[bytes]], seconds: float) -> Measured:

@@ -32,9 +32,8 @@ class _Waiting:
 class Answering:
     """The queue before one collection's model; all of it runs in the event loop but the forward.
 
-    Each batch takes what is there, one query of each tenant in turn: nobody waits for company.
-    While others ask too, a tenant has only so many places in a batch: one that floods delays
-    them by a small batch.
+    Each batch takes what is there, one query of each tenant in turn: nobody waits for company. A
+    tenant that floods has few places in a batch while others ask too: they wait for a small one.
 
     Args:
         collection: gives the collection as it is now.
@@ -60,6 +59,10 @@ class Answering:
     def busy(self) -> bool:
         """Whether queries wait for an answer."""
         return self._turns.waiting > 0
+
+    def check_room(self, tenant: str, count: int) -> None:
+        """Refuse a tenant that has too much waiting, before its queries are read."""
+        self._turns.check_room(tenant, count, self._seconds)
 
     async def answer(self, tenant: str, asked: Sequence[Asked]) -> list[Answered]:
         """The answers to a tenant's queries; when cancelled, those still waiting are given up."""
@@ -106,12 +109,17 @@ class Answering:
         return batch
 
     def _share(self) -> int:
-        """Places of one tenant in a batch: all of them, where it is alone."""
+        """Places of one tenant in the next batch: few, where some have much waiting and some not.
+
+        So those who ask for little wait for small batches only.
+        """
         recent = time.monotonic() - ALONE_AFTER
         while self._asked_at and next(iter(self._asked_at.values())) < recent:
             self._asked_at.popitem(last=False)
-        settings = self._settings
-        return settings.batch if len(self._asked_at) <= 1 else settings.batch_of_tenant
+        few = self._settings.batch_of_tenant
+        if any(self._turns.of(tenant) <= few for tenant in self._asked_at):
+            return few
+        return max(few, self._settings.batch // max(1, len(self._asked_at)))
 
     def _measure(self, queries: int, seconds: float) -> None:
         self._seconds += 0.1 * (seconds / queries - self._seconds)

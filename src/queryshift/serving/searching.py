@@ -85,6 +85,7 @@ class Searching:
 
         When it is cancelled, because the client is gone, nothing is answered or learnt.
         """
+        self.answering.check_room(call.tenant, len(call.queries))
         async with self.residents.using(call.tenant, create=True) as tenant:
             read = await self.reading.read(call.tenant, call.queries)
             mode, session = tenant.record.mode, tenant.session  # as they are when it is asked

@@ -99,7 +99,7 @@ class QueueSettings(Part):
 
     batch: int = Field(16, ge=1, description="queries answered at once; more on a GPU")
     batch_of_tenant: int = Field(
-        4, ge=1, description="of them of one tenant, while others ask too: small is fair"
+        2, ge=1, description="of them of one tenant, while others ask for less: small is fair"
     )
     waiting: int = Field(2048, ge=1, description="queries waiting for an answer, in all")
     waiting_of_tenant: int = Field(512, ge=1, description="the same, of one tenant")

@@ -41,16 +41,20 @@ class Turns(Generic[One]):
             several: what it wants.
             seconds_each: how long one takes: says when it is worth asking again.
         """
+        self.check_room(tenant, len(several), seconds_each)
+        self._queues.setdefault(tenant, deque()).extend(several)
+        self.waiting += len(several)
+        self._there.set()
+
+    def check_room(self, tenant: str, count: int, seconds_each: float) -> None:
+        """Refuse a tenant for whom there is no room for so many more."""
         bounds = ((self.of(tenant), self._most_of_one), (self.waiting, self._most))
         for waiting, most in bounds:
-            if waiting + len(several) > most:
+            if waiting + count > most:
                 raise TooBusy(
                     f"{waiting} queries are waiting, and at most {most} may: ask again later.",
                     waiting * seconds_each,
                 )
-        self._queues.setdefault(tenant, deque()).extend(several)
-        self.waiting += len(several)
-        self._there.set()
 
     def of(self, tenant: str) -> int:
         """How many wait of a tenant."""
