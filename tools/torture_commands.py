@@ -1,18 +1,26 @@
-"""Kills of `queryshift run` and `queryshift gallery build`, each in the middle of its work."""
+"""Kills of `queryshift run` and `queryshift gallery build`, each in the middle of its work.
 
+Commands run in forked processes, which have everything imported: a kill costs what the command
+does, not its start.
+"""
+
+import os
 import random
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.context import ForkProcess
 from pathlib import Path
 
+from queryshift import load
+from queryshift.cli import main
 from tools import torture_writers as writers
 
-COMMAND = [sys.executable, "-m", "queryshift"]
 CELLS, CANDIDATES = 12, 400
+FORKED = get_context("fork")
 
 
 @dataclass(frozen=True)
@@ -23,17 +31,16 @@ class Work:
     missing: Callable[[Path], int]
     given: Path  # what a new folder starts with
 
-    def start(self, folder: Path) -> subprocess.Popen[bytes]:
+    def start(self, folder: Path) -> ForkProcess:
         """The command, at work."""
-        told = subprocess.DEVNULL
-        return subprocess.Popen(self.command(folder), stdout=told, stderr=told)
+        return _started(self.command(folder))
 
     def whole(self, folder: Path) -> tuple[float, int]:
         """Seconds from the first write to the end, and what is missing then."""
         running = self.start(folder)
         begins = _first_write(running, folder)
-        failed = running.wait()
-        return time.monotonic() - begins, self.missing(folder) + bool(failed)
+        running.join()
+        return time.monotonic() - begins, self.missing(folder) + bool(running.exitcode)
 
 
 def benchmark_runs(folder: Path) -> Work:
@@ -42,10 +49,10 @@ def benchmark_runs(folder: Path) -> Work:
     def command(place: Path) -> list[str]:
         chosen = ["tangram-o-image", "-m", "tent", "--shift", "fog"]
         size = ["--queries", "16", "--seeds", str(CELLS), "--jobs", "1"]
-        return [*COMMAND, "run", *chosen, *size, "--out", str(place)]
+        return ["run", *chosen, *size, "--out", str(place)]
 
     given = folder / "given"
-    subprocess.run([*command(given), "--seeds", "1"], stderr=subprocess.DEVNULL, check=True)
+    _started([*command(given), "--seeds", "1"]).join()
     for lines in given.glob("*.jsonl"):
         lines.unlink()
     return Work(command, lambda place: writers.cells_missing(place, CELLS), given)
@@ -61,7 +68,7 @@ def gallery_builds(folder: Path) -> Work:
     def command(place: Path) -> list[str]:
         source = ["--model", "tangram", "--items", str(place / "items.csv")]
         parts = ["--shard", "8", "--batch", "8"]
-        return [*COMMAND, "gallery", "build", *source, *parts, "--to", str(_built(place))]
+        return ["gallery", "build", *source, *parts, "--to", str(_built(place))]
 
     return Work(command, lambda place: writers.candidates_missing(_built(place), CANDIDATES), given)
 
@@ -86,16 +93,31 @@ def kills(work: Work, folder: Path, count: int) -> tuple[int, str]:
     while killed < count:
         running = work.start(place)
         _first_write(running, place)
-        try:
-            running.wait(draw.uniform(0, lasts))
-            ends, wrong = ends + 1, wrong + work.missing(place)
-            place = _begun(work, folder / str(1 + ends))
-        except subprocess.TimeoutExpired:
+        running.join(draw.uniform(0, lasts))
+        if running.exitcode is None:
             running.kill()
-            running.wait()
             killed += 1
+        else:
+            ends, wrong = ends + 1, wrong + work.missing(place) + bool(running.exitcode)
+            place = _begun(work, folder / str(1 + ends))
+        running.join()
     wrong += work.whole(place)[1]
     return wrong, f"all while it wrote; {ends + 1} times the work then came to its end, each whole"
+
+
+def _started(arguments: list[str]) -> ForkProcess:
+    """A forked process that runs a command, silently."""
+    load("tangram")  # what it imports is imported by now
+    running = FORKED.Process(target=_silently, args=(arguments,))
+    running.start()
+    return running
+
+
+def _silently(arguments: list[str]) -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    sys.exit(main(arguments, standalone_mode=False))
 
 
 def _begun(work: Work, place: Path) -> Path:
@@ -108,10 +130,10 @@ def _built(place: Path) -> Path:
     return place / "built.safetensors"
 
 
-def _first_write(running: subprocess.Popen[bytes], place: Path) -> float:
+def _first_write(running: ForkProcess, place: Path) -> float:
     """When the folder first changes; at the latest when the command ends."""
     before = _sizes(place)
-    while running.poll() is None and _sizes(place) == before:
+    while running.exitcode is None and _sizes(place) == before:
         time.sleep(0.002)
     return time.monotonic()
 
