@@ -245,6 +245,20 @@ def test_a_session_is_saved_and_goes_on_over_an_engine(there, tmp_path):
     assert torch.equal(again.state.adapted.values, session.state.adapted.values)
 
 
+def test_what_was_asked_for_is_forgotten_where_an_engine_numbers_candidates_anew(
+    there, memory, tmp_path
+):
+    """First places are remembered by the numbers that an engine gives its hits as they come."""
+    batch = list(toy_queries(1, 12, CANDIDATES)[0])
+    for gallery, kept in ((there, False), (memory, True)):
+        session = qs.Session(ToyEncoder(), gallery, qs.InfoMax(lr=1e-2), guard=None)
+        session.answer(batch)
+        session.save(tmp_path / "kept")
+        again = qs.Session.load(tmp_path / "kept", ToyEncoder(), gallery)
+        assert session.state.memory.claims is not None
+        assert (again.state.memory.claims is not None) is kept
+
+
 def test_gathered_exclusions_follow_to_another_engine(there, memory):
     session = qs.Session(ToyEncoder(), there, qs.REST(), gather=4)
     batch = list(toy_queries(1, 3, CANDIDATES)[0])

@@ -84,7 +84,7 @@ class StoredSession:
                 if name != "stages"
             }
             state = replace(fresh, **{**values, "layout": Layout(shapes)})
-            moved = self.about.get("gallery", known_by := gallery.version) != known_by
+            moved = self._numbered_anew(gallery)
             if moved:
                 state = replace(state, memory=self.method.moved(state.memory, gallery))
             check_state(state, fresh)
@@ -98,10 +98,16 @@ class StoredSession:
         memory = fresh.stages[stage.name]
         if stage.name in stored:
             memory = unpacked(stored[stage.name], memory, self.tensors)
-        if moved or isinstance(gallery, EngineGallery):  # which numbers candidates anew
+        if moved:
             memory = stage.moved(memory, gallery)
         stage.check_memory(memory, gallery)
         return memory
+
+    def _numbered_anew(self, gallery: Searchable) -> bool:
+        """Whether positions may be those of other candidates than when the session was saved."""
+        if isinstance(gallery, EngineGallery):  # which numbers them as it meets them
+            return True
+        return bool(self.about.get("gallery", known_by := gallery.version) != known_by)
 
     def history(self) -> list[BatchStats]:
         """The stored history; empty where the session was saved without one."""
