@@ -14,7 +14,7 @@ from .answering import answering_forward, gives_nonsense, source_answers
 from .batch_result import BatchResult, Proposal
 from .choice import agree
 from .events import Event
-from .guard import Guard
+from .guard import Guard, lead
 from .learning import learn, learn_from_some, step_view
 from .make_result import batch_result
 from .state import State
@@ -80,17 +80,18 @@ def _guarded(
     state = replace(state, recent=taught.recent)
     if not learns or taught.queries < adaptation.method.smallest_batch:
         return replace(_only_answered(adaptation, state, batch), rows=taught.rows)
-    by_source = source_answers(adaptation, state, batch, taught.lead)
+    measured = float(lead(source)) if taught.lead is None else taught.lead
+    by_source = source_answers(adaptation, state, batch, measured)
     if taught.rows is None:
         proposal = learn(adaptation, state, batch, views.pop())
     else:
         views.clear()
         proposal = learn_from_some(adaptation, state, batch, taught.rows)
-    lead = guard.led(state.lead, taught.lead)
+    led = guard.led(state.lead, measured)
     over = by_source and bool(agree(proposal.forward, source, OVER))
     given_up = guard.pull if over else guard.anchor
     after = replace(adaptation.anchored(proposal.state, given_up), by_source=by_source)
-    return replace(proposal, state=replace(after, lead=lead), by_source=by_source, rows=taught.rows)
+    return replace(proposal, state=replace(after, lead=led), by_source=by_source, rows=taught.rows)
 
 
 def _settled(

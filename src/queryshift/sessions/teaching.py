@@ -11,6 +11,7 @@ from torch import Tensor
 
 from queryshift.methods.losses import distance
 from queryshift.retrieval.forward import Forward
+from queryshift.retrieval.pool import Pool
 
 from .guard import Guard, lead
 
@@ -26,7 +27,7 @@ class Lesson:
     rows: Tensor | None  # (B,) which queries, on the CPU: not all of them; None: all
     queries: int  # how many: none where they are not spread out
     recent: Tensor  # (n, SKETCH) sketches of the latest queries from now on
-    lead: float  # of the first hit over the tenth, by the source
+    lead: float | None  # of the first hit over the tenth, by the source; None: not looked for
 
 
 def no_queries(device: torch.device) -> Tensor:
@@ -55,7 +56,9 @@ def lesson(source: Forward, recent: Tensor, guard: Guard) -> Lesson:
     rows = _first_of_all_new(copies, met.any(dim=1))
     if len(vectors) > 1:
         rows = rows & (_spread(vectors, rows) >= guard.spread * scale)
-    parts = (lead(source)[None].float(), rows, ~copies, ~met.any(dim=0))
+    remote = isinstance(source.gallery, Pool)  # not asked for the hits of what teaches nothing
+    own_lead = torch.zeros(1) if remote else lead(source)[None].float()
+    parts = (own_lead, rows, ~copies, ~met.any(dim=0))
     lead_of_source, *said = torch.cat([part.to(vectors) for part in parts]).tolist()  # one wait
     size = len(vectors)
     taught, first, old = said[:size], said[size : 2 * size], said[2 * size :]
@@ -63,7 +66,8 @@ def lesson(source: Forward, recent: Tensor, guard: Guard) -> Lesson:
     both = torch.cat((recent, sketches.to(recent)))
     latest = both[torch.tensor(places, dtype=torch.long, device=both.device)]
     some = None if all(taught) else torch.tensor(taught, device="cpu") > 0
-    return Lesson(some, round(sum(taught)), latest if guard.repeats else recent, lead_of_source)
+    kept = latest if guard.repeats else recent
+    return Lesson(some, round(sum(taught)), kept, None if remote else lead_of_source)
 
 
 def _first_of_all_new(copies: Tensor, met: Tensor) -> Tensor:
