@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from queryshift import Gallery
+from queryshift.errors import Error
 from queryshift.lab.datasets import Dataset
 from queryshift.lab.datasets.tangram import tangram
 from queryshift.lab.datasets.tangram_tasks import TASKS
@@ -58,7 +59,18 @@ def work(one: Work) -> list[Line]:
         order = _by_content(matches[:QUERIES], _answering(stream.task)[1])
         order += range(QUERIES, len(asked))
         asked, matches = [asked[row] for row in order], [matches[row] for row in order]
-    return [line for spec in specs for line in _lines(stream, spec, asked, matches)]
+    return [line for spec in specs for line in _lines_or_none(stream, spec, asked, matches)]
+
+
+def _lines_or_none(
+    stream: Stream, spec: str, asked: list[Any], matches: list[list[int]]
+) -> list[Line]:
+    """A method that fails is named in the log, and does not end the run of the others."""
+    try:
+        return list(_lines(stream, spec, asked, matches))
+    except (Error, RuntimeError) as error:
+        print(f"{stream}, {spec}: {error}", flush=True)
+        return []
 
 
 def _lines(stream: Stream, spec: str, asked: list[Any], matches: list[list[int]]) -> Iterator[Line]:
