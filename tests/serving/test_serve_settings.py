@@ -31,6 +31,11 @@ def test_new_tenants_of_ones_own_collection_are_in_shadow(tmp_path):
     assert own.collections["shop"].mode == "shadow" and own.collections["shop"].keep_queries == 0
 
 
+def test_a_side_for_queries_is_asked_with_text(tmp_path):
+    known = settings(tmp_path, '[collections.a]\nqueries = "query"\n[collections.b]').collections
+    assert known["a"].modality == "text" and known["b"].modality == "image"
+
+
 def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_path, monkeypatch):
     toml = 'port = 1\nhost = "localhost"\n[collections.shop]\ngather = 4'
     monkeypatch.setenv("QUERYSHIFT_PORT", "2")

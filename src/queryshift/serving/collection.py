@@ -84,7 +84,7 @@ class Collection:
     @property
     def modality(self) -> str:
         """What one query is: "image", "image+text", "vector"."""
-        return self.settings.queries
+        return self.settings.modality
 
     @property
     def encodes_first(self) -> bool:

@@ -62,7 +62,7 @@ class FrontDoor:
     def modality(self, collection: str) -> str:
         """What one query of a collection is."""
         self.tenants.owner(collection)  # refuses one that is not there
-        return self.settings.collections[collection].queries
+        return self.settings.collections[collection].modality
 
 
 def door_of(request: Request) -> FrontDoor:

@@ -77,6 +77,11 @@ class CollectionSettings(Part):
         0, ge=0, le=1000, description="latest queries of a tenant to show; 0: none are kept"
     )
 
+    @property
+    def modality(self) -> str:
+        """What clients send as one query: text, where the model has a side for queries."""
+        return "text" if self.queries in ("query", "passage") else self.queries
+
 
 class LimitSettings(Part):
     """How large a request may be; looked at before anything is decoded."""
