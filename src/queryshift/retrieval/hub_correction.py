@@ -10,19 +10,22 @@ from torch import Tensor
 
 from queryshift.errors import BadInput
 from queryshift.galleries import Hits, Searchable
+from queryshift.galleries.exact_search import left_for_all
+from queryshift.galleries.grouped_topk import grouped_topk
 from queryshift.support.setting_fields import check_values, setting
 
 from .forward import Forward
-from .hub_sums import HubSums, nearness_of, spread_over
-from .listed import in_memory, listed
+from .hub_reach import reach_of
+from .listed import in_memory
 from .popularity import popularity
 from .query_bank import QueryBank
 from .reranking import Ranking
+from .unsureness import strength
 
-RECENT = 32  # queries, at least, that the strength is the mean over
-LISTED = 10  # hits of a query, among which its first place after correction is looked for
+RECENT = 32  # queries, at least, that the strength is the mean over; fewer in the bank weaken it
+BY_CHANCE = 6  # first places after correction that tell nothing of popularity
+FORGIVEN = 0.175  # spreads, of a candidate that is asked for e times as often as the average
 BEHIND = 100.0  # what candidates beyond the corrected ones are set back by
-SCORES, SUMS = "scores for hub correction", "sums"  # keys of what is kept
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class Hubs:
 
     Under a shift queries crowd together, and a few candidates near the crowd take most first
     places. Each candidate is set back by how near the stream's latest queries are to it, the more
-    the less sure the batch is of its first places. Nothing is trained; there is nothing to tune
+    the less its queries' best scores stand out. Nothing is trained; there is nothing to tune
     (docs/hub-correction.md).
 
     Args:
@@ -110,7 +113,8 @@ class Hubs:
         """
         if forward.vectors.shape[1] != memory.vectors.shape[1]:
             return memory  # TSA's view has vectors and candidates of its own in every batch
-        return self._with_batch(forward, memory)
+        joined = self.joined(forward, memory)
+        return memory if joined is memory else reach_of(forward, self.depth).cut(joined, self.bank)
 
     @torch.no_grad()
     def rank(self, forward: Forward, ranking: Ranking, memory: QueryBank) -> Ranking:
@@ -126,65 +130,20 @@ class Hubs:
         """
         return HubRanking(self, forward, ranking, memory)
 
-    def _with_batch(self, forward: Forward, bank: QueryBank) -> QueryBank:
-        """The bank with the rows of a batch that it lacks."""
-        sums = self._sums(forward, bank)
-        vectors = forward.vectors.detach().to(torch.float16)
-        unknown = bank.unknown(vectors)
+    def joined(self, forward: Forward, bank: QueryBank) -> QueryBank:
+        """The bank with the queries of a batch, however many there are.
+
+        Args:
+            forward: The batch, as it is answered.
+            bank: The bank, with or without this batch.
+
+        Returns:
+            The same bank, where it has all of them.
+        """
+        unknown = bank.unknown(forward.vectors)
         if not bool(unknown.any()):
             return bank
-        firsts = forward.hits(1).positions[:, 0]
-        blank = torch.zeros(len(vectors), device=vectors.device)
-        parts = (vectors, firsts, firsts, blank)
-        added = QueryBank(*(part[unknown] for part in parts))
-        removed, after = bank.joined(added).split(self.bank)
-        if sums is not None:
-            vars(after)[SUMS] = sums.changed(added, removed, after)
-        unsure = _unsure(self._own_scores(forward), self._spread(forward, after))[unknown]
-        kept = slice(-len(after), None)  # of this bank's own rows, made just now
-        after.unsure[-len(unsure) :] = unsure[kept]
-        return self._with_claims(forward, after, unknown)
-
-    def _with_claims(self, forward: Forward, bank: QueryBank, added: Tensor) -> QueryBank:
-        """The bank with the corrected first places of rows that were just added."""
-        known = listed(forward.detached(), LISTED)
-        sums = self._sums(forward, bank)
-        if sums is None:
-            vectors = forward.hits(1).candidates.vectors_at(known.positions[None])[0]
-            spread = self._spread(forward, bank)
-            nearness = nearness_of(bank, known.positions, vectors.to(known.scores), spread).of_all
-        else:
-            nearness = sums.nearness_of_all[known.positions]
-        corrected = known.scores - self.strength(forward, bank) * nearness.to(known.scores)
-        claims = known.positions[corrected.argmax(dim=1)][added][-len(bank) :]
-        bank.claims[-len(claims) :] = claims
-        if sums is not None:
-            rows = slice(-len(claims), None)
-            vars(bank)[SUMS] = sums.claimed(bank.vectors[rows], bank.firsts[rows], claims)
-        return bank
-
-    def _sums(self, forward: Forward, bank: QueryBank) -> HubSums | None:
-        """The bank's sums over this gallery, kept beside it: no part of what is saved."""
-        if not in_memory(forward.gallery):
-            return None
-        kept: HubSums | None = vars(bank).get(SUMS)
-        if kept is None or kept.gallery is not forward.gallery:
-            kept = vars(bank)[SUMS] = HubSums.of(bank, forward.gallery)
-        return kept
-
-    def _spread(self, forward: Forward, bank: QueryBank) -> float:
-        """The standard deviation of the bank's similarities to the candidates."""
-        sums = self._sums(forward, bank)
-        return spread_over(bank, forward.gallery) if sums is None else sums.spread
-
-    def _own_scores(self, forward: Forward) -> Tensor:
-        """The batch's scores: of all candidates (B, N), or of the hits that are corrected."""
-        if not in_memory(forward.gallery):
-            return forward.hits(self.depth).scores
-        if SCORES not in forward.cache:
-            forward.cache[SCORES] = forward.all_scores()
-        scores: Tensor = forward.cache[SCORES]
-        return scores
+        return reach_of(forward, self.depth).joined(bank, unknown)
 
     def strength(self, forward: Forward, bank: QueryBank) -> Tensor:
         """How unsure the batch is; of a few queries, together with the latest before them.
@@ -196,15 +155,15 @@ class Hubs:
         Returns:
             A number between 0 and 1.
         """
-        unsure = _unsure(self._own_scores(forward), self._spread(forward, bank))
+        unsure = reach_of(forward, self.depth).unsure
         if (lacking := RECENT - len(unsure)) > 0:
             earlier = bank.unsure[bank.others(forward.vectors)][-lacking:]
             unsure = torch.cat((earlier.to(unsure), unsure))
-        return unsure.mean()
+        return strength(unsure) * min(1.0, (len(bank) - 1) / (RECENT - 1))
 
 
 class HubRanking:
-    """Scores less what the bank's other queries have in common with each candidate."""
+    """Scores less what the stream's other queries have in common with each candidate."""
 
     def __init__(self, hubs: Hubs, forward: Forward, before: Ranking, memory: QueryBank) -> None:
         self._hubs, self._forward, self._before, self._memory = hubs, forward, before, memory
@@ -216,7 +175,7 @@ class HubRanking:
         """The best `count` candidates after correction."""
         if self._ordered is None or self._ordered[0] < count:
             whole = in_memory(self._forward.gallery)
-            self._ordered = (count, self._best(count) if whole else self._corrected_hits(count))
+            self._ordered = (count, self._best(count) if whole else self._ranked_anew(count))
         return self._ordered[1].top(count)
 
     @torch.no_grad()
@@ -224,9 +183,9 @@ class HubRanking:
         """The corrected score of every candidate; on an engine, those beyond `depth` are behind."""
         if self._scores is None:
             if in_memory(self._forward.gallery):
-                self._scores = self._corrected_scores()
+                self._scores = self._corrected(self._hubs.depth)
             else:
-                hits = self._corrected_hits(1)
+                hits = self._ranked_anew(1)
                 behind = self._before.all_scores() - BEHIND
                 self._scores = behind.scatter(1, hits.positions, hits.scores.to(behind))
         return self._scores
@@ -236,39 +195,25 @@ class HubRanking:
         forward, memory = self._forward, self._memory
         if memory.vectors.shape[1] != forward.vectors.shape[1]:
             memory = QueryBank.empty(forward.vectors.shape[1], forward.vectors.device)
-        return self._hubs._with_batch(forward, memory)
+        return self._hubs.joined(forward, memory)
 
-    def _corrected_scores(self) -> Tensor:
-        hubs, forward, bank = self._hubs, self._forward, self._bank()
-        sums = hubs._sums(forward, bank)
-        assert sums is not None
-        scores = hubs._own_scores(forward)
-        every = torch.arange(scores.shape[1], device=scores.device)
-        hub = sums.nearness - sums.spread / 4 * popularity(bank.claims, every, len(every)).log()
-        return scores - hubs.strength(forward, bank) * hub.to(scores)
+    def _corrected(self, depth: int) -> Tensor:
+        """Corrected scores of the whole gallery (B, N), or of `depth` hits."""
+        forward, bank = self._forward, self._bank()
+        reach, strong = reach_of(forward, depth), self._hubs.strength(forward, bank)
+        asked = popularity(bank.claims, reach.positions, len(forward.gallery), BY_CHANCE)
+        forgiven = FORGIVEN * reach.spread(bank) * asked.log()
+        hub = reach.nearness(bank).others - forgiven
+        return reach.allowed(reach.scores - reach.column(strong * hub))
 
     def _best(self, count: int) -> Hits:
         scores, exclude = self.all_scores(), self._forward.exclude
-        left = scores.shape[1]
-        if exclude is not None:
-            left -= int(torch.bincount(exclude[:, 0]).max())
-        best, positions = scores.topk(min(count, left), dim=1)
+        best, positions = grouped_topk(scores, min(count, left_for_all(scores.shape[1], exclude)))
         return Hits(positions, best, self._forward.hits(1).candidates)
 
-    def _corrected_hits(self, count: int) -> Hits:
+    def _ranked_anew(self, count: int) -> Hits:
         """The hits of one search, ranked anew."""
-        hubs, hits = self._hubs, self._before.hits(max(count, self._hubs.depth))
-        bank = self._bank()
-        positions, place = torch.unique(hits.positions, return_inverse=True)
-        vectors = hits.candidates.vectors_at(positions[None])[0].to(hits.scores)
-        spread = hubs._spread(self._forward, bank)
-        asked = popularity(bank.claims, positions, len(self._forward.gallery))
-        hub = nearness_of(bank, positions, vectors, spread).others - spread / 4 * asked.log()
-        scores = hits.scores - hubs.strength(self._forward, bank) * hub[place]
-        scores, order = scores.sort(dim=1, descending=True, stable=True)
+        depth = max(count, self._hubs.depth)
+        scores, order = self._corrected(depth).sort(dim=1, descending=True, stable=True)
+        hits = self._forward.hits(depth)
         return replace(hits, scores=scores, positions=hits.positions.gather(1, order))
-
-
-def _unsure(scores: Tensor, spread: float) -> Tensor:
-    """1 - the largest probability of each query (B,), at a quarter of the spread."""
-    return 1 - (scores / (spread / 4)).softmax(dim=1).amax(dim=1)

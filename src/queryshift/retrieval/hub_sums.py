@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -14,15 +14,14 @@ from queryshift.galleries import Searchable
 from queryshift.support.lazy import lazy_property
 
 from .query_bank import QueryBank
-from .similarity import best_vectors, similarity
-
-Block = tuple[Tensor, Tensor]  # similarities (b, N) of some queries, their first places (b, 2)
+from .similarity import similarity
 
 AT_ONCE = 2**24  # scores held at once: 64 MB
 SMALLEST_SPREAD = 1e-4
 STEPS = 8  # to a doubling of the spread
-FLOOR = 10.0  # spreads that a candidate's own queries may be taken from it at most
+SHARPNESS = 1.4  # spreads in one unit of the exponent
 STEEPEST = 80.0  # exponent; float32 goes to 88
+LEAST = 1e-5  # share of a candidate's sum that is left without those whose first place it is
 CENTRES = 256  # of an engine's candidates, that the spread is measured on
 
 
@@ -33,6 +32,13 @@ class Moments:
     count: int = 0
     total: float = 0.0
     squares: float = 0.0
+
+    @classmethod
+    def of(cls, scores: Tensor) -> Moments:
+        """Those of all numbers of a matrix."""
+        sums = torch.stack((scores.sum(), torch.linalg.vector_norm(scores)))
+        total, length = sums.double().tolist()
+        return cls(scores.numel(), total, length**2)
 
     @property
     def mean(self) -> float:
@@ -49,77 +55,100 @@ class Moments:
         exact = max(SMALLEST_SPREAD, math.sqrt(max(0.0, variance)))
         return float(2 ** (round(math.log2(exact) * STEPS) / STEPS))
 
-    def changed(self, more: Moments, fewer: Moments) -> Moments:
-        """These with more of them, and without some."""
+    def __add__(self, more: Moments) -> Moments:
         return Moments(
-            self.count + more.count - fewer.count,
-            self.total + more.total - fewer.total,
-            self.squares + more.squares - fewer.squares,
+            self.count + more.count, self.total + more.total, self.squares + more.squares
         )
+
+    def __sub__(self, fewer: Moments) -> Moments:
+        return Moments(
+            self.count - fewer.count, self.total - fewer.total, self.squares - fewer.squares
+        )
+
+
+class Scale(NamedTuple):
+    """How similarities become weights."""
+
+    centre: float  # similarity that has weight 1
+    spread: float  # of which a part is one unit of the exponent
+
+    def column_sums(self, scores: Tensor) -> Tensor:
+        """Each candidate's sum (N,) of the weights of similarities (b, N)."""
+        return self._weights(scores).sum(dim=0)
+
+    def own_sums(self, scores: Tensor, rows: QueryBank) -> Tensor:
+        """Each candidate's sum (N,) of the weights of those whose first place it is."""
+        places = torch.stack((rows.firsts, rows.claims), dim=1)
+        weights = self._weights(scores.gather(1, places))
+        weights[:, 1] *= rows.firsts != rows.claims
+        zeros = weights.new_zeros(scores.shape[1])
+        return zeros.index_add_(0, places.flatten(), weights.flatten())
+
+    def nearness(self, sums: Tensor) -> Tensor:
+        """Sums of weights (N,) as similarities."""
+        least = torch.finfo(torch.float32).tiny
+        return (sums.clamp(min=least).log() * (self.spread / SHARPNESS) + self.centre).float()
+
+    def _weights(self, scores: Tensor) -> Tensor:
+        steep = (scores - self.centre).mul_(SHARPNESS / self.spread)
+        return steep.clamp_(-STEEPEST, STEEPEST).exp_()
 
 
 @dataclass(frozen=True)
 class HubSums:
     """Sums over a bank for each candidate of a gallery in memory: 16 bytes a candidate.
 
-    A row that enters or leaves the bank costs one product with the gallery; the whole bank is
-    multiplied with it only where the spread has changed.
+    A row that enters costs no product: the scores that it is answered by are added. One that leaves
+    costs one; the whole bank is multiplied with the gallery only where the spread has changed.
     """
 
     gallery: Searchable
     moments: Moments
-    centre: float  # similarity that has weight 1
+    scale: Scale
     total: Tensor  # (N,) weights of the bank's queries
     own: Tensor  # (N,) weights of those whose first place it is, before or after correction
 
     @classmethod
     def of(cls, bank: QueryBank, gallery: Searchable, moments: Moments | None = None) -> HubSums:
         """The sums of a whole bank."""
-        known = _moments(_scored(bank, gallery)) if moments is None else moments
-        zeros = torch.zeros(len(gallery), dtype=torch.float64, device=bank.vectors.device)
-        sums = _weights(_scored(bank, gallery), zeros, known.mean, known.spread)
-        return cls(gallery, known, known.mean, *sums)
+        if moments is None:
+            moments = sum((Moments.of(scores) for scores, _ in _scored(bank, gallery)), Moments())
+        scale = Scale(moments.mean, moments.spread)
+        total = torch.zeros(len(gallery), dtype=torch.float64, device=bank.vectors.device)
+        own = total.clone()
+        for scores, rows in _scored(bank, gallery):
+            total += scale.column_sums(scores)
+            own += scale.own_sums(scores, rows)
+        return cls(gallery, moments, scale, total, own)
 
-    def changed(self, added: QueryBank, removed: QueryBank, bank: QueryBank) -> HubSums:
-        """The sums after rows were added and removed; `bank` is what it has become."""
-        more, fewer = list(_scored(added, self.gallery)), list(_scored(removed, self.gallery))
-        moments = self.moments.changed(_moments(more), _moments(fewer))
-        if moments.spread != self.spread or len(bank) == len(added):
-            return HubSums.of(bank, self.gallery, moments)
-        entering, leaving = (
-            _weights(blocks, torch.zeros_like(self.own), self.centre, self.spread)
-            for blocks in (more, fewer)
-        )
-        total = (self.total + entering[0] - leaving[0]).clamp_(min=0)
-        own = (self.own + entering[1] - leaving[1]).clamp_(min=0)
-        return HubSums(self.gallery, moments, self.centre, total, own)
+    def with_batch(self, scores: Tensor) -> HubSums:
+        """The sums with queries of these similarities (b, N), at the scale of those before."""
+        moments = self.moments + Moments.of(scores)
+        known = self.moments.count > 0
+        scale = self.scale if known else Scale(moments.mean, moments.spread)
+        total = self.total + scale.column_sums(scores)
+        return replace(self, moments=moments, scale=scale, total=total)
 
-    def claimed(self, vectors: Tensor, firsts: Tensor, claims: Tensor) -> HubSums:
-        """The sums with first places after correction (b,) of rows that were added last."""
-        candidates = self.gallery.vectors[claims.to(self.gallery.vectors.device)]
-        queries = vectors.float()
-        scores = (best_vectors(queries, candidates.to(queries)) * queries).sum(dim=1, keepdim=True)
-        weights = _exponentials(scores, self.centre, self.spread)[:, 0] * (claims != firsts)
-        return replace(self, own=self.own.index_add(0, claims, weights.to(self.own)))
+    def claimed(self, scores: Tensor, rows: QueryBank) -> HubSums:
+        """The sums with the first places of rows that were added last, of similarities (b, N)."""
+        return replace(self, own=self.own + self.scale.own_sums(scores, rows))
 
-    @property
-    def spread(self) -> float:
-        """The standard deviation of the bank's similarities."""
-        return self.moments.spread
-
-    @property
-    def nearness_of_all(self) -> Tensor:
-        """How near all of the bank's queries are to each candidate (N,)."""
-        return self._nearness(self.total)
+    def without(self, removed: QueryBank, left: QueryBank) -> HubSums:
+        """The sums after rows have left the bank; made anew where the spread has moved."""
+        total, own, moments = self.total, self.own, self.moments
+        for scores, rows in _scored(removed, self.gallery):
+            moments = moments - Moments.of(scores)
+            total = total - self.scale.column_sums(scores)
+            own = own - self.scale.own_sums(scores, rows)
+        if moments.spread != self.scale.spread:
+            return HubSums.of(left, self.gallery, moments)
+        return replace(self, moments=moments, total=total.clamp(min=0), own=own.clamp(min=0))
 
     @lazy_property
-    def nearness(self) -> Tensor:
-        """How near the bank's other queries are to each candidate (N,)."""
-        least = self.total * math.exp(-2 * FLOOR)
-        return self._nearness(torch.maximum(self.total - self.own, least))
-
-    def _nearness(self, weights: Tensor) -> Tensor:
-        return (weights.log() * (self.spread / 2) + self.centre).float()
+    def nearness(self) -> Nearness:
+        """How near the bank's queries are to each candidate."""
+        others = torch.maximum(self.total - self.own, self.total * LEAST)
+        return Nearness(self.scale.nearness(self.total), self.scale.nearness(others))
 
 
 class Nearness(NamedTuple):
@@ -132,62 +161,29 @@ class Nearness(NamedTuple):
 def spread_over(bank: QueryBank, gallery: Searchable) -> float:
     """The spread of a gallery that cannot give its vectors, from centres of its candidates."""
     queries = bank.vectors.float()
-    return _moments_of(queries @ gallery.centroids(CENTRES).to(queries).T).spread
+    return Moments.of(queries @ gallery.centroids(CENTRES).to(queries).T).spread
 
 
 def nearness_of(bank: QueryBank, positions: Tensor, vectors: Tensor, spread: float) -> Nearness:
     """How near the bank is to candidates (U,) with vectors (U, V, D)."""
     width = max(1, AT_ONCE // max(1, len(bank) * vectors.shape[1]))
-    queries, beta = bank.vectors.float(), spread / 2
+    queries, unit = bank.vectors.float(), spread / SHARPNESS
     parts = []
     for start in range(0, len(positions), width):
-        scores = similarity(queries, vectors[start : start + width]) / beta
+        scores = similarity(queries, vectors[start : start + width]) / unit
         some = positions[start : start + width]
         claimed = (bank.firsts[:, None] == some) | (bank.claims[:, None] == some)
         of_all = torch.logsumexp(scores, dim=0)
         others = torch.logsumexp(scores.masked_fill(claimed, -torch.inf), dim=0)
-        parts.append(torch.stack((of_all, torch.maximum(others, of_all - 2 * FLOOR))) * beta)
-    of_all, others = torch.cat(parts, dim=1)
-    return Nearness(of_all, others)
+        least = of_all + math.log(LEAST)
+        parts.append(torch.stack((of_all, torch.maximum(others, least))) * unit)
+    return Nearness(*torch.cat(parts, dim=1))
 
 
-def _scored(bank: QueryBank, gallery: Searchable) -> Iterator[Block]:
-    """Similarities (b, N) of the bank's queries, a few at a time, and their first places."""
-    rows = max(1, AT_ONCE // (len(gallery) * gallery.vectors.shape[1]))
-    for start in range(0, len(bank), rows):
-        queries = bank.vectors[start : start + rows].float()
-        scores = similarity(queries, gallery.vectors.to(queries))
-        places = torch.stack((bank.firsts, bank.claims), dim=1)
-        yield scores, places[start : start + rows]
-
-
-def _moments(blocks: Iterable[Block]) -> Moments:
-    known = Moments()
-    for scores, _ in blocks:
-        known = known.changed(_moments_of(scores), Moments())
-    return known
-
-
-def _moments_of(scores: Tensor) -> Moments:
-    wide = torch.float64
-    sums = torch.stack((scores.sum(dtype=wide), scores.square().sum(dtype=wide)))
-    total, squares = sums.tolist()
-    return Moments(scores.numel(), total, squares)
-
-
-def _exponentials(scores: Tensor, centre: float, spread: float) -> Tensor:
-    return (scores - centre).div_(spread / 2).clamp_(-STEEPEST, STEEPEST).exp_()
-
-
-def _weights(
-    blocks: Iterable[Block], zeros: Tensor, centre: float, spread: float
-) -> tuple[Tensor, Tensor]:
-    """Each candidate's sums (N,) of all queries, and of those whose first place it is."""
-    total, own = zeros.clone(), zeros.clone()
-    for scores, places in blocks:
-        weights = _exponentials(scores, centre, spread)
-        claimed = weights.gather(1, places)
-        claimed[:, 1] *= places[:, 0] != places[:, 1]
-        total += weights.sum(dim=0, dtype=total.dtype)
-        own.index_add_(0, places.flatten(), claimed.flatten().to(own))
-    return total, own
+def _scored(bank: QueryBank, gallery: Searchable) -> Iterator[tuple[Tensor, QueryBank]]:
+    """Similarities (b, N) of the bank's queries, a few at a time, and those rows."""
+    count = max(1, AT_ONCE // (len(gallery) * gallery.vectors.shape[1]))
+    for start in range(0, len(bank), count):
+        rows = bank.taking(slice(start, start + count))
+        queries = rows.vectors.float()
+        yield similarity(queries, gallery.vectors.to(queries)), rows

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from queryshift.galleries import EngineGallery, Searchable
+from queryshift.support.lazy import lazy_property
 
 from .vector_checks import UNIT_TOLERANCE
 
@@ -22,7 +23,7 @@ class QueryBank:
     vectors: Tensor  # (n, D), half precision, the latest last
     firsts: Tensor  # (n,), the position of each one's first place, before any correction
     claims: Tensor  # (n,), the same after correction, when it came
-    unsure: Tensor  # (n,), how unsure each was when it came: 1 - its largest probability
+    unsure: Tensor  # (n,), the chance that its best scores stood out as far by accident
 
     @classmethod
     def empty(cls, dimension: int, device: torch.device) -> Self:
@@ -41,25 +42,34 @@ class QueryBank:
         """Which of these vectors (B,) neither the bank nor an earlier row of them has."""
         keys = _keys(vectors)
         repeated = (keys[:, None] == keys[None]).tril(-1).any(dim=1)
-        return ~(repeated | torch.isin(keys, _keys(self.vectors)))
+        return ~(repeated | torch.isin(keys, self.keys))
 
     def others(self, vectors: Tensor) -> Tensor:
         """Which rows (n,) of the bank are none of these vectors."""
-        return ~torch.isin(_keys(self.vectors), _keys(vectors))
+        return ~torch.isin(self.keys, _keys(vectors))
 
     def split(self, size: int) -> tuple[QueryBank, QueryBank]:
         """The rows that are too many for a bank of this size, and the others."""
         left = max(0, len(self) - size)
-        return self._rows(slice(None, left)), self._rows(slice(left, None))
+        return self.taking(slice(None, left)), self.taking(slice(left, None))
 
     def joined(self, later: QueryBank) -> QueryBank:
         """This bank's rows and, behind them, those of another."""
-        return QueryBank(
-            torch.cat((self.vectors, later.vectors)),
-            torch.cat((self.firsts, later.firsts)),
-            torch.cat((self.claims, later.claims)),
-            torch.cat((self.unsure, later.unsure)),
-        )
+        pairs = zip(self._parts(), later._parts(), strict=True)
+        joined = QueryBank(*(torch.cat(pair) for pair in pairs))
+        vars(joined)["keys"] = torch.cat((self.keys, later.keys))
+        return joined
+
+    def taking(self, rows: Tensor | slice) -> QueryBank:
+        """Some of this bank's rows."""
+        some = QueryBank(*(part[rows] for part in self._parts()))
+        vars(some)["keys"] = self.keys[rows]
+        return some
+
+    @lazy_property
+    def keys(self) -> Tensor:
+        """A hash (n,) of each vector: no part of what is saved."""
+        return _keys(self.vectors)
 
     def moved(self, gallery: Searchable) -> QueryBank:
         """The same queries before another gallery: their first places are searched for anew."""
@@ -92,9 +102,8 @@ class QueryBank:
         if self.unsure.shape != (rows,) or not bool(shares.all()):
             raise ValueError("how unsure the bank's queries were is no share of 1 for each")
 
-    def _rows(self, rows: slice) -> QueryBank:
-        parts = (self.vectors, self.firsts, self.claims, self.unsure)
-        return QueryBank(*(part[rows] for part in parts))
+    def _parts(self) -> tuple[Tensor, ...]:
+        return self.vectors, self.firsts, self.claims, self.unsure
 
 
 def _keys(vectors: Tensor) -> Tensor:

@@ -1,0 +1,131 @@
+"""What of a gallery the correction of a batch reaches: all of it, or the hits of one search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from queryshift.galleries import Hits
+from queryshift.galleries.exact_gallery import ExactGallery
+from queryshift.galleries.exclusions import mask_excluded
+from queryshift.galleries.grouped_topk import grouped_topk
+
+from .forward import Forward
+from .hub_sums import HubSums, Nearness, nearness_of, spread_over
+from .listed import in_memory
+from .query_bank import QueryBank
+from .similarity import similarity
+from .unsureness import BEST, chances
+
+SUMS = "sums"  # of a bank, kept beside it: no part of what is saved
+
+
+@dataclass(frozen=True)
+class Reach:
+    """A batch's scores before correction, and the candidates that they are of."""
+
+    forward: Forward
+    scores: Tensor  # (B, N) of the whole gallery, excluded candidates too, or (B, K) of hits
+    positions: Tensor  # (L,) the candidates, each once
+    places: Tensor | None  # (B, K) where each hit stands among them; None: columns are candidates
+    firsts: Tensor  # (B,) each query's first place
+    unsure: Tensor  # (B,) the chance that its best scores stand out as far by accident
+
+    def column(self, values: Tensor) -> Tensor:
+        """A number for each candidate (L,) as one for each score: (N,) or (B, K)."""
+        return (values if self.places is None else values[self.places]).to(self.scores)
+
+    def allowed(self, scores: Tensor) -> Tensor:
+        """Scores (B, N) or (B, K) with -inf for excluded candidates."""
+        exclude = self.forward.exclude
+        if exclude is None or self.places is not None:  # a search leaves them out itself
+            return scores
+        return mask_excluded(scores, exclude)
+
+    def first_places(self, scores: Tensor) -> Tensor:
+        """The candidate (B,) of the best of these scores."""
+        best = self.allowed(scores).argmax(dim=1)
+        if self.places is None:
+            return best
+        return self.positions[self.places.gather(1, best[:, None])[:, 0]]
+
+    def sums(self, bank: QueryBank) -> HubSums:
+        """The bank's sums over a gallery in memory."""
+        kept: HubSums | None = vars(bank).get(SUMS)
+        if kept is None or kept.gallery is not self.forward.gallery:
+            kept = vars(bank)[SUMS] = HubSums.of(bank, self.forward.gallery)
+        return kept
+
+    def spread(self, bank: QueryBank) -> float:
+        """The standard deviation of the bank's similarities to the candidates."""
+        if self.places is None:
+            return self.sums(bank).scale.spread
+        return spread_over(bank, self.forward.gallery)
+
+    def nearness(self, bank: QueryBank) -> Nearness:
+        """How near the bank is to each candidate (L,)."""
+        if self.places is None:
+            return self.sums(bank).nearness
+        candidates = self.forward.hits(1).candidates
+        vectors = candidates.vectors_at(self.positions[None])[0].to(self.scores)
+        return nearness_of(bank, self.positions, vectors, self.spread(bank))
+
+    def joined(self, bank: QueryBank, unknown: Tensor) -> QueryBank:
+        """The bank and, behind its rows, those of this batch that `unknown` (B,) says."""
+        vectors = self.forward.vectors.detach().to(torch.float16)
+        rows = QueryBank(vectors, self.firsts, self.firsts, self.unsure).taking(unknown)
+        joined, scores = bank.joined(rows), self.scores[unknown]
+        if self.places is None:
+            vars(joined)[SUMS] = self.sums(bank).with_batch(scores)
+        claims = self.first_places(self.scores - self.column(self.nearness(joined).of_all))
+        rows.claims.copy_(claims[unknown])  # of banks that were made just now
+        joined.claims[len(bank) :] = rows.claims
+        if self.places is None:
+            vars(joined)[SUMS] = self.sums(joined).claimed(scores, rows)
+        return joined
+
+    def cut(self, bank: QueryBank, size: int) -> QueryBank:
+        """The latest rows of a bank."""
+        removed, left = bank.split(size)
+        if self.places is None:
+            vars(left)[SUMS] = self.sums(bank).without(removed, left)
+        return left
+
+
+def reach_of(forward: Forward, depth: int) -> Reach:
+    """What correction reaches of a batch's gallery; computed once per forward."""
+    key = ("hub reach", depth)
+    if key not in forward.cache:
+        whole = in_memory(forward.gallery)
+        forward.cache[key] = _whole(forward) if whole else _hits(forward, depth)
+    kept: Reach = forward.cache[key]
+    return kept
+
+
+def _whole(forward: Forward) -> Reach:
+    queries = forward.vectors.detach()
+    queries = queries.to(torch.promote_types(queries.dtype, torch.float32))
+    scores = similarity(queries, forward.gallery.vectors.to(queries))
+    best = _best(forward, scores)
+    every = torch.arange(scores.shape[1], device=scores.device)
+    return Reach(forward, scores, every, None, best.positions[:, 0], chances(best.scores))
+
+
+def _best(forward: Forward, scores: Tensor) -> Hits:
+    """The best hits, without a second search where the scores tell them."""
+    known, _ = forward.hit_cache.get("hits", (0, None))
+    gallery = forward.gallery
+    if known < BEST and forward.exclude is None and isinstance(gallery, ExactGallery):
+        best, positions = grouped_topk(scores, min(BEST, scores.shape[1]))
+        forward.hit_cache["hits"] = (BEST, Hits(positions, best, gallery))
+    return forward.hits(BEST)
+
+
+def _hits(forward: Forward, depth: int) -> Reach:
+    found = forward.hits(max(depth, BEST))
+    hits, best = found.top(depth), found.top(BEST)
+    positions, places = torch.unique(hits.positions, return_inverse=True)
+    firsts, unsure = best.positions[:, 0], chances(best.scores)
+    return Reach(forward, hits.scores, positions, places, firsts, unsure)
