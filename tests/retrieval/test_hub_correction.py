@@ -403,7 +403,7 @@ class TestPopularity:
         gallery = in_memory()
         right = torch.randint(300, (400,), generator=torch.Generator().manual_seed(0))
         right[::5] = 7
-        asked = normalize(gallery.vectors[right, 0] + 0.9 * rows(400, 5), dim=1)
+        asked = normalize(gallery.vectors[right, 0] + 0.7 * rows(400, 5), dim=1)
         session = over(gallery)
         found = torch.cat([session.answer(one).top(1).positions for one in asked.split(40)])[:, 0]
         before = gallery.search(asked, 1).positions[:, 0]

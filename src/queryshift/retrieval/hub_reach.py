@@ -110,7 +110,7 @@ def _whole(forward: Forward) -> Reach:
     scores = similarity(queries, forward.gallery.vectors.to(queries))
     best = _best(forward, scores)
     every = torch.arange(scores.shape[1], device=scores.device)
-    return Reach(forward, scores, every, None, best.positions[:, 0], chances(best.scores))
+    return Reach(forward, scores, every, None, best.positions[:, 0], _chances(forward, best))
 
 
 def _best(forward: Forward, scores: Tensor) -> Hits:
@@ -127,5 +127,10 @@ def _hits(forward: Forward, depth: int) -> Reach:
     found = forward.hits(max(depth, BEST))
     hits, best = found.top(depth), found.top(BEST)
     positions, places = torch.unique(hits.positions, return_inverse=True)
-    firsts, unsure = best.positions[:, 0], chances(best.scores)
+    firsts, unsure = best.positions[:, 0], _chances(forward, best)
     return Reach(forward, hits.scores, positions, places, firsts, unsure)
+
+
+def _chances(forward: Forward, best: Hits) -> Tensor:
+    """How unsure each query (B,) is; of a small gallery only the first quarter is a tail."""
+    return chances(best.scores[:, : len(forward.gallery) // 4])
