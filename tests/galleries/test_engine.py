@@ -112,6 +112,14 @@ def test_exclusions_of_known_candidates_cost_no_trip(there, memory):
     assert there.trips == before + 1
 
 
+def test_the_default_learns_over_an_engine_where_candidates_are_left_out(there):
+    batch = list(toy_queries(1, 12, CANDIDATES)[0])
+    session = qs.Session(ToyEncoder(), there)
+    answer = session.answer(batch, exclude=[[query] for query in range(12)])
+    assert session.state.adapted.updates == 3
+    assert all(query not in row for query, row in enumerate(answer.top(10).ids))
+
+
 def test_ids_that_are_gone_are_found_out_in_two_trips(there):
     batch = list(toy_queries(1, 6, CANDIDATES)[0])
     session = qs.Session(ToyEncoder(), there, qs.REST(), depth=20)

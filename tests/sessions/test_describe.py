@@ -55,7 +55,7 @@ def test_a_guard_is_shown_line_by_line(encoder, gallery):
     found = rows(Session(encoder, gallery, Tent(), guard=guard))
     assert found["guard"] == ("given", "the user")
     assert found["guard.drift"] == ("30.0", "the user")
-    assert found["guard.collapse"] == ("0.25", "ours")
+    assert found["guard.collapse"] == ("0.5", "ours")
     assert found["guard.ordinary.count"] == ("300", "the user")
     assert found["guard.ordinary.limit"] == ("3.0", "ours")
 

@@ -46,10 +46,10 @@ def listed(forward: Forward, neighbours: int) -> Listed:
         vectors = hits.candidates.vectors_at(positions[None])[0].to(forward.vectors)
         with torch.enable_grad():  # the first caller may need no graph, a later one will
             scores = similarity(forward.vectors, vectors)
-        if forward.exclude is not None:
-            hidden = torch.zeros_like(scores, dtype=torch.bool)
-            hidden[excluded_cells(forward.exclude, hidden.shape, columns=positions)] = True
-            scores = scores.masked_fill(hidden, -torch.inf)
+            if forward.exclude is not None:
+                hidden = torch.zeros_like(scores, dtype=torch.bool)
+                hidden[excluded_cells(forward.exclude, hidden.shape, columns=positions)] = True
+                scores = scores.masked_fill(hidden, -torch.inf)
         forward.cache[key] = Listed(positions, scores)
     kept: Listed = forward.cache[key]
     return kept
