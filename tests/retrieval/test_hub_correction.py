@@ -68,13 +68,14 @@ def plain(asked: list[torch.Tensor], gallery: Gallery, size: int = 1024, moved: 
     stored, claims = [], []
     for number, batch in enumerate(asked):
         rows = similarities(batch)
+        unit = _spread(stored or rows) / 1.4  # first places come before the spread is taken anew
         stored = stored + similarities(batch.half())
-        unit = _spread(stored[-size:]) / 1.4
         hub = [unit * math.log(sum(math.exp(row[c] / unit) for row in stored)) for c in _all(rows)]
         corrected = [max(_all(rows), key=lambda c: row[c] - hub[c]) for row in rows]
         firsts = [max(_all(rows), key=lambda c: row[c]) for row in rows]
         claims = (claims + (firsts if number < moved else corrected))[-size:]
         stored = stored[-size:]
+    unit = _spread(stored) / 1.4
     unsure = sum(map(_chance, rows)) / len(rows)
     strength = min(1.0, max(0.0, (2 * unsure - 0.75) / 0.2))
     beyond = {c: max(0, claims.count(c) - 6) for c in _all(rows)}
@@ -276,6 +277,30 @@ class TestTheBank:
         expected = plain([batch, other], fewer, moved=1)
         for one in (session, loaded):
             assert torch.allclose(one.answer(other).scores(), expected, atol=2e-4)
+
+    def test_goes_on_where_candidates_come_leave_and_are_replaced(self):
+        """Running sums are made anew for each gallery, and go on from there."""
+        asked, gallery = batches(5), in_memory(150)
+        session = over(gallery, bank=90)
+        session.answer(asked[0])
+        session.gallery = more = gallery.add_vectors(range(150, 190), rows(40, 8, crowd=2.0))
+        for batch in asked[1:3]:
+            answer = session.answer(batch)
+        assert torch.allclose(answer.scores(), plain(asked[:3], more, 90, moved=1), atol=3e-4)
+        session.gallery = fewer = more.remove(list(range(30, 60)))  # the others move up
+        answer = session.answer(asked[3])
+        assert torch.allclose(answer.scores(), plain(asked[:4], fewer, 90, moved=3), atol=3e-4)
+        session.gallery = replaced = Gallery(fewer.ids, fewer.vectors.flip(0))
+        assert replaced.version == fewer.version
+        answer = session.answer(asked[4])
+        assert torch.allclose(answer.scores(), plain(asked, replaced, 90, moved=4), atol=3e-4)
+
+    def test_a_gallery_too_small_to_tell_is_left_as_it_is(self):
+        gallery, asked = in_memory(41), batches(2)
+        session = over(gallery)
+        for batch in asked:
+            answer = session.answer(batch)
+        assert torch.allclose(answer.scores(), asked[1] @ gallery.vectors[:, 0].T, atol=1e-6)
 
 
 class TestWithinASession:

@@ -132,5 +132,5 @@ def _hits(forward: Forward, depth: int) -> Reach:
 
 
 def _chances(forward: Forward, best: Hits) -> Tensor:
-    """How unsure each query (B,) is; of a small gallery only the first quarter is a tail."""
-    return chances(best.scores[:, : len(forward.gallery) // 4])
+    """How unsure each query (B,) is; of a small gallery only the first sixth is a tail."""
+    return chances(best.scores[:, : len(forward.gallery) // 6])
