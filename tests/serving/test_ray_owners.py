@@ -166,7 +166,7 @@ def test_clients_that_hang_up_teach_nothing(doors):
     body = {"tenant": "gone", "queries": [query(number, 60) for number in range(64)] * 4}
     with doors[0].client() as client:
         search(client, [1], tenant="gone", adapt=False)
-        with pytest.raises(httpx.ReadTimeout):
+        with pytest.raises(httpx.TimeoutException):
             client.post(SEARCH, json=body, timeout=0.05)
         time.sleep(3)
         told = client.get(f"{TENANTS}/gone").json()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from uuid import uuid4
 
 from queryshift.support.optional import need
 
@@ -46,8 +47,13 @@ class RayCalls:
         self, number: int, about: tuple[str, str | None], method: str, *args: Any
     ) -> Any:
         """What a method of an owner gives; given up when that owner falls silent."""
-        work = self.ask(number, "call", about, method, args, KEY.get())
-        fine, told = await self.holders.unless_lost(number, work)
+        call_id = uuid4().hex
+        work = self.ask(number, "call", about, method, args, KEY.get(), call_id)
+        try:
+            fine, told = await self.holders.unless_lost(number, work)
+        except asyncio.CancelledError:  # Ray's own cancelling does not always arrive
+            self._actors[number].give_up.remote(call_id)
+            raise
         if not fine:
             raise told
         return told

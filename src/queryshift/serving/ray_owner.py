@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging.config
 import os
+from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -17,8 +18,11 @@ from .metrics import Metrics
 from .process import prepare
 from .ray_lease import shared_folder
 from .ray_shares import RaySharing, Shares
+from .refusals import OwnerLost
 from .settings import ServeSettings
 from .tenants import Tenants
+
+GIVEN_UP = 256  # calls that are remembered not to begin
 
 
 class RayOwner:
@@ -36,6 +40,8 @@ class RayOwner:
         self._folder = shared_folder(self._settings.data)
         self._shares = Shares(self._settings, number)
         self._metrics, self._remembered = Metrics(), Remembered()
+        self._running: dict[str, asyncio.Task[Any] | None] = {}
+        self._given_up: deque[str] = deque(maxlen=GIVEN_UP)
         self._refusal: Error | None = None
         try:
             self._tenants = Tenants(self._settings, self._metrics)
@@ -53,6 +59,7 @@ class RayOwner:
         method: str,
         args: Sequence[Any],
         key: tuple[Key, bytes] | None,
+        call_id: str = "",
     ) -> tuple[bool, Any]:
         """What a method of `Owner` gives, or the error of the library that it raises.
 
@@ -61,10 +68,14 @@ class RayOwner:
             method: its name.
             args: its arguments.
             key: the idempotency key and a digest of the body, if the client sent one.
+            call_id: by which it can be given up.
         """
         await self._started()
         collection, tenant = about
         try:
+            if call_id in self._given_up:
+                raise OwnerLost("nobody waits for this any more.")
+            self._running[call_id] = asyncio.current_task()
             self._check(collection, tenant)
             work = partial(getattr(self._tenants.owner(collection), method), *args)
             told = await (work() if key is None else self._remembered.once(*key, work))
@@ -72,6 +83,16 @@ class RayOwner:
             return True, told
         except Error as error:
             return False, error
+        finally:
+            self._running.pop(call_id, None)
+
+    async def give_up(self, call_id: str) -> None:
+        """End a call whose client is gone, also one that has not begun yet."""
+        task = self._running.get(call_id)
+        if task is None:
+            self._given_up.append(call_id)
+        else:
+            task.cancel()
 
     async def status(self) -> dict[str, Any]:
         """What it holds, under which settings, and how its disk is."""
