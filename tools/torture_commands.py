@@ -92,12 +92,13 @@ def kills(work: Work, folder: Path, count: int) -> tuple[int, str]:
     place, wrong = _begun(work, folder / "1"), wrong + missing
     while killed < count:
         running = work.start(place)
-        _first_write(running, place)
+        begins = _first_write(running, place)
         running.join(draw.uniform(0, lasts))
         if running.exitcode is None:
             running.kill()
             killed += 1
         else:
+            lasts = min(lasts, time.monotonic() - begins)  # what was left of it: kill sooner
             ends, wrong = ends + 1, wrong + work.missing(place) + bool(running.exitcode)
             place = _begun(work, folder / str(1 + ends))
         running.join()

@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from training.comparison import lines, report, units
+from training.comparison import guard_limits, hostile_table, lines, report, units
+from training.comparison.hostile_streams import STREAMS
 
 from queryshift.lab.datasets.tangram_tasks import TASKS
 from queryshift.lab.evaluation.results import read_folder
@@ -94,3 +95,21 @@ def test_clean_traffic_loses_at_most_half_a_point_with_a_guard(task, rows, mixed
     after = [one for one in mixed if one["name"] == "sequence" and one["task"] == task]
     own = {m: lines.per_seed([one for one in after if one["method"] == m], 1) for m in METHODS}
     assert own[units.GUARDED].mean() >= own["frozen"].mean() - 0.005
+
+
+def test_the_page_on_hostile_streams_is_made_of_the_kept_runs():
+    made = hostile_table.page(RESULTS / "hostile.jsonl")
+    assert made == (ROOT / "docs" / "reliability.md").read_text()
+
+
+@pytest.mark.parametrize("method", ["rest", "tcr", "shot", "default"])
+def test_every_hostile_stream_was_run_with_two_seeds_at_least(method):
+    seeds = hostile_table.Runs.read(RESULTS / "hostile.jsonl", "test").seeds
+    for stream in STREAMS:
+        for guard in ("bare", "guarded"):
+            assert len(seeds[stream, (method, guard)]) >= 2, (stream, guard)
+
+
+def test_the_limits_of_a_guard_are_those_that_were_measured():
+    page = (ROOT / "docs" / "guard.md").read_text()
+    assert guard_limits.table(RESULTS / "guard-limits.jsonl") in page

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
-from .hostile import BARE, GUARDED, KNOWING
+from .hostile import BARE, GUARDED
 from .hostile_streams import STREAMS
 
 TEMPLATE = Path(__file__).parent / "reliability_page.md"
 PARTS = ("recall", "after", "after, adapting")
-NAMES = {"rest": "REST", "tcr": "TCR", "shot": "SHOT", "frozen+hubs": "frozen with hubs"}
+NAMES = {"rest": "REST", "tcr": "TCR", "shot": "SHOT"}
 LIMIT, SHARE = 1.0, 0.9  # points below the frozen model, and of the bare method's gain
 Run = tuple[str, str]  # a method and its guard
 Means = list[float]  # recall on a stream, then of clean queries without and with adapting
@@ -26,7 +26,7 @@ Means = list[float]  # recall on a stream, then of clean queries without and wit
 
 @dataclass(frozen=True)
 class Runs:
-    """The runs of one world, of those seeds that the frozen model was asked too."""
+    """The runs of one world, of those seeds of a stream that every run was asked."""
 
     seeds: dict[tuple[str, Run], list[Means]]
 
@@ -35,11 +35,14 @@ class Runs:
         """Those that a file keeps."""
         kept = [line for line in map(json.loads, path.read_text().splitlines())]
         lines = [line for line in kept if line["world"] == world]
-        asked = {(line["stream"], line["seed"]) for line in lines if line["method"] == "frozen"}
+        asked: dict[tuple[str, Run], set[int]] = defaultdict(set)
+        for line in lines:
+            asked[line["stream"], (line["method"], line["guard"])].add(line["seed"])
         seeds = defaultdict(list)
         for line in lines:
-            if (line["stream"], line["seed"]) in asked:
-                key = line["stream"], (line["method"], line["guard"])
+            key = line["stream"], (line["method"], line["guard"])
+            every = [known for (stream, _), known in asked.items() if stream == line["stream"]]
+            if line["seed"] in set.intersection(*every):
                 seeds[key].append([line[part] for part in PARTS])
         return cls(seeds)
 
@@ -71,8 +74,7 @@ class Runs:
 
 def name(run: Run) -> str:
     """A run as a column is headed."""
-    method = NAMES.get(run[0], run[0].replace("rest+", "REST with "))
-    return f"{method}, {'knowing ordinary queries' if run[1] == KNOWING else run[1]}"
+    return f"{NAMES.get(run[0], run[0])}, {run[1]}"
 
 
 def table(runs: Runs, columns: Sequence[Run]) -> str:
@@ -144,14 +146,12 @@ def page(path: Path) -> str:
         for label, methods in (
             ("rest", ("rest", "default")),
             ("others", ("tcr", "shot")),
-            ("hubs", ("rest+hubs", "frozen+hubs")),
         )
     }
     return TEMPLATE.read_text().format(
         counted=counted(runs),
         misses=misses(runs),
         **{label: table(runs, columns) for label, columns in pairs.items()},
-        ordinary=table(runs, [("rest", KNOWING)]),
         choices=choices(Runs.read(path, "dev")),
     )
 
