@@ -90,8 +90,11 @@ def answer(test: list[Cell]) -> str:
         f"{difference(test, DEFAULT, 'frozen', query, clean=True)} for {items}"
         for query, items in zip(DIRECTIONS, ("pictures", "captions"), strict=True)
     )
+    corrected = in_both(test, DEFAULT, "shot+hubs")
     return (
-        f"{first} Mean of both directions, five shifted streams each, test split: {means}.\n"
+        f"{first} Against SHOT with hub correction it is "
+        f"{_against(corrected)}. Mean of both directions, five shifted streams each, test split: "
+        f"{means}.\n"
         f"On clean queries the default is against no adaptation {clean}."
     )
 
