@@ -16,8 +16,10 @@ from queryshift.serving.settings import QueueSettings
     [
         ({"alone": 40}, {"alone": 16}),
         ({"loud": 40, "quiet": 1}, {"loud": 2, "quiet": 1}),
+        ({"few": 5, "some": 9, "more": 6}, {"few": 5, "some": 8, "more": 3}),
         ({"loud": 40, "other": 40}, {"loud": 8, "other": 8}),
-        ({f"t{number}": 2 for number in range(8)}, {f"t{number}": 2 for number in range(8)}),
+        ({f"t{n}": 2 for n in range(8)}, {f"t{n}": 2 for n in range(8)}),
+        ({f"t{n}": 8 for n in range(4)}, {"t0": 8, "t1": 8, "t2": 0, "t3": 0}),
     ],
 )
 def test_the_first_batch(monkeypatch, waiting, expected):
@@ -41,4 +43,4 @@ def test_the_first_batch(monkeypatch, waiting, expected):
 
     asyncio.run(ask())
     assert {name: batches[0].count(name) for name in waiting} == expected
-    assert sum(map(len, batches)) == sum(waiting.values())
+    assert sum(map(len, batches)) == sum(waiting.values()) and max(map(len, batches)) <= 16

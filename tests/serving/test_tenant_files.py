@@ -5,7 +5,7 @@ import doctest
 import pytest
 
 from queryshift import Error
-from queryshift.serving import rates, turns
+from queryshift.serving import demand, rates, turns
 from queryshift.serving.record import Record
 from queryshift.serving.tenant_files import TenantFiles
 from queryshift.serving.turns import Turns
@@ -74,6 +74,6 @@ def test_a_tenant_that_has_had_enough_is_passed_over():
     assert queue.waiting == 3 and queue.take() == ("loud", 1)
 
 
-@pytest.mark.parametrize("module", [rates, turns])
+@pytest.mark.parametrize("module", [demand, rates, turns])
 def test_the_examples_run(module):
     assert doctest.testmod(module).failed == 0 < doctest.testmod(module).attempted

@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from .answer_rows import Answered, Asked, answer_rows
 from .collection import Collection
+from .demand import Demand
 from .metrics import Metrics
 from .settings import QueueSettings
 from .turns import Turns
 
 logger = logging.getLogger("queryshift.serving")
 FIRST_GUESS = 0.01  # seconds per query, before any was answered
-ALONE_AFTER = 1.0  # seconds in which nobody else asked
 
 
 @dataclass(eq=False)
@@ -32,8 +32,9 @@ class _Waiting:
 class Answering:
     """The queue before one collection's model; all of it runs in the event loop but the forward.
 
-    Each batch takes what is there, one query of each tenant in turn: nobody waits for company. A
-    tenant that floods has few places in a batch while others ask too: they wait for a small one.
+    Each batch takes what is there: nobody waits for company. Where all tenants ask alike, it has
+    many queries of a few of them, since what is done once for a tenant is then done once for many.
+    Where one asks for much more than another, it has few places: the other waits for small batches.
 
     Args:
         collection: gives the collection as it is now.
@@ -53,7 +54,7 @@ class Answering:
         self._settings, self._metrics = settings, metrics
         self._turns = Turns[_Waiting](settings.waiting, settings.waiting_of_tenant)
         self._seconds = FIRST_GUESS
-        self._asked_at: OrderedDict[str, float] = OrderedDict()  # by tenant, the latest last
+        self._asked = Demand()
 
     @property
     def busy(self) -> bool:
@@ -69,8 +70,7 @@ class Answering:
         loop = asyncio.get_running_loop()
         waiting = [_Waiting(one, loop.create_future()) for one in asked]
         self._turns.put(tenant, waiting, self._seconds)
-        self._asked_at[tenant] = time.monotonic()
-        self._asked_at.move_to_end(tenant)
+        self._asked.add(tenant, len(asked))
         return list(await asyncio.gather(*(one.answer for one in waiting)))
 
     async def run(self) -> None:
@@ -96,30 +96,21 @@ class Answering:
     def _next(self) -> list[_Waiting]:
         """The next batch: what is there, without what was given up."""
         batch: list[_Waiting] = []
-        places, share = Counter[str](), self._share()
+        places, even, few = Counter[str](), self._asked.even(), self._settings.batch_of_tenant
+        share = max(few, self._settings.batch // min(2, len(self._asked) or 1)) if even else few
         while len(batch) < self._settings.batch:
             full = [tenant for tenant, taken in places.items() if taken >= share]
-            if (next_one := self._turns.take(full)) is None:
+            if (turn := self._turns.take(full)) is None:
                 break
-            tenant, one = next_one
-            if not one.answer.done():
-                batch.append(one)
-                places[tenant] += 1
+            tenant, one = turn
+            several, room = [one], min(share, self._settings.batch - len(batch)) if even else 1
+            while len(several) < room and (more := self._turns.more_of(tenant)) is not None:
+                several.append(more)
+            wanted = [one for one in several if not one.answer.done()]
+            batch += wanted
+            places[tenant] += len(wanted)
         self._metrics.waiting.set(self._turns.waiting)
         return batch
-
-    def _share(self) -> int:
-        """Places of one tenant in the next batch: few, where some have much waiting and some not.
-
-        So those who ask for little wait for small batches only.
-        """
-        recent = time.monotonic() - ALONE_AFTER
-        while self._asked_at and next(iter(self._asked_at.values())) < recent:
-            self._asked_at.popitem(last=False)
-        few = self._settings.batch_of_tenant
-        if any(self._turns.of(tenant) <= few for tenant in self._asked_at):
-            return few
-        return max(few, self._settings.batch // max(1, len(self._asked_at)))
 
     def _measure(self, queries: int, seconds: float) -> None:
         self._seconds += 0.1 * (seconds / queries - self._seconds)

@@ -78,6 +78,17 @@ class Turns(Generic[One]):
         self.waiting -= 1
         return tenant, one
 
+    def more_of(self, tenant: str) -> One | None:
+        """The next one of a tenant, out of turn; None where none of it waits."""
+        queue = self._queues.get(tenant)
+        if queue is None:
+            return None
+        one = queue.popleft()
+        if not queue:
+            del self._queues[tenant]
+        self.waiting -= 1
+        return one
+
     def forget(self, tenant: str) -> None:
         """Give up what waits of a tenant."""
         self.waiting -= len(self._queues.pop(tenant, ()))
