@@ -6,8 +6,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from training.comparison import choose, corrections, sealed_pages, sealed_rows, sealed_verdicts
-from training.comparison.sealed_streams import QUERIES, phases, rows, streams
+from training.comparison import (
+    choose,
+    corrections,
+    sealed_pages,
+    sealed_plan,
+    sealed_report,
+    sealed_rows,
+    sealed_verdicts,
+)
+from training.comparison.sealed_streams import QUERIES, Stream, phases, rows, streams
 
 from queryshift import Gallery
 
@@ -16,12 +24,30 @@ RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 @pytest.fixture(scope="module")
 def kept():
-    return sealed_rows.read(RESULTS / "sealed.jsonl.gz")
+    return sealed_rows.read(RESULTS / sealed_pages.KEPT)
 
 
-def test_the_lines_of_the_first_world_are_missed_and_reached_as_its_numbers_say(kept):
+@pytest.fixture(scope="module")
+def costs():
+    return json.loads((RESULTS / "cheap.json").read_text())
+
+
+def test_the_methods_that_decide_went_through_every_stream(kept):
+    done = {(Stream(*(line[n] for n in Stream.__annotations__)), line["method"]) for line in kept}
+    wanted = {(one, spec) for one, specs in sealed_plan.works() for spec in specs}
+    assert not [spec for _, spec in wanted - done if spec in sealed_plan.KEY]
+
+
+def test_the_pages_have_the_kept_numbers(kept, costs):
     found = sealed_rows.rows(kept)
-    costs = json.loads((RESULTS / "cheap.json").read_text())
+    assert sealed_pages.default_page(found, costs) == (RESULTS / "default.md").read_text()
+    assert sealed_report.minute(found, costs) in (RESULTS / "README.md").read_text()
+    readme = (RESULTS.parents[1] / "README.md").read_text()
+    assert all(row in readme for row in sealed_report.readme(found, costs).values())
+
+
+def test_the_lines_of_the_first_world_are_missed_and_reached_as_its_numbers_say(costs):
+    found = sealed_rows.rows(sealed_rows.read(RESULTS / "sealed.jsonl.gz"))
     given = list(sealed_verdicts.verdicts(found, costs))
     assert [one.reached for one in given] == [False] * 5 + [True, False, True, False, False]
     assert "10 rows above beyond chance, 7 level, 3 below" in given[0].told

@@ -56,7 +56,6 @@ def tables_page(found: Rows, rates: Rates) -> str:
         .format(
             twenty=tables.twenty(found),
             means=tables.means(found, ("online", "zipf", "diverse")),
-            guard=tables.guard(found),
             clean=tables.other_streams(found, ("clean", "clean zipf")),
             mixed=tables.other_streams(found, ("few", "half", "tenth")),
             hostile=tables.other_streams(found, HOSTILE),

@@ -9,7 +9,7 @@ import numpy as np
 from queryshift.lab.datasets.tangram_tasks import TASKS
 
 from .lines import TASK_NAMES, table
-from .sealed_plan import COST_OF_GUARD, Rates
+from .sealed_plan import Rates
 from .sealed_rows import (
     RIVALS,
     Row,
@@ -18,6 +18,7 @@ from .sealed_rows import (
     difference,
     mean_of,
     of_kind,
+    over_rows,
     recall,
 )
 from .sealed_streams import SEVERITIES
@@ -70,8 +71,7 @@ def means(found: Rows, kinds: Sequence[str]) -> str:
     for kind in kinds:
         some = of_kind(found, kind)
         for method in _everywhere(some):
-            own = [row[DEFAULT][: len(row[method])] - row[method] for row in some]
-            above = difference(np.mean(own, axis=0), np.zeros_like(np.mean(own, axis=0)))
+            above = difference(over_rows(some, DEFAULT), over_rows(some, method))
             seeds = str(min(len(row[method]) for row in some))
             told = "" if method == DEFAULT else str(above)
             lines.append([kind, method, seeds, f"{mean_of(some, method):.1f}", told])
@@ -106,21 +106,6 @@ def cheap(found: Rows, costs: dict[str, float]) -> str:
         if method in costs
     ]
     return table(lines, ["method", "recall at 1", "forwards"])
-
-
-def guard(found: Rows) -> str:
-    """Means of a kind's rows on the first seed, with a guard and without one."""
-    names = [DEFAULT, "rest+hubs", "shot+hubs", *COST_OF_GUARD]
-    kinds = ("online", "diverse", "clean")
-    lines = [[name, *(_on_first_seed(found, kind, name) for kind in kinds)] for name in names]
-    return table(sorted(lines), ["method", *kinds])
-
-
-def _on_first_seed(found: Rows, kind: str, method: str) -> str:
-    some = of_kind(found, kind)
-    if not all(method in row for row in some):
-        return ""
-    return f"{np.mean([row[method][0].mean() for row in some]):.1f}"
 
 
 def readme(found: Rows, costs: dict[str, float]) -> dict[str, str]:
