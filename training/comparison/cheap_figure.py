@@ -18,12 +18,8 @@ from queryshift.lab.evaluation.method_colours import COLOURS
 
 from .sealed_rows import read, rows
 
-BESIDE = {
-    "shot+hubs": (-50, 3),
-    "rest": (-22, 2),
-    "tcr": (-18, -3),
-    "eata": (-24, -3),
-}  # names that would meet others
+# names that would meet others
+BESIDE = {"shot+hubs": (-50, 3), "rest": (-22, 2), "tcr": (-18, -3), "eata": (-24, -3)}
 OURS, OTHER = "#b3261e", "#4d5560"
 
 
