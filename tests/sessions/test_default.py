@@ -15,7 +15,7 @@ from queryshift import (
     answer_many,
 )
 from queryshift.retrieval.forward import Forward
-from queryshift.sessions.choice import RankingByRow, source_rows
+from queryshift.sessions.choice import RankingByRow, agree, finds, source_rows
 from toy import ToyEncoder, toy_gallery, toy_items, toy_queries
 
 
@@ -86,6 +86,18 @@ class TestTheChoice:
         clearer[3] = torch.eye(8)[3]
         adapted = self.forward(clearer)
         assert source_rows(adapted, adapted, source).tolist() == [row != 3 for row in range(8)]
+
+    def test_another_first_place_is_found_among_the_ten_best(self):
+        source = self.forward(torch.eye(8))
+        moved = self.forward(torch.eye(8).roll(1, 0))
+        assert bool(finds(moved, source))
+        assert not bool(agree(moved, source))
+
+    def test_it_is_not_found_beyond_the_ten_best(self):
+        gallery = Gallery.from_vectors(range(40), torch.eye(40).tolist())
+        source = Forward(gallery.vectors[:20].clone(), gallery)
+        far = Forward(-source.vectors, gallery)
+        assert not bool(finds(far, source))
 
     def test_each_query_is_answered_by_its_own_ranking(self):
         source, adapted = self.forward(torch.eye(8)), self.forward(torch.eye(8).roll(1, 0))

@@ -13,6 +13,7 @@ from queryshift.retrieval.reranking import Ranking
 from .guard import leads
 
 AGREEING = 0.8  # share of equal first places from which the source answers a batch
+FOUND, BEST = 0.9, 10  # share of the source's first places that are found among so many best ones
 CLEARER = 1.15  # times the source's lead, from which a query is answered by what was learnt
 
 
@@ -35,10 +36,20 @@ def source_rows(adapted: Forward, order: Ranking, source: Forward) -> Tensor:
 
 
 @torch.no_grad()
-def agree(one: Ranking, other: Ranking, least: float = AGREEING) -> Tensor:
-    """Whether two rankings of a batch have this share of first places in common."""
+def agree(one: Ranking, other: Ranking) -> Tensor:
+    """Whether two rankings of a batch have four of five first places in common."""
     same = one.hits(1).positions[:, 0] == other.hits(1).positions[:, 0]
-    return same.float().mean() >= least
+    return same.float().mean() >= AGREEING
+
+
+@torch.no_grad()
+def finds(one: Ranking, other: Ranking) -> Tensor:
+    """Whether one ranking has nine of ten of another's first places among its ten best.
+
+    Two models that are right do not agree on first places where several candidates are right.
+    """
+    found = one.hits(BEST).positions == other.hits(1).positions[:, :1]
+    return found.any(dim=1).float().mean() >= FOUND
 
 
 class RankingByRow:
