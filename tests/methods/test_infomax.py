@@ -6,9 +6,10 @@ import torch
 
 from queryshift import Gallery, InfoMax, Session
 from queryshift.errors import BadInput, NeedsVectors
-from queryshift.methods.infomax import Demand
+from queryshift.methods.infomax import FirstPlaces
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.step_view import StepView
+from queryshift.support.tensor_files import read
 from toy import ToyEncoder, toy_gallery, toy_queries
 
 K, TAU = 3, 0.2
@@ -63,7 +64,7 @@ def test_predictions_are_sure_and_together_as_asked(kind, vectors, gallery):
     share = 4 / 10
     wanted = {c: 1 - share for c in range(30)} | {popular: 1 - share + 30 * share}
     expected = plain(queries, gallery, columns, wanted)
-    assert float(method.loss(forward, Demand(claims, 2)).detach()) == pytest.approx(
+    assert float(method.loss(forward, FirstPlaces(claims, 2)).detach()) == pytest.approx(
         expected, abs=1e-4
     )
 
@@ -90,7 +91,9 @@ def test_its_temperature_is_a_part_of_the_spread(vectors, gallery):
     spread = float((vectors[30:] @ vectors[:30].T).std(correction=0))
     own, said = InfoMax(part=2.0), InfoMax(temperature=spread / 2)
     assert Session(ToyEncoder(), toy_gallery(ToyEncoder(), 40), own).method.temperature is None
-    assert torch.allclose(own.loss(forward, Demand()), said.loss(forward, Demand()), atol=1e-5)
+    assert torch.allclose(
+        own.loss(forward, FirstPlaces()), said.loss(forward, FirstPlaces()), atol=1e-5
+    )
 
 
 def test_first_places_are_bounded_and_forgotten_with_their_gallery():
@@ -102,6 +105,19 @@ def test_first_places_are_bounded_and_forgotten_with_their_gallery():
     assert len(session.state.memory.claims) == 36  # this batch's, and twenty before
     session.gallery = gallery.remove(gallery.ids[:3])
     assert session.state.memory.claims is None
+
+
+def test_its_memory_has_these_names_in_files(tmp_path):
+    """Other names, and sessions that were saved before would not load."""
+    encoder = ToyEncoder()
+    session = Session(encoder, toy_gallery(encoder, 40), InfoMax(), guard=None)
+    session.answer(toy_queries(1, 16, 40)[0])
+    session.save(tmp_path / "session")
+    tensors, about = read(tmp_path / "session", "session", mapped=False)
+    assert about["state"]["memory"] == {
+        "fields": {"claims": {"tensor": "memory.claims"}, "learnt": 1}
+    }
+    assert tensors["memory.claims"].shape == (16,)
 
 
 @pytest.mark.parametrize(

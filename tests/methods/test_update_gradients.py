@@ -33,7 +33,7 @@ from queryshift.methods import (
 )
 from queryshift.methods.decoupled import drift
 from queryshift.methods.eata import Familiar
-from queryshift.methods.infomax import Demand
+from queryshift.methods.infomax import FirstPlaces
 from queryshift.methods.tsa import GALLERY, QUERY, ROUTER
 from queryshift.retrieval.batch import Batch
 from queryshift.retrieval.forward import Forward
@@ -95,7 +95,10 @@ LOSSES: dict[str, tuple[Method, object]] = {
     "come": (COME(temperature=TAU), None),
     "tcr": (TCR(temperature=TAU), pairs(entropy_limit=2.2)),
     "rest": (REST(temperature=TAU, neighbours=K), pairs(entropy_limit=2.2)),
-    "infomax": (InfoMax(temperature=TAU), Demand(torch.tensor([3] * 6 + list(range(SIZE))), 2)),
+    "infomax": (
+        InfoMax(temperature=TAU),
+        FirstPlaces(torch.tensor([3] * 6 + list(range(SIZE))), 2),
+    ),
     "tent+refined": (Refined(Tent(temperature=TAU), neighbours=K), None),
 }
 

@@ -23,7 +23,7 @@ FLOOR = 1e-5  # inside the logarithm of the mean prediction
 
 
 @dataclass(frozen=True)
-class Demand:
+class FirstPlaces:
     """The first places that the latest queries gave: what the stream asks for."""
 
     claims: Tensor | None = None  # (n,) positions, this batch's last
@@ -109,21 +109,21 @@ class InfoMax(Method):
         """
         return replace(super().resolved(encoder, lr, name), temperature=self.temperature)
 
-    def start(self, gallery: Searchable, device: torch.device) -> Demand:
+    def start(self, gallery: Searchable, device: torch.device) -> FirstPlaces:
         """No first places yet."""
-        return Demand()
+        return FirstPlaces()
 
-    def moved(self, memory: Demand, gallery: Searchable) -> Demand:
+    def moved(self, memory: FirstPlaces, gallery: Searchable) -> FirstPlaces:
         """Other candidates: first places of the former mean nothing now."""
         return replace(memory, claims=None)
 
-    def check_memory(self, memory: Demand, gallery: Searchable) -> None:
+    def check_memory(self, memory: FirstPlaces, gallery: Searchable) -> None:
         """The memory is a list of first places, or none yet."""
-        if not isinstance(memory, Demand):
+        if not isinstance(memory, FirstPlaces):
             raise ValueError("the memory holds no first places of past queries")
         memory.check()
 
-    def observe(self, forward: Forward, memory: Demand, step: int) -> Demand:
+    def observe(self, forward: Forward, memory: FirstPlaces, step: int) -> FirstPlaces:
         """At a batch's first step: its first places."""
         if step > 0:
             return memory
@@ -132,14 +132,14 @@ class InfoMax(Method):
         if memory.claims is not None:
             earlier = memory.claims.to(claims)
             claims = torch.cat((earlier, claims))[-self.remembered - len(forward) :]
-        return Demand(claims, memory.learnt + 1)
+        return FirstPlaces(claims, memory.learnt + 1)
 
-    def gradient(self, step_view: StepView, memory: Demand) -> Update:
+    def gradient(self, step_view: StepView, memory: FirstPlaces) -> Update:
         """The loss's gradient, at a rate that falls with the batches."""
         factor = max(self.late, self.early / max(1, memory.learnt) ** 0.5)
         return replace(super().gradient(step_view, memory), rate=factor)
 
-    def loss(self, forward: Forward, memory: Demand) -> Tensor:
+    def loss(self, forward: Forward, memory: FirstPlaces) -> Tensor:
         """Mean E + KL(mean prediction || popularity)."""
         known = self._candidates(forward)
         logits = known.scores / (self.temperature or known.spread / self.part)
@@ -154,7 +154,7 @@ class InfoMax(Method):
             return Listed(every, forward.scores)
         return listed(forward, self.neighbours)
 
-    def _prior(self, known: Listed, forward: Forward, memory: Demand) -> Tensor:
+    def _prior(self, known: Listed, forward: Forward, memory: FirstPlaces) -> Tensor:
         """How many times the average one's share each candidate is asked for, by batches before."""
         earlier = None if memory.claims is None else memory.claims[: -len(forward)]
         if earlier is None or len(earlier) == 0:
