@@ -12,7 +12,19 @@ import torch
 from safetensors.torch import load_file
 
 from miniature import DIMENSION, same
-from queryshift import EATA, METHODS, REST, SAR, Decoupled, Gallery, Guard, Refined, Session, Tent
+from queryshift import (
+    EATA,
+    METHODS,
+    REST,
+    SAR,
+    Decoupled,
+    Gallery,
+    Guard,
+    InfoMax,
+    Refined,
+    Session,
+    Tent,
+)
 from queryshift.errors import BadFile, BadInput, Error
 from queryshift.sessions.batch_stats import BatchStats
 from queryshift.sessions.history_columns import packed_history, unpacked_history
@@ -127,7 +139,7 @@ class TestEdited:
 
         return harmless
 
-    @pytest.fixture(params=[REST(), EATA(), Refined(SAR())], ids=lambda one: one.name)
+    @pytest.fixture(params=[InfoMax(), REST(), EATA(), Refined(SAR())], ids=lambda one: one.name)
     def parts(self, request, encoder, gallery, batches, path):
         session = Session(encoder, gallery, request.param, lr=0.01)
         for batch in batches[:2]:

@@ -20,6 +20,7 @@ from .base import Method, Update, setting
 from .losses import entropy
 
 FLOOR = 1e-5  # inside the logarithm of the mean prediction
+LARGEST_COUNT = 2**53  # its root is taken, as a float's
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,9 @@ class FirstPlaces:
     learnt: int = 0  # batches that were learnt from
 
     def check(self) -> None:
-        """Refuse, with a ValueError, first places that are no positions."""
+        """Refuse, with a ValueError, first places that are no positions, and what is no count."""
+        if type(self.learnt) is not int or not 0 <= self.learnt < LARGEST_COUNT:
+            raise ValueError(f"learnt is {self.learnt!r}, no count")
         if self.claims is None:
             return
         known = isinstance(self.claims, Tensor) and self.claims.dtype == torch.long
