@@ -24,15 +24,13 @@ from .sealed_rows import (
 from .sealed_streams import SEVERITIES
 from .units import DEFAULT, TUNED
 
-ELEVEN = ("tent", "pl", "shot", "eata", "sar", "read", "come", "tsa", "tcr", "rest")
-
 
 def minute(found: Rows, costs: dict[str, float]) -> str:
-    """Per task, at severity 3 online: frozen, REST, the best of the eleven, ours."""
+    """Per task, at severity 3 online: frozen, REST, the best of REST, TCR and SHOT, ours."""
     lines = []
     for task in TASKS:
         row = found["online", task, 3]
-        best = max((m for m in ELEVEN if m in row), key=lambda m: recall(row, m))
+        best = best_rival(row)
         numbers = [recall(row, m) for m in ("frozen", "frozen+hubs", "rest", best, DEFAULT)]
         shown = [f"{number:.1f}" for number in numbers]
         first = max(shown, key=float)
@@ -40,8 +38,10 @@ def minute(found: Rows, costs: dict[str, float]) -> str:
         shown[3] += f" ({best})"
         lines.append([TASK_NAMES[task], *shown])
     costly = ["frozen", "frozen+hubs", "rest", "shot", DEFAULT]
-    lines.append(["cost in forwards", *(f"{costs[m]:.1f}" for m in costly)])
-    head = ["task", "frozen", "frozen + hubs", "REST", "best of the eleven", "default"]
+    shown = [f"{costs[method]:.1f}" for method in costly]
+    shown[3] += " (shot)"
+    lines.append(["cost in forwards", *shown])
+    head = ["task", "frozen", "frozen + hubs", "REST", "best of REST, TCR, SHOT", "default"]
     return table(lines, head)
 
 
@@ -79,9 +79,9 @@ def means(found: Rows, kinds: Sequence[str]) -> str:
 
 
 def _everywhere(some: list[Row]) -> list[str]:
-    """Methods that all of these rows have, best first."""
+    """Methods that all of these rows have, best first, those alike by name."""
     shared = set.intersection(*(set(row) for row in some)) if some else set()
-    return sorted(shared, key=lambda method: -mean_of(some, method))
+    return sorted(shared, key=lambda method: (-mean_of(some, method), method))
 
 
 def other_streams(found: Rows, kinds: Iterable[str]) -> str:
