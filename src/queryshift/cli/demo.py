@@ -47,7 +47,7 @@ def command(as_json: bool, out: Path, **wish: object) -> None:
     """Ask shifted and clean queries with and without adaptation, and compare.
 
     The first answer is right if it belongs to the query: nothing is downloaded, everything is
-    made from the seed. It says how long it takes: a minute or two for pictures on two cores,
+    made from the seed. It says how long it takes: about a minute for pictures on two cores,
     longer for sounds and video. The second example below takes a minute; the first answer is
     right for 32 % of the queries before, and for 47 % with rest.
 
@@ -102,7 +102,8 @@ def _table(demo: Demo) -> Table:
 
     title = f"{demo.question}\nHow often was the first answer right?"
     table = Table(title=title)
-    table.add_column("what was asked, and who answered", min_width=len("  frozen"))
+    longest = max(len(row.method) for row in demo.rows)
+    table.add_column("what was asked, and who answered", min_width=len("  ") + longest)
     for heading in ("before", "after", "per query"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in demo.rows:

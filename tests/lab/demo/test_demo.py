@@ -18,6 +18,7 @@ import torch
 from click.testing import CliRunner
 from PIL import Image
 
+from queryshift import Gallery, Session, load
 from queryshift.cli import main
 from queryshift.errors import BadInput, UnknownName
 from queryshift.lab.datasets.tangram import tangram
@@ -87,7 +88,7 @@ class TestStreams:
         assert [(row.stream, row.queries, row.method) for row in demo.rows] == [
             (stream, queries, method)
             for stream, queries in (("shifted", 80), ("clean", 40))
-            for method in ("frozen", "tent", "shot", "tcr", "rest")
+            for method in ("frozen", "tent", "shot", "tcr", "rest", "default")
         ]
 
     def test_before_is_what_the_frozen_model_finds(self, demo):
@@ -102,12 +103,19 @@ class TestStreams:
             spreads = {one.result.history[-1].spread for one in streams}
             assert len(spreads) == len(streams)
 
+    def test_the_default_is_a_session_of_encoder_and_gallery_alone(self, demo):
+        encoder = load("tangram")["image"]
+        session = Session(encoder, Gallery.build(load("tangram")["text"], demo.dataset.candidates))
+        order, found = demo.shifted[-1].result.order, demo.shifted[-1].positions
+        first = session.answer([demo.queries[row] for row in order[:64]]).top(10).positions
+        assert first.equal(found[order[:64]])
+
     def test_the_cost_of_a_query_is_its_part_of_the_streams_seconds(self, demo):
         for row, stream in zip(demo.rows, (*demo.shifted, *demo.clean), strict=True):
             assert row.ms_per_query * row.queries == pytest.approx(1000 * stream.result.seconds)
 
     def test_clean_queries_are_found_and_shifted_ones_lost(self, demo):
-        shifted, clean = demo.rows[0], demo.rows[5]
+        shifted, clean = demo.rows[0], demo.rows[6]
         assert clean.right_before > 95 > 60 > shifted.right_before
 
     def test_the_first_answers_kept_are_those_that_were_ranked(self, demo):
@@ -146,7 +154,7 @@ class TestStreams:
     def test_what_was_asked_in_words(self, demo):
         assert demo.question == "Which of 400 captions belongs to the picture?"
         assert demo.described(demo.rows[0]) == "80 pictures, gaussian noise (severity 3/5)"
-        assert demo.described(demo.rows[5]) == "40 pictures, clean"
+        assert demo.described(demo.rows[6]) == "40 pictures, clean"
         assert DemoPlan(shift="diverse").shift_in_words == "a different shift each (severity 3/5)"
 
 
@@ -185,7 +193,9 @@ class TestPage:
         assert shown.count('class="answer right"') == right
         assert shown.count('class="answer wrong"') == len(answers) - right
 
-    def test_where_all_are_wrong_the_right_answer_is_shown(self, demo, shown):
+    def test_where_all_are_wrong_the_right_answer_is_shown(self, demo):
+        demo = replace(demo, shifted=demo.shifted[:2])
+        shown = html(demo)
         missed = [one for one in examples(demo) if all(answer.rank > 1 for answer in one.answers)]
         assert missed and shown.count("answer missed") == len(missed)
         assert all(example.right for example in missed)
@@ -233,7 +243,7 @@ class TestPage:
         found = {measure.title: chart for measure, chart in measures_along(demo)}
         assert len(found) == 5
         for chart in found.values():
-            assert list(chart.lines) == ["frozen", "tent", "shot", "tcr", "rest"]
+            assert list(chart.lines) == ["frozen", "tent", "shot", "tcr", "rest", "default"]
         clean = [seen.gap for seen in demo.clean[0].result.history]
         gap = found["Gap between queries and answers"]
         assert gap.clean == pytest.approx(sum(clean) / len(clean))
@@ -353,7 +363,7 @@ class TestCommand:
         ran = CliRunner().invoke(main, ["demo", "--out", out, *options])
         assert ran.exit_code == 3 and ran.stdout == ""
         assert ran.stderr.startswith(
-            "Asking frozen, tent, shot, tcr and rest 1,024 pictures under gaussian noise "
+            "Asking frozen, tent, shot, tcr, rest and default 1,024 pictures under gaussian noise "
             "(severity 3/5), then 512 clean ones."
         )
 

@@ -23,7 +23,7 @@ from queryshift.retrieval.answer import Answer
 from queryshift.sessions.session import Session
 from queryshift.support.progress import counting
 
-from .demo_plan import SHOWN, DemoPlan
+from .demo_plan import DEFAULT, SHOWN, DemoPlan
 
 
 @dataclass(frozen=True)
@@ -129,17 +129,24 @@ def _streams(
     """The same queries in the same order, by each method from its source on."""
     matches = dataset.matches[: len(queries)]
     for method in SHOWN:
-        session = _Remembering(encoder, gallery, METHODS[method]())
+        session = _session(encoder, gallery, method)
         with counting(f"{label}: {method}", len(queries)) as watch:
             result = run(session, queries, matches, plan.seed, plan.batch, watch)
         yield Stream(method, result, torch.cat(session.positions)[result.order.argsort()])
 
 
-class _Remembering(Session):
-    """A session without a guard that keeps what it answered."""
+def _session(encoder: Encoder, gallery: Gallery, method: str) -> _Remembering:
+    """A method without a guard, as the benchmarks run it; the default as a user gets it."""
+    if method == DEFAULT:
+        return _Remembering(encoder, gallery)
+    return _Remembering(encoder, gallery, METHODS[method](), guard=None)
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given, guard=None)
+
+class _Remembering(Session):
+    """A session that keeps what it answered."""
+
+    def __init__(self, *given: Any, **settings: Any) -> None:
+        super().__init__(*given, **settings)
         self.positions: list[Tensor] = []
 
     def answer(self, *args: Any, **named: Any) -> Answer:

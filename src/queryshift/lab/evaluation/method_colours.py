@@ -18,6 +18,7 @@ COLOURS = {
     "shot": Colour("#8a4fb5", "#c596ea"),
     "tcr": Colour("#2c6fc9", "#7db2f5"),
     "rest": Colour("#11805a", "#4fc79a"),
+    "default": Colour("#b8357f", "#f58ac7"),
 }
 OTHERS = (
     Colour("#b3261e", "#ff8a80"),
