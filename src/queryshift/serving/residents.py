@@ -57,6 +57,7 @@ class Residents:
         self.loaded: OrderedDict[str, Tenant] = OrderedDict()
         self._loading: dict[str, asyncio.Task[Tenant]] = {}
         self._evicting: dict[str, asyncio.Task[None]] = {}
+        self._saves: set[asyncio.Task[None]] = set()  # under way
         self._known = {record.tenant: _summary(record) for record in self._records()}
         self._count()
 
@@ -95,9 +96,19 @@ class Residents:
         return len(self._known)
 
     async def save(self, tenant: Tenant) -> None:
-        """Write a tenant's state and record, then the rows of its history; once at a time."""
+        """Write what has changed of a tenant: state and record, then rows of its history.
+
+        One write at a time; one that has begun is finished, though who waits for it be cancelled.
+        """
+        writing = asyncio.create_task(self._save_once(tenant))
+        self._saves.add(writing)
+        writing.add_done_callback(self._saves.discard)
+        await asyncio.shield(writing)
+
+    async def _save_once(self, tenant: Tenant) -> None:
         async with tenant.saving:
-            await self._save(tenant)
+            if tenant.changed_at is not None:
+                await self._save(tenant)
 
     async def _save(self, tenant: Tenant) -> None:
         state, record = tenant.session.snapshot(history=False), tenant.record.written()
@@ -115,16 +126,18 @@ class Residents:
 
     async def save_due(self, all_changed: bool = False) -> None:
         """Write the tenants whose time has come, or all that have changed."""
-        now, settings = time.monotonic(), self._settings
         for tenant in list(self.loaded.values()):
-            if tenant.changed_at is None:
-                continue
-            aged = now - tenant.changed_at >= settings.save_seconds
-            if all_changed or aged or tenant.learnt_since_save >= settings.save_batches:
+            if all_changed or self._is_due(tenant):
                 try:
                     await self.save(tenant)
                 except BadFile:
                     return  # the next would fail too; tried again in a while
+
+    def _is_due(self, tenant: Tenant) -> bool:
+        if tenant.changed_at is None:
+            return False
+        aged = time.monotonic() - tenant.changed_at >= self._settings.save_seconds
+        return aged or tenant.learnt_since_save >= self._settings.save_batches
 
     async def _brought(self, name: str, create: bool) -> Tenant:
         """A tenant into memory, read once however many ask for it."""
