@@ -104,7 +104,8 @@ class Milvus(EngineGallery):
     def sample(self, count: int, seed: int) -> NDArray[np.float32]:
         """`count` vectors drawn from all primary keys, in their order: a scan has its own first.
 
-        The keys pass by page by page, and only those that were drawn are kept.
+        The keys pass by page by page, and only those that were drawn are kept: an offset ends at
+        16,384 rows, and Milvus' own samples (from 2.6 on, on servers only) take no seed.
         """
         total = self.count()
         drawn = np.random.default_rng(seed).choice(total, min(count, total), replace=False)
