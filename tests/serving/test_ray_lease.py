@@ -13,7 +13,7 @@ from collections import Counter
 import pytest
 
 from queryshift.errors import BadFile
-from queryshift.serving import ray_ring
+from queryshift.serving import ray_lease, ray_ring
 from queryshift.serving.ray_lease import Lease, LeaseLost
 from queryshift.serving.ray_ring import Ring
 from queryshift.serving.ray_shares import Shares
@@ -130,6 +130,33 @@ def test_of_two_who_take_at_once_one_gets_it(tmp_path):
     both = [Lease(tmp_path, 0, SECONDS) for _ in range(2)]
     assert [lease.free(True, 0) for lease in both] == [True, True]
     assert [lease.take() for lease in both] == [True, False]
+
+
+def test_a_share_that_could_not_be_taken_is_not_ours(tmp_path, monkeypatch):
+    """Taken for ours, the next heartbeat would find another holder, and the process would end."""
+    lease = Lease(tmp_path, 0, SECONDS)
+    assert lease.free(True, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(ray_lease, "write_text", full_disk)
+        with pytest.raises(BadFile):
+            lease.take()
+    assert lease.term == 0 and not lease.held
+    assert lease.free(True, 0) and lease.take() and lease.term == 1
+
+
+def full_disk(*_):
+    raise BadFile("the disk is full")
+
+
+def test_a_share_whose_files_are_damaged_costs_no_other(tmp_path, monkeypatch):
+    monkeypatch.setattr(ray_lease, "PATIENCE_S", 0.0)
+    settings = ServeSettings(data=tmp_path, ray={"owners": 3, "lease_seconds": 0.5})
+    shares = Shares(settings, 1)
+    (tmp_path / "owners" / "0.term").write_text("no number")
+    for _ in range(3):
+        assert shares.step() == [1, 2]
+        time.sleep(0.2)
+    assert [lease.held for lease in shares._leases] == [False, True, True]
 
 
 def test_leases_are_renewed_while_tenants_are_read_and_reading_is_tried_again(tmp_path):

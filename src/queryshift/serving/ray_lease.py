@@ -63,7 +63,7 @@ class Lease:
         now = time.monotonic()
         with self._locked():
             self._check()
-            self._write(self._me)
+            self._write(self._me, self.term)
         self._renewed = now
 
     def free(self, own: bool, stagger: float) -> bool:
@@ -90,17 +90,17 @@ class Lease:
         with self._locked():
             if _read(self._file) != self._seen:
                 return False
-            self.term = 1 + int(_read(self._terms) or 0)
-            write_text(self._terms, str(self.term))
-            self._write(self._me)
-        self._renewed = now
+            term = 1 + int(_read(self._terms) or 0)
+            write_text(self._terms, str(term))
+            self._write(self._me, term)
+        self._renewed, self.term = now, term
         return True
 
     def release(self) -> None:
         """Give it back, everything written."""
         with self._locked():
             self._check()
-            self._write("")
+            self._write("", self.term)
         self.term = 0
 
     @contextmanager
@@ -117,10 +117,10 @@ class Lease:
         if self.term == 0 or _holder(_read(self._file)) != self._me:
             raise LeaseLost(f"share {self.share} is held by another process now.")
 
-    def _write(self, holder: str) -> None:
+    def _write(self, holder: str, term: int) -> None:
         """Say who holds it, at once or not at all; a lost heartbeat costs nothing."""
         beside = self._file.with_suffix(f".{os.getpid()}")
-        beside.write_text(json.dumps({"holder": holder, "term": self.term, "beat": uuid4().hex}))
+        beside.write_text(json.dumps({"holder": holder, "term": term, "beat": uuid4().hex}))
         beside.replace(self._file)
 
     @contextmanager

@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 
+from queryshift.errors import Error
+
 from .ray_lease import Lease, LeaseLost
 from .ray_ring import Ring
 from .refusals import OwnerLost
@@ -49,10 +51,19 @@ class Shares:
         for lease in self._leases:
             if lease.term:
                 lease.renew()
-            elif lease.free(lease.share == self._own, STAGGER_S * self._held):
-                lease.take()
+        for lease in self._leases:
+            if not lease.term:
+                self._take_if_free(lease)
         held = [lease.share for lease in self._leases if lease.term]
         return [share for share in held if share not in self._open]
+
+    def _take_if_free(self, lease: Lease) -> None:
+        """Take a share that nobody holds; one whose files are damaged must not cost the others."""
+        try:
+            if lease.free(lease.share == self._own, STAGGER_S * self._held):
+                lease.take()
+        except (Error, OSError, ValueError):
+            logger.exception("share %d was not taken", lease.share)
 
     async def hold(self, know_own: Callable[[], Awaitable[None]]) -> None:
         """Renew leases and take over shares until cancelled; without its leases a process ends.
