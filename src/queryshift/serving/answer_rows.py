@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from queryshift.errors import BadInput, Error
+from queryshift.errors import BadInput, CannotAdapt, Error
 from queryshift.galleries.exclusions import known_exclusions
 from queryshift.galleries.hits import Id
 from queryshift.sessions.many import answer_many
@@ -15,6 +16,7 @@ from queryshift.support.priority import answering
 
 from .collection import Collection
 
+logger = logging.getLogger("queryshift.serving")
 Hit = dict[str, Any]  # {"id": ..., "score": ...}
 
 
@@ -92,17 +94,32 @@ def _together(collection: Collection, asked: Sequence[Asked]) -> list[Answered]:
 
 
 def _alone(collection: Collection, one: Asked) -> Answered:
-    """One query's answer; a session whose guard gives up what it learnt answers all the same."""
+    """One query's answers; each session's by itself, where they cannot be asked together.
+
+    Where the source's is wanted too, it stands for one that cannot be given.
+    """
     try:
         return _together(collection, [one])[0]
     except (Error, RuntimeError) as error:
-        if one.session is None or not isinstance(error, BadInput | RuntimeError):
+        if one.session is None or not isinstance(error, BadInput | CannotAdapt | RuntimeError):
             return Answered(error=error)
+    adapted = _by_itself(collection, one, one.session)
+    if not one.source:
+        return adapted
+    source = _by_itself(collection, one, collection.source)
+    if adapted.error is not None:
+        logger.warning("the source answers for a session: %s", adapted.error)
+        adapted = source
+    return replace(adapted, source=source.adapted, error=source.error)
+
+
+def _by_itself(collection: Collection, one: Asked, session: Session) -> Answered:
+    """A session's own answer; one whose guard gives up what it learnt answers all the same."""
     try:
         items = collection.items([one.item])
-        found = one.session.answer(items, False, [list(one.exclude)], missing="ignore")
-        top = found.top(one.count)
-        return Answered(_hits(top.ids[0], top.scores[0].tolist(), one.count), item=items[0])
+        found = session.answer(items, False, [list(one.exclude)], missing="ignore").top(one.count)
+        hits = _hits(found.ids[0], found.scores[0].tolist(), one.count)
+        return Answered(hits, item=items[0] if collection.encodes_first else None)
     except (Error, RuntimeError) as error:
         return Answered(error=error)
 
