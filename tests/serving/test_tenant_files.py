@@ -29,7 +29,7 @@ def test_a_line_cut_short_by_a_kill_costs_only_itself(tmp_path):
     files = TenantFiles(tmp_path, "killed")
     files.append_history(rows(1, 3), most=30)
     with files.history.open("a") as file:
-        file.write('{"batch": 4, "ti\n')
+        file.write('{"batch": 4, "ti')
     files.append_history(rows(5, 5), most=30)
     assert [row["batch"] for row in files.read_history(0, 10)] == [1, 2, 3, 5]
 

@@ -85,32 +85,44 @@ async def asked_once(request: Request, content: bytes, work: Work) -> Any:
         content: the body: the same key with another is refused.
         work: starts the work.
     """
-    door, key = door_of(request), request.headers.get("idempotency-key")
     try:
-        if key is None:
-            return await unless_hung_up(request, work())
-        known_by = (caller_of(request).name, request.url.path, key)
-        digest = blake2b(content, digest_size=16).digest()
-        KEY.set((known_by, digest))
-        return await unless_hung_up(request, door.remembered.once(known_by, digest, work))
+        return await unless_hung_up(request, carried_out(request, content, work))
     except TooBusy:
-        door.metrics.refused.labels("queue").inc()
+        door_of(request).metrics.refused.labels("queue").inc()
         raise
 
 
+async def carried_out(request: Request, content: bytes, work: Work) -> Any:
+    """What the work gives, also where the client has left; remembered under its key.
+
+    Args:
+        request: the request, its body read.
+        content: the body: the same key with another is refused.
+        work: starts the work.
+    """
+    key = request.headers.get("idempotency-key")
+    if key is None:
+        return await work()
+    known_by = (caller_of(request).name, request.url.path, key)
+    digest = blake2b(content, digest_size=16).digest()
+    KEY.set((known_by, digest))
+    return await door_of(request).remembered.once(known_by, digest, work)
+
+
 async def unless_hung_up(request: Request, work: Coroutine[Any, Any, Value]) -> Value:
-    """What the work gives; it is cancelled when the client leaves. The body must be read."""
+    """What the work gives; cancelled when the client leaves or we are. The body must be read."""
     working = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(_left(request))
     try:
         await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise HungUp
+    finally:
+        leaving.cancel()
         if not working.done():
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
-            raise HungUp
-        return working.result()
-    finally:
-        leaving.cancel()
 
 
 async def _left(request: Request) -> None:

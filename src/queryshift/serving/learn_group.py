@@ -46,8 +46,11 @@ class Learnt:
     updated: bool
 
 
-def learn_group(session: Session, modality: str, group: Sequence[Taught]) -> Learnt:
-    """Adapt a session to a group, pausing while queries are answered."""
+def learn_group(session: Session, modality: str, given: Sequence[Taught]) -> Learnt | None:
+    """Adapt a session to a group, pausing while queries are answered; None where it was emptied."""
+    group = list(given)  # at once: it may be given up until now
+    if not group:
+        return None
     with yielding():
         items = [one.item if one.raw is None else decoded(one.raw, modality) for one in group]
         exclude = [list(one.exclude) for one in group]

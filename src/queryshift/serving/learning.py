@@ -44,6 +44,7 @@ class Learning:
         self._bytes = 0  # of what is gathering
         self._turns = Turns[list[Taught]](settings.updates, settings.updates_of_tenant)
         self._current: str | None = None
+        self._group: list[Taught] = []  # of the current tenant
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -62,9 +63,11 @@ class Learning:
             self._dropped(oldest)
 
     def forget(self, tenant: str) -> None:
-        """Give up what a tenant has gathered and what waits to be learnt of it."""
+        """Give up what a tenant has gathered, and its groups that are not being learnt yet."""
         self._taken(tenant)
         self._turns.forget(tenant)
+        if tenant == self._current:
+            self._group.clear()  # the learner's thread may be busy elsewhere
 
     def pending(self, tenant: str) -> int:
         """Queries of a tenant that are gathered, wait or are being learnt."""
@@ -78,9 +81,9 @@ class Learning:
             if (taken := self._turns.take()) is None:
                 self._idle.set()
                 continue
-            self._current, group = taken
+            self._current, self._group = taken
             try:
-                await self._learn(self._current, group)
+                await self._learn(self._current, self._group)
             finally:
                 self._current = None
                 self._metrics.groups_waiting.set(self._turns.waiting)

@@ -113,19 +113,21 @@ class Owner:
         """Switch a tenant between live, shadow and frozen."""
         async with self._residents.using(name, create=True) as tenant:
             tenant.record.mode = mode
+            if mode == "frozen":
+                self._searching.learning.forget(name)
             return await self._changed(tenant)
 
     async def reset(self, name: str) -> dict[str, Any]:
         """Forget all that a tenant has learnt."""
         async with self._residents.using(name) as tenant:
             self._searching.learning.forget(name)
-            await asyncio.to_thread(tenant.session.reset)
+            await self._searching.change(tenant, tenant.session.reset)
             return await self._changed(tenant)
 
     async def undo(self, name: str) -> dict[str, Any]:
         """Return to the state before the last learnt batch."""
         async with self._residents.using(name) as tenant:
-            await asyncio.to_thread(tenant.session.undo)
+            await self._searching.change(tenant, tenant.session.undo)
             return await self._changed(tenant)
 
     async def snapshots(self, name: str) -> list[dict[str, Any]]:
@@ -162,7 +164,7 @@ class Owner:
             if not path.exists():
                 raise NotFound(f'"{name}" has no snapshot "{snapshot}".')
             self._searching.learning.forget(name)
-            await asyncio.to_thread(_roll_back, self.collection, tenant, path)
+            await self._searching.change(tenant, _roll_back, self.collection, tenant, path)
             return await self._changed(tenant)
 
     async def feedback(
@@ -176,9 +178,10 @@ class Owner:
                     f'no answers of both models are kept for the request "{request_id}": feedback '
                     "is counted in shadow mode, or where queries are kept, for recent requests."
                 )
-            for query, ids in clicks:
+            for query, _ in clicks:  # all of them, before any is counted
                 if not 0 <= query < len(answers):
                     raise BadInput(f"query {query} is none of the request's {len(answers)}.")
+            for query, ids in clicks:
                 for clicked in ids:
                     tenant.record.clicks.add_click(clicked, *answers[query])
             tenant.changed()

@@ -73,6 +73,13 @@ class OwnerLost(Refused):
     headers = {"Retry-After": "1"}  # noqa: RUF012 - read only
 
 
+class Ending(Refused):
+    """The server is ending; another may take its place."""
+
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+    headers = {"Retry-After": "1", "Connection": "close"}  # noqa: RUF012 - read only
+
+
 class TooManyConnections(Refused):
     """As many connections are open as may be; this one is closed."""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from .sharing import Sharing
 from .tenant import Tenant
 from .tenant_files import TenantFiles
 
+FAILED_SAVES = 8  # of tenants in a row of them: the disk itself is taken to be in trouble
 logger = logging.getLogger("queryshift.serving")
 
 
@@ -58,6 +60,7 @@ class Residents:
         self._loading: dict[str, asyncio.Task[Tenant]] = {}
         self._evicting: dict[str, asyncio.Task[None]] = {}
         self._saves: set[asyncio.Task[None]] = set()  # under way
+        self._wanted = Counter[str]()  # by those who wait until they are in memory
         self._known = {record.tenant: _summary(record) for record in self._records()}
         self._count()
 
@@ -65,9 +68,12 @@ class Residents:
     async def using(self, name: str, create: bool = False) -> AsyncIterator[Tenant]:
         """A tenant that stays in memory for the block; one that is not known may be made."""
         tenant = self.loaded.get(name)
-        while tenant is None:
-            await self._brought(name, create)
-            tenant = self.loaded.get(name)  # none again, where it was sent away before we came
+        if tenant is None:
+            self._wanted[name] += 1
+            try:
+                tenant = await self._brought(name, create)
+            finally:
+                self._wanted -= Counter((name,))
         tenant.in_use += 1
         try:
             self.loaded.move_to_end(name)
@@ -75,6 +81,8 @@ class Residents:
             yield tenant
         finally:
             tenant.in_use -= 1
+            if tenant.in_use == 0 and self._disk.trouble is None:
+                self._make_room()  # those who came while it was in use found none to send away
 
     def listed(self, after: str, limit: int, among: Sequence[str] | None) -> list[dict[str, Any]]:
         """Tenants by name, those behind `after`; only those `among` these names, if given."""
@@ -88,6 +96,7 @@ class Residents:
         """Know the tenants that are ours now, and no others."""
         records = await asyncio.to_thread(self._records)
         found = {record.tenant: _summary(record) for record in records}
+        found |= self._known  # made and sent to disk, perhaps, while they were read
         found |= {name: _summary(tenant.record) for name, tenant in self.loaded.items()}
         self._known = {name: known for name, known in found.items() if self.sharing.owns(name)}
         self._count()
@@ -118,20 +127,31 @@ class Residents:
         try:
             kept = state if learnt_more else None
             await self._disk.write(_write, tenant.files, record, kept, rows, self._settings.history)
-        except BadFile:
-            tenant.changed_at, tenant.learnt_since_save = since or time.monotonic(), learnt
+        except BaseException:  # whatever it was: what is not on disk has still changed
+            tenant.changed_at = since or time.monotonic()
+            tenant.learnt_since_save += learnt
             raise
         tenant.saved_state = state.state
         tenant.written(rows[-1]["batch"] if rows else 0)
 
     async def save_due(self, all_changed: bool = False) -> None:
-        """Write the tenants whose time has come, or all that have changed."""
+        """Write the tenants whose time has come, or all that have changed; not only one of them."""
+        failed = 0
         for tenant in list(self.loaded.values()):
-            if all_changed or self._is_due(tenant):
-                try:
-                    await self.save(tenant)
-                except BadFile:
+            if (all_changed or self._is_due(tenant)) and not await self._saved(tenant):
+                failed += 1
+                if failed == FAILED_SAVES and not all_changed:
                     return  # the next would fail too; tried again in a while
+
+    async def _saved(self, tenant: Tenant) -> bool:
+        try:
+            await self.save(tenant)
+        except BadFile:
+            return False
+        except Exception:  # a bug of ours must not keep others from being written
+            logger.exception("a tenant was not written", extra={"tenant": tenant.name})
+            return False
+        return True
 
     def _is_due(self, tenant: Tenant) -> bool:
         if tenant.changed_at is None:
@@ -169,12 +189,15 @@ class Residents:
     def _make_room(self) -> None:
         """Send the least recently used to disk, beside what is being answered."""
         surplus = len(self.loaded) - len(self._evicting) - self._settings.loaded
-        for name, tenant in list(self.loaded.items()):
-            if surplus <= 0:
-                return
-            if tenant.in_use == 0 and name not in self._evicting:
-                self._evicting[name] = asyncio.create_task(self._evict(tenant))
-                surplus -= 1
+        if surplus <= 0:
+            return
+        idle = (
+            tenant
+            for name, tenant in self.loaded.items()
+            if tenant.in_use == 0 and name not in self._evicting and name not in self._wanted
+        )
+        for tenant in list(islice(idle, surplus)):
+            self._evicting[tenant.name] = asyncio.create_task(self._evict(tenant))
 
     async def _evict(self, tenant: Tenant) -> None:
         try:
@@ -194,7 +217,7 @@ class Residents:
     def _renew(self, tenant: Tenant) -> None:
         """Give a tenant a session of the collection as it is now, with what was learnt."""
         collection = self._collection()
-        if tenant.made_for is not collection:
+        if tenant.made_for is not collection and not tenant.changes:
             session = collection.session(name=tenant.name)
             session.restore(tenant.session.state, tenant.session.history)
             session.on_event = tenant.note
@@ -225,9 +248,7 @@ def _write(
 
 def _loaded(collection: Collection, files: TenantFiles, name: str) -> Tenant:
     """A tenant as its files have it; a new one without files."""
-    record = Record(name, collection.settings.mode, created=time.time())
-    if files.record.exists():
-        record = files.read_record()
+    record = files.read_record() or Record(name, collection.settings.mode, created=time.time())
     tenant = Tenant(
         loaded_session(collection, files.state, name),
         record,

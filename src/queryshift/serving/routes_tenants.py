@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request
 
 from .contract import FeedbackBody, ModeBody, NameBody
-from .front_door import Work, asked_once, caller_of, door_of
+from .front_door import Work, caller_of, carried_out, door_of
 from .owner import Owner
 from .settings import NAME_PATTERN, Scope
 from .told import HistoryTold, SnapshotTold, TenantTold, described
@@ -25,8 +25,8 @@ def _owner(request: Request, scope: Scope, collection: str, tenant: str) -> Owne
 
 
 async def _once(request: Request, work: Work) -> Report:
-    """What a change gives; sent again under the same key, it is not made again."""
-    told: Report = await asked_once(request, await request.body(), work)
+    """What a change gives, made to its end; sent again under the same key, it is not made again."""
+    told: Report = await carried_out(request, await request.body(), work)
     return told
 
 

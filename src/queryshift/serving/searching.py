@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from queryshift.errors import BadInput
 from queryshift.sessions.session import Session
@@ -30,6 +30,7 @@ from .settings import Mode, ServeSettings
 from .tenant import Tenant
 
 logger = logging.getLogger("queryshift.serving")
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -135,15 +136,26 @@ class Searching:
         tenant.changed()
         self.metrics.queries.labels(self.collection.name, mode).inc(answered)
 
+    async def change(self, tenant: Tenant, work: Callable[..., Value], *args: Any) -> Value:
+        """What work gives that changes a tenant's session: one after another, as it was asked."""
+        loop = asyncio.get_running_loop()
+        tenant.changes += 1
+        try:
+            return await loop.run_in_executor(self.threads.learner, work, *args)
+        finally:
+            tenant.changes -= 1
+
     async def _learn(self, name: str, group: list[Taught]) -> None:
         """Learn one group of a tenant, in the learner's thread."""
-        loop, collection = asyncio.get_running_loop(), self.collection
+        collection = self.collection
         started, busy = time.perf_counter(), self.answering.busy
         try:
             async with self.residents.using(name) as tenant:
                 self.residents.sharing.check(name)
                 work = (tenant.session, collection.modality, group)
-                learnt = await loop.run_in_executor(self.threads.learner, learn_group, *work)
+                learnt = await self.change(tenant, learn_group, *work)
+                if learnt is None:
+                    return
                 record = tenant.record
                 record.batches += 1
                 record.updates += learnt.updated
@@ -176,6 +188,7 @@ class Searching:
         self.metrics.drops.labels(self.collection.name).inc()
         if (tenant := self.residents.loaded.get(name)) is not None:
             tenant.record.drops += 1
+            tenant.changed()
 
 
 def _told(mode: str, answer: Answered, compare: bool) -> dict[str, Any]:

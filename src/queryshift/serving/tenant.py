@@ -39,6 +39,7 @@ class Tenant:
         answers: ids of both answers to recent requests, by request id, as JSON: it is small.
         latest: its latest queries, where the operator allows keeping them.
         in_use: requests and updates that need it in memory.
+        changes: of its session that are under way: until they end it keeps that session.
         changed_at: when something changed that is not on disk yet; None: nothing has.
         saved_state: the state that is on disk, if it is known.
         learnt_since_save: batches that are not on disk yet.
@@ -57,6 +58,7 @@ class Tenant:
     answers: OrderedDict[str, bytes] = field(default_factory=OrderedDict)
     latest: deque[dict[str, Any]] = field(default_factory=deque)
     in_use: int = 0
+    changes: int = 0
     changed_at: float | None = None
     saved_state: State | None = None
     learnt_since_save: int = 0

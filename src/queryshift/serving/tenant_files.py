@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -10,13 +11,15 @@ from contextlib import contextmanager, nullcontext
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from queryshift.errors import BadFile
 from queryshift.sessions.state_file import Snapshot, write_state
 from queryshift.support.atomic_files import Committing, replacing
 
 from .record import Record
+
+logger = logging.getLogger("queryshift.serving")
 
 
 class TenantFiles:
@@ -42,20 +45,25 @@ class TenantFiles:
             write_state(self.state, state, self._committing)
         write_text(self.record, record, self._committing)
 
-    def read_record(self) -> Record:
-        """The record; an error where there is none."""
+    def read_record(self) -> Record | None:
+        """The record; None where there is none, or a damaged one; an error where the disk fails."""
         try:
             return Record.read(self.record.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
+        except FileNotFoundError:
+            return None
+        except OSError as error:
             raise BadFile(f'"{self.record}" cannot be read ({error}).') from error
+        except (BadFile, UnicodeDecodeError) as error:
+            logger.warning('"%s" is passed over: %s', self.record, error)
+            return None
 
     def append_history(self, rows: Iterable[dict[str, Any]], most: int) -> None:
         """Add rows of statistics; the file is cut back to `most` rows when it has twice as many."""
         with _told_of(self.history):
             self.folder.mkdir(parents=True, exist_ok=True)
             told = "".join(json.dumps(row) + "\n" for row in rows)
-            with self._committing(), self.history.open("a", encoding="utf-8") as file:
-                file.write(told)
+            with self._committing(), self.history.open("ab+") as file:
+                file.write(_line_end(file) + told.encode())
             with self.history.open("rb") as file:
                 lines = sum(1 for _ in file)
         if lines > 2 * most:
@@ -110,6 +118,14 @@ def _told_of(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise BadFile(f'"{path}" could not be written ({error}): make room on the disk.') from error
+
+
+def _line_end(file: BinaryIO) -> bytes:
+    """What the last line of a file lacks, if it was cut short."""
+    if not (size := file.seek(0, os.SEEK_END)):
+        return b""
+    file.seek(size - 1)
+    return b"" if file.read(1) == b"\n" else b"\n"
 
 
 def _row(line: str) -> dict[str, Any] | None:

@@ -20,7 +20,7 @@ from .owner import Owner
 from .queries import decoded
 from .query_file import read_queries
 from .reading import DECODERS
-from .refusals import NotFound
+from .refusals import Ending, NotFound
 from .searching import Searching, Threads
 from .settings import ServeSettings
 
@@ -52,6 +52,7 @@ class Tenants:
             searching = Searching(collection, folder, settings, self._threads, self.disk, metrics)
             self._owners[name] = Owner(searching, folder, self.disk, settings.tenants.snapshots)
         self._running: list[asyncio.Task[None]] = []
+        self._ending = False
 
     @property
     def trouble(self) -> str | None:
@@ -64,6 +65,10 @@ class Tenants:
 
     def owner(self, collection: str, tenant: str | None = None) -> Owner:
         """Who owns a tenant; here the same for all tenants of a collection."""
+        if self._ending:
+            raise Ending(
+                "this server is ending, and nothing it answered now would be kept: ask again."
+            )
         try:
             return self._owners[collection]
         except KeyError:
@@ -79,7 +84,8 @@ class Tenants:
         self._running = [asyncio.create_task(one) for one in [*work, self._keep_saving()]]
 
     async def stop(self) -> None:
-        """Learn what waits, write all that changed, and end."""
+        """Refuse what still comes, learn what waits, write all that changed, and end."""
+        self._ending = True
         drained = asyncio.gather(*(owner.drained() for owner in self._owners.values()))
         try:
             await asyncio.wait_for(drained, self._settings.drain_seconds / 2)

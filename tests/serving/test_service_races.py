@@ -1,0 +1,234 @@
+"""What happens at once: changes beside updates, clients that leave, tenants that come and go."""
+
+import asyncio
+import threading
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+
+import pytest
+from fastapi import Request
+from queries_to_send import png
+
+from queryshift.serving.calls import SearchCall
+from queryshift.serving.front_door import HungUp, carried_out, unless_hung_up
+from queryshift.serving.idempotency import Remembered
+from queryshift.serving.metrics import Metrics
+from queryshift.serving.refusals import Refused
+from queryshift.serving.settings import CollectionSettings, ServeSettings, TenantSettings
+from queryshift.serving.tenants import Tenants
+
+
+def run(work):
+    return asyncio.run(asyncio.wait_for(work, 60))
+
+
+def small_tenants(folder, **tenants):
+    """Tenants of a small collection, who learn four queries at a time."""
+    settings = ServeSettings(
+        data=folder,
+        collections={"tangram": CollectionSettings(candidates=64, gather=4, mode="live")},
+        tenants=TenantSettings(**tenants),
+    )
+    return Tenants(settings, Metrics())
+
+
+@asynccontextmanager
+async def started(folder, **tenants):
+    """The owner of such tenants, until the block ends."""
+    running = small_tenants(folder, **tenants)
+    await running.start()
+    yield running.owner("tangram")
+    await running.stop()
+
+
+async def taught(owner, name="one"):
+    """Four queries of a tenant, answered: one group that is to be learnt."""
+    queries = [png(number, 90) for number in range(4)]
+    await owner.search(SearchCall(name, name, queries, 3, True, [[]] * 4))
+
+
+@asynccontextmanager
+async def busy_learner(owner):
+    """The learner's thread is busy elsewhere for the block, with a group of "one" behind it."""
+    released = threading.Event()
+    owner._searching.threads.learner.submit(released.wait)
+    try:
+        await taught(owner)
+        while owner._searching.learning._current != "one":
+            await asyncio.sleep(0)
+        yield
+    finally:
+        released.set()
+
+
+async def updates(owner):
+    await owner.drained()
+    return (await owner.tenant("one"))["report"]["updates_in_force"]
+
+
+@pytest.mark.parametrize("change", ["reset", "rollback"])
+def test_a_group_that_waits_for_the_learner_is_not_learnt_after_a(change, tmp_path):
+    async def check():
+        async with started(tmp_path) as owner:
+            await owner.snapshot("one", "empty")
+            async with busy_learner(owner):
+                args = ("one", "empty") if change == "rollback" else ("one",)
+                changing = asyncio.create_task(getattr(owner, change)(*args))
+                await asyncio.sleep(0.05)
+            assert (await changing)["report"]["updates_in_force"] == 0
+            assert await updates(owner) == 0
+            await taught(owner)
+            assert await updates(owner) > 0
+
+    run(check())
+
+
+def test_a_group_that_waits_for_the_learner_is_not_learnt_once_its_tenant_is_frozen(tmp_path):
+    async def check():
+        async with started(tmp_path) as owner:
+            async with busy_learner(owner):
+                await owner.set_mode("one", "frozen")
+            assert await updates(owner) == 0
+
+    run(check())
+
+
+def test_an_update_under_way_is_not_lost_where_ordinary_queries_are_put(tmp_path):
+    async def check():
+        async with started(tmp_path) as owner:
+            async with busy_learner(owner):
+                await owner.set_ordinary([png(number) for number in range(20, 50)])
+                before = (await owner.tenant("one"))["report"]["updates_in_force"]
+            assert before == 0 and await updates(owner) > 0
+            assert owner._residents.loaded["one"].made_for is owner.collection
+
+    run(check())
+
+
+def test_tenants_that_were_all_in_use_go_to_disk_when_they_are_let_go(tmp_path):
+    async def check():
+        async with started(tmp_path, loaded=1) as owner:
+            residents = owner._residents
+            async with residents.using("one", create=True), residents.using("two", create=True):
+                assert len(residents.loaded) == 2
+            while len(residents.loaded) > 1:
+                await asyncio.sleep(0.01)
+
+    run(check())
+
+
+def test_a_record_that_is_damaged_is_begun_anew(tmp_path):
+    async def answered():
+        async with started(tmp_path) as owner:
+            await taught(owner)
+            return (await owner.tenant("one"))["queries"]
+
+    assert [run(answered()), run(answered())] == [4, 8]
+    (record,) = tmp_path.glob("collections/*/tenants/*/tenant.json")
+    record.write_text("{")
+    assert run(answered()) == 4
+
+
+def test_feedback_that_is_refused_counts_no_click(tmp_path):
+    async def check():
+        async with started(tmp_path) as owner:
+            await owner.set_mode("one", "shadow")
+            await taught(owner)
+            with pytest.raises(Exception, match="query 9 is none"):
+                await owner.feedback("one", "one", [(0, [0]), (9, [0])])
+            assert (await owner.tenant("one"))["clicks"] is None
+
+    run(check())
+
+
+def request(left: asyncio.Event, **headers: str) -> Request:
+    """A request whose client leaves when it is told to."""
+
+    async def receive():
+        await left.wait()
+        return {"type": "http.disconnect"}
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/",
+        "query_string": b"",
+        "server": ("localhost", 80),
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        "app": SimpleNamespace(
+            state=SimpleNamespace(door=SimpleNamespace(remembered=Remembered()))
+        ),
+        "state": {"caller": SimpleNamespace(name="somebody")},
+    }
+    return Request(scope, receive)
+
+
+def test_a_search_is_given_up_when_its_client_leaves_and_when_the_server_gives_it_up():
+    async def ended(how):
+        left, given_up = asyncio.Event(), asyncio.Event()
+
+        async def work():
+            try:
+                await asyncio.Event().wait()
+            finally:
+                given_up.set()
+
+        asked = asyncio.create_task(unless_hung_up(request(left), work()))
+        await asyncio.sleep(0.01)
+        left.set() if how is HungUp else asked.cancel()
+        with pytest.raises(how):
+            await asked
+        assert given_up.is_set()
+
+    run(ended(HungUp))
+    run(ended(asyncio.CancelledError))
+
+
+def test_a_change_is_made_once_although_the_client_leaves_and_sends_it_again():
+    async def check():
+        left, made = asyncio.Event(), []
+
+        async def work():
+            left.set()
+            await asyncio.sleep(0.01)
+            made.append("undone")
+            return made
+
+        asked = request(left, **{"idempotency-key": "undo"})
+        assert await carried_out(asked, b"{}", work) == ["undone"]
+        assert await carried_out(asked, b"{}", work) == ["undone"]
+
+    run(check())
+
+
+def test_what_comes_while_a_server_ends_is_refused(tmp_path):
+    async def check():
+        tenants = small_tenants(tmp_path)
+        await tenants.start()
+        ending = asyncio.create_task(tenants.stop())
+        await asyncio.sleep(0)
+        with pytest.raises(Refused, match="ending") as refused:
+            tenants.owner("tangram")
+        assert refused.value.status == 503
+        await ending
+
+    run(check())
+
+
+def test_a_tenant_that_cannot_be_written_keeps_no_other_from_it(tmp_path):
+    async def check():
+        async with started(tmp_path, save_seconds=0.01) as owner:
+            loaded = owner._residents.loaded
+            async with owner._residents.using("one", create=True) as one:
+                one.files.folder.parent.mkdir()
+                one.files.folder.write_text("in the way of its folder")
+            for name in ("one", "two"):
+                await owner.search(SearchCall(name, name, [png(1)], 3, True, [[]]))
+            while loaded["two"].changed_at is not None:
+                await asyncio.sleep(0.01)
+            assert loaded["one"].changed_at is not None
+            await taught(owner, "three")
+            await owner.drained()
+        return loaded["three"].files.read_record()
+
+    assert run(check()).batches == 1
