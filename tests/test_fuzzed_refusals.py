@@ -115,7 +115,7 @@ def test_importance_of_another_shape(encoder, gallery, batches):
     assert session.state.batches == 0
 
 
-@pytest.mark.parametrize("make", [lambda: Guard(drift=HUGE), lambda: Guard(collapse=10**400)])
+@pytest.mark.parametrize("make", [lambda: Guard(surer=HUGE), lambda: Guard(collapse=10**400)])
 def test_large_numbers_of_guards(make):
     with pytest.raises(BadInput, match="expected a number"):
         make()

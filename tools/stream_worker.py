@@ -193,7 +193,7 @@ KINDS = {
     "gather-worker": Kind(lambda _: {"gather": 12, "worker": True}, _waiting),
     "shadow": Kind(lambda _: {"mode": "shadow"}),
     "guard": Kind(lambda _: {"guard": qs.Guard()}, methods=MORE),
-    "strict-guard": Kind(lambda _: {"guard": qs.Guard(collapse=0.01, drift=0.02)}),
+    "strict-guard": Kind(lambda _: {"guard": qs.Guard(collapse=0.01)}),
     "ordinary": Kind(lambda ground: {"guard": _ordinary(ground)}, tasks=("image", "text")),
     "chunk": Kind(lambda _: {"chunk": 5}),
     "float64": Kind(wide=True),

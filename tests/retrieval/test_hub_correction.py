@@ -338,10 +338,13 @@ class TestWithinASession:
         assert torch.isfinite(answer.scores()).all()
         assert len(session.state.stages["hubs"]) == (0 if isinstance(method, TSA) else 60)
 
-    def test_a_guard_s_restart_clears_the_bank(self, encoder, gallery, batches):
-        session = Session(encoder, gallery, REST(), lr=1.0, hubs=Hubs(), guard=Guard(drift=1e-9))
+    def test_a_guard_s_restart_clears_the_bank(self, encoder, gallery, batches, monkeypatch):
+        session = Session(encoder, gallery, REST(), hubs=Hubs(), guard=Guard())
+        session.answer(batches[0])
+        assert len(session.state.stages["hubs"]) == 12
+        monkeypatch.setattr(Guard, "objection", lambda *_: "collapse: too much")
         with pytest.warns(GuardWarning):
-            session.answer(batches[0])
+            session.answer(batches[1])
         assert session.state.resets == 1
         assert len(session.state.stages["hubs"]) == 12  # this batch, answered by the source
 

@@ -73,7 +73,7 @@ def test_a_guard_has_all_its_fields_here_and_in_the_environment(tmp_path, monkey
         ("port = ", "is no TOML file"),
         ('[[tokens]]\nname = "a"\nsha256 = "secret"\nscopes = ["read"]', "tokens.0.sha256"),
         ("[limits]\nqueries = 1000", "would never be taken"),
-        ("[collections.shop.guard]\ndrft = 3", "no setting collections.shop.guard.drft"),
+        ("[collections.shop.guard]\ndrift = 3", "no setting collections.shop.guard.drift"),
         ("[collections.shop.guard]\nanchor = 1.5", "collections.shop.guard: got Guard("),
         ("[collections.shop.guard]\nsurer = 'very'", "collections.shop.guard.surer is"),
         (

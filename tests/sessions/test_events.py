@@ -10,7 +10,7 @@ import pytest
 from queryshift import REST, Event, Frozen, Guard, GuardWarning, Ordinary, Session, Tent
 from queryshift.errors import BadInput
 
-STRICT = Guard(drift=1e-9)
+STRICT = Guard(collapse=1e-9)  # no candidate may gain a first place
 
 
 def told(session, batch):
@@ -28,12 +28,12 @@ def test_a_guards_reset_is_an_event_a_log_record_and_a_warning(encoder, gallery,
     before = time.time()
     with caplog.at_level(logging.INFO, logger="queryshift"):
         (event,), (warning,) = told(session, batches[0])
-    assert event.kind == "guard" and event.reason.startswith("drift") and event.batch == 1
+    assert event.kind == "guard" and event.reason.startswith("collapse") and event.batch == 1
     assert event.session == "shop-7" and before <= event.time <= time.time()
     assert str(warning.message) == f"queryshift: {event.reason}" and warning.filename == __file__
     (record,) = caplog.records
     assert record.name == "queryshift" and record.levelno == logging.WARNING
-    assert record.session == "shop-7" and "session shop-7, batch 1: drift" in record.getMessage()
+    assert record.session == "shop-7" and "session shop-7, batch 1: collapse" in record.getMessage()
     assert session.stats().restart == event.reason
 
 

@@ -152,10 +152,10 @@ def test_a_warning_as_an_error_leaves_the_session_as_it_was(image, captions, pic
     session.answer(pictures[:16])
     before, events = session.state, []
     session.on_event = events.append
-    monkeypatch.setattr(Guard, "objection", lambda *_: "drift: too far")
+    monkeypatch.setattr(Guard, "objection", lambda *_: "collapse: too much")
     with warnings.catch_warnings():
         warnings.simplefilter("error", GuardWarning)
-        with pytest.raises(GuardWarning, match="too far"):
+        with pytest.raises(GuardWarning, match="too much"):
             session.answer(pictures[16:32])
     assert session.state is before and len(session.history) == 1 and not events
 

@@ -72,6 +72,18 @@ class TestMigration:
         assert (shadow.settings.mode, shadow.settings.seed) == ("shadow", 7)
         assert shadow.method.name == "tent+refined+decoupled"
 
+    def test_a_limit_that_guards_have_no_longer_is_passed_over(self, session, path):
+        session.save(path)
+        rewritten(path, "session", lambda about, _: about["settings"]["guard"].update(drift=25.0))
+        again = Session.load(path, session.encoder, session.gallery)
+        assert again.settings == session.settings and same(again.state, session.state)
+
+    def test_another_limit_that_guards_do_not_have_is_refused(self, session, path):
+        session.save(path)
+        rewritten(path, "session", lambda about, _: about["settings"]["guard"].update(drft=25.0))
+        with pytest.raises(BadFile, match=r"lacks a part of a session .*drft"):
+            Session.load(path, session.encoder, session.gallery)
+
     def test_saved_again_it_is_of_the_present_format(self, encoder, gallery, path):
         session = Session.load(OLD / "eata.session", encoder, gallery)
         session.save(path)

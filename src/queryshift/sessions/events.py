@@ -42,7 +42,7 @@ class Event:
 
     Examples:
         >>> import queryshift as qs
-        >>> qs.Event("guard", "drift: predictions moved 30.1 nats", batch=7, time=0.0).kind
+        >>> qs.Event("guard", "collapse: one candidate took 60% more", batch=7, time=0.0).kind
         'guard'
     """
 

@@ -8,9 +8,7 @@ import torch
 from torch import Tensor
 
 from queryshift.errors import BadInput
-from queryshift.methods.decoupled import drift
 from queryshift.retrieval.forward import Forward
-from queryshift.retrieval.refinement import refined
 from queryshift.support.setting_fields import check_values, setting
 
 from .ordinary import Ordinary
@@ -25,8 +23,6 @@ class Guard:
 
     Args:
         collapse: Share of first places one candidate may gain over what it has for the source.
-        drift: Largest KL of the refined prediction from the source's, in nats: a backstop, since
-            streams that go well move as far as those that collapse (docs/guard.md).
         smallest_batch: Queries a batch must have for collapse to be looked for: few share an answer
             by chance.
         spread: Least spread of queries that teach, as a share of the gallery's: batches without
@@ -52,7 +48,6 @@ class Guard:
     """
 
     collapse: float = setting(0.5, "ours", "share of first places one candidate may gain")
-    drift: float = setting(100.0, "ours", "largest KL from the source's prediction, in nats")
     smallest_batch: int = setting(8, "ours", "queries a batch needs to be judged")
     spread: float = setting(0.19, "ours", "least spread of what teaches, of the gallery's")
     repeats: float = setting(0.05, "ours", "distance of queries that are the same, of its spread")
@@ -63,10 +58,9 @@ class Guard:
 
     def __post_init__(self) -> None:
         check_values(self, "guard")
-        if not 0 < self.collapse <= 1 or self.drift <= 0:
+        if not 0 < self.collapse <= 1:
             raise BadInput(
-                f"got Guard(collapse={self.collapse}, drift={self.drift}), expected a share "
-                "between 0 and 1 and a drift above 0."
+                f"got Guard(collapse={self.collapse}), expected a share above 0 and at most 1."
             )
         shares = (self.anchor, self.pull)
         if min(self.spread, self.repeats, *shares) < 0 or max(shares) >= 1 or self.surer < 1:
@@ -104,11 +98,9 @@ class Guard:
         Returns:
             A sentence; None if they may stand.
         """
-        share = gained(now.hits(1).positions[:, 0], source.hits(1).positions[:, 0])
-        moved = drift(source, refined(now, neighbours=10, temperature=0.02))
+        share = gained(now.hits(NEAREST).positions[:, 0], source.hits(1).positions[:, 0])
         finite = torch.isfinite(now.vectors).all()
-        parts = (finite.to(now.vectors), share.to(now.vectors), moved.to(now.vectors))
-        known, taken, nats = torch.stack(parts).tolist()
+        known, taken = torch.stack((finite.to(now.vectors), share.to(now.vectors))).tolist()
         if not known:
             return "not finite: the adapted vectors hold NaN or infinity"
         if len(now) >= self.smallest_batch and taken > self.collapse:
@@ -116,8 +108,6 @@ class Guard:
                 f"collapse: one candidate took {taken:.0%} more of the first places than for "
                 f"the source model (limit {self.collapse:.0%})"
             )
-        if nats > self.drift:
-            return f"drift: predictions moved {nats:.2f} nats from the source (limit {self.drift})"
         return None
 
 

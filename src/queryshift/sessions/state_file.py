@@ -45,6 +45,8 @@ CHANGEABLE = (
 BEFORE_BOUNDS = {"spread": 0.0, "repeats": 0.0, "anchor": 0.0, "surer": 1e9}
 """What guards did about hostile queries when they did nothing: old files go on as they did."""
 
+GONE = "drift"  # a limit that guards had before: files that name it load without it
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -243,4 +245,5 @@ def _guard(values: dict[str, Any]) -> Guard:
     ordinary = values.get("ordinary")  # files of before there were such have none
     known = None if ordinary is None else Ordinary(**ordinary)
     pull = values.get("anchor", 0.0)  # one and the same in files of before there was a pull
-    return Guard(**{**BEFORE_BOUNDS, "pull": pull, **values, "ordinary": known})
+    kept = {name: value for name, value in values.items() if name != GONE}
+    return Guard(**{**BEFORE_BOUNDS, "pull": pull, **kept, "ordinary": known})
