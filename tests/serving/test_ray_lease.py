@@ -2,6 +2,7 @@
 
 import asyncio
 import doctest
+import fcntl
 import json
 import os
 import signal
@@ -9,6 +10,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,7 +19,7 @@ from queryshift.errors import BadFile
 from queryshift.serving import ray_lease, ray_ring
 from queryshift.serving.ray_lease import Lease, LeaseLost
 from queryshift.serving.ray_ring import Ring
-from queryshift.serving.ray_shares import Shares
+from queryshift.serving.ray_shares import HEARTBEATS, Shares
 from queryshift.serving.settings import ServeSettings
 from queryshift.serving.tenant_files import TenantFiles
 
@@ -56,42 +59,113 @@ def holder(tmp_path):
     process.stdout.close()
 
 
-def taken(lease, own=False):
-    """How long it takes until a share is free, and taken."""
-    started = time.monotonic()
-    while not (lease.free(own, 0) and lease.take()):
-        assert time.monotonic() < started + 20
-        time.sleep(0.02)
-    return time.monotonic() - started
+STUCK = """
+import sys, time
+from pathlib import Path
+from queryshift.serving.ray_lease import Lease
+lease = Lease(Path(sys.argv[1]), 0, 1.0, owner=0)
+assert lease.free(True, 0) and lease.take()
+with lease._locked(1.0):
+    print("locked", flush=True)
+    time.sleep(1000)
+"""
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The clock of leases in this process; it stands still."""
+    clock = SimpleNamespace(now=1000.0)
+    ours = SimpleNamespace(monotonic=lambda: clock.now, sleep=time.sleep)
+    monkeypatch.setattr(ray_lease, "time", ours)
+    return clock
+
+
+def see_heartbeat(folder, lease):
+    """Wait for the next heartbeat of share 3, and let a lease see it."""
+    file, deadline = folder / "owners" / "3.lease", time.monotonic() + 30
+    before = file.read_text()
+    while file.read_text() == before:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert not lease.free(False, 0)
+
+
+def freeze(folder, process):
+    """Stop a process that holds share 3 while it has not the lock of the share."""
+    with (folder / "owners" / "3.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        os.kill(process.pid, signal.SIGSTOP)
+        while Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+            time.sleep(0.01)
 
 
 def test_examples():
     assert doctest.testmod(ray_ring).failed == 0
 
 
-def test_what_somebody_renews_is_not_free(tmp_path, holder):
-    second, end = Lease(tmp_path, 3, SECONDS), time.monotonic() + 2.5 * SECONDS
-    while time.monotonic() < end:
-        assert not second.free(False, 0)
-        time.sleep(0.02)
+def test_what_somebody_renews_is_not_free(tmp_path, holder, clock):
+    second = Lease(tmp_path, 3, SECONDS)
+    for _ in range(12):
+        see_heartbeat(tmp_path, second)
+        clock.now += 0.9 * SECONDS
     other = Lease(tmp_path, 4, SECONDS)  # another share
     assert other.free(True, 0) and other.take() and other.held and other.term == 1
 
 
-def test_the_share_of_a_dead_process_is_taken_within_the_seconds_of_its_lease(tmp_path, holder):
+def test_the_share_of_a_dead_process_is_taken_when_the_seconds_of_its_lease_are_over(
+    tmp_path, holder, clock
+):
     second = Lease(tmp_path, 3, SECONDS)
-    while not second._alive:
-        second.free(False, 0)
+    for _ in range(2):
+        see_heartbeat(tmp_path, second)
     holder.kill()
-    assert taken(second) < 3 * SECONDS and second.term == 2 and second.held
+    holder.wait()
+    second.free(False, 0)
+    clock.now += 0.99 * SECONDS
+    assert not second.free(False, 0)
+    clock.now += 0.02 * SECONDS
+    assert second.free(False, 0) and second.take() and second.term == 2 and second.held
+
+
+def test_a_holder_that_was_never_seen_alive_is_waited_for_but_not_by_a_spare(
+    tmp_path, holder, clock
+):
+    settings = ServeSettings(data=tmp_path, ray={"owners": 4, "lease_seconds": SECONDS})
+    first, spare = Shares(settings, 0), Shares(settings, 1, spare=True)
+    freeze(tmp_path, holder)
+    assert (first.step(), spare.step()) == ([0], [1])
+    clock.now += 2 * SECONDS
+    assert 3 not in first.step() and 3 in spare.step()
+
+
+def test_who_is_frozen_with_the_lock_of_its_share_costs_no_other_share_and_is_to_be_ended(
+    tmp_path, clock
+):
+    settings = ServeSettings(data=tmp_path, ray={"owners": 2, "lease_seconds": SECONDS})
+    with subprocess.Popen(
+        [sys.executable, "-c", STUCK, tmp_path], stdout=subprocess.PIPE
+    ) as frozen:
+        assert frozen.stdout.readline() == b"locked\n"
+        shares, stuck = Shares(settings, 1, spare=True), []
+        for _ in range(20):
+            assert shares.step() == [1] and shares._leases[1].held
+            stuck += shares.newly_stuck()
+            clock.now += 0.2 * SECONDS
+        assert stuck == [0]
+        frozen.kill()
+    assert shares.step() == [0, 1] and shares.newly_stuck() == set()
+    assert shares._leases[0].term == 2
 
 
 def test_a_frozen_process_wakes_up_and_can_neither_hold_nor_write(tmp_path, holder):
     second = Lease(tmp_path, 3, SECONDS)
-    while not second._alive:
-        second.free(False, 0)
-    os.kill(holder.pid, signal.SIGSTOP)
-    assert taken(second) >= 0.9 * SECONDS
+    for _ in range(2):
+        see_heartbeat(tmp_path, second)
+    freeze(tmp_path, holder)
+    started = time.monotonic()
+    while not (second.free(False, 0) and second.take()):
+        time.sleep(0.02)
+    assert time.monotonic() - started >= 0.9 * SECONDS
     TenantFiles(tmp_path, "tenant", second.committing).save("second", None)
     os.kill(holder.pid, signal.SIGCONT)
     assert holder.stdout.readline() == b"False\n"
@@ -148,38 +222,41 @@ def full_disk(*_):
     raise BadFile("the disk is full")
 
 
-def test_a_share_whose_files_are_damaged_costs_no_other(tmp_path, monkeypatch):
+def test_a_share_whose_files_are_damaged_costs_no_other(tmp_path, monkeypatch, clock):
     monkeypatch.setattr(ray_lease, "PATIENCE_S", 0.0)
     settings = ServeSettings(data=tmp_path, ray={"owners": 3, "lease_seconds": 0.5})
     shares = Shares(settings, 1)
     (tmp_path / "owners" / "0.term").write_text("no number")
     for _ in range(3):
+        clock.now += 0.2
         assert shares.step() == [1, 2]
-        time.sleep(0.2)
     assert [lease.held for lease in shares._leases] == [False, True, True]
 
 
 def test_leases_are_renewed_while_tenants_are_read_and_reading_is_tried_again(tmp_path):
-    """Reading them takes three times the lease, and fails at first."""
+    """Reading them takes as long as three leases, and fails at first."""
     settings = ServeSettings(data=tmp_path, ray={"owners": 2, "lease_seconds": 0.5})
-    shares, other, tries = Shares(settings, 0), Lease(tmp_path, 0, 0.5), []
+    shares, tries = Shares(settings, 0), []
 
     async def know_own():
-        tries.append(time.monotonic())
-        await asyncio.sleep(1.5)
+        tries.append(shares.terms)
+        seen = set()
+        while len(seen) < 3 * HEARTBEATS:
+            seen.add((tmp_path / "owners" / "0.lease").read_text())
+            await asyncio.sleep(0.005)
         if len(tries) == 1:
             raise OSError("the disk is away")
 
     async def check():
-        holding = asyncio.create_task(shares.hold(know_own))
+        holding = asyncio.create_task(shares.hold(know_own, lambda owner: None))
         while not shares.terms:
-            assert not other.free(False, 0)
             await asyncio.sleep(0.05)
         holding.cancel()
         await shares.give_back()
 
-    asyncio.run(asyncio.wait_for(check(), 20))
-    assert len(tries) == 2 and shares.terms == {} and other.free(True, 0)
+    asyncio.run(asyncio.wait_for(check(), 60))
+    assert tries == [{}, {}] and shares.terms == {}
+    assert Lease(tmp_path, 0, 0.5).free(True, 0)
 
 
 def test_all_owners_have_their_share_and_always_the_same_tenants():

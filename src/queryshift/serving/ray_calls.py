@@ -10,7 +10,7 @@ from queryshift.support.optional import need
 
 from .front_door import KEY
 from .ray_holders import Holders
-from .ray_owner import RayOwner
+from .ray_owner import RayOwner, actor_name
 from .refusals import OwnerLost
 from .settings import ServeSettings
 
@@ -102,7 +102,7 @@ class RayCalls:
 
     def _actor(self, number: int) -> Any:
         made = self._ray.remote(RayOwner).options(
-            name=f"owner-{number}",
+            name=actor_name(number),
             get_if_exists=True,
             lifetime="detached",
             max_restarts=-1,

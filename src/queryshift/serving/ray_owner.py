@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from queryshift.errors import Error
+from queryshift.support.optional import need
 
 from .idempotency import Key, Remembered
 from .json_logs import log_config
@@ -38,11 +39,14 @@ class RayOwner:
         logging.config.dictConfig(log_config())
         prepare(self._settings)
         self._folder = shared_folder(self._settings.data)
-        self._shares = Shares(self._settings, number)
+        self._ray = need("ray", "ray", "owners on a cluster")
+        again = self._ray.get_runtime_context().was_current_actor_reconstructed
+        self._shares = Shares(self._settings, number, spare=bool(again))
         self._metrics, self._remembered = Metrics(), Remembered()
         self._running: dict[str, asyncio.Task[Any] | None] = {}
         self._given_up: deque[str] = deque(maxlen=GIVEN_UP)
         self._refusal: Error | None = None
+        self._ending = False
         try:
             self._tenants = Tenants(self._settings, self._metrics)
         except Error as error:  # told to the doors: Ray would start it again and again
@@ -73,6 +77,8 @@ class RayOwner:
         await self._started()
         collection, tenant = about
         try:
+            if self._ending:
+                raise OwnerLost("this owner is ending: ask again.")
             if call_id in self._given_up:
                 raise OwnerLost("nobody waits for this any more.")
             self._running[call_id] = asyncio.current_task()
@@ -111,10 +117,14 @@ class RayOwner:
         return self._metrics.text()
 
     async def stop(self) -> None:
-        """Learn what waits, write everything, and give the shares back."""
+        """Answer what is under way, learn what waits, write everything, give the shares back."""
         if self._refusal is not None:
             return
         await self._started()
+        self._ending = True
+        under_way = [task for task in self._running.values() if task is not None]
+        if under_way:
+            await asyncio.wait(under_way, timeout=self._settings.drain_seconds / 2)
         await self._tenants.stop()
         if self._holding is not None:
             self._holding.cancel()
@@ -132,11 +142,20 @@ class RayOwner:
     async def _start(self) -> None:
         await self._tenants.start()
         await self._know_own()
-        self._holding = asyncio.create_task(self._shares.hold(self._know_own))
+        self._holding = asyncio.create_task(self._shares.hold(self._know_own, self._end))
+
+    def _end(self, number: int) -> None:
+        """End the process of another owner; Ray starts it again, as a spare."""
+        self._ray.kill(self._ray.get_actor(actor_name(number)), no_restart=False)
 
     async def _know_own(self) -> None:
         for name in self._tenants.names():
             await self._tenants.owner(name).know_own()
+
+
+def actor_name(number: int) -> str:
+    """The name by which an owner is found on the cluster."""
+    return f"owner-{number}"
 
 
 def shared_settings(settings: ServeSettings) -> str:

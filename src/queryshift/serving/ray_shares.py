@@ -7,11 +7,11 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 
 from queryshift.errors import Error
 
-from .ray_lease import Lease, LeaseLost
+from .ray_lease import Lease, LeaseLost, LockBusy
 from .ray_ring import Ring
 from .refusals import OwnerLost
 from .settings import ServeSettings
@@ -19,6 +19,7 @@ from .sharing import Sharing
 
 STAGGER_S = 0.3  # for each share that is held already: who holds fewer takes first
 HEARTBEATS = 8  # within the seconds of a lease
+SPARE = 1.5  # times the lease's seconds that a spare waits for a holder it has not seen alive
 logger = logging.getLogger("queryshift.serving")
 
 
@@ -28,13 +29,16 @@ class Shares:
     Args:
         settings: of the server.
         own: the share that this process is meant for.
+        spare: whether it was started again, beside others who hold all shares already.
     """
 
-    def __init__(self, settings: ServeSettings, own: int) -> None:
+    def __init__(self, settings: ServeSettings, own: int, spare: bool = False) -> None:
         owners, seconds = settings.ray.owners, settings.ray.lease_seconds
-        self._leases = [Lease(settings.data, share, seconds) for share in range(owners)]
+        how = (seconds, own, SPARE * seconds if spare else None)
+        self._leases = [Lease(settings.data, share, *how) for share in range(owners)]
         self._ring, self._own, self._seconds = Ring(owners), own, seconds
         self._open: set[int] = set()
+        self._told: set[str] = set()  # holders that were found frozen
         self._thread = ThreadPoolExecutor(1, "queryshift-lease")
 
     @property
@@ -50,12 +54,28 @@ class Shares:
         """
         for lease in self._leases:
             if lease.term:
-                lease.renew()
+                self._renew(lease)
         for lease in self._leases:
             if not lease.term:
                 self._take_if_free(lease)
         held = [lease.share for lease in self._leases if lease.term]
         return [share for share in held if share not in self._open]
+
+    def newly_stuck(self) -> set[int]:
+        """Other owners that were frozen with the lock of a share, each told once."""
+        stuck = {
+            lease.stuck["holder"]: lease.stuck["owner"] for lease in self._leases if lease.stuck
+        }
+        new = {owner for holder, owner in stuck.items() if holder not in self._told}
+        self._told |= stuck.keys()
+        return new - {self._own}
+
+    def _renew(self, lease: Lease) -> None:
+        """Write a heartbeat; a share that is locked must not cost the others: it runs out."""
+        try:
+            lease.renew()
+        except LockBusy as error:
+            logger.warning("%s", error)
 
     def _take_if_free(self, lease: Lease) -> None:
         """Take a share that nobody holds; one whose files are damaged must not cost the others."""
@@ -65,12 +85,16 @@ class Shares:
         except (Error, OSError, ValueError):
             logger.exception("share %d was not taken", lease.share)
 
-    async def hold(self, know_own: Callable[[], Awaitable[None]]) -> None:
+    async def hold(
+        self, know_own: Callable[[], Awaitable[None]], end: Callable[[int], None]
+    ) -> None:
         """Renew leases and take over shares until cancelled; without its leases a process ends.
 
         Args:
             know_own: reads which tenants are in the shares that are held. It may take longer than
                 a lease lasts: leases are renewed meanwhile.
+            end: ends the process of another owner, by its number: one that was frozen with the
+                lock of its share in hand lets go of it only then.
         """
         loop, opening = asyncio.get_running_loop(), None
         while True:
@@ -78,6 +102,9 @@ class Shares:
                 closed = await loop.run_in_executor(self._thread, self.step)
                 if closed and (opening is None or opening.done()):
                     opening = asyncio.create_task(self._open_all(closed, know_own))
+                for owner in self.newly_stuck():
+                    logger.error("owner %d is frozen with a lock in hand, and is ended", owner)
+                    await asyncio.to_thread(end, owner)
             except LeaseLost as error:
                 logger.error("this owner was taken for dead and ends: %s", error)
                 os._exit(1)
@@ -109,7 +136,8 @@ class Shares:
         for lease in self._leases:
             if lease.term:
                 self._open.discard(lease.share)
-                lease.release()
+                with suppress(LeaseLost, LockBusy):  # then it is another's, or runs out
+                    lease.release()
 
     def lease(self, collection: str, tenant: str) -> Lease:
         """The lease of the share that a tenant is in."""

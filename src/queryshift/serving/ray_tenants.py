@@ -99,7 +99,9 @@ class RayTenants:
             try:
                 state = await self._calls.ask(number, "status", seconds=PING_S)
                 holders.heard(number, state)
-            except Refused:
+            except Exception as error:  # whatever it is: who looks no more learns of no move
+                if not isinstance(error, Refused):
+                    logger.exception("owner %d could not be asked", number)
                 if holders.silent(number):
                     logger.warning("owner %d does not answer", number)
             await asyncio.sleep(WATCH_S)
