@@ -17,9 +17,11 @@ import pytest
 
 from queryshift.errors import BadFile
 from queryshift.serving import ray_lease, ray_ring
+from queryshift.serving.ray_holders import Holders
 from queryshift.serving.ray_lease import Lease, LeaseLost
 from queryshift.serving.ray_ring import Ring
 from queryshift.serving.ray_shares import HEARTBEATS, Shares
+from queryshift.serving.ray_tenants import RayTenants
 from queryshift.serving.settings import ServeSettings
 from queryshift.serving.tenant_files import TenantFiles
 
@@ -257,6 +259,27 @@ def test_leases_are_renewed_while_tenants_are_read_and_reading_is_tried_again(tm
     asyncio.run(asyncio.wait_for(check(), 60))
     assert tries == [{}, {}] and shares.terms == {}
     assert Lease(tmp_path, 0, 0.5).free(True, 0)
+
+
+def test_a_door_goes_on_watching_an_owner_whatever_goes_wrong():
+    """As where a cluster's head is away for a moment: a watch that ended would miss its return."""
+    door, state = RayTenants.__new__(RayTenants), {"terms": {0: 1}}
+    told = [state, ConnectionError(), ValueError("the head is away"), state]
+    seen = []
+
+    async def ask(number, method, seconds):
+        seen.append(door._calls.holders.present())
+        if not told:
+            raise asyncio.CancelledError
+        one = told.pop(0)
+        if isinstance(one, Exception):
+            raise one
+        return one
+
+    door._calls = SimpleNamespace(holders=Holders(1), ask=ask)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(door._watch(0))
+    assert seen == [[], [0], [0], [], [0]]
 
 
 def test_all_owners_have_their_share_and_always_the_same_tenants():

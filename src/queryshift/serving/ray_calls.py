@@ -80,10 +80,9 @@ class RayCalls:
         except self._ray.exceptions.ActorDiedError:
             self._actors[number] = await asyncio.to_thread(self._actor, number)
             raise OwnerLost(f"owner {number} has died and is started again.") from None
-        except (
-            self._ray.exceptions.RayActorError,
-            self._ray.exceptions.TaskCancelledError,
-        ) as error:
+        except self._ray.exceptions.RayTaskError:  # a bug of ours, in the owner
+            raise
+        except self._ray.exceptions.RayError as error:  # it is away, or what it told was lost
             raise OwnerLost(f"owner {number} does not answer: ask again later.") from error
 
     async def first_state(self, number: int) -> dict[str, Any]:
