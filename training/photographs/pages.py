@@ -69,7 +69,7 @@ def answer(test: list[Cell]) -> str:
     gains = {other: in_both(test, DEFAULT, other) for other in ("shot", "rest")}
     reached = all(gain.points >= 1 and gain.interval[0] > 0 for gain in gains.values())
     told = " and ".join(f"{_against(gain)} {other.upper()}" for other, gain in gains.items())
-    first = f"**On real photographs our default (a bare `Session`) is {told}.**"
+    first = f"**On real photographs our default (`qs.Session(encoder, gallery)`) is {told}.**"
     if not reached:
         first = (
             f"**What we wanted does not hold on real photographs: our default is {told}; wanted "
@@ -116,8 +116,8 @@ def in_a_sentence(test: list[Cell]) -> str:
     return (
         f"image queries have {shown['frozen']:.1f} % without adaptation, "
         f"{shown['rest']:.1f} % with REST, {shown['shot']:.1f} % with SHOT and "
-        f"{shown[DEFAULT]:.1f} % with a bare session (clean ones {clean['frozen']:.1f} and "
-        f"{clean[DEFAULT]:.1f} %); text queries gain next to "
+        f"{shown[DEFAULT]:.1f} % with the default (clean ones {clean['frozen']:.1f} % without "
+        f"adaptation, {clean[DEFAULT]:.1f} % with the default); text queries gain next to "
         "nothing with any of them."
     )
 

@@ -178,7 +178,7 @@ def open_collection(name: str, settings: CollectionSettings, data: Path) -> Coll
 
 
 def _adapting(settings: CollectionSettings, reader: Encoder) -> tuple[Method, dict[str, Any]]:
-    """How sessions adapt, as the file says; without a method as a bare session does."""
+    """How sessions adapt, as the file says; without a method, as a session without one does."""
     chosen = {} if settings.choose is None else {"choose": settings.choose}
     given = {"guard": settings.guard or None, **chosen}
     if settings.method is None:
