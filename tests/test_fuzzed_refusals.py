@@ -1,5 +1,7 @@
 """What the fuzz tests found, each as a plain test: refused in a sentence."""
 
+import gc
+import io
 import sys
 
 import pytest
@@ -231,3 +233,37 @@ def test_a_session_file_without_a_history_of_any_kind(session, encoder, gallery,
     rewritten(tmp_path / "kept", "session", lambda about, tensors: about.pop("history"))
     with pytest.raises(BadFile, match="lacks a part of a session"):
         Session.load(tmp_path / "kept", encoder, gallery)
+
+
+@pytest.mark.parametrize("strange", [torch.tensor([]), torch.ones(2), "no", None])
+def test_adapt_is_true_or_false(session, strange):
+    before = session.state
+    with pytest.raises(BadInput, match=r"adapt is .*, expected true or false"):
+        session.answer(items(2), adapt=strange)
+    assert session.state is before
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("short.csv", "id,text\n1,a,b\n2,c\n"),
+        ("quoted.tsv", 'id\ttext\n1\t"a"b\n2\tc\n'),
+        ("lines.jsonl", '{"text": "a"}\n{]\n{"text": "c"}\n'),
+        ("empty.csv", "id,text\n1,\n2,c\n"),
+        ("bytes.csv", b"id,text\n1,a\n2,\xff\n3,c\n"),
+    ],
+    ids=["short", "quoted", "lines", "empty", "bytes"],
+)
+def test_a_table_that_is_refused_is_closed(name, body, tmp_path):
+    from queryshift.media.collection import as_collection
+
+    path = tmp_path / name
+    path.write_bytes(body if isinstance(body, bytes) else body.encode())
+    with pytest.raises(BadFile) as told:
+        as_collection(path)
+    still_open = [
+        one
+        for one in gc.get_objects()
+        if type(one) is io.TextIOWrapper and not one.closed and one.name == str(path)
+    ]
+    assert told.value and not still_open

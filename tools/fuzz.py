@@ -1,8 +1,8 @@
 """`make fuzz`: rounds of the fuzz tests with new seeds, until a million inputs were tried.
 
 What was tried is kept in .fuzz/tried.json: the same command goes on from there. The environment
-says how far it goes: FUZZ_INPUTS (1,000,000 in all) and FUZZ_MINUTES (no bound). A round that
-fails ends it; the printed command repeats that round.
+says how far it goes, FUZZ_INPUTS (1,000,000 in all) and FUZZ_MINUTES (no bound), and in how many
+processes, FUZZ_PROCESSES (2). A round that fails ends it; the printed command repeats that round.
 """
 
 import json
@@ -14,41 +14,61 @@ from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-FOLDER = Path(".fuzz")
-OF_A_TEST = int(os.environ.get("FUZZ_EXAMPLES", 500))  # inputs of a test and round
+KEPT = Path(".fuzz/tried.json")
+IN_MEMORY = Path("/dev/shm")  # where there is one, no file of a test waits for a disk
+OF_A_TEST = int(os.environ.get("FUZZ_EXAMPLES", 1000))  # inputs of a test and round
+Counts = dict[str, Counter[str]]  # of each test, its inputs and how many of them were refused
 
 
-def one_round(seed: int) -> Counter[str] | None:
+def one_round(seed: int) -> Counts | None:
     """What each test tried with this seed; None where one failed."""
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "tests/fuzz"]
-    command += [f"--hypothesis-seed={seed}"]
-    with TemporaryDirectory() as counts:
-        told = {"FUZZ_EXAMPLES": str(OF_A_TEST), "FUZZ_COUNTS": counts, "OMP_NUM_THREADS": "1"}
-        failed = subprocess.run(command, env={**os.environ, **told}).returncode
-        tried = Counter[str]()
-        for file in Path(counts).glob("*.json"):
-            tried.update(json.loads(file.read_text()))
+    processes = os.environ.get("FUZZ_PROCESSES", "2")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/fuzz"]
+    command += [f"--hypothesis-seed={seed}", *(["-n", processes] if processes != "1" else [])]
+    with TemporaryDirectory(dir=IN_MEMORY if IN_MEMORY.is_dir() else None) as folder:
+        told = {"FUZZ_EXAMPLES": str(OF_A_TEST), "FUZZ_COUNTS": folder, "OMP_NUM_THREADS": "1"}
+        inside = ["--basetemp", f"{folder}/files"]
+        failed = subprocess.run([*command, *inside], env={**os.environ, **told}).returncode
+        tried = added(json.loads(file.read_text()) for file in Path(folder).glob("*.json"))
     if failed:
         print(f"seed {seed} failed: FUZZ_EXAMPLES={OF_A_TEST} {' '.join(command)}")
     return None if failed else tried
 
 
+def added(parts) -> Counts:
+    """The sums of several counts."""
+    total: Counts = {}
+    for part in parts:
+        for name, counts in part.items():
+            total[name] = total.get(name, Counter()) + Counter(counts)
+    return total
+
+
+def inputs_of(tried: Counts) -> int:
+    """All inputs of all tests."""
+    return sum(counts["inputs"] for counts in tried.values())
+
+
 def main() -> int:
     """Run rounds; the exit code is 1 where one failed."""
-    FOLDER.mkdir(exist_ok=True)
-    kept = FOLDER / "tried.json"
-    done = json.loads(kept.read_text()) if kept.is_file() else {"seed": 0, "tried": {}}
+    KEPT.parent.mkdir(exist_ok=True)
+    done = json.loads(KEPT.read_text()) if KEPT.is_file() else {"seed": 0, "tried": {}}
     wanted = int(os.environ.get("FUZZ_INPUTS", 1_000_000))
     ends = time.monotonic() + 60 * float(os.environ.get("FUZZ_MINUTES", "inf"))
-    while sum(done["tried"].values()) < wanted and time.monotonic() < ends:
-        tried = one_round(done["seed"] + 1)
+    while inputs_of(done["tried"]) < wanted and time.monotonic() < ends:
+        began, seed = time.monotonic(), done["seed"] + 1
+        tried = one_round(seed)
         if tried is None:
             return 1
-        done = {"seed": done["seed"] + 1, "tried": Counter(done["tried"]) + tried}
-        kept.write_text(json.dumps(done))
-        print(f"seed {done['seed']}: {sum(done['tried'].values()):,} of {wanted:,} inputs")
-    for name, count in sorted(done["tried"].items()):
-        print(f"{count:>10,}  {name}")
+        done = {"seed": seed, "tried": added((done["tried"], tried))}
+        KEPT.write_text(json.dumps(done))
+        each_second = inputs_of(tried) / (time.monotonic() - began)
+        so_far = f"{inputs_of(done['tried']):,} of {wanted:,} inputs"
+        print(f"seed {seed}: {so_far}, {each_second:.0f} a second", flush=True)
+    for name, counts in sorted(done["tried"].items()):
+        print(
+            f"{counts['inputs']:>10,}  {counts['refused'] / counts['inputs']:4.0%} refused  {name}"
+        )
     return 0
 
 

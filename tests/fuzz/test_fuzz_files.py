@@ -73,7 +73,7 @@ def changed(body: bytes, changes: list) -> bytes:
     return body
 
 
-@fuzzed(share=2, kind=KINDS, changes=CHANGES)
+@fuzzed(share=4, kind=KINDS, changes=CHANGES)
 def test_any_bytes(kind, changes, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "changed"
     path.write_bytes(changed(whole(kind), changes))
@@ -81,7 +81,7 @@ def test_any_bytes(kind, changes, tmp_path_factory):
     assert isinstance(found, BadFile) or same(found, right(kind))
 
 
-@fuzzed(kind=KINDS, body=st.binary(max_size=200))
+@fuzzed(share=2, kind=KINDS, body=st.binary(max_size=200))
 def test_any_file_at_all(kind, body, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "foreign"
     path.write_bytes(body)
@@ -97,7 +97,7 @@ def places_in(value, way=()) -> list[tuple]:
     return found
 
 
-@fuzzed(share=2, data=st.data(), kind=KINDS, put=JSON, drop=st.booleans())
+@fuzzed(data=st.data(), kind=KINDS, put=JSON, drop=st.booleans())
 def test_any_description_with_a_right_checksum(data, kind, put, drop, tmp_path_factory):
     """Made by somebody else's program: what loads must answer."""
     path = tmp_path_factory.getbasetemp() / "described"

@@ -8,14 +8,22 @@ from small_sessions import encoder, gallery
 
 from queryshift import Gallery
 
-IDS = st.lists(mostly(st.sampled_from("abcdefgh") | st.integers(0, 9), ANYTHING), max_size=4)
-ROWS = st.lists(mostly(VECTORS, ANYTHING), max_size=4)
+ID = mostly(st.sampled_from(("a", "b", "j", 10, 11)), ANYTHING)
+NEW_ID = mostly(st.sampled_from("klmnopqrst") | st.integers(20, 29), ANYTHING)
+ROW = mostly(VECTORS, ANYTHING)
+IDS = mostly(st.lists(ID, max_size=4), ANYTHING)
+CANDIDATES = mostly(  # ids and vectors, as many of the one as of the other
+    st.lists(st.tuples(NEW_ID, ROW), min_size=1, max_size=4).map(
+        lambda pairs: [*zip(*pairs, strict=True)]
+    ),
+    st.tuples(IDS, mostly(st.lists(ROW, max_size=4), ANYTHING)),
+)
 SOUGHT = torch.eye(DIMENSION)
 
 
-@fuzzed(ids=mostly(IDS, ANYTHING), vectors=mostly(ROWS, ANYTHING))
-def test_vectors_of_any_kind(ids, vectors):
-    made = attempt(Gallery.from_vectors, ids, vectors)
+@fuzzed(share=2, candidates=CANDIDATES)
+def test_vectors_of_any_kind(candidates):
+    made = attempt(Gallery.from_vectors, *candidates)
     if refused(made):
         return
     assert torch.isfinite(made.vectors.double()).all()
@@ -26,15 +34,17 @@ def test_vectors_of_any_kind(ids, vectors):
         assert {one for row in hits.ids for one in row} <= set(made.ids)
 
 
-@fuzzed(ids=mostly(IDS, ANYTHING), items=mostly(ROWS, ANYTHING), given=ANYTHING)
-def test_items_of_any_kind(ids, items, given):
+@fuzzed(share=2, candidates=CANDIDATES, given=ANYTHING)
+def test_items_of_any_kind(candidates, given):
+    ids, items = candidates
     attempt(Gallery.build, encoder(), items, ids)
     attempt(Gallery.build, encoder(), items, ids, given)
     attempt(Gallery.build, given, items)
 
 
-@fuzzed(ids=mostly(IDS, ANYTHING), vectors=mostly(ROWS, ANYTHING), gone=mostly(IDS, ANYTHING))
-def test_changes_of_any_kind(ids, vectors, gone):
+@fuzzed(share=2, candidates=CANDIDATES, gone=IDS)
+def test_changes_of_any_kind(candidates, gone):
+    ids, vectors = candidates
     before = gallery().ids, gallery().vectors.clone()
     for changed in (
         attempt(gallery().add_vectors, ids, vectors),
@@ -47,6 +57,7 @@ def test_changes_of_any_kind(ids, vectors, gone):
 
 
 @fuzzed(
+    share=2,
     queries=mostly(st.just(SOUGHT), ANYTHING),
     count=mostly(st.integers(1, 15), ANYTHING),
     exclude=mostly(st.none(), ANYTHING),

@@ -33,17 +33,26 @@ def json_lines(rows) -> bytes:
     return "\n".join(json.dumps(row) for row in rows).encode()
 
 
-ARRAYS = st.lists(st.lists(st.floats(), min_size=2, max_size=2), max_size=3).map(array_file)
+NUMBERS = mostly(st.floats(-1, 1, width=16), st.floats())
+ARRAYS = st.lists(st.tuples(NUMBERS, NUMBERS), max_size=3).map(array_file)
 BODIES = st.one_of(st.binary(max_size=80), TABLES, LINES.map(json_lines), ARRAYS)
+FILES = mostly(
+    st.one_of(
+        st.tuples(TABLES, st.sampled_from((".csv", ".tsv", ".txt"))),
+        st.tuples(LINES.map(json_lines), st.just(".jsonl")),
+        st.tuples(ARRAYS, st.just(".npy")),
+    ),
+    st.tuples(BODIES, st.sampled_from(ENDINGS)),
+)
 
 
 @fuzzed(
-    share=2,
-    body=BODIES,
-    ending=st.sampled_from(ENDINGS),
-    columns=st.none() | st.dictionaries(TEXTS | st.sampled_from(ROLES), TEXTS, max_size=2),
+    share=3,
+    file=FILES,
+    columns=mostly(st.none(), st.dictionaries(TEXTS | st.sampled_from(ROLES), TEXTS, max_size=2)),
 )
-def test_any_file(body, ending, columns, tmp_path_factory):
+def test_any_file(file, columns, tmp_path_factory):
+    body, ending = file
     path = tmp_path_factory.getbasetemp() / f"own{ending}"
     path.write_bytes(body)
     found = attempt(as_collection, path, columns)
@@ -60,12 +69,18 @@ def test_any_items(given):
     attempt(answers_by_query, given, None)
 
 
-@fuzzed(share=0.5, queries=ARRAYS, candidates=ARRAYS, methods=st.lists(TEXTS, max_size=1))
-def test_any_vectors_of_ones_own(queries, candidates, methods, tmp_path_factory):
+@fuzzed(
+    share=0.5,
+    queries=ARRAYS,
+    candidates=ARRAYS,
+    matches=mostly(st.just({0: [0]}), st.none() | st.dictionaries(TEXTS, JSON, max_size=2)),
+    methods=mostly(st.just(["tsa"]), st.lists(TEXTS, max_size=1)),
+)
+def test_any_vectors_of_ones_own(queries, candidates, matches, methods, tmp_path_factory):
     from queryshift import evaluate
 
     folder = tmp_path_factory.getbasetemp()
     (folder / "asked.npy").write_bytes(queries)
     (folder / "there.npy").write_bytes(candidates)
-    given = ["frozen", *methods]
-    attempt(evaluate, None, folder / "there.npy", folder / "asked.npy", methods=given)
+    there, asked = folder / "there.npy", folder / "asked.npy"
+    attempt(evaluate, None, there, asked, matches=matches, methods=["frozen", *methods])

@@ -4,6 +4,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from fuzzing import attempt, fuzzed, refused
@@ -36,6 +37,9 @@ SETTINGS: dict[str, Any] = {
     "lr": st.none() | st.floats(1e-6, 1),
 }
 NAMES = ({field.name for field in fields(Settings)} | {"lr"}) - {"worker"}
+ITEMS = TEXTS | st.binary(min_size=12, max_size=12).map(
+    lambda filling: np.resize(np.frombuffer(filling, np.uint8), (5, 4, 3))
+)
 OPTIONS = st.fixed_dictionaries(
     {},
     optional={name: mostly(SETTINGS.get(name, st.booleans()), ANYTHING) for name in sorted(NAMES)},
@@ -56,7 +60,7 @@ def unchanged_by_refusals(one: Session, call: Any, *args: Any, **named: Any) -> 
 
 
 @pytest.mark.parametrize("kind", ["text", "image"])
-@fuzzed(batch=ANYTHING)
+@fuzzed(batch=mostly(st.lists(mostly(ITEMS, ANYTHING), min_size=1, max_size=3), ANYTHING))
 def test_items_of_the_bundled_models(kind, batch):
     unchanged_by_refusals(tangram_session(kind), tangram_session(kind).answer, batch, adapt=False)
 
@@ -76,9 +80,10 @@ def tangram_session(kind: str) -> Session:
 
 @pytest.mark.parametrize("method", GRADIENTS)
 @fuzzed(
+    share=0.5,
     batch=BATCHES,
     exclude=LEFT_OUT,
-    adapt=st.booleans() | ANYTHING,
+    adapt=mostly(st.booleans(), ANYTHING),
     words=st.fixed_dictionaries(
         {},
         optional={
@@ -86,7 +91,7 @@ def tangram_session(kind: str) -> Session:
             "missing": mostly(st.sampled_from(("raise", "ignore")), ANYTHING),
         },
     ),
-    depth=ANYTHING | st.integers(1, 12),
+    depth=mostly(st.integers(1, 12), ANYTHING),
 )
 def test_any_batch(method, batch, exclude, adapt, words, depth):
     one = session(method)
@@ -96,7 +101,7 @@ def test_any_batch(method, batch, exclude, adapt, words, depth):
     assert one.answer(list(torch.eye(4))).top(1).ids
 
 
-@fuzzed(method=st.sampled_from(sorted(METHODS)), options=OPTIONS, batch=BATCHES)
+@fuzzed(share=0.5, method=st.sampled_from(sorted(METHODS)), options=OPTIONS, batch=BATCHES)
 def test_any_settings(method, options, batch):
     one = attempt(Session, encoder(), gallery(), METHODS[method](), **options)
     if not refused(one):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -93,7 +94,8 @@ def read_collection(
     if not path.exists():
         raise BadInput(f'there is no file or folder "{path}".')
     if path.is_dir() or ending in TABLES:
-        return _table(path, read_records(path, columns), check_rows)
+        with closing(read_records(path, columns)) as records:
+            return _table(path, records, check_rows)
     if ending in VECTORS:
         ids, vectors = read_vectors(path)
         return Collection("vector", ids, list(vectors))

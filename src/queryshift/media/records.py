@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from queryshift.errors import BadFile, unknown
 from queryshift.support.optional import need
@@ -51,8 +52,12 @@ class _Table:
     rows: Callable[[list[str]], Iterator[Row]]  # with the values of these columns, or of more
 
 
-def read_records(path: Path, columns: Mapping[str, str] | None = None) -> Iterator[Record]:
+def read_records(
+    path: Path, columns: Mapping[str, str] | None = None
+) -> Generator[Record, None, None]:
     """The rows of a table, one at a time, so that none but the caller's are in memory.
+
+    Close it where its rows may not be read to their end: the file is open until then.
 
     Args:
         path: the file, or a folder that `datasets` saved.
@@ -97,49 +102,59 @@ def _jsonl(path: Path) -> _Table:
 
 
 def _objects(path: Path) -> Iterator[Row]:
-    for number, line in enumerate(_lines(path), start=1):
-        if not line.strip():
-            continue
-        place = f'"{path}", line {number}'
-        try:
-            values = json.loads(line)
-        except ValueError as error:
-            raise BadFile(f"{place}: not JSON ({error}), expected one object a line.") from error
-        if not isinstance(values, dict):
-            raise BadFile(f"{place}: got a {type(values).__name__}, expected an object.")
-        yield place, values
+    with _opened(path) as file:
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                place = f'"{path}", line {number}'
+                yield place, _object(place, line)
+
+
+def _object(place: str, line: str) -> dict[str, Any]:
+    try:
+        values = json.loads(line)
+    except ValueError as error:
+        raise BadFile(f"{place}: not JSON ({error}), expected one object a line.") from error
+    if not isinstance(values, dict):
+        raise BadFile(f"{place}: got a {type(values).__name__}, expected an object.")
+    return values
 
 
 def _csv(path: Path) -> _Table:
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    reader = csv.reader(_lines(path), delimiter=delimiter, strict=True)
-    try:
-        header = next(reader, [])
-    except csv.Error as error:
-        raise BadFile(f'"{path}", line {reader.line_num}: {error}.') from error
+    """A table whose first line has the names: it is opened for them, and again for the rows."""
+    with closing(_fields(path)) as lines:
+        _, header = next(lines, ("", []))
 
     def rows(used: list[str]) -> Iterator[Row]:
-        try:
-            for values in reader:
-                place = f'"{path}", line {reader.line_num}'
-                if len(values) not in (0, len(header)):
-                    raise BadFile(
-                        f"{place}: got {len(values)} fields, expected {len(header)} as in the "
-                        "first line: put fields with a delimiter in them in quotes."
-                    )
-                if values:
-                    yield place, dict(zip(header, values, strict=True))
-        except csv.Error as error:
-            raise BadFile(f'"{path}", line {reader.line_num}: {error}.') from error
+        for place, values in islice(_fields(path), 1, None):
+            if len(values) not in (0, len(header)):
+                raise BadFile(
+                    f"{place}: got {len(values)} fields, expected {len(header)} as in the "
+                    "first line: put fields with a delimiter in them in quotes."
+                )
+            if values:
+                yield place, dict(zip(header, values, strict=True))
 
     return _Table(header, rows)
 
 
-def _lines(path: Path) -> Iterator[str]:
-    """The lines of a file with their ends, one at a time."""
+def _fields(path: Path) -> Generator[tuple[str, list[str]], None, None]:
+    """The fields of each line of a CSV or TSV file."""
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    with _opened(path) as file:
+        reader = csv.reader(file, delimiter=delimiter, strict=True)
+        try:
+            for values in reader:
+                yield f'"{path}", line {reader.line_num}', values
+        except csv.Error as error:
+            raise BadFile(f'"{path}", line {reader.line_num}: {error}.') from error
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[TextIO]:
+    """A file of text; what cannot be read of it is told with its name."""
     try:
         with path.open(encoding="utf-8-sig") as file:
-            yield from file
+            yield file
     except UnicodeDecodeError as error:
         raise BadFile(f'"{path}" is not UTF-8 ({error.reason}): save it as UTF-8.') from error
     except OSError as error:

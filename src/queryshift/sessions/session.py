@@ -129,6 +129,8 @@ class Session:
         Returns:
             The answer; `.top(10).ids` are the best ten candidates of each query.
         """
+        if not isinstance(adapt, bool):
+            raise BadInput(f"adapt is {shortened(adapt)}, expected true or false.")
         learner = self._learner
         first = answering() if self.settings.worker else nullcontext()
         with first, adaptation_modes():

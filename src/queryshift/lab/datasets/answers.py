@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,10 @@ def answers_by_query(given: Any, columns: Mapping[str, str] | None = None) -> di
     if path.suffix.lower() == ".json":
         return answers_by_query(_json(path))
     answers: dict[str, list[Id]] = {}
-    for record in read_records(path, columns):
-        answers.setdefault(str(_field(record, "id")), []).extend(
-            _several(_field(record, "partner"))
-        )
+    with closing(read_records(path, columns)) as records:
+        for record in records:
+            right = answers.setdefault(str(_field(record, "id")), [])
+            right.extend(_several(_field(record, "partner")))
     return answers
 
 
