@@ -9,7 +9,7 @@ import torch
 
 from miniature import items
 from queryshift import EATA, METHODS, REST, Gallery, Guard, Session, Vectors
-from queryshift.errors import BadFile, BadInput, MissingExtra, UnknownName
+from queryshift.errors import BadFile, BadInput, Error, MissingExtra, UnknownName
 from queryshift.lab import corruptions
 from queryshift.lab.demo.page_parts import parts
 from queryshift.lab.evaluation.results import decode, encode
@@ -267,3 +267,24 @@ def test_a_table_that_is_refused_is_closed(name, body, tmp_path):
         if type(one) is io.TextIOWrapper and not one.closed and one.name == str(path)
     ]
     assert told.value and not still_open
+
+
+@pytest.mark.parametrize("path", ["x" * 300, f"{'x' * 300}/rows.csv", "~no such user/rows.csv"])
+def test_paths_that_no_system_has(path):
+    from queryshift import evaluate, load
+    from queryshift.lab.evaluation.results import read_folder
+    from queryshift.media.collection import as_collection
+
+    for call in (as_collection, load, Gallery.load, Gallery.open, read_folder):
+        with pytest.raises(Error, match=r"xxx|no such user"):
+            call(path)
+    with pytest.raises(BadInput, match="there is no file"):
+        evaluate(None, {"a": torch.ones(2)}, {"b": torch.ones(2)}, matches=path)
+
+
+def test_a_table_of_files_whose_names_are_too_long(tmp_path):
+    from queryshift.media.collection import as_collection
+
+    (tmp_path / "rows.csv").write_text(f"id,path\n1,{'x' * 300}.png\n")
+    with pytest.raises(BadFile, match="line 2: there is no file"):
+        as_collection(tmp_path / "rows.csv")

@@ -3,7 +3,7 @@
 Everything happens in a temporary folder and in processes of its own, which are killed by their
 id. A full disk needs a small tmpfs, and the right to mount it: without, it is skipped, and told.
 
-    python -m tools.torture --kills 200 --runs 200 --flips 10000
+    python -m tools.torture --kills 200 --runs 200 --builds 200 --flips 10000
 """
 
 import argparse
@@ -20,6 +20,7 @@ from tools import torture_commands as commands
 from tools import torture_writers as writers
 
 Held = tuple[int, str]  # how many went wrong, and what was seen
+DEFAULTS = {"kills": 200, "runs": 200, "builds": 200, "flips": 10_000, "interrupts": 500}
 CODE = [sys.executable, "-m", "tools.torture_writers"]
 
 
@@ -89,7 +90,7 @@ def flips(kind: str, folder: Path, count: int) -> Held:
 def main() -> int:
     """Try everything, print the table; the exit code is 1 where something did not hold."""
     asked = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    for name, default in (("kills", 200), ("runs", 200), ("flips", 10_000), ("interrupts", 500)):
+    for name, default in DEFAULTS.items():
         asked.add_argument(f"--{name}", type=int, default=default)
     given, failed = asked.parse_args(), 0
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -101,8 +102,8 @@ def main() -> int:
                 for kind in ("session", "gallery")
             ),
             *(
-                (f"kill -9 of queryshift {name}", given.runs, kills_of_commands, (name,))
-                for name in ("run", "gallery build")
+                (f"kill -9 of queryshift {name}", count, kills_of_commands, (name,))
+                for name, count in (("run", given.runs), ("gallery build", given.builds))
             ),
             *(
                 (f"{kind} files with a flipped bit", given.flips, flips, (kind,))

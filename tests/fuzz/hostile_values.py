@@ -18,7 +18,21 @@ NUMBERS = st.one_of(
 )
 TEXTS = st.one_of(
     st.text(max_size=12),
-    st.sampled_from(("", " ", "\x00", "\ud800", "[/]", "../..", "\x1b[31m", "=1+1", "é" * 3)),
+    st.sampled_from(
+        (
+            "",
+            " ",
+            "\x00",
+            "\ud800",
+            "[/]",
+            "../..",
+            "\x1b[31m",
+            "=1+1",
+            "é" * 3,
+            "x" * 300,
+            "~no user/x",
+        )
+    ),
 )
 
 

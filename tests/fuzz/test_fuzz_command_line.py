@@ -14,7 +14,22 @@ from queryshift.cli import COMMANDS, main
 WORDS = st.one_of(
     st.text(st.characters(blacklist_characters="\0", blacklist_categories=("Cs",)), max_size=8),
     st.sampled_from(
-        ("", "-1", "0", "3", "nan", "1e999", "9" * 30, "..", "/", "/dev/null", "\udc80", "a=b", "=")
+        (
+            "",
+            "-1",
+            "0",
+            "3",
+            "nan",
+            "1e999",
+            "9" * 30,
+            "x" * 300,
+            "..",
+            "/",
+            "/dev/null",
+            "\udc80",
+            "a=b",
+            "=",
+        )
     ),
     st.sampled_from(("text.csv", "rows.jsonl", "asked.npy", "photo.png", "empty", "folder")),
     st.sampled_from(("tangram", "rest", "tent:lr=x", "fog", "image", "tangram-o-image", "x:y")),

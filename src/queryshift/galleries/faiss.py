@@ -16,6 +16,7 @@ from queryshift.errors import BadFile, BadInput
 from queryshift.support.atomic_files import replacing
 from queryshift.support.lazy import lazy_property
 from queryshift.support.optional import need
+from queryshift.support.paths import is_file
 
 from .breadth import Breadth
 from .checks import checked_ids
@@ -127,7 +128,7 @@ class Faiss(EngineGallery):
         return set(self._row_ids or ())
 
     def _read(self) -> Any:
-        if not self._path.is_file():
+        if not is_file(self._path):
             raise BadFile(f'no FAISS index at "{self._path}": create it, or correct the address.')
         try:
             return self._faiss.read_index(str(self._path))

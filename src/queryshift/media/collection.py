@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from queryshift.errors import BadFile, BadInput
+from queryshift.support.paths import is_file, is_there, user_path
 
 from .lazy_items import EncodedPicture, LazyItems, Picture, Sound, Source
 from .pictures import PICTURES
@@ -87,12 +88,12 @@ def read_collection(
         check_rows: whether a table's empty items and missing files are refused now, not when they
             are opened.
     """
-    path = path.expanduser()
+    path = user_path(path)
+    if not is_there(path):
+        raise BadInput(f'there is no file or folder "{path}".')
     ending = path.suffix.lower()
     if path.is_dir() and not is_dataset(path):
         return _folder(path)
-    if not path.exists():
-        raise BadInput(f'there is no file or folder "{path}".')
     if path.is_dir() or ending in TABLES:
         with closing(read_records(path, columns)) as records:
             return _table(path, records, check_rows)
@@ -228,7 +229,7 @@ def _check_row(base: Path, record: Record, role: str) -> None:
 
 
 def _check_file(file: Path, record: Record) -> None:
-    if not file.is_file():
+    if not is_file(file):
         raise record.problem(f'there is no file "{file}".')
     if not kind_of(file):
         raise record.problem(f'"{file.name}" is neither a picture nor a sound.')

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol, overload
 
 from queryshift.errors import BadFile
+from queryshift.support.paths import is_file
 
 FRAMES = 10  # of a clip, in the folders frame_0 to frame_9
 
@@ -91,7 +92,7 @@ class Clip:
     def files(self) -> tuple[Path, ...]:
         """The frames that are there; the place of the first where there are none."""
         frames = [self.folder / f"frame_{i}" / f"{self.name}.jpg" for i in range(FRAMES)]
-        return tuple(frame for frame in frames if frame.is_file()) or (frames[0],)
+        return tuple(frame for frame in frames if is_file(frame)) or (frames[0],)
 
     def open(self) -> Any:
         """A list of Pillow images in order."""
@@ -144,6 +145,6 @@ class LazyItems(Sequence[Any]):
 
 def present(path: Path) -> Path:
     """`path`, if there is such a file."""
-    if not path.is_file():
+    if not is_file(path):
         raise BadFile(f'there is no file "{path}": `queryshift data check` names all that lack.')
     return path

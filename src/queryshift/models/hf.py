@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from queryshift.errors import BadFile, BadInput
 from queryshift.support.lazy import lazy_property
 from queryshift.support.optional import need
+from queryshift.support.paths import is_there
 
 from .blocks import BlockEncoder
 from .image_preprocessing import Pictures
@@ -39,7 +40,7 @@ class Checkpoint:
     def config(self) -> Mapping[str, Any]:
         """What `config.json` says."""
         folder = Path(self.name)
-        if folder.exists():
+        if is_there(folder):
             file = folder / self.subfolder / "config.json"
             if not file.is_file():
                 raise BadFile(
@@ -53,7 +54,7 @@ class Checkpoint:
 
     def file(self, name: str) -> Path | None:
         """Where a file of the model lies on this machine; None if the model has none."""
-        if Path(self.name).exists():
+        if is_there(Path(self.name)):
             path = Path(self.name) / self.subfolder / name
             return path if path.is_file() else None
         try:
@@ -121,7 +122,7 @@ class Checkpoint:
     def _safely(self) -> dict[str, Any]:
         return {
             "trust_remote_code": False,
-            "local_files_only": Path(self.name).exists(),
+            "local_files_only": is_there(Path(self.name)),
             "subfolder": self.subfolder,
         }
 

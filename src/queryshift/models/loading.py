@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from queryshift.errors import BadFile, BadInput, unknown
+from queryshift.support.paths import is_file, is_there, user_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -181,15 +182,15 @@ def _found(name: str, published: bool) -> dict[str, Encoder]:
         bundled: dict[str, Encoder] = import_module(BUNDLED[name]).load(name)
         return bundled
     source = MODELS.get(name, name)
-    path = Path(source).expanduser()
-    if path.is_file():
+    path = user_path(source)
+    if is_file(path):
         return _from_file(path, published)
-    if not path.exists() and "/" not in source:
+    if not is_there(path) and "/" not in source:
         if (own := _module("own")).is_reference(name):
             made: dict[str, Encoder] = own.referenced(name)
             return made
         raise unknown("model", name, MODELS)
-    checkpoint = _module("hf").Checkpoint(str(path) if path.exists() else source, published)
+    checkpoint = _module("hf").Checkpoint(str(path) if is_there(path) else source, published)
     loader = "sentence_transformers" if checkpoint.file("modules.json") else _loader(checkpoint)
     loaded: dict[str, Encoder] = _module(loader).load(checkpoint)
     return loaded

@@ -17,6 +17,7 @@ from torch import Tensor
 from queryshift.errors import BadFile
 
 from .atomic_files import Committing, replacing
+from .paths import is_file
 
 FORMAT = 2  # 1: without a checksum
 HASHED_AT_ONCE = 2**26  # bytes: between two parts an interrupt is heard
@@ -57,7 +58,7 @@ def read(
     needed; others are copied into memory, where nothing that happens to the file reaches them.
     """
     path = Path(path)
-    if not path.is_file():
+    if not is_file(path):
         raise BadFile(f'there is no file "{path}": expected a queryshift {kind} file.')
     try:
         with safe_open(path, framework="pt") as file:

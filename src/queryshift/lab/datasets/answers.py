@@ -11,6 +11,7 @@ from typing import Any
 from queryshift.errors import BadFile, BadInput, unknown
 from queryshift.media.collection import Collection, Id
 from queryshift.media.records import Record, read_records
+from queryshift.support.paths import is_file, user_path
 
 Answers = Mapping[str, Sequence[Id]]
 
@@ -25,8 +26,8 @@ def answers_by_query(given: Any, columns: Mapping[str, str] | None = None) -> di
     """
     if isinstance(given, Mapping):
         return {str(query): _several(right) for query, right in given.items()}
-    path = Path(given).expanduser()
-    if not path.is_file():
+    path = user_path(given)
+    if not is_file(path):
         raise BadInput(f'there is no file "{path}".')
     if path.suffix.lower() == ".json":
         return answers_by_query(_json(path))

@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from queryshift.errors import BadFile, BadInput
+from queryshift.support.paths import is_there
 
 from .rank_metrics import SECONDS, SUBSET, Ranks, metric
 
@@ -217,7 +218,7 @@ def read_folder(path: str | Path) -> Lines:
     """
     path = Path(path)
     files = [path]
-    if path.is_dir():
+    if is_there(path) and path.is_dir():
         files = sorted(file for end in ("", ".gz") for file in path.rglob(f"*.jsonl{end}"))
     parts = [read_lines(file) for file in files]
     problems = [problem for part in parts for problem in part.problems]
