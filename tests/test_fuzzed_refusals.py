@@ -2,6 +2,7 @@
 
 import gc
 import io
+import json
 import sys
 
 import pytest
@@ -193,8 +194,6 @@ def test_names_of_corruptions_that_are_no_text(strange):
 
 
 def test_result_lines_whose_parts_are_of_another_kind():
-    import json
-
     import numpy as np
 
     from queryshift.lab.evaluation.results import Cell
@@ -288,3 +287,19 @@ def test_a_table_of_files_whose_names_are_too_long(tmp_path):
     (tmp_path / "rows.csv").write_text(f"id,path\n1,{'x' * 300}.png\n")
     with pytest.raises(BadFile, match="line 2: there is no file"):
         as_collection(tmp_path / "rows.csv")
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ({"vector": [10**400]}, "as the vector, expected a list of numbers"),
+        ({"text": "a", "time": 10**400}, "time stamp 1000.*, expected seconds"),
+        ({"text": "a", "time": float("nan")}, "time stamp nan, expected seconds"),
+    ],
+)
+def test_numbers_in_a_table_that_are_none(row, told, tmp_path):
+    from queryshift.media.collection import as_collection
+
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row))
+    with pytest.raises(BadFile, match=f"line 1: got .*{told}"):
+        as_collection(tmp_path / "rows.jsonl")

@@ -2,7 +2,8 @@
 
 What was tried is kept in .fuzz/tried.json: the same command goes on from there. The environment
 says how far it goes, FUZZ_INPUTS (1,000,000 in all) and FUZZ_MINUTES (no bound), and in how many
-processes, FUZZ_PROCESSES (2). A round that fails ends it; the printed command repeats that round.
+processes, FUZZ_PROCESSES (2). A round that fails ends it, and so does Ctrl-C: what its finished
+tests tried counts, and the next start takes another seed. The printed command repeats the round.
 """
 
 import json
@@ -20,19 +21,27 @@ OF_A_TEST = int(os.environ.get("FUZZ_EXAMPLES", 1000))  # inputs of a test and r
 Counts = dict[str, Counter[str]]  # of each test, its inputs and how many of them were refused
 
 
-def one_round(seed: int) -> Counts | None:
-    """What each test tried with this seed; None where one failed."""
+def one_round(seed: int) -> tuple[Counts, bool]:
+    """What each test tried with this seed, and whether the round went well to its end."""
     processes = os.environ.get("FUZZ_PROCESSES", "2")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/fuzz"]
     command += [f"--hypothesis-seed={seed}", *(["-n", processes] if processes != "1" else [])]
     with TemporaryDirectory(dir=IN_MEMORY if IN_MEMORY.is_dir() else None) as folder:
         told = {"FUZZ_EXAMPLES": str(OF_A_TEST), "FUZZ_COUNTS": folder, "OMP_NUM_THREADS": "1"}
         inside = ["--basetemp", f"{folder}/files"]
-        failed = subprocess.run([*command, *inside], env={**os.environ, **told}).returncode
+        well = _ran([*command, *inside], {**os.environ, **told})
         tried = added(json.loads(file.read_text()) for file in Path(folder).glob("*.json"))
-    if failed:
-        print(f"seed {seed} failed: FUZZ_EXAMPLES={OF_A_TEST} {' '.join(command)}")
-    return None if failed else tried
+    if not well:
+        print(f"seed {seed} did not end well: FUZZ_EXAMPLES={OF_A_TEST} {' '.join(command)}")
+    return tried, well
+
+
+def _ran(command: list[str], environment: dict[str, str]) -> bool:
+    """Whether a command ended by itself and well."""
+    try:
+        return subprocess.run(command, env=environment).returncode == 0
+    except KeyboardInterrupt:
+        return False
 
 
 def added(parts) -> Counts:
@@ -52,14 +61,14 @@ def inputs_of(tried: Counts) -> int:
 def main() -> int:
     """Run rounds; the exit code is 1 where one failed."""
     KEPT.parent.mkdir(exist_ok=True)
-    done = json.loads(KEPT.read_text()) if KEPT.is_file() else {"seed": 0, "tried": {}}
+    kept = json.loads(KEPT.read_text()) if KEPT.is_file() else {"seed": 0, "tried": {}}
+    done = {"seed": kept["seed"], "tried": added([kept["tried"]])}
     wanted = int(os.environ.get("FUZZ_INPUTS", 1_000_000))
     ends = time.monotonic() + 60 * float(os.environ.get("FUZZ_MINUTES", "inf"))
-    while inputs_of(done["tried"]) < wanted and time.monotonic() < ends:
+    well = True
+    while well and inputs_of(done["tried"]) < wanted and time.monotonic() < ends:
         began, seed = time.monotonic(), done["seed"] + 1
-        tried = one_round(seed)
-        if tried is None:
-            return 1
+        tried, well = one_round(seed)
         done = {"seed": seed, "tried": added((done["tried"], tried))}
         KEPT.write_text(json.dumps(done))
         each_second = inputs_of(tried) / (time.monotonic() - began)
@@ -69,7 +78,7 @@ def main() -> int:
         print(
             f"{counts['inputs']:>10,}  {counts['refused'] / counts['inputs']:4.0%} refused  {name}"
         )
-    return 0
+    return int(not well)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
+from math import isfinite
 from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any
@@ -166,7 +167,7 @@ def _value(base: Path, record: Record, role: str, check_rows: bool) -> Any:
         return value
     try:
         return np.asarray(value, dtype=np.float32)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         if not check_rows:
             return value  # refused when it is encoded
         raise record.problem(
@@ -249,12 +250,13 @@ def _seconds(record: Record) -> float:
     try:
         if isinstance(stamp, datetime):
             return stamp.timestamp()
-        return float(stamp)
-    except (TypeError, ValueError):
+        if isfinite(seconds := float(stamp)):
+            return seconds
+    except (TypeError, ValueError, OverflowError):
         pass
     try:
         return datetime.fromisoformat(str(stamp)).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         raise record.problem(
             f"got the time stamp {stamp!r}, expected seconds or ISO 8601 (2026-01-31T12:00:00)."
         ) from None
