@@ -51,11 +51,13 @@ def test_vectors_without_a_method_are_corrected_for_hubs_and_nothing_adapts(file
     assert made.about()["method"] == "frozen" and made.about()["hubs"] is True
 
 
-def test_a_named_method_chooses_only_where_the_file_says_so(files):
+def test_a_named_method_chooses_with_a_guard_or_where_the_file_says_so(files):
     where = {"gallery": str(files / "captions.gallery"), "method": "rest"}
-    plain, choosing = opened(files, **where), opened(files, **where, choose=True, guard=False)
-    assert plain.session().settings.choose is False and plain.hubs is None
-    assert choosing.session().settings.choose is True and choosing.guard is None
+    plain, bare = opened(files, **where), opened(files, **where, guard=False)
+    choosing = opened(files, **where, choose=True, guard=False)
+    assert plain.session().settings.chooses is True and plain.hubs is None
+    assert bare.session().settings.chooses is False and bare.guard is None
+    assert choosing.session().settings.chooses is True and choosing.guard is None
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,7 @@ def test_snapshots_of_a_tenant_are_bounded(shared):
 
 def test_tenants_are_bounded(shared):
     with shared.client("operator") as client:
+        search(client, [1], tenant="alice")
         bodies = [{"tenant": f"t{number}", "query": query(1)} for number in range(9)]
         answers = [client.post(SEARCH, json=body) for body in bodies]
         search(client, [1], tenant="alice")

@@ -10,12 +10,13 @@ from queryshift import (
     Guard,
     Hubs,
     InfoMax,
+    Ordinary,
     Session,
     Vectors,
     answer_many,
 )
 from queryshift.retrieval.forward import Forward
-from queryshift.sessions.choice import RankingByRow, agree, finds, source_rows
+from queryshift.sessions.choice import RankingByRow, agree, finds, source_rows, stands_out
 from toy import ToyEncoder, toy_gallery, toy_items, toy_queries
 
 
@@ -51,7 +52,26 @@ def test_queries_that_are_vectors_are_left_as_they_are():
 
 def test_a_named_method_brings_nothing_else(encoder, gallery):
     settings = Session(encoder, gallery, REST()).settings
-    assert (settings.hubs, settings.guard, settings.choose) == (None, Guard(), False)
+    assert (settings.hubs, settings.guard, settings.choose) == (None, Guard(), None)
+
+
+def test_with_a_guard_the_source_answers_what_it_answers_as_well(encoder, gallery):
+    ordinary = Ordinary.of(encoder, gallery, toy_items(40))
+    guards = (Guard(), None, Guard(ordinary=ordinary))
+    found = [Session(encoder, gallery, REST(), guard=guard).settings for guard in guards]
+    assert [one.chooses for one in found] == [True, False, False]
+    said = Session(encoder, gallery, REST(), guard=None, choose=True).settings
+    assert said.chooses and not Session(encoder, gallery, choose=False).settings.chooses
+
+
+def test_a_shadow_shows_what_a_live_session_answers(encoder, gallery):
+    live, shadow = (Session(encoder, gallery, lr=0.05, mode=mode) for mode in ("live", "shadow"))
+    differs = False
+    for batch in toy_queries(4, 16, 40):
+        answer, beside = live.answer(batch), shadow.answer(batch)
+        assert torch.equal(beside.adapted.top(5).scores, answer.top(5).scores)
+        differs |= not torch.equal(beside.top(5).scores, answer.top(5).scores)
+    assert differs
 
 
 def test_forks_and_files_keep_it(encoder, gallery, tmp_path):
@@ -71,14 +91,36 @@ class TestTheChoice:
         gallery = Gallery.from_vectors(range(8), torch.eye(8).tolist())
         return Forward(torch.nn.functional.normalize(vectors, dim=1), gallery)
 
-    def test_the_source_answers_where_four_of_five_first_places_agree(self):
+    def test_the_source_answers_where_seven_of_ten_first_places_agree(self):
         one = self.forward(torch.eye(8).repeat(5, 1))
         vectors = one.vectors.clone()
-        vectors[:8] = vectors[8]
+        vectors[:13] = vectors[8]
         assert source_rows(one, one, one).all()
         assert source_rows(other := self.forward(vectors), other, one).all()
-        vectors[:11] = vectors[8]
+        vectors[:15] = vectors[8]
         assert not source_rows(other := self.forward(vectors), other, one).any()
+
+    def test_or_where_its_first_places_stand_out(self):
+        gallery = Gallery.from_vectors(range(200), torch.eye(200).tolist())
+        random = torch.randn(32, 200, generator=torch.Generator().manual_seed(0))
+        unsure = Forward(torch.nn.functional.normalize(random, dim=1), gallery)
+        known = random + 9 * torch.eye(200)[:32]
+        sure = Forward(torch.nn.functional.normalize(known, dim=1), gallery)
+        assert bool(stands_out(sure)) and not bool(stands_out(unsure))
+        assert not bool(agree(unsure, sure))
+        assert source_rows(unsure, unsure, sure).all()
+        assert not source_rows(sure, sure, unsure).any()
+
+    def test_all_of_them_where_the_adapted_model_is_clear_about_others(self):
+        gallery = Gallery.from_vectors(range(200), torch.eye(200).tolist())
+        random = torch.randn(32, 200, generator=torch.Generator().manual_seed(0))
+        first = torch.eye(200)[:32]
+        source, near, far = (
+            Forward(torch.nn.functional.normalize(one, dim=1), gallery)
+            for one in (random + 9 * first, random + 30 * first, random + 30 * first.roll(32, 1))
+        )
+        assert not source_rows(near, near, source).any()
+        assert source_rows(far, far, source).all()
 
     def test_but_not_queries_that_the_adapted_model_is_clearer_about(self):
         plain = torch.eye(8) + 0.5

@@ -62,7 +62,7 @@ class Collection:
         method: how sessions adapt.
         hubs: hub correction, if there is any.
         guard: bounds what queries can do to sessions.
-        choose: whether the source answers batches that it answers as well.
+        choose: whether the source answers what it answers as well.
         world: what can be shown of it.
     """
 
@@ -184,7 +184,7 @@ def _adapting(settings: CollectionSettings, reader: Encoder) -> tuple[Method, di
     if settings.method is None:
         return default_method(reader), default_settings(given)
     spec = Spec.read(settings.method)
-    return spec.make(), {"hubs": spec.hubs, "choose": False, **given}
+    return spec.make(), {"hubs": spec.hubs, "choose": given["guard"] is not None, **given}
 
 
 def _try_learning(collection: Collection) -> None:

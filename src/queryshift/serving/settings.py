@@ -59,8 +59,8 @@ class CollectionSettings(Part):
     )
     choose: bool | None = Field(
         None,
-        description="whether the source answers batches that it answers as well; None: only "
-        "without a method",
+        description="whether the source answers what it answers as well; None: where there is a "
+        "guard, and without a method",
     )
     guard: Annotated[Guard | Literal[False], AfterValidator(_without_ordinary)] = Field(
         default_factory=Guard, description="bounds what queries can do to tenants; false: nothing"

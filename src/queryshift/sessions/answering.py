@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 
 from queryshift.errors import Error
@@ -92,9 +94,22 @@ def ranked_answer(
 def chosen_answer(
     adaptation: Adaptation, state: State, forward: Forward, answer: Answer, batch: Batch
 ) -> Answer:
-    """The answer of a forward, with the source's own to those queries that it answers as well."""
-    if not adaptation.settings.choose or adaptation.settings.mode == "shadow":
+    """The answer of a forward, with the source's own to those queries that it answers as well.
+
+    In shadow mode the answer beside the source's is what a live session would answer.
+    """
+    if not adaptation.settings.chooses:
         return answer
+    if adaptation.settings.mode != "shadow":
+        return _chosen(adaptation, state, forward, answer, batch)
+    plain, live = adaptation.source_forward(batch), answer.adapted
+    chosen = partial(_chosen, adaptation, state, forward, live, batch)
+    return Answer(plain, answer.ranking, adapted=chosen)
+
+
+def _chosen(
+    adaptation: Adaptation, state: State, forward: Forward, answer: Answer, batch: Batch
+) -> Answer:
     source = adaptation.source_forward(batch)
     rows = source_rows(forward, answer.ranking, source)
     if not bool(rows.any()):

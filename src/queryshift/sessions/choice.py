@@ -9,20 +9,24 @@ from queryshift.galleries import Hits
 from queryshift.galleries.met import MetCandidates
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.reranking import Ranking
+from queryshift.retrieval.unsureness import BEST, chances
 
 from .guard import leads
 
-AGREEING = 0.8  # share of equal first places from which the source answers a batch
-FOUND, BEST = 0.9, 10  # share of the source's first places that are found among so many best ones
-CLEARER = 1.15  # times the source's lead, from which a query is answered by what was learnt
+AGREEING = 0.7  # share of equal first places from which the source may answer
+BY_ACCIDENT = 0.5  # mean chance that a first place stands out as far, of queries that know nothing
+CLEARER = 1.3  # times the source's lead, from which a query is answered by what was learnt
+FOUND, AMONG = 0.9, 10  # share of the source's first places that are found among so many best ones
 
 
 @torch.no_grad()
 def source_rows(adapted: Forward, order: Ranking, source: Forward) -> Tensor:
     """Which queries of a batch the source answers.
 
-    None, unless four of five first places would be the same; then all but those of which the
-    adapted model is clearer: its first hit leads by 1.15 times as much.
+    None, unless its first places stand out more than by accident, or seven of ten would be the
+    same; then all but those of which the adapted model is clearer: its first hit leads by 1.3 times
+    as much. Those too where first places that stand out are not even among its ten best: what was
+    learnt is of other queries.
 
     Args:
         adapted: The batch, seen through what was learnt.
@@ -32,12 +36,23 @@ def source_rows(adapted: Forward, order: Ranking, source: Forward) -> Tensor:
     Returns:
         True (B,) for those queries.
     """
-    return agree(order, source) & (leads(adapted) <= CLEARER * leads(source))
+    known = stands_out(source)  # first: its search serves all the others
+    as_clear = leads(adapted) <= CLEARER * leads(source)
+    return ((known | agree(order, source)) & as_clear) | (known & ~finds(order, source))
+
+
+@torch.no_grad()
+def stands_out(source: Forward) -> Tensor:
+    """Whether first places stand out more than by accident, in the mean over a batch."""
+    scores = source.hits(BEST).scores
+    if scores.shape[1] < BEST:  # too few candidates to tell
+        return torch.zeros((), dtype=torch.bool, device=scores.device)
+    return chances(scores).mean() < BY_ACCIDENT
 
 
 @torch.no_grad()
 def agree(one: Ranking, other: Ranking) -> Tensor:
-    """Whether two rankings of a batch have four of five first places in common."""
+    """Whether two rankings of a batch have seven of ten first places in common."""
     same = one.hits(1).positions[:, 0] == other.hits(1).positions[:, 0]
     return same.float().mean() >= AGREEING
 
@@ -48,7 +63,7 @@ def finds(one: Ranking, other: Ranking) -> Tensor:
 
     Two models that are right do not agree on first places where several candidates are right.
     """
-    found = one.hits(BEST).positions == other.hits(1).positions[:, :1]
+    found = one.hits(AMONG).positions == other.hits(1).positions[:, :1]
     return found.any(dim=1).float().mean() >= FOUND
 
 

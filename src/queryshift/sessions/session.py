@@ -56,8 +56,9 @@ class Session:
             batch search among them.
         guard: bounds what queries can do to the session; None is the bare method (docs/guard.md).
         hubs: corrects answers for hubs, with any method: `Hubs()`.
-        choose: the source answers batches in which four of five first places are the same, but
-            for queries that the adapted model is clearer about.
+        choose: the source answers batches whose first places stand out, or of which seven of ten
+            stay the same, but for queries that the adapted model is clearer about; None: where
+            there is a guard that knows no ordinary queries.
         mode: "live", or "shadow": answers with the source model and adapts beside it.
         watch_angle: measure drift and gradient angles.
         seed: of what a method draws at random.

@@ -238,7 +238,7 @@ def _settings(values: dict[str, Any]) -> Settings:
         "guard": None if guard is None else _guard(guard),
         "hubs": None if hubs is None else Hubs(**hubs),
     }
-    return Settings(**{**values, **made})
+    return Settings(**{"choose": False, **values, **made})  # without it, it was not there
 
 
 def _guard(values: dict[str, Any]) -> Guard:
