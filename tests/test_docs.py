@@ -85,11 +85,23 @@ def prose(page: Path) -> str:
     return re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.S)
 
 
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def test_every_file_that_a_page_names_is_there():
+    named = {
+        (page.relative_to(ROOT), name)
+        for page in PAGES
+        for name in re.findall(r"`((?:src|tests|training|bench|tools)/[\w./-]+)`", page.read_text())
+    }
+    assert len(named) > 20
+    assert not [(page, name) for page, name in named if not (ROOT / name).exists()]
+
+
 def test_no_link_between_pages_is_broken():
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     broken = [
         f"{page.relative_to(ROOT)}: {target}"
-        for page in pages
+        for page in PAGES
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", prose(page))
         if "://" not in target and not (page.parent / target).exists()
     ]
