@@ -99,6 +99,7 @@ def test_odd_requests_add_no_series(shared):
         def series() -> set[str]:
             return {line.split(" ")[0] for line in client.get("/metrics").text.splitlines()}
 
+        learnt(client, "mallory", 1)  # what is still learnt may add a kind of event
         client.get("/nowhere")
         client.get(f"{TENANTS}/nobody")
         client.get("/v1/collections/other")

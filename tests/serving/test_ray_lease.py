@@ -284,13 +284,14 @@ def test_a_door_goes_on_watching_an_owner_whatever_goes_wrong():
 
 def test_all_owners_have_their_share_and_always_the_same_tenants():
     names = [f"tenant-{number}" for number in range(4000)]
-    owners = [Ring(4).owner("shop", name) for name in names]
-    assert owners == [Ring(4).owner("shop", name) for name in names]
+    ring, again, larger = Ring(4), Ring(4), Ring(5)
+    owners = [ring.owner("shop", name) for name in names]
+    assert owners == [again.owner("shop", name) for name in names]
     shares = Counter(owners)
     assert set(shares) == {0, 1, 2, 3} and max(shares.values()) < 2 * min(shares.values())
     moved = [
         (old, new)
         for old, name in zip(owners, names, strict=True)
-        if (new := Ring(5).owner("shop", name)) != old
+        if (new := larger.owner("shop", name)) != old
     ]
     assert len(moved) < len(names) / 3 and {new for _, new in moved} == {4}

@@ -9,10 +9,13 @@ import pytest
 from fastapi import Request
 from queries_to_send import png
 
+from queryshift.serving import ray_tenants
 from queryshift.serving.calls import SearchCall
 from queryshift.serving.front_door import HungUp, carried_out, unless_hung_up
 from queryshift.serving.idempotency import Remembered
 from queryshift.serving.metrics import Metrics
+from queryshift.serving.ray_holders import Holders
+from queryshift.serving.ray_tenants import RayTenants
 from queryshift.serving.refusals import Refused
 from queryshift.serving.settings import CollectionSettings, ServeSettings, TenantSettings
 from queryshift.serving.tenants import Tenants
@@ -232,3 +235,40 @@ def test_a_tenant_that_cannot_be_written_keeps_no_other_from_it(tmp_path):
         return loaded["three"].files.read_record()
 
     assert run(check()).batches == 1
+
+
+def test_bounds_hold_for_those_who_come_at_once(tmp_path):
+    async def check():
+        async with started(tmp_path, known=1, snapshots=1) as owner:
+            made = await asyncio.gather(
+                *(owner.set_mode(name, "live") for name in ("one", "two")), return_exceptions=True
+            )
+            assert made[0]["tenant"] == "one" and "as many as may be" in str(made[1])
+            kept = await asyncio.gather(
+                *(owner.snapshot("one", name) for name in "ab"), return_exceptions=True
+            )
+            assert kept[0]["name"] == "a" and "as many as may be" in str(kept[1])
+
+    run(check())
+
+
+def test_a_front_door_goes_on_looking_after_an_owner_whatever_a_look_ends_in(monkeypatch):
+    looks = iter([RuntimeError("Ray is away"), {"terms": {0: 1}}])
+
+    async def ask(number, method, seconds):
+        look = next(looks, None) or await asyncio.Event().wait()
+        if isinstance(look, Exception):
+            raise look
+        return look
+
+    async def check():
+        doors, holders = RayTenants.__new__(RayTenants), Holders(1)
+        doors._calls = SimpleNamespace(holders=holders, ask=ask)
+        watching = asyncio.create_task(doors._watch(0))
+        while not holders.all_held():
+            await asyncio.sleep(0)
+        watching.cancel()
+        assert holders.owner(0) == 0
+
+    monkeypatch.setattr(ray_tenants, "WATCH_S", 0)
+    run(check())

@@ -137,7 +137,7 @@ class Owner:
 
     async def snapshot(self, name: str, snapshot: str) -> dict[str, Any]:
         """Keep what a tenant has learnt under a name; when this returns it is on disk."""
-        async with self._residents.using(name, create=True) as tenant:
+        async with self._residents.using(name, create=True) as tenant, tenant.saving:
             there = await asyncio.to_thread(tenant.files.list_snapshots)
             others = [one for one in there if one["name"] != snapshot]
             if len(others) >= self._most_snapshots:

@@ -96,15 +96,13 @@ class Shares:
             end: ends the process of another owner, by its number: one that was frozen with the
                 lock of its share in hand lets go of it only then.
         """
-        loop, opening = asyncio.get_running_loop(), None
+        loop, opening, ends = asyncio.get_running_loop(), None, list[asyncio.Task[None]]()
         while True:
             try:
                 closed = await loop.run_in_executor(self._thread, self.step)
                 if closed and (opening is None or opening.done()):
                     opening = asyncio.create_task(self._open_all(closed, know_own))
-                for owner in self.newly_stuck():
-                    logger.error("owner %d is frozen with a lock in hand, and is ended", owner)
-                    await asyncio.to_thread(end, owner)
+                ends += [asyncio.create_task(_end(end, owner)) for owner in self.newly_stuck()]
             except LeaseLost as error:
                 logger.error("this owner was taken for dead and ends: %s", error)
                 os._exit(1)
@@ -151,6 +149,15 @@ class Shares:
     @property
     def _held(self) -> int:
         return sum(lease.term > 0 for lease in self._leases)
+
+
+async def _end(end: Callable[[int], None], owner: int) -> None:
+    """End a frozen owner; leases are renewed meanwhile."""
+    logger.error("owner %d is frozen with a lock in hand, and is ended", owner)
+    try:
+        await asyncio.to_thread(end, owner)
+    except Exception:  # others try it too
+        logger.exception("owner %d was not ended", owner)
 
 
 class RaySharing(Sharing):

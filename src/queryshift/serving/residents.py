@@ -163,13 +163,16 @@ class Residents:
         """A tenant into memory, read once however many ask for it."""
         if not create and name not in self._known:
             raise NotFound(f'there is no tenant "{name}": a search makes one.')
-        if name not in self._known and len(self._known) >= self._settings.known:
-            raise Forbidden(
-                f"there are {len(self._known):,} tenants, as many as may be: raise tenants.known."
-            )
         if name not in self._loading:
+            self._check_room_for(name)
             self._loading[name] = asyncio.create_task(self._load(name))
         return await asyncio.shield(self._loading[name])
+
+    def _check_room_for(self, name: str) -> None:
+        """Refuse a new tenant where there are as many as may be, those being made among them."""
+        known = len(self._known) + sum(one not in self._known for one in self._loading)
+        if name not in self._known and known >= self._settings.known:
+            raise Forbidden(f"there are {known:,} tenants, as many as may be: raise tenants.known.")
 
     async def _load(self, name: str) -> Tenant:
         try:

@@ -102,7 +102,10 @@ class TenantFiles:
         found = []
         for described in self.snapshots.glob("*.json"):
             if described.with_suffix(".safetensors").exists():
-                found.append(json.loads(described.read_text(encoding="utf-8")))
+                try:
+                    found.append(json.loads(described.read_text(encoding="utf-8")))
+                except ValueError as error:
+                    logger.warning('"%s" is passed over: %s', described, error)
         return sorted(found, key=lambda about: str(about["time"]))
 
 
