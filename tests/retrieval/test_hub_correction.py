@@ -449,6 +449,20 @@ def test_running_sums_are_those_of_the_whole_bank():
     assert torch.allclose(anew.answer(batch).scores(), answer.scores(), atol=2e-4)
 
 
+def test_clear_queries_leave_no_trace_when_they_leave_the_bank():
+    """Their weight is a million times the others': rounding of it would be all that is left."""
+    chance = torch.Generator().manual_seed(0)
+    candidates = normalize(torch.randn(500, 256, generator=chance), dim=1)
+    gallery = Gallery.from_vectors(range(500), candidates)
+    kept = Session(Vectors(256), gallery, Frozen(), hubs=Hubs(bank=64))
+    for some in torch.randperm(500, generator=chance).split(50):
+        kept.answer(normalize(candidates[some] + 0.02 * torch.randn(256, generator=chance), dim=1))
+    sums = vars(kept.state.stages["hubs"])["sums"]
+    anew = type(sums).of(kept.state.stages["hubs"], gallery)
+    assert torch.allclose(sums.nearness.others, anew.nearness.others, atol=1e-3)
+    assert torch.allclose(sums.nearness.of_all, anew.nearness.of_all, atol=1e-3)
+
+
 @pytest.fixture(scope="module")
 def world():
     scenes = tangram.scenes("dev", 256)

@@ -74,12 +74,12 @@ class Scale(NamedTuple):
 
     def column_sums(self, scores: Tensor) -> Tensor:
         """Each candidate's sum (N,) of the weights of similarities (b, N)."""
-        return self._weights(scores).sum(dim=0)
+        return self.weights(scores).sum(dim=0)
 
     def own_sums(self, scores: Tensor, rows: QueryBank) -> Tensor:
         """Each candidate's sum (N,) of the weights of those whose first place it is."""
         places = torch.stack((rows.firsts, rows.claims), dim=1)
-        weights = self._weights(scores.gather(1, places))
+        weights = self.weights(scores.gather(1, places))
         weights[:, 1] *= rows.firsts != rows.claims
         zeros = weights.new_zeros(scores.shape[1])
         return zeros.index_add_(0, places.flatten(), weights.flatten())
@@ -89,7 +89,8 @@ class Scale(NamedTuple):
         least = torch.finfo(torch.float32).tiny
         return (sums.clamp(min=least).log() * (self.spread / SHARPNESS) + self.centre).float()
 
-    def _weights(self, scores: Tensor) -> Tensor:
+    def weights(self, scores: Tensor) -> Tensor:
+        """Weights of similarities, of any shape."""
         steep = (scores - self.centre).mul_(SHARPNESS / self.spread)
         return steep.clamp_(-STEEPEST, STEEPEST).exp_()
 
@@ -142,7 +143,20 @@ class HubSums:
             own = own - self.scale.own_sums(scores, rows)
         if moments.spread != self.scale.spread:
             return HubSums.of(left, self.gallery, moments)
-        return replace(self, moments=moments, total=total.clamp(min=0), own=own.clamp(min=0))
+        if len(removed):
+            self._sum_anew(total, own, left)
+        return replace(self, moments=moments, total=total, own=own.clamp(min=0))
+
+    def _sum_anew(self, total: Tensor, own: Tensor, bank: QueryBank) -> None:
+        """Sums most of which has left, of the bank alone: what is left of them may be rounding."""
+        lost = (total < self.total / 2).nonzero()[:, 0]
+        queries, every = bank.vectors.float(), self.gallery.vectors
+        width = max(1, AT_ONCE // max(1, len(bank) * every.shape[1]))
+        for some in torch.split(lost, width) if len(lost) else ():
+            scores = similarity(queries, every[some.to(every.device)].to(queries))
+            weights = self.scale.weights(scores)
+            total[some] = weights.sum(dim=0).to(total)
+            own[some] = (weights * _taken(bank, some)).sum(dim=0).to(own)
 
     @lazy_property
     def nearness(self) -> Nearness:
@@ -172,12 +186,17 @@ def nearness_of(bank: QueryBank, positions: Tensor, vectors: Tensor, spread: flo
     for start in range(0, len(positions), width):
         scores = similarity(queries, vectors[start : start + width]) / unit
         some = positions[start : start + width]
-        claimed = (bank.firsts[:, None] == some) | (bank.claims[:, None] == some)
+        taken = _taken(bank, some)
         of_all = torch.logsumexp(scores, dim=0)
-        others = torch.logsumexp(scores.masked_fill(claimed, -torch.inf), dim=0)
+        others = torch.logsumexp(scores.masked_fill(taken, -torch.inf), dim=0)
         least = of_all + math.log(LEAST)
         parts.append(torch.stack((of_all, torch.maximum(others, least))) * unit)
     return Nearness(*torch.cat(parts, dim=1))
+
+
+def _taken(bank: QueryBank, positions: Tensor) -> Tensor:
+    """Whether candidates (U,) are a row's first place (n, U), before or after correction."""
+    return (bank.firsts[:, None] == positions) | (bank.claims[:, None] == positions)
 
 
 def _scored(bank: QueryBank, gallery: Searchable) -> Iterator[tuple[Tensor, QueryBank]]:
