@@ -232,6 +232,15 @@ class TestAnOrdinaryBatch:
         assert not torch.equal(moved, encoder.encode(calm[:1]))
         assert torch.equal(session.answer(calm[:1]).vectors, encoder.encode(calm[:1]))
 
+    def test_is_nothing_to_a_session_that_knows_none_any_more(
+        self, session, encoder, gallery, batches, calm, tmp_path
+    ):
+        session.answer(batches[0]), session.answer(calm)
+        session.save(tmp_path / "session")
+        bare = Session.load(tmp_path / "session", encoder, gallery, guard=None)
+        answer = bare.answer(batches[1], adapt=False)
+        assert not torch.equal(answer.vectors, answer.source.vectors)
+
 
 class TestSeveralInARow:
     def test_end_the_shift(self, encoder, gallery, session, batches, calm):

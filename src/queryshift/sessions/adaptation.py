@@ -100,7 +100,8 @@ class Adaptation:
 
     def answered_by_source(self, state: State) -> bool:
         """Whether the source answered the latest batch, since the guard knew it or was surer."""
-        return state.ordinary_streak > 0 or (state.by_source and self.settings.guard is not None)
+        known = state.ordinary_streak > 0 and self.ordinary is not None
+        return known or (state.by_source and self.settings.guard is not None)
 
     def restarted(self, state: State, gallery: Searchable) -> State:
         """Back to the source, with fresh memories; the counts go on."""
