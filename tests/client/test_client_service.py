@@ -81,7 +81,7 @@ def noisy(pictures):
 
 
 def wait_until(true):
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not true():
         assert time.monotonic() < end
         time.sleep(0.05)

@@ -15,7 +15,7 @@ async def ended_while_saving(settings: ServeSettings) -> None:
     """End the tenants while a save waits behind another write, so that it has not begun."""
     tenants, busy = Tenants(settings, Metrics()), threading.Event()
     await tenants.start()
-    other = asyncio.create_task(tenants.disk.write(busy.wait, 5))
+    other = asyncio.create_task(tenants.disk.write(busy.wait, 60))
     owner = tenants.owner("tangram")
     queries = [png(number, 60) for number in range(4)]
     await owner.search(SearchCall("first", "request", queries, 3, True, [[]] * 4))

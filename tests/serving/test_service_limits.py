@@ -20,7 +20,7 @@ TIGHT = """
 body_bytes = 300000
 pixels = 1000000
 queries = 16
-body_seconds = 0.5
+body_seconds = 1.5
 connections = 40
 
 [queues]

@@ -96,6 +96,24 @@ def test_a_group_that_waits_for_the_learner_is_not_learnt_once_its_tenant_is_fro
     run(check())
 
 
+def test_queries_under_way_when_their_tenant_is_frozen_are_not_learnt(tmp_path):
+    async def check():
+        async with started(tmp_path) as owner:
+            released = threading.Event()
+            owner._searching.threads.model.submit(released.wait)
+            asked = asyncio.create_task(taught(owner))
+            while not len(owner._searching.answering._asked):
+                await asyncio.sleep(0.01)
+            await owner.set_mode("one", "frozen")
+            assert not asked.done()
+            released.set()
+            await asked
+            told = await owner.tenant("one")
+            assert (told["queries"], told["pending"], await updates(owner)) == (4, 0, 0)
+
+    run(check())
+
+
 def test_an_update_under_way_is_not_lost_where_ordinary_queries_are_put(tmp_path):
     async def check():
         async with started(tmp_path) as owner:

@@ -93,7 +93,7 @@ class Searching:
             answers = await self._answered(call, read, mode, session)
             if all(answer.error is not None for answer in answers):
                 raise answers[0].error or BadInput("no query could be answered.")
-            learns = call.adapt and mode != "frozen"
+            learns = call.adapt and "frozen" not in (mode, tenant.record.mode)
             self._count(tenant, mode, answers)
             if learns:
                 self.learning.gather(call.tenant, self._taught(call, answers))
