@@ -137,7 +137,7 @@ class TestForgetting:
         self, alike, left, image, captions, pictures, monkeypatch
     ):
         if not alike:  # a milder shift: the source is surer of it, and answers it otherwise
-            monkeypatch.setattr("queryshift.sessions.step.finds", lambda *_: False)
+            monkeypatch.setattr("queryshift.sessions.step.agree", lambda *_: False)
         session = Session(image, captions, REST(), lr=1e-3, guard=Guard(anchor=0.0))
         for start in range(0, 96, 32):
             session.answer(noisy(pictures[start : start + 32], start))

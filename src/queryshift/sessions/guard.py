@@ -31,8 +31,8 @@ class Guard:
             those count once, however often they are asked.
         anchor: Share of what was learnt that is given up by each batch, so that no stream leads
             further from the source than 1 / anchor batches do.
-        pull: The same by each batch that the source is surer of, and nine of ten of whose source's
-            first places are among the ten best of what was learnt: the shift is over.
+        pull: The same by each batch that the source is surer of, and of which seven of ten first
+            places are the source's: the shift is over.
         surer: How many times surer the source must be of a batch than of those that were learnt
             from, for it to answer the batch itself.
         ordinary: What queries look like when all is well: the source answers such batches, and

@@ -12,7 +12,7 @@ from queryshift.retrieval.vector_checks import checked, fitting
 from .adaptation import Adaptation
 from .answering import answering_forward, gives_nonsense, source_answers
 from .batch_result import BatchResult, Proposal
-from .choice import finds
+from .choice import agree
 from .events import Event
 from .guard import Guard, lead
 from .learning import learn, learn_from_some, step_view
@@ -87,7 +87,7 @@ def _guarded(
         views.clear()
         proposal = learn_from_some(adaptation, state, batch, taught.rows)
     led = guard.led(state.lead, measured)
-    over = by_source and bool(finds(proposal.forward, source))
+    over = by_source and bool(agree(proposal.forward, source))
     given_up = guard.pull if over else guard.anchor
     after = replace(adaptation.anchored(proposal.state, given_up), by_source=by_source)
     return replace(proposal, state=replace(after, lead=led), by_source=by_source, rows=taught.rows)
