@@ -22,53 +22,54 @@ NAMES = {"rest": "REST", "tcr": "TCR", "shot": "SHOT"}
 LIMIT, SHARE = 1.0, 0.9  # points below the frozen model, and of the bare method's gain
 Run = tuple[str, str]  # a method and its guard
 Means = list[float]  # recall on a stream, then of clean queries without and with adapting
+FROZEN: Run = ("frozen", BARE)
 
 
 @dataclass(frozen=True)
 class Runs:
-    """The runs of one world, of those seeds of a stream that every run was asked."""
+    """The runs of one world: by stream and run, what each seed gave."""
 
-    seeds: dict[tuple[str, Run], list[Means]]
+    found: dict[tuple[str, Run], dict[int, Means]]
 
     @classmethod
     def read(cls, path: Path, world: str) -> Runs:
         """Those that a file keeps."""
-        kept = [line for line in map(json.loads, path.read_text().splitlines())]
-        lines = [line for line in kept if line["world"] == world]
-        asked: dict[tuple[str, Run], set[int]] = defaultdict(set)
-        for line in lines:
-            asked[line["stream"], (line["method"], line["guard"])].add(line["seed"])
-        seeds = defaultdict(list)
-        for line in lines:
-            key = line["stream"], (line["method"], line["guard"])
-            every = [known for (stream, _), known in asked.items() if stream == line["stream"]]
-            if line["seed"] in set.intersection(*every):
-                seeds[key].append([line[part] for part in PARTS])
-        return cls(seeds)
+        found: dict[tuple[str, Run], dict[int, Means]] = defaultdict(dict)
+        for line in map(json.loads, path.read_text().splitlines()):
+            if line["world"] == world:
+                key = line["stream"], (line["method"], line["guard"])
+                found[key][line["seed"]] = [line[part] for part in PARTS]
+        return cls(dict(found))
 
-    def of(self, stream: str, run: Run) -> Means | None:
-        """The means over the seeds of a run."""
-        found = self.seeds.get((stream, run))
-        return None if found is None else [mean(part) for part in zip(*found, strict=True)]
+    def means(self, stream: str, *runs: Run) -> tuple[list[Means], int]:
+        """The means of several runs over the seeds that all of them have, and how many these are.
+
+        No means, where there are none.
+        """
+        every = [self.found.get((stream, run), {}) for run in runs]
+        seeds = set.intersection(*map(set, every))
+        if not seeds:
+            return [], 0
+        parts = ([one[seed] for seed in seeds] for one in every)
+        return [[mean(part) for part in zip(*one, strict=True)] for one in parts], len(seeds)
 
     def below(self, stream: str, run: Run) -> float:
         """How many points a run is below the frozen model, where it is furthest."""
-        frozen, own = self.of(stream, ("frozen", BARE)), self.of(stream, run)
-        assert frozen is not None and own is not None
+        (frozen, own), _ = self.means(stream, FROZEN, run)
         return max(one - other for one, other in zip(frozen, own, strict=True))
 
     def share(self, stream: str, run: Run) -> float | None:
         """The share of the bare method's gain on a stream that a run keeps; None without a gain."""
-        frozen, own = self.of(stream, ("frozen", BARE)), self.of(stream, run)
-        bare = self.of(stream, (run[0], BARE))
-        if frozen is None or own is None or bare is None or bare[0] - frozen[0] <= LIMIT:
+        found, _ = self.means(stream, FROZEN, run, (run[0], BARE))
+        if not found:
             return None
-        return (own[0] - frozen[0]) / (bare[0] - frozen[0])
+        frozen, own, bare = (one[0] for one in found)
+        return (own - frozen) / (bare - frozen) if bare - frozen > LIMIT else None
 
     def guarded(self) -> Iterator[tuple[str, Run]]:
         """Every stream and guarded run that the frozen and the bare method were asked too."""
-        for stream, run in self.seeds:
-            if run[1] != BARE and (stream, (run[0], BARE)) in self.seeds:
+        for stream, run in self.found:
+            if run[1].startswith(GUARDED) and (stream, (run[0], BARE)) in self.found:
                 yield stream, run
 
 
@@ -84,9 +85,8 @@ def table(runs: Runs, columns: Sequence[Run]) -> str:
         "|---|--:|--:|" + "--:|" * len(columns),
     ]
     for stream in STREAMS:
-        found = [runs.of(stream, run) for run in (("frozen", BARE), *columns)]
-        if all(found):
-            seeds = min(len(runs.seeds[stream, run]) for run in columns)
+        found, seeds = runs.means(stream, FROZEN, *columns)
+        if found:
             cells = " | ".join(f"{on:.1f}; {off:.1f} / {again:.1f}" for on, off, again in found)
             lines.append(f"| {stream} | {seeds} | {cells} |")
     return "\n".join(lines)
@@ -121,8 +121,7 @@ def choices(runs: Runs) -> str:
     """Of every guard that was tried: what it keeps at least, and how far below it is at most."""
     tried: dict[str, list[tuple[str, Run]]] = defaultdict(list)
     for stream, run in runs.guarded():
-        if run[1].startswith(GUARDED):
-            tried[run[1]].append((stream, run))
+        tried[run[1]].append((stream, run))
     lines = [
         "| guard | runs | least share of a gain kept | furthest below frozen |",
         "|---|--:|--:|--:|",
@@ -144,7 +143,8 @@ def page(path: Path) -> str:
     pairs = {
         label: [(method, guard) for method in methods for guard in (BARE, GUARDED)]
         for label, methods in (
-            ("rest", ("rest", "default")),
+            ("default", ("default",)),
+            ("rest", ("rest",)),
             ("others", ("tcr", "shot")),
         )
     }
