@@ -1,5 +1,7 @@
 """What only a GPU can show: compiled and recorded towers, half precision, updates on a stream."""
 
+import faulthandler
+import threading
 import time
 from itertools import cycle
 
@@ -13,6 +15,11 @@ from queryshift.lab.evaluation.stream_evaluation import run, shifted
 
 # compiling warns of torch's own old parts and of products that could be coarser: no errors of ours
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]
+
+THREADS = 8
+UPDATES = 1_000  # of each kind, recorded and not
+COMPARED = 5  # updates: later ones of two runs drift apart by rounding
+LIMIT_S = 240
 
 
 @pytest.fixture(scope="module")
@@ -93,3 +100,69 @@ def test_answers_during_updates_come_from_a_state_that_was_in_force(world):
             break
     session.wait()
     assert len(session.history) > 3
+
+
+@pytest.mark.parametrize("graphs", [False, True], ids=["plain", "recorded"])
+def test_eight_threads_adapt_at_once(world, graphs, tmp_path):
+    """Sessions of one encoder, every second one with updates in the background."""
+    plain, shared = (
+        load("tangram", device="cuda", precision="float32", cuda_graphs=recorded)["image"]
+        for recorded in (False, graphs)
+    )
+    gallery = Gallery.build(load("tangram", device="cuda")["text"], world.candidates)
+    source = Session(plain, gallery, REST()).state.adapted.values
+
+    def adapts(number):
+        size, worker = 5 + number % 4, number % 2 == 1
+        batches = [world.queries[start : start + size] for start in range(0, 160, size)]
+        alone = Session(plain, gallery, REST(), lr=1e-3)
+        session = Session(shared, gallery, REST(), lr=1e-3, gather=size, worker=worker)
+        expected = learnt_alone(alone, batches[:COMPARED])
+
+        def work():
+            for done, batch in zip(range(1, UPDATES // THREADS + 1), cycle(batches), strict=False):
+                for queries in [[query] for query in batch] if worker else [batch]:
+                    lengths = session.answer(queries).vectors.norm(dim=1).cpu()
+                    assert torch.allclose(lengths, torch.ones(len(queries)), atol=1e-3)
+                session.wait()
+                assert len(session.history) == done and session.dropped == 0
+                if done == COMPARED:
+                    apart = (session.state.adapted.values - expected).norm()
+                    assert apart < 0.05 * (expected - source).norm()
+
+        return work
+
+    in_threads([adapts(number) for number in range(THREADS)], tmp_path / "stacks.txt")
+
+
+def learnt_alone(session, batches):
+    for batch in batches:
+        session.answer(batch)
+    return session.state.adapted.values
+
+
+def in_threads(works, stacks):
+    """Run each in a thread of its own; where they hang, end the run with the stacks of all."""
+    errors = []
+
+    def watched(work):
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+            raise
+
+    threads = [threading.Thread(target=watched, args=(work,), daemon=True) for work in works]
+    faulthandler.dump_traceback_later(LIMIT_S + 30, exit=True)  # whoever waits, with Python's lock
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + LIMIT_S
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
+    if any(thread.is_alive() for thread in threads):
+        with stacks.open("w+") as file:
+            faulthandler.dump_traceback(file)
+            file.seek(0)
+            pytest.exit(f"threads still ran after {LIMIT_S} s:\n{file.read()}", returncode=1)
+    faulthandler.cancel_dump_traceback_later()
+    assert errors == []

@@ -5,6 +5,7 @@ which is what a graph does; `tests/test_on_a_gpu.py` has the real ones.
 """
 
 import gc
+import threading
 import weakref
 
 import pytest
@@ -14,6 +15,8 @@ from queryshift import METHODS, REST, SAR, Decoupled, Gallery, Session, Tent, lo
 from queryshift.errors import BadInput
 from queryshift.lab.datasets.tangram import tangram
 from queryshift.models import cuda_graphs
+from queryshift.support.alone import working
+from queryshift.support.priority import answering, this_thread, yielding
 
 
 class Recorder:
@@ -94,6 +97,42 @@ def test_shapes_are_recorded_when_they_come_the_third_time(recorder, encoder, wo
         assert recorder.made == (times >= cuda_graphs.RECORDED_AT)
     encoder.encode(world.queries[:3])
     assert recorder.made == 1
+
+
+def test_nothing_is_recorded_while_another_thread_works(recorder, encoder, world):
+    begun, over = threading.Event(), threading.Event()
+
+    def work():
+        with working():
+            begun.set()
+            over.wait(20)
+
+    other = threading.Thread(target=work)
+    other.start()
+    begun.wait(20)
+    plain = load("tangram")["image"].encode(world.queries[:2])
+    for _ in range(cuda_graphs.RECORDED_AT):
+        assert torch.equal(encoder.encode(world.queries[:2]), plain)
+    over.set()
+    other.join()
+    assert recorder.made == 0
+    for times in range(1, 4):  # seen as often again
+        encoder.encode(world.queries[:2])
+        assert recorder.made == (times >= cuda_graphs.RECORDED_AT)
+
+
+def test_recording_never_pauses_and_destroys_nothing(encoder, world, recorder, monkeypatch):
+    seen = []
+
+    def record(*given, **named):
+        seen.append((this_thread.wait_left, gc.isenabled()))
+        return recorder.record(*given, **named)
+
+    monkeypatch.setattr(cuda_graphs, "record", record)
+    with yielding(), answering():
+        for _ in range(cuda_graphs.RECORDED_AT):
+            encoder.encode(world.queries[:2])
+    assert seen == [(0, False)] and gc.isenabled()
 
 
 def test_large_batches_are_never_recorded(recorder, encoder, world, monkeypatch):

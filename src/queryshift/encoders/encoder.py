@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from queryshift.errors import BadInput, CannotAdapt
+from queryshift.support.alone import working
 
 from .adapted_parameters import Params as Params
 from .frozen_module import FrozenModule
@@ -154,6 +155,7 @@ class Encoder(FrozenModule):
         return self.replica()("shared", prepared)
 
     @torch.no_grad()
+    @working()
     def encode(self, items: Sequence[Any]) -> Tensor:
         """Unit vectors of items with the source parameters, in the encoder's own precision.
 

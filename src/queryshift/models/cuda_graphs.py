@@ -6,8 +6,10 @@ for the way back is overwritten by its next forward, so a later way back runs th
 
 from __future__ import annotations
 
+import gc
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -19,7 +21,8 @@ from queryshift.encoders.adapted_parameters import Params
 from queryshift.encoders.frozen_module import Replica
 from queryshift.encoders.prepared import Prepared, count, each, tensors
 from queryshift.errors import BadInput
-from queryshift.support.locks import RenewedLock
+from queryshift.support.alone import alone
+from queryshift.support.priority import yielding
 from queryshift.support.torch_modes import retain_compiled_graphs
 
 Run = Callable[[Params, Prepared], Tensor]
@@ -28,7 +31,6 @@ KEPT = 4  # shapes of one encoder and thread: each holds the memory of its batch
 LARGEST = 128  # items: more of them keep a device busy by themselves, as when a gallery is built
 WARM_UP = 2
 
-_one_at_a_time = RenewedLock()
 _known: WeakKeyDictionary[Replica, Recordings] = WeakKeyDictionary()
 
 
@@ -60,9 +62,13 @@ class Recordings:
         if key not in self._kept:
             if count(shared) > LARGEST or self._times(key) < RECORDED_AT:
                 return None
-            while len(self._kept) >= KEPT:
-                self._kept.popitem(last=False)  # before: its memory is for the next one
-            self._kept[key] = Recording(run, params, shared, graph)
+            with alone() as granted:
+                if not granted:
+                    del self._seen[key]  # again when it has come as often once more
+                    return None
+                while len(self._kept) >= KEPT:
+                    self._kept.popitem(last=False)  # before: its memory is for the next one
+                self._kept[key] = Recording(run, params, shared, graph)
         self._kept.move_to_end(key)
         return self._kept[key]
 
@@ -83,7 +89,7 @@ class Recording:
             name: value.detach().clone().requires_grad_(graph) for name, value in params.items()
         }
         self._shared = each(shared, lambda tensor: tensor.detach().clone())
-        with _one_at_a_time, torch.set_grad_enabled(graph), retain_compiled_graphs():
+        with _undisturbed(), torch.set_grad_enabled(graph), retain_compiled_graphs():
             try:
                 self._record(run, graph)
             except RuntimeError as error:
@@ -179,10 +185,29 @@ def record(
     """
     graph = torch.cuda.CUDAGraph()
     stream = torch.cuda.Stream(priority=-1) if first else None  # type: ignore[no-untyped-call]
-    mode = "thread_local"  # other threads go on meanwhile
+    mode = "thread_local"  # threads that no session knows of go on meanwhile
+    torch._C._cuda_clearCublasWorkspaces()  # or what it plays in lies in an older graph's memory,
     with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode=mode):
         result = work()
+    torch._C._cuda_clearCublasWorkspaces()  # or a later one's in ours: both may play at once
     return result, graph.replay, graph.pool()
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Record in this thread alone, without pauses, and destroy no older graph meanwhile.
+
+    Torch has one thread for the ways back of all others; what it records for several of them
+    shares the memory that matrix products work in.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        with yielding(0), torch.autograd.set_multithreading_enabled(False):
+            yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _flat(gradient: tuple[Tensor | None, ...]) -> Tensor:

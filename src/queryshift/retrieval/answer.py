@@ -10,6 +10,7 @@ from torch import Tensor
 from queryshift.errors import BadInput, BadItem
 from queryshift.galleries import Hits
 from queryshift.galleries.hits import at_least_one
+from queryshift.support.alone import working
 
 from .forward import Forward
 from .reranking import Ranking
@@ -55,6 +56,7 @@ class Answer:
         self._adapted = adapted
         self.skipped = tuple(skipped)
 
+    @working()
     def top(self, count: int) -> Hits:
         """The best `count` candidates of each query, best first, on the CPU.
 
@@ -77,6 +79,7 @@ class Answer:
         return self._forward.vectors.detach()
 
     @property
+    @working()
     def source(self) -> Answer:
         """What the unadapted model answers to the same queries; computed when first asked for."""
         if self._source is None:
@@ -86,6 +89,7 @@ class Answer:
         return self._source
 
     @property
+    @working()
     def adapted(self) -> Answer:
         """What the adapted model answers: in shadow mode beside this answer, else this one."""
         if self._adapted is None:
@@ -94,6 +98,7 @@ class Answer:
             self._adapted = self._adapted()
         return self._adapted
 
+    @working()
     @torch.no_grad()
     def scores(self) -> Tensor:
         """The score (B, N) of every candidate in this answer's own order, on the CPU.

@@ -12,6 +12,7 @@ from queryshift.retrieval.batch import Batch
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.reranking import Ranking, ranked
 from queryshift.retrieval.vector_checks import checked, fitting
+from queryshift.support.alone import working
 
 from .adaptation import Adaptation
 from .choice import RankingByRow, source_rows
@@ -19,6 +20,7 @@ from .guard import lead
 from .state import State
 
 
+@working()
 def answer_now(adaptation: Adaptation, state: State, batch: Batch, count: int) -> Answer:
     """The answer to a batch without statistics; `count` hits are searched for at once."""
 

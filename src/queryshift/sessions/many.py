@@ -26,6 +26,7 @@ from queryshift.retrieval.batch import Batch
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.pool import Pool
 from queryshift.retrieval.vector_checks import checked
+from queryshift.support.alone import working
 from queryshift.support.torch_modes import adaptation_modes
 
 from .answering import chosen_answer, ranking, source_answers
@@ -37,6 +38,7 @@ AGREEMENT = 1e-2  # between unit vectors; the weights they are tried with move t
 _tried: WeakKeyDictionary[Encoder, int] = WeakKeyDictionary()
 
 
+@working()
 @adaptation_modes()
 @torch.no_grad()
 def answer_many(

@@ -9,6 +9,7 @@ from queryshift.errors import BadInput, BadItem, unknown
 from queryshift.galleries import Searchable
 from queryshift.galleries.exclusions import Exclusion, Group, excluded_pairs, exclusions_by_query
 from queryshift.retrieval.batch import Batch
+from queryshift.support.alone import working
 
 from .adaptation import Adaptation
 
@@ -26,6 +27,7 @@ def grouped(queries: Any, exclude: Any) -> list[tuple[Any, Exclusion]]:
     return list(zip(items, exclusions, strict=True))
 
 
+@working()
 def prepared_batch(adaptation: Adaptation, group: Group, gallery: Searchable) -> Batch:
     """A batch of queries with their exclusions, prepared on the encoder's device."""
     _check_device(adaptation)

@@ -8,6 +8,7 @@ from queryshift.errors import BadInput
 from queryshift.galleries import Searchable
 from queryshift.retrieval.batch import Batch
 from queryshift.retrieval.vector_checks import checked, fitting
+from queryshift.support.alone import working
 
 from .adaptation import Adaptation
 from .answering import answering_forward, gives_nonsense, source_answers
@@ -24,6 +25,7 @@ NONSENSE = "not finite: what was learnt gives vectors that hold NaN or infinity"
 DROPPED = "not finite: the update was dropped"
 
 
+@working()
 def advance(adaptation: Adaptation, state: State, batch: Batch, adapt: bool) -> BatchResult:
     """Adapt to one batch, if it is to be adapted to, and answer it."""
     guard, event = adaptation.settings.guard, None

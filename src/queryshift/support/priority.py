@@ -43,13 +43,14 @@ def answering() -> Iterator[None]:
 
 
 @contextmanager
-def yielding() -> Iterator[None]:
-    """Let this thread pause at every `yield_to_answers`, for `MAX_WAIT_S` in all."""
-    this_thread.wait_left = MAX_WAIT_S
+def yielding(seconds: float | None = None) -> Iterator[None]:
+    """Let this thread pause at every `yield_to_answers`, for `MAX_WAIT_S` or so long in all."""
+    before = this_thread.wait_left
+    this_thread.wait_left = MAX_WAIT_S if seconds is None else seconds
     try:
         yield
     finally:
-        this_thread.wait_left = 0.0
+        this_thread.wait_left = before
 
 
 def yield_to_answers() -> None:
