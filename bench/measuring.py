@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -71,6 +72,30 @@ def taken(call: Call, before: int) -> float:
     call()
     torch.cuda.synchronize()
     return (torch.cuda.max_memory_reserved() - before) / 2**20
+
+
+def waits(call: Call) -> int:
+    """How often a call waits for the GPU, by torch's own count."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            call()
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    return sum("synchronizing CUDA operation" in str(one.message) for one in seen)
+
+
+def profile(call: Call, device: str, rows: int = 30) -> str:
+    """Where the time of one call goes, as torch's profiler tells it."""
+    kinds = [torch.profiler.ProfilerActivity.CPU]
+    if device == "cuda":
+        kinds.append(torch.profiler.ProfilerActivity.CUDA)
+    with torch.profiler.profile(activities=kinds) as seen:
+        call()
+        clock(device)
+    found: str = seen.key_averages().table(sort_by=f"self_{device}_time_total", row_limit=rows)
+    return found
 
 
 def _status(name: str) -> int:

@@ -22,6 +22,7 @@ TOWERS = ("tangram", "vit", "blip", "blip-text")
 DIMENSIONS = 256
 TOKENS, VOCABULARY = 35, 30_524  # of BLIP's published evaluation
 SIZES = {"hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12}
+NOISE = 0.3  # over the colour of a picture, whose standard deviation is 1
 PRECISIONS = ("auto", "float32", "bfloat16")
 
 
@@ -79,7 +80,11 @@ def twin_for(asked: argparse.Namespace) -> nn.Module:
 def batch_for(
     asked: argparse.Namespace, count: int, seed: int = 0, home: str | None = None
 ) -> list[Any]:
-    """Queries; those of full-size towers lie at `home`, by default on the device."""
+    """Queries; those of full-size towers lie at `home`, by default on the device.
+
+    Each picture is noise over a colour of its own: of noise alone a random tower gives nearly one
+    vector, and a guard lets queries without spread teach nothing.
+    """
     home = home or asked.device
     draw = torch.Generator().manual_seed(seed)
     if asked.tower == "tangram":
@@ -89,7 +94,9 @@ def batch_for(
     if asked.tower == "blip-text":
         ids = torch.randint(1000, VOCABULARY, (count, TOKENS), generator=draw)
         return list(ids.to(home))
-    return list(torch.randn(count, 3, asked.side, asked.side, generator=draw).to(home))
+    colours = torch.randn(count, 3, 1, 1, generator=draw)
+    noise = NOISE * torch.randn(count, 3, asked.side, asked.side, generator=draw)
+    return list((colours + noise).to(home))
 
 
 def gallery_for(asked: argparse.Namespace, candidates: int) -> Gallery:
