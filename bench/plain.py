@@ -151,7 +151,9 @@ class PlainREST(PlainTCR):
         positives = self.setting.candidates[lists[:, 0]]
         self.remember(queries, positives, unsure, step)
         weights = self.reliability(unsure)
-        hardest = similarities[:, 1 : 1 + lists.numel()].amax(dim=1)
+        copies = lists.flatten() == lists[:, :1]
+        listed = similarities[:, 1 : 1 + lists.numel()].masked_fill(copies, -torch.inf)
+        hardest = listed.amax(dim=1)
         margins = ((1 + hardest) / 2).log() - ((1 + similarities[:, 0]) / 2).log()
         trusted = mean_of_trusted(unsure, weights) + mean_of_trusted(margins, weights)
         return trusted + self.spread_and_gap(queries, positives), lists

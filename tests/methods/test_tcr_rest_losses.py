@@ -30,12 +30,14 @@ class Numbers:
         return (np.linalg.norm(self.q.mean(0) - self.p.mean(0)) - self.source_gap) ** 2
 
     def refined(self) -> tuple[np.ndarray, np.ndarray]:
-        """Entropy of the refined prediction, and H of Eq. 14."""
+        """Entropy of the refined prediction, and H of Eq. 14 (k != j)."""
         unsure, margins = [], []
         for i, query in enumerate(self.q):
-            others = self.g[[c for j, row in enumerate(self.lists) if j != i for c in row]]
-            columns = np.concatenate((self.p[i : i + 1], others, GALLERY.centroids(K).numpy()))
+            places = [c for j, row in enumerate(self.lists) if j != i for c in row]
+            parts = (self.p[i : i + 1], self.g[places], GALLERY.centroids(K).numpy())
+            columns = np.concatenate(parts)
             unsure.append(entropy(softmax(columns @ query / TAU)))
+            others = self.g[[k for k in places if k != self.lists[i, 0]]]
             near, hard = (1 + self.p[i] @ query) / 2, (1 + (others @ query).max()) / 2
             margins.append(-np.log(near) + np.log(hard))
         return np.array(unsure), np.array(margins)

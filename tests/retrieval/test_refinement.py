@@ -55,6 +55,12 @@ class Loops:
             return sorted(set(found) - {self.lists[i][0]})
         return found if own_copies else [c for c in found if c != self.lists[i][0]]
 
+    def hardest(self, i: int, duplicates: str, own_copies: bool) -> int:
+        """Eq. 14: the hardest negative k is another candidate than the positive j."""
+        j = self.lists[i][0]
+        others = [k for k in self.negatives(i, duplicates, own_copies) if k != j]
+        return max(others, key=lambda k: self.to(i, k), default=j)
+
     def row(self, i: int, duplicates: str = "keep", own_copies: bool = True) -> list[list[float]]:
         """Similarity of the positive, of the sample negatives, of the cluster negatives."""
         negatives = [self.to(i, c) for c in self.negatives(i, duplicates, own_copies)]
@@ -76,14 +82,20 @@ def assert_rows(found: RefinedPrediction, loops: Loops, duplicates: str, own_cop
 @pytest.mark.parametrize("duplicates", ["keep", "merge"])
 @pytest.mark.parametrize("each", [1, 3], ids=["one vector", "several vectors"])
 @pytest.mark.parametrize("excluded", [False, True], ids=["all", "some left out"])
-def test_columns(duplicates, own_copies, each, excluded):
+def test_columns_and_hardest_negatives(duplicates, own_copies, each, excluded):
     gallery = gallery_of(9, each)
     first = Loops(QUERIES, gallery).lists[0][0]
     left_out = [{first}, {first, 2}, set(), {4}, set(), set()] if excluded else []
     pairs = torch.tensor([(i, c) for i, names in enumerate(left_out) for c in sorted(names)])
     seen = Forward(QUERIES, gallery, exclude=pairs if excluded else None)
     found = refined(seen, K, TAU, duplicates, own_copies)
-    assert_rows(found, Loops(QUERIES, gallery, left_out), duplicates, own_copies)
+    loops = Loops(QUERIES, gallery, left_out)
+    assert_rows(found, loops, duplicates, own_copies)
+    chosen = [(loops.lists[i][0], loops.hardest(i, duplicates, own_copies)) for i in range(6)]
+    assert found.pairs().tolist() == [list(pair) for pair in chosen]
+    assert torch.stack(found.hardest(), dim=1).tolist() == [
+        pytest.approx([loops.to(i, c) for c in pair], abs=1e-12) for i, pair in enumerate(chosen)
+    ]
 
 
 def test_the_galleries_of_these_tests_tell_the_choices_apart():
@@ -117,36 +129,37 @@ def test_more_neighbours_than_candidates_takes_what_there_is():
 def test_one_query_is_left_with_its_positive_and_the_centroids():
     found = refine(QUERIES[:1], GALLERY, K, TAU)
     assert torch.isfinite(found.logits).sum() == 1 + K
+    assert_nothing_to_push(found)
+
+
+def assert_nothing_to_push(found: RefinedPrediction) -> None:
+    """The positive stands in for the hardest negative, and the slope of the margin is 0."""
     positive, hardest = found.hardest()
-    assert positive.item() == hardest.item()  # no real negative: nothing to push
+    assert positive.tolist() == hardest.tolist()
+    assert found.pairs().tolist() == [[place, place] for place in found.nearest.tolist()]
+    if found.queries.requires_grad:
+        (slope,) = torch.autograd.grad((hardest - positive).sum(), found.queries)
+        assert slope.tolist() == torch.zeros_like(slope).tolist()
 
 
-class TestHardest:
-    @pytest.mark.parametrize("own_copies", [True, False])
-    @pytest.mark.parametrize("duplicates", ["keep", "merge"])
-    def test_is_the_best_real_negative(self, duplicates, own_copies):
-        loops = Loops(QUERIES, GALLERY)
-        found = refined(Forward(QUERIES, GALLERY), K, TAU, duplicates, own_copies)
+class TestCopiesOfThePositive:
+    """Another query lists the first one's positive too."""
+
+    TWICE = QUERIES[[0, 0, 1]]
+
+    def test_are_predicted_but_are_no_hard_negatives(self):
+        found = refine(self.TWICE, GALLERY, K, TAU)
         positive, hardest = found.hardest()
-        rows = [loops.row(i, duplicates, own_copies) for i in range(6)]
-        assert positive.tolist() == pytest.approx([row[0][0] for row in rows], abs=1e-12)
-        assert hardest.tolist() == pytest.approx([max(row[1]) for row in rows], abs=1e-12)
-
-    def test_a_copy_of_the_positive_is_the_hardest(self):
-        twice = QUERIES[[0, 0, 1]]  # the first two queries list the same
-        positive, hardest = refined(Forward(twice, GALLERY), K, TAU).hardest()
-        assert positive[0].item() == pytest.approx(hardest[0].item())
-
-    @pytest.mark.parametrize("own_copies", [True, False])
-    @pytest.mark.parametrize("duplicates", ["keep", "merge"])
-    def test_pairs_are_the_places_of_the_two(self, duplicates, own_copies):
-        found = refined(Forward(QUERIES, GALLERY), K, TAU, duplicates, own_copies)
-        positive, hardest = found.pairs().T
-        assert (positive == hardest).any() == (duplicates == "keep" and own_copies)
-        scores = QUERIES @ GALLERY.vectors[:, 0].T
-        torch.testing.assert_close(
-            scores.gather(1, found.pairs()), torch.stack(found.hardest(), dim=1)
+        assert found.similarities[0, 1 : 1 + 3 * K].max().item() == pytest.approx(
+            positive[0].item()
         )
+        assert (hardest < positive - 1e-3).all()
+
+    @pytest.mark.parametrize("duplicates", ["keep", "merge"])
+    def test_are_no_negatives_where_nothing_else_is_listed(self, duplicates):
+        queries = self.TWICE[:2].clone().requires_grad_()
+        found = refined(Forward(queries, GALLERY), 1, TAU, duplicates)
+        assert_nothing_to_push(found)
 
 
 @pytest.mark.parametrize("duplicates", ["keep", "merge"])

@@ -32,7 +32,11 @@ class Paper:
         unsure = torch.stack([-(p * p.log()).sum() for p in predictions])
         if step == 0 and number < 10:
             self.queue.update(queries, positives, unsure)
-        loss = self.loss(plain, queries, positives, negatives, unsure)
+        others = [
+            [k for k in found if k != listed[0]]
+            for found, listed in zip(negatives, lists, strict=True)
+        ]
+        loss = self.loss(plain, queries, positives, others, unsure)
         slopes = plain.slopes(loss)
         if self.decouple:
             with torch.no_grad():
@@ -71,6 +75,7 @@ class Paper:
         negatives: list[list[int]],
         unsure: Tensor,
     ) -> Tensor:
+        """Eq. 3; hard negatives are other candidates than the positive: k != j in Eq. 14."""
         centre = queries.mean(0)
         uniform = torch.exp(-self.uniformity_scale * (queries - centre).norm(dim=1)).mean()
         gap = ((centre - positives.mean(0)).norm() - self.queue.gap) ** 2

@@ -33,7 +33,7 @@ class REST(FollowsSource):
         mining: Whether reliable queries are pushed from their hardest negative (L_RHM).
         uniformity_scale: Scale t in exp(-t * distance).
         duplicates: What becomes of copies of a candidate that several queries list.
-        own_copies: Whether copies of a query's own positive stay among its negatives.
+        own_copies: Whether predictions keep copies of a query's own positive; mining never does.
         consistency: Consistency c of a pair: "affine" is (1 + cos) / 2, "clamp" is cos.
         consistency_floor: Least c, so that its logarithm stays finite.
         mine_with: What gives c where the session has a matcher.
@@ -59,7 +59,7 @@ class REST(FollowsSource):
     mining: bool = setting(True, "paper", "reliable hard mining (L_RHM)")
     uniformity_scale: float = setting(1.0, "paper", "t in exp(-t * distance)")
     duplicates: Duplicates = setting("keep", "ours", "copies of a candidate several queries list")
-    own_copies: bool = setting(True, "ours", "copies of the own positive stay among the negatives")
+    own_copies: bool = setting(True, "ours", "predictions keep copies of the own positive")
     consistency: Consistency = setting("affine", "ours", 'c = (1 + cos) / 2, or "clamp": cos')
     consistency_floor: float = setting(1e-6, "ours", "least c: its logarithm stays finite")
     mine_with: MineWith = setting("matcher", "paper", "what tells c, where there is a matcher")

@@ -94,10 +94,9 @@ class RefinedPrediction:
     def hardest(self) -> tuple[Tensor, Tensor]:
         """Similarity (B,) of the positive and of the hardest real negative (the positive if none).
 
-        Where another query lists the positive too, that copy is the hardest: nothing is pushed.
+        A copy of the positive that another query lists is no negative (k != j in Eq. 14).
         """
-        real = self.similarities[:, : 1 + self.hidden.shape[1]]
-        positive, negatives = real[:, 0], real[:, 1:]
+        positive, negatives = self.similarities[:, 0], self._negatives()
         if negatives.shape[1] == 0:
             return positive, positive
         best = negatives.amax(dim=1)
@@ -106,12 +105,17 @@ class RefinedPrediction:
     @torch.no_grad()
     def pairs(self) -> Tensor:
         """Places (B, 2) of the positive and of the hardest real negative (the positive if none)."""
-        real = self.similarities[:, 1 : 1 + self.hidden.shape[1]]
-        if real.shape[1] == 0:
+        negatives = self._negatives()
+        if negatives.shape[1] == 0:
             return torch.stack((self.nearest, self.nearest), dim=1)
-        best, column = real.max(dim=1)
+        best, column = negatives.max(dim=1)
         hardest = torch.where(torch.isfinite(best), self.places[column], self.nearest)
         return torch.stack((self.nearest, hardest), dim=1)
+
+    def _negatives(self) -> Tensor:
+        """Similarity (B, L) to the listed candidates; -inf for hidden ones and the positive."""
+        listed = self.similarities[:, 1 : 1 + len(self.places)]
+        return listed.masked_fill(self.places == self.nearest[:, None], -torch.inf)
 
     def detach(self) -> RefinedPrediction:
         """The same without a graph."""
