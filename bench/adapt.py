@@ -183,7 +183,8 @@ def updates(session: Session, batch: Call) -> int:
     """How many updates a session makes in one batch."""
     before = session.state.adapted.updates
     batch()
-    return session.state.adapted.updates - before
+    made: int = session.state.adapted.updates - before
+    return made
 
 
 def options() -> argparse.Namespace:
