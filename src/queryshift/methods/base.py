@@ -71,6 +71,7 @@ class Method:
 
     fallback: ClassVar[Mapping[str, float]] = {"lr": 3e-4, "temperature": 0.01}
     own_temperature: ClassVar[bool] = False  # benchmarks leave the temperature to the method
+    rate_of_stream: ClassVar[bool] = False  # a session finds the rate where nobody names one
     built_in: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Wrappers that the method does without: by name, the settings that do the same inside it."""
 
@@ -192,6 +193,17 @@ class Method:
             The memory from now on; it holds no graph.
         """
         return memory
+
+    def step_share(self, memory: Any) -> float:
+        """The share of a batch's queries that one of its steps learns from.
+
+        Args:
+            memory: What the method remembers.
+
+        Returns:
+            A number above 0 and at most 1.
+        """
+        return 1.0
 
     def unsure(self, forward: Forward) -> Tensor | None:
         """The entropy by which queries are trusted.

@@ -1,4 +1,4 @@
-"""InfoMax: every prediction sure, and all of them together as the stream asks for candidates."""
+"""InfoMax: every prediction sure, and all of them together spread over the candidates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from queryshift.encoders.encoder import Encoder
 from queryshift.galleries import Searchable
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.listed import Listed, in_memory, listed
-from queryshift.retrieval.popularity import popularity
 from queryshift.retrieval.step_view import StepView
 
 from .base import Method, Update, setting
@@ -24,43 +23,38 @@ LARGEST_COUNT = 2**53  # its root is taken, as a float's
 
 
 @dataclass(frozen=True)
-class FirstPlaces:
-    """The first places that the latest queries gave: what the stream asks for."""
+class Learnt:
+    """How many batches were learnt from."""
 
-    claims: Tensor | None = None  # (n,) positions, this batch's last
-    learnt: int = 0  # batches that were learnt from
+    learnt: int = 0
 
     def check(self) -> None:
-        """Refuse, with a ValueError, first places that are no positions, and what is no count."""
+        """Refuse, with a ValueError, what is no count."""
         if type(self.learnt) is not int or not 0 <= self.learnt < LARGEST_COUNT:
             raise ValueError(f"learnt is {self.learnt!r}, no count")
-        if self.claims is None:
-            return
-        known = isinstance(self.claims, Tensor) and self.claims.dtype == torch.long
-        if not known or self.claims.ndim != 1:
-            raise ValueError("first places of past queries are no list of positions")
 
 
 @dataclass(frozen=True, kw_only=True)
 class InfoMax(Method):
-    """Information maximisation with the stream's own popularity as prior, at a falling rate.
+    """Information maximisation at a falling rate, from ever fewer of a batch's queries.
 
-    As SHOT, each prediction is made sure and their mean is drawn to a prior: here to how often the
-    stream asks for each candidate, which is uniform until candidates come again and again
+    As SHOT, each prediction is made sure and their mean is kept even over the candidates
     (docs/methods/infomax.md).
 
     Args:
         temperature: Temperature of the predictions; None is each batch's own: the spread of its
             similarities over `part`.
         part: What the spread of similarities is divided by for the temperature.
-        neighbours: K: a query's first place is looked for among so many hits; over a search engine
-            predictions are over all candidates that some query of the batch has among them.
+        neighbours: K: over a search engine predictions are over all candidates that some query of
+            the batch has among its K best.
         early: The learning rate is this many times `lr` in the first batch, then falls with the
             root of the number of batches.
         late: Least share of `lr` that it falls to.
-        remembered: First places of past queries that popularity is told from.
+        share: Least share of a batch's queries that a step learns from: all in the first batch,
+            then fewer with the root of the number of batches, and others at each step.
 
-    The other arguments are those of `Method`.
+    The other arguments are those of `Method`. Without a rate of the user or the encoder the
+    session takes one from its first batch, such that query vectors move a set way.
 
     Examples:
         >>> import queryshift as qs
@@ -75,10 +69,11 @@ class InfoMax(Method):
     neighbours: int = setting(10, "ours", "K: hits of a query that stand for the gallery")
     early: float = setting(3.0, "ours", "times `lr` in the first batch; falls with the root")
     late: float = setting(0.5, "ours", "least share of `lr` that it falls to")
-    remembered: int = setting(1024, "ours", "first places that popularity is told from")
+    share: float = setting(1 / 3, "ours", "least share of a batch's queries in a step")
 
     fallback: ClassVar[Mapping[str, float]] = {"lr": 1e-3}
     own_temperature: ClassVar[bool] = True
+    rate_of_stream: ClassVar[bool] = True
 
     @property
     def tau(self) -> float:
@@ -93,11 +88,11 @@ class InfoMax(Method):
     def check(self) -> None:
         """Counts and factors are more than nothing."""
         super().check()
-        for name in ("neighbours", "remembered"):
-            self._must(name, getattr(self, name) >= 1, "at least 1")
+        self._must("neighbours", self.neighbours >= 1, "at least 1")
         for name in ("part", "early"):
             self._must(name, getattr(self, name) > 0, "more than 0")
         self._must("late", self.late >= 0, "a number of at least 0")
+        self._must("share", 0 < self.share <= 1, "a share above 0 and at most 1")
 
     def resolved(self, encoder: Encoder, lr: float | None = None, name: str | None = None) -> Self:
         """With the learning rate filled in; the temperature stays open, for each batch to set.
@@ -112,43 +107,39 @@ class InfoMax(Method):
         """
         return replace(super().resolved(encoder, lr, name), temperature=self.temperature)
 
-    def start(self, gallery: Searchable, device: torch.device) -> FirstPlaces:
-        """No first places yet."""
-        return FirstPlaces()
+    def start(self, gallery: Searchable, device: torch.device) -> Learnt:
+        """Nothing learnt yet."""
+        return Learnt()
 
-    def moved(self, memory: FirstPlaces, gallery: Searchable) -> FirstPlaces:
-        """Other candidates: first places of the former mean nothing now."""
-        return replace(memory, claims=None)
+    def moved(self, memory: Learnt, gallery: Searchable) -> Learnt:
+        """Other candidates change no count."""
+        return memory
 
-    def check_memory(self, memory: FirstPlaces, gallery: Searchable) -> None:
-        """The memory is a list of first places, or none yet."""
-        if not isinstance(memory, FirstPlaces):
-            raise ValueError("the memory holds no first places of past queries")
+    def check_memory(self, memory: Learnt, gallery: Searchable) -> None:
+        """The memory is a count."""
+        if not isinstance(memory, Learnt):
+            raise ValueError("the memory holds no count of batches")
         memory.check()
 
-    def observe(self, forward: Forward, memory: FirstPlaces, step: int) -> FirstPlaces:
-        """At a batch's first step: its first places."""
-        if step > 0:
-            return memory
-        with torch.no_grad():
-            claims = _first_places(listed(forward, self.neighbours))
-        if memory.claims is not None:
-            earlier = memory.claims.to(claims)
-            claims = torch.cat((earlier, claims))[-self.remembered - len(forward) :]
-        return FirstPlaces(claims, memory.learnt + 1)
+    def observe(self, forward: Forward, memory: Learnt, step: int) -> Learnt:
+        """At a batch's first step: one more batch."""
+        return memory if step > 0 else Learnt(memory.learnt + 1)
 
-    def gradient(self, step_view: StepView, memory: FirstPlaces) -> Update:
+    def step_share(self, memory: Learnt) -> float:
+        """The share of a batch's queries that one of its steps learns from."""
+        return float(max(self.share, (memory.learnt + 1) ** -0.5))
+
+    def gradient(self, step_view: StepView, memory: Learnt) -> Update:
         """The loss's gradient, at a rate that falls with the batches."""
         factor = max(self.late, self.early / max(1, memory.learnt) ** 0.5)
         return replace(super().gradient(step_view, memory), rate=factor)
 
-    def loss(self, forward: Forward, memory: FirstPlaces) -> Tensor:
-        """Mean E + KL(mean prediction || popularity)."""
+    def loss(self, forward: Forward, memory: Learnt) -> Tensor:
+        """Mean E - H(mean prediction)."""
         known = self._candidates(forward)
         logits = known.scores / (self.temperature or known.spread / self.part)
         mean = logits.softmax(dim=1).mean(dim=0)
-        prior = self._prior(known, forward, memory).to(mean)
-        return entropy(logits).mean() + (mean * ((mean + FLOOR).log() - prior.log())).sum()
+        return entropy(logits).mean() + (mean * (mean + FLOOR).log()).sum()
 
     def _candidates(self, forward: Forward) -> Listed:
         """All candidates of a gallery in memory; those that some query lists, of an engine's."""
@@ -156,19 +147,3 @@ class InfoMax(Method):
             every = torch.arange(len(forward.gallery), device=forward.vectors.device)
             return Listed(every, forward.scores)
         return listed(forward, self.neighbours)
-
-    def _prior(self, known: Listed, forward: Forward, memory: FirstPlaces) -> Tensor:
-        """How many times the average one's share each candidate is asked for, by batches before."""
-        earlier = None if memory.claims is None else memory.claims[: -len(forward)]
-        if earlier is None or len(earlier) == 0:
-            return torch.ones(len(known.positions), device=known.positions.device)
-        asked = popularity(earlier, known.positions, len(forward.gallery))
-        return asked / asked.mean()
-
-
-def _first_places(known: Listed) -> Tensor:
-    """Position (B,) of each query's first place, corrected for hubs within the batch."""
-    scores, beta = known.scores.detach(), known.spread / 2
-    strength = (1 - known.sureness(4)).mean()
-    corrected = scores - strength * beta * torch.logsumexp(scores / beta, dim=0)
-    return known.positions[corrected.nan_to_num(nan=-torch.inf).argmax(dim=1)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -61,20 +60,6 @@ class Batch:
         if self.source is not None and self.matching is None:
             part.source = self.source.taking(rows)
         return part
-
-    def together(self, rows: Tensor, some: Forward, others: Forward) -> Forward:
-        """The forward of the whole batch from those of `rows` (B,), on the CPU, and of the others.
-
-        Both went through the same parameters and have no graph.
-        """
-        place = torch.cat((rows.nonzero(), (~rows).nonzero())).squeeze(1).argsort()
-        readings = None
-        if some.readings is not None and others.readings is not None:
-            parts = joined((some.readings, others.readings))
-            readings = each(parts, lambda one: one[place.to(one.device)])
-        vectors = torch.cat((some.vectors, others.vectors))
-        moved = others.moved(vectors[place.to(vectors.device)])
-        return replace(moved, exclude=self.exclude, readings=readings)
 
     def forward(self, params: Params, graph: bool) -> Forward:
         """One forward of the batch through `params`, with a graph for gradients if asked."""

@@ -17,14 +17,10 @@ from queryshift.support.setting_fields import check_values, setting
 from .forward import Forward
 from .hub_reach import reach_of
 from .listed import in_memory
-from .popularity import popularity
 from .query_bank import QueryBank
 from .reranking import Ranking
-from .unsureness import strength
+from .unsureness import LATEST, doubt
 
-RECENT = 32  # queries, at least, that the strength is the mean over; fewer in the bank weaken it
-BY_CHANCE = 6  # first places after correction that tell nothing of popularity
-FORGIVEN = 0.175  # spreads, of a candidate that is asked for e times as often as the average
 BEHIND = 100.0  # what candidates beyond the corrected ones are set back by
 
 
@@ -146,7 +142,7 @@ class Hubs:
         return reach_of(forward, self.depth).joined(bank, unknown)
 
     def strength(self, forward: Forward, bank: QueryBank) -> Tensor:
-        """How unsure the batch is; of a few queries, together with the latest before them.
+        """How much in doubt the batch is; a few queries, together with the latest before them.
 
         Args:
             forward: The batch, as it is answered.
@@ -156,10 +152,10 @@ class Hubs:
             A number between 0 and 1.
         """
         unsure = reach_of(forward, self.depth).unsure
-        if (lacking := RECENT - len(unsure)) > 0:
+        if (lacking := LATEST - len(unsure)) > 0:
             earlier = bank.unsure[bank.others(forward.vectors)][-lacking:]
             unsure = torch.cat((earlier.to(unsure), unsure))
-        return strength(unsure) * min(1.0, (len(bank) - 1) / (RECENT - 1))
+        return doubt(unsure) * min(1.0, (len(bank) - 1) / (LATEST - 1))
 
 
 class HubRanking:
@@ -201,10 +197,7 @@ class HubRanking:
         """Corrected scores of the whole gallery (B, N), or of `depth` hits."""
         forward, bank = self._forward, self._bank()
         reach, strong = reach_of(forward, depth), self._hubs.strength(forward, bank)
-        asked = popularity(bank.claims, reach.positions, len(forward.gallery), BY_CHANCE)
-        forgiven = FORGIVEN * reach.spread(bank) * asked.log()
-        hub = reach.nearness(bank).others - forgiven
-        return reach.allowed(reach.scores - reach.column(strong * hub))
+        return reach.allowed(reach.scores - reach.column(strong * reach.nearness(bank).others))
 
     def _best(self, count: int) -> Hits:
         scores, exclude = self.all_scores(), self._forward.exclude

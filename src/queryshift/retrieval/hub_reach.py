@@ -17,7 +17,7 @@ from .hub_sums import HubSums, Nearness, nearness_of, spread_over
 from .listed import in_memory
 from .query_bank import QueryBank
 from .similarity import similarity
-from .unsureness import BEST, chances
+from .unsureness import BEST, chances_of
 
 SUMS = "sums"  # of a bank, kept beside it: no part of what is saved
 
@@ -58,19 +58,14 @@ class Reach:
             kept = vars(bank)[SUMS] = HubSums.of(bank, self.forward.gallery)
         return kept
 
-    def spread(self, bank: QueryBank) -> float:
-        """The standard deviation of the bank's similarities to the candidates."""
-        if self.places is None:
-            return self.sums(bank).scale.spread
-        return spread_over(bank, self.forward.gallery)
-
     def nearness(self, bank: QueryBank) -> Nearness:
         """How near the bank is to each candidate (L,)."""
         if self.places is None:
             return self.sums(bank).nearness
         candidates = self.forward.hits(1).candidates
         vectors = candidates.vectors_at(self.positions[None])[0].to(self.scores)
-        return nearness_of(bank, self.positions, vectors, self.spread(bank))
+        spread = spread_over(bank, self.forward.gallery)
+        return nearness_of(bank, self.positions, vectors, spread)
 
     def joined(self, bank: QueryBank, unknown: Tensor) -> QueryBank:
         """The bank and, behind its rows, those of this batch that `unknown` (B,) says."""
@@ -110,7 +105,7 @@ def _whole(forward: Forward) -> Reach:
     scores = similarity(queries, forward.gallery.vectors.to(queries))
     best = _best(forward, scores)
     every = torch.arange(scores.shape[1], device=scores.device)
-    return Reach(forward, scores, every, None, best.positions[:, 0], _chances(forward, best))
+    return Reach(forward, scores, every, None, best.positions[:, 0], chances_of(forward))
 
 
 def _best(forward: Forward, scores: Tensor) -> Hits:
@@ -127,10 +122,5 @@ def _hits(forward: Forward, depth: int) -> Reach:
     found = forward.hits(max(depth, BEST))
     hits, best = found.top(depth), found.top(BEST)
     positions, places = torch.unique(hits.positions, return_inverse=True)
-    firsts, unsure = best.positions[:, 0], _chances(forward, best)
+    firsts, unsure = best.positions[:, 0], chances_of(forward)
     return Reach(forward, hits.scores, positions, places, firsts, unsure)
-
-
-def _chances(forward: Forward, best: Hits) -> Tensor:
-    """How unsure each query (B,) is; of a small gallery only the first sixth is a tail."""
-    return chances(best.scores[:, : len(forward.gallery) // 6])

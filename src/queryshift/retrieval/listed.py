@@ -32,10 +32,6 @@ class Listed:
         finite = scores[torch.isfinite(scores)]
         return max(SMALLEST_SPREAD, float(finite.std(correction=0))) if len(finite) else 1.0
 
-    def sureness(self, part: float) -> Tensor:
-        """Each query's largest probability (B,) at temperature spread / part."""
-        return (self.scores.detach() / (self.spread / part)).softmax(dim=1).amax(dim=1)
-
 
 def listed(forward: Forward, neighbours: int) -> Listed:
     """The candidates among the best `neighbours` of some query; computed once per forward."""

@@ -85,7 +85,7 @@ class MatchedRanking:
     """The first hits ordered by match logit plus score, the others set back behind them."""
 
     def __init__(self, forward: Forward, before: Ranking) -> None:
-        self._forward, self._before = forward, before
+        self._forward, self.before = forward, before
         self._kept: tuple[int, Hits] | None = None
 
     @torch.no_grad()
@@ -98,14 +98,14 @@ class MatchedRanking:
     @torch.no_grad()
     def all_scores(self) -> Tensor:
         """The score of every candidate, with the match logits of the first."""
-        scores = self._before.all_scores() - UNMATCHED
+        scores = self.before.all_scores() - UNMATCHED
         first = self._first_hits(1)
         raised = UNMATCHED + self._match_logits(first.positions)
         return scores.scatter_add(1, first.positions, raised.to(scores))
 
     def _ordered(self, count: int) -> Hits:
         first = self._first_hits(1).positions
-        plain = self._before.hits(max(count, first.shape[1]))
+        plain = self.before.hits(max(count, first.shape[1]))
         scores = plain.scores - UNMATCHED
         scores[:, : first.shape[1]] += UNMATCHED + self._match_logits(first)
         scores, order = scores.sort(dim=1, descending=True, stable=True)
@@ -114,7 +114,7 @@ class MatchedRanking:
     def _first_hits(self, count: int) -> Hits:
         """Those that are ranked anew."""
         matching, _ = self._forward.matcher_input
-        return self._before.hits(max(count, matching.matcher.rerank))
+        return self.before.hits(max(count, matching.matcher.rerank))
 
     def _match_logits(self, positions: Tensor) -> Tensor:
         """Match logit (B, k), a few queries at a time."""

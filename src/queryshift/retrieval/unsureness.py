@@ -5,12 +5,18 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .forward import Forward
+
 FIRST = 5
 """Gaps one of which is wide where a query knows its answer, be it one candidate or up to five."""
 BEST = 21
 """Best scores of a query that are looked at."""
+TAIL = 6
+"""Only one in so many candidates of a small gallery is looked at: the others are no tail."""
 SURE, UNSURE = 0.75, 0.95
-"""Twice the mean chance, below which a batch needs no correction and above which all of it."""
+"""Twice the mean chance, below which queries are in no doubt and above which in full doubt."""
+LATEST = 64
+"""Latest queries, at least, that the doubt is the mean over."""
 
 
 def chances(best: Tensor) -> Tensor:
@@ -24,19 +30,32 @@ def chances(best: Tensor) -> Tensor:
         best: The best scores (B, k) of each query, best first.
 
     Returns:
-        A number between 0 and 1 for each; 0 where there are fewer than seven scores.
+        A number between 0 and 1 for each; half a doubt where there are fewer than seven scores.
     """
     gaps = best[:, :-1] - best[:, 1:]
     if gaps.shape[1] <= FIRST:
-        return best.new_zeros(len(best))
+        return best.new_full((len(best),), (SURE + UNSURE) / 4)
     alike = gaps * torch.arange(1, gaps.shape[1] + 1, device=gaps.device)
     usual = alike[:, FIRST:].mean(dim=1).clamp(min=torch.finfo(best.dtype).tiny)
     widest = alike[:, :FIRST].amax(dim=1) / usual
     return 1 - (1 - torch.exp(-widest)) ** FIRST
 
 
-def strength(chance: Tensor) -> Tensor:
-    """How much of a correction queries need that stand out with these chances (n,).
+@torch.no_grad()
+def chances_of(forward: Forward) -> Tensor:
+    """The chances (B,) of a forward's queries; of a small gallery only the first part is a tail.
+
+    Args:
+        forward: The batch.
+
+    Returns:
+        As `chances`.
+    """
+    return chances(forward.hits(BEST).scores[:, : len(forward.gallery) // TAIL])
+
+
+def doubt(chance: Tensor) -> Tensor:
+    """How much in doubt queries are that stand out with these chances (n,).
 
     Args:
         chance: The chance of each, as `chances` gives it.
@@ -45,3 +64,21 @@ def strength(chance: Tensor) -> Tensor:
         A number between 0 and 1.
     """
     return ((2 * chance.mean() - SURE) / (UNSURE - SURE)).clamp(0, 1)
+
+
+def no_doubt(device: torch.device) -> Tensor:
+    """The chances (LATEST,) of a stream before its first query: those of queries in no doubt."""
+    return torch.full((LATEST,), SURE / 2, device=device)
+
+
+def latest(before: Tensor, chance: Tensor) -> Tensor:
+    """The chances of a batch, of few queries together with the latest before them.
+
+    Args:
+        before: The chances (n,) so far.
+        chance: Those of the batch (B,).
+
+    Returns:
+        The chances (at least `LATEST`) that the doubt is the mean over.
+    """
+    return torch.cat((before.to(chance), chance))[-max(LATEST, len(chance)) :]

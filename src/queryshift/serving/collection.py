@@ -20,10 +20,11 @@ from queryshift.methods.frozen import Frozen
 from queryshift.methods.specs import Spec
 from queryshift.models import load
 from queryshift.retrieval.hub_correction import Hubs
-from queryshift.sessions.default import default_method, default_settings
 from queryshift.sessions.guard import Guard
 from queryshift.sessions.ordinary import Ordinary
+from queryshift.sessions.policy import default_method, default_settings
 from queryshift.sessions.session import Session
+from queryshift.sessions.settings import ScoreFrom, Settings
 from queryshift.support.torch_modes import adaptation_modes
 
 from .query_file import FileWorld
@@ -32,7 +33,7 @@ from .trial import probes
 
 AT_ONCE = 64  # ordinary queries that are encoded
 SESSION_HISTORY = 4  # batches: a tenant's history is kept apart from its session
-UNBOUNDED = Guard(collapse=1.0, spread=0.0, repeats=0.0, anchor=0.0, pull=0.0)
+UNBOUNDED = Guard(collapse=1.0, repeats=0.0, anchor=0.0)
 
 
 class World(Protocol):
@@ -62,7 +63,7 @@ class Collection:
         method: how sessions adapt.
         hubs: hub correction, if there is any.
         guard: bounds what queries can do to sessions.
-        choose: whether the source answers what it answers as well.
+        score_from: the forward that answers a batch that was learnt.
         world: what can be shown of it.
     """
 
@@ -74,7 +75,7 @@ class Collection:
     method: Method
     hubs: Hubs | None
     guard: Guard | None
-    choose: bool
+    score_from: ScoreFrom
     world: World | None = None
     source: Session = field(init=False, compare=False)
 
@@ -110,7 +111,7 @@ class Collection:
         return {
             "hubs": self.hubs,
             "guard": self.guard,
-            "choose": self.choose,
+            "score_from": self.score_from,
             "history": SESSION_HISTORY,
         }
 
@@ -144,7 +145,6 @@ class Collection:
             "dimension": self.gallery.dimension,
             "method": self.settings.method or self.method.name,
             "hubs": self.hubs is not None,
-            "choose": self.choose,
             "guard": guard,
             "gather": self.settings.gather,
             "mode": self.settings.mode,
@@ -179,12 +179,11 @@ def open_collection(name: str, settings: CollectionSettings, data: Path) -> Coll
 
 def _adapting(settings: CollectionSettings, reader: Encoder) -> tuple[Method, dict[str, Any]]:
     """How sessions adapt, as the file says; without a method, as a session without one does."""
-    chosen = {} if settings.choose is None else {"choose": settings.choose}
-    given = {"guard": settings.guard or None, **chosen}
+    given = {"guard": settings.guard or None}
     if settings.method is None:
         return default_method(reader), default_settings(given)
     spec = Spec.read(settings.method)
-    return spec.make(), {"hubs": spec.hubs, "choose": given["guard"] is not None, **given}
+    return spec.make(), {"hubs": spec.hubs, "score_from": Settings().score_from, **given}
 
 
 def _try_learning(collection: Collection) -> None:

@@ -57,11 +57,6 @@ class CollectionSettings(Part):
     method: str | None = Field(
         None, description='how tenants adapt: "rest+hubs"; None: as a session without a method does'
     )
-    choose: bool | None = Field(
-        None,
-        description="whether the source answers what it answers as well; None: where there is a "
-        "guard, and without a method",
-    )
     guard: Annotated[Guard | Literal[False], AfterValidator(_without_ordinary)] = Field(
         default_factory=Guard, description="bounds what queries can do to tenants; false: nothing"
     )

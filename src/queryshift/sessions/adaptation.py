@@ -17,12 +17,12 @@ from queryshift.methods.source_like import SourceLike
 from queryshift.retrieval.batch import Batch
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.reranking import MatcherStage, Stage
+from queryshift.retrieval.unsureness import no_doubt
 from queryshift.retrieval.vector_checks import fitting
 
 from .ordinary import Ordinary
 from .settings import Settings
 from .state import State
-from .teaching import no_queries
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class Adaptation:
     matching: Matching | None = None
     stages: tuple[Stage, ...] = ()
     ordinary: Ordinary | None = None  # what ordinary queries look like, where a guard knows
+    finds_rate: bool = False  # nobody named a learning rate: the stream gives it
 
     @classmethod
     def of(
@@ -45,6 +46,7 @@ class Adaptation:
         method: Method,
         settings: Settings,
         matching: Matching | None = None,
+        finds_rate: bool = False,
     ) -> Self:
         """An adaptation of what the method adapts, the matcher's part included if it has one."""
         if settings.gather is not None and settings.gather < method.smallest_batch:
@@ -62,7 +64,8 @@ class Adaptation:
         source = {name: value.to(device) for name, value in source.items()}
         hubs: tuple[Stage, ...] = () if settings.hubs is None else (settings.hubs,)
         stages = hubs if matching is None else (*hubs, MatcherStage())
-        return cls(encoder, method, settings, source, matching, stages, ordinary)
+        finds_rate = finds_rate and method.rate_of_stream
+        return cls(encoder, method, settings, source, matching, stages, ordinary, finds_rate)
 
     @property
     def depth(self) -> int:
@@ -79,7 +82,7 @@ class Adaptation:
             adapted=Adapted.fresh(layout.flat(self.source)),
             memory=self.method.start(gallery, device),
             watched=SourceLike.empty(gallery.centroids(1).to(device)),
-            recent=no_queries(device),
+            chances=no_doubt(device),
             stages={stage.name: stage.start(gallery, device) for stage in self.stages},
         )
 
@@ -93,16 +96,6 @@ class Adaptation:
         """The forward through the source's parameters, computed once per batch."""
         return fitting(batch.source_forward(self.source))
 
-    def judges(self, state: State, size: int) -> bool:
-        """Whether so many queries are judged by themselves."""
-        guard = self.settings.guard
-        return guard is not None and state.adapted.updates > 0 and size >= guard.smallest_batch
-
-    def answered_by_source(self, state: State) -> bool:
-        """Whether the source answered the latest batch, since the guard knew it or was surer."""
-        known = state.ordinary_streak > 0 and self.ordinary is not None
-        return known or (state.by_source and self.settings.guard is not None)
-
     def restarted(self, state: State, gallery: Searchable) -> State:
         """Back to the source, with fresh memories; the counts go on."""
         device = self.encoder.device
@@ -110,8 +103,7 @@ class Adaptation:
             state,
             adapted=Adapted.fresh(state.layout.flat(self.source)),
             memory=self.method.start(gallery, device),
-            by_source=False,
-            lead=0.0,
+            rate=0.0,
             stages={stage.name: stage.start(gallery, device) for stage in self.stages},
             resets=state.resets + 1,
         )

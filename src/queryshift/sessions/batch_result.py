@@ -33,7 +33,6 @@ class Proposal:
     forward: Forward  # answers the batch
     first: Forward | None = None  # of the first step, before any update; None: none was taken
     measures: Mapping[str, Tensor] = field(default_factory=dict)  # of the steps
-    seen: State | None = None  # whose parameters the answering forward of the steps went through
     ordinary: bool = False  # the guard knows such queries
-    by_source: bool = False  # the source answers instead
+    weight: float = 1.0  # of this forward in the answer; the source has the rest
     rows: Tensor | None = None  # (B,) queries that stages may remember; None: all

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 Row = tuple[str, str, str, str]
 
+USER, ENCODER = "the user", "the encoder"
 TUNABLE = ("lr", "temperature")
 """Settings that a method may leave to the encoder; a wrapper has its method's."""
 
@@ -28,9 +29,14 @@ def origins(asked: Method, encoder: Encoder, lr: float | None) -> dict[str, str]
     advised = advice(encoder.recommended, asked.name)
     published = {field.name: field.metadata.get("origin", "ours") for field in fields(asked)}
     return {
-        name: "the user" if name in told else "the encoder" if name in advised else published[name]
+        name: USER if name in told else ENCODER if name in advised else published[name]
         for name in TUNABLE
     }
+
+
+def found(known: Mapping[str, str]) -> bool:
+    """Whether nobody named a learning rate, so that a stream may give it."""
+    return known["lr"] not in (USER, ENCODER)
 
 
 def table(session: Session) -> str:

@@ -1,4 +1,4 @@
-"""A guard bounds what queries can teach, and lets the source answer what it does better."""
+"""A guard bounds what queries can do to a session."""
 
 from __future__ import annotations
 
@@ -14,28 +14,22 @@ from queryshift.support.setting_fields import check_values, setting
 
 from .ordinary import Ordinary
 
-NEAREST = 10  # hits: as many as the statistics of a batch look at, so that one search serves both
-KEPT = 0.8  # of the running mean of leads, by each batch
-
 
 @dataclass(frozen=True)
 class Guard:
     """Bounds what queries can do to a session: on by default, off in every benchmark.
 
+    With a guard the source model has its say in every answer, and a session learns as much as the
+    source is in doubt (docs/guard.md). Without one a session is the bare method.
+
     Args:
         collapse: Share of first places one candidate may gain over what it has for the source.
-        smallest_batch: Queries a batch must have for collapse to be looked for: few share an answer
-            by chance.
-        spread: Least spread of queries that teach, as a share of the gallery's: batches without
-            spread teach nothing.
-        repeats: Distance, as a share of the gallery's spread, within which queries are the same:
-            those count once, however often they are asked.
+        smallest_batch: Different queries a batch must have to teach, or all of a smaller one; and
+            queries for collapse to be looked for: few share an answer by chance.
+        repeats: Distance, as a share of the gallery's spread, within which queries of a batch are
+            the same: those count once, however often they are asked.
         anchor: Share of what was learnt that is given up by each batch, so that no stream leads
             further from the source than 1 / anchor batches do.
-        pull: The same by each batch that the source is surer of, and of which seven of ten first
-            places are the source's: the shift is over.
-        surer: How many times surer the source must be of a batch than of those that were learnt
-            from, for it to answer the batch itself.
         ordinary: What queries look like when all is well: the source answers such batches, and
             nothing is learnt from them.
 
@@ -49,12 +43,9 @@ class Guard:
     """
 
     collapse: float = setting(0.5, "ours", "share of first places one candidate may gain")
-    smallest_batch: int = setting(8, "ours", "queries a batch needs to be judged")
-    spread: float = setting(0.19, "ours", "least spread of what teaches, of the gallery's")
-    repeats: float = setting(0.05, "ours", "distance of queries that are the same, of its spread")
+    smallest_batch: int = setting(8, "ours", "different queries that a batch needs to teach")
+    repeats: float = setting(0.25, "ours", "distance of queries that are the same, of its spread")
     anchor: float = setting(0.002, "ours", "share of what was learnt that each batch gives up")
-    pull: float = setting(0.5, "ours", "the same, where the source is surer and as good as agrees")
-    surer: float = setting(2.0, "ours", "times surer the source must be to answer a batch")
     ordinary: Ordinary | None = setting(None, "ours", "what queries look like when all is well")
 
     def __post_init__(self) -> None:
@@ -63,30 +54,16 @@ class Guard:
             raise BadInput(
                 f"got Guard(collapse={self.collapse}), expected a share above 0 and at most 1."
             )
-        shares = (self.anchor, self.pull)
-        if min(self.spread, self.repeats, *shares) < 0 or max(shares) >= 1 or self.surer < 1:
+        if min(self.repeats, self.anchor) < 0 or self.anchor >= 1:
             raise BadInput(
-                f"got Guard(spread={self.spread}, repeats={self.repeats}, anchor={self.anchor}, "
-                f"pull={self.pull}, surer={self.surer}), expected shares of at least 0, an anchor "
-                "and a pull below 1, and a factor of at least 1."
+                f"got Guard(repeats={self.repeats}, anchor={self.anchor}), expected a distance of "
+                "at least 0, and a share of at least 0 and below 1."
             )
         if not (self.ordinary is None or isinstance(self.ordinary, Ordinary)):
             raise BadInput(
                 f"ordinary is {self.ordinary!r}, expected a measured sample: "
                 "Ordinary.of(encoder, gallery, queries)."
             )
-
-    def led(self, before: float, now: float) -> float:
-        """The lead of what was learnt from, its latest batches first, after one more.
-
-        Args:
-            before: The same before this batch; 0 where nothing had been learnt.
-            now: The lead of the batch, by the source model.
-
-        Returns:
-            A running mean of leads.
-        """
-        return now if before == 0 else KEPT * before + (1 - KEPT) * now
 
     @torch.no_grad()
     def objection(self, now: Forward, source: Forward) -> str | None:
@@ -99,7 +76,7 @@ class Guard:
         Returns:
             A sentence; None if they may stand.
         """
-        share = gained(now.hits(NEAREST).positions[:, 0], source.hits(1).positions[:, 0])
+        share = gained(now.hits(BEST).positions[:, 0], source.hits(BEST).positions[:, 0])
         finite = torch.isfinite(now.vectors).all()
         known, taken = torch.stack((finite.to(now.vectors), share.to(now.vectors))).tolist()
         if not known:
@@ -116,15 +93,3 @@ def gained(first: Tensor, source_first: Tensor) -> Tensor:
     """The largest share of first places any candidate has beyond its share for the source."""
     has, had = ((one[None] == first[:, None]).sum(dim=1) for one in (first, source_first))
     return (has - had).max() / len(first)
-
-
-def lead(forward: Forward) -> Tensor:
-    """How far the first hit lies before the tenth, in cosine, mean over the queries."""
-    forward.hits(BEST)  # as many as the choice of who answers looks at: one search serves both
-    return leads(forward).mean()
-
-
-def leads(forward: Forward) -> Tensor:
-    """The same of each query (B,)."""
-    scores = forward.hits(NEAREST).scores
-    return scores[:, 0] - scores[:, -1]

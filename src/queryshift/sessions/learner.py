@@ -125,6 +125,11 @@ class Learner:
             settings = replace(self.adaptation.settings, mode=mode)
             self.adaptation = replace(self.adaptation, settings=settings)
 
+    def find_rate(self, wanted: bool) -> None:
+        """Take the learning rate from the stream, where the method can."""
+        wanted = wanted and self.adaptation.method.rate_of_stream
+        self.adaptation = replace(self.adaptation, finds_rate=wanted)
+
     def move(self, gallery: Searchable) -> None:
         """Go on with another gallery: nothing is remembered of the candidates of the last one."""
         with self._changing:

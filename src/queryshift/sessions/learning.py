@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,10 +11,10 @@ import torch
 from torch import Tensor
 
 from queryshift.encoders.encoder import unreached
-from queryshift.galleries import Searchable
 from queryshift.methods.base import UNCHANGED, Update
 from queryshift.methods.decoupled import drift
 from queryshift.methods.gradients import angle
+from queryshift.methods.optimiser import Adapted
 from queryshift.retrieval.batch import Batch
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.refinement import refined
@@ -24,38 +25,65 @@ from .adaptation import Adaptation
 from .answering import answering_forward
 from .batch_result import Proposal
 from .batch_stats import NEIGHBOURS, TEMPERATURE
+from .policy import FIRST_RATE, MOVE, PROBES, gallery_spread, step_rows
 from .state import State
 
 SEED_STRIDE = 2_654_435_761  # sets seeds far apart within the 32 bits that a generator takes
 
 
 def learn(
-    adaptation: Adaptation, state: State, batch: Batch, view: StepView | None = None
+    adaptation: Adaptation,
+    state: State,
+    batch: Batch,
+    rows: Tensor | None = None,
+    pace: float = 1.0,
+    views: list[StepView] | None = None,
 ) -> Proposal:
-    """All steps of a batch; `view` is the first one's, if it was made already."""
-    view = step_view(adaptation, state, batch, 0) if view is None else view
-    seen, (after, first, measures_of_step) = state, _step(adaptation, state, view, 0)
-    del view  # and its graph
-    last, measured = first, [measures_of_step]
-    for step in range(1, adaptation.settings.steps if adaptation.source else 1):
-        seen, view_of_step = after, step_view(adaptation, after, batch, step)
-        after, last, measures_of_step = _step(adaptation, after, view_of_step, step)
-        measured.append(measures_of_step)
-    if adaptation.settings.score_from == "before":
-        seen, last = state, first
-    elif adaptation.settings.score_from == "after" and after.finite:
-        seen, last = after, answering_forward(adaptation, after, batch)
-    return Proposal(after, last, first, _means(measured), seen=seen)
+    """All steps of a batch.
+
+    Args:
+        adaptation: Encoder, method and settings.
+        state: The state before the batch.
+        batch: The queries.
+        rows: Those (B,) that may teach; None: all.
+        pace: Factor on the learning rate.
+        views: Holds the first step's view of the whole batch, if it was made already.
+    """
+    settings, share = adaptation.settings, adaptation.method.step_share(state.memory)
+    steps = settings.steps if adaptation.source else 1
+    before = after = state
+    first, last, measured = None, None, []
+    for step in range(steps):
+        some = step_rows(rows, len(batch), share, step, steps)
+        before, view = after, None
+        if some is None:
+            view = views.pop() if views else step_view(adaptation, before, batch, step)
+        else:
+            if views:
+                views.clear()  # and its graph
+            view = step_view(adaptation, before, batch.taking(some), step)
+        after, last, measures = _step(adaptation, before, view, step, pace)
+        del view  # and its graph
+        first = last if first is None else first
+        measured.append(measures)
+    return _proposal(adaptation, batch, (state, before, after), (first, last), _means(measured))
 
 
-def learn_from_some(adaptation: Adaptation, state: State, batch: Batch, rows: Tensor) -> Proposal:
-    """As `learn`, from the queries that `rows` (B,) says; what they taught answers the others."""
-    proposal, others = learn(adaptation, state, batch.taking(rows)), batch.taking(~rows)
-    answered = answering_forward(adaptation, proposal.seen or state, others)
-    forward = batch.together(rows, proposal.forward, answered)
-    if answered.gallery is others.gallery:  # no method's own: an engine's is searched for all
-        forward = forward.moved(forward.vectors, batch.gallery)
-    return replace(proposal, forward=forward)
+def _proposal(
+    adaptation: Adaptation,
+    batch: Batch,
+    states: tuple[State, State, State],
+    forwards: tuple[Forward, Forward],
+    measures: Mapping[str, Tensor],
+) -> Proposal:
+    """The state after the steps, with the forward that `score_from` says, of the whole batch."""
+    (start, before, after), (first, last) = states, forwards
+    score_from = adaptation.settings.score_from
+    answers = {"before": (start, first), "last_forward": (before, last), "after": (after, None)}
+    seen, forward = answers[score_from] if after.finite else (before, last)
+    if forward is None or len(forward) < len(batch):
+        forward = answering_forward(adaptation, seen, batch)
+    return Proposal(after, forward, first, measures)
 
 
 def step_view(adaptation: Adaptation, state: State, batch: Batch, step: int) -> StepView:
@@ -65,23 +93,23 @@ def step_view(adaptation: Adaptation, state: State, batch: Batch, step: int) -> 
 
 
 def _step(
-    adaptation: Adaptation, state: State, view: StepView, step: int
+    adaptation: Adaptation, state: State, view: StepView, step: int, pace: float
 ) -> tuple[State, Forward, Mapping[str, Tensor]]:
     """One step, whose graph is gone before the next forward makes another."""
     forward = fitting(view.now) if step == 0 else view.now
     memory = adaptation.method.observe(forward, state.memory, step)
     update = _with_angles(adaptation, view, adaptation.method.gradient(view, memory), memory)
-    after = _updated(adaptation, state, update, memory, view.batch.gallery)
+    after = _updated(adaptation, state, update, memory, view, pace)
     return after, adaptation.method.view(forward, memory).detached(), update.measures
 
 
 def _updated(
-    adaptation: Adaptation, state: State, update: Update, memory: Any, gallery: Searchable
+    adaptation: Adaptation, state: State, update: Update, memory: Any, view: StepView, pace: float
 ) -> State:
     """The state after one update: the only place where parameters change."""
     memory = memory if update.memory is UNCHANGED else update.memory
     if update.restart:
-        return replace(adaptation.restarted(state, gallery), memory=memory)
+        return replace(adaptation.restarted(state, view.batch.gallery), memory=memory)
     if update.gradient is None or adaptation.method.rate == 0:
         return replace(state, memory=memory)
     slopes = update.gradient
@@ -92,13 +120,32 @@ def _updated(
             state = state.narrowed(slopes)
         else:  # of these queries: others may reach them again
             slopes = {n: slopes.get(n, torch.zeros_like(v)) for n, v in state.learnt.items()}
-    adapted = state.adapted.updated(
-        adaptation.method.optimiser,
-        state.layout.flat(slopes),
-        adaptation.method.rate * update.rate,
-        adaptation.method.weight_decay,
-    )
+    flat = state.layout.flat(slopes)
+    if adaptation.finds_rate and state.rate == 0:
+        state = replace(state, rate=_rate_of_stream(adaptation, state, view, flat))
+    rate = state.rate or adaptation.method.rate
+    adapted = _moved(adaptation, state, flat, rate * pace * update.rate)
     return replace(state, adapted=adapted, memory=memory)
+
+
+def _moved(adaptation: Adaptation, state: State, slopes: Tensor, rate: float | Tensor) -> Adapted:
+    method = adaptation.method
+    return state.adapted.updated(method.optimiser, slopes, rate, method.weight_decay)
+
+
+@torch.no_grad()
+def _rate_of_stream(adaptation: Adaptation, state: State, view: StepView, slopes: Tensor) -> float:
+    """The rate at which this step would move the query vectors by the way that the policy sets."""
+    now = view.now.vectors.detach()
+    wanted = MOVE * gallery_spread(view.batch.gallery, now)
+    rate = FIRST_RATE
+    for _ in range(PROBES):
+        tried = replace(state, adapted=_moved(adaptation, state, slopes, rate))
+        moved = view.batch.forward(adaptation.params(tried), graph=False).vectors
+        way = torch.linalg.vector_norm(moved - now, dim=1).mean()
+        factor = float(wanted / way.clamp(min=torch.finfo(way.dtype).tiny))
+        rate *= min(10.0, max(0.1, factor)) if math.isfinite(factor) else 0.1
+    return rate
 
 
 def _with_angles(adaptation: Adaptation, view: StepView, update: Update, memory: Any) -> Update:

@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from queryshift.methods.source_like import SourceLike
+from queryshift.retrieval.answer import Answer
 from queryshift.retrieval.batch import Batch
 from queryshift.retrieval.forward import Forward
-from queryshift.retrieval.reranking import ranked
+from queryshift.retrieval.reranking import MatchedRanking
 
 from .adaptation import Adaptation
-from .answering import chosen_answer, ranked_answer
+from .answering import answer_of
 from .batch_result import BatchResult, Proposal
 from .batch_stats import BatchStats, measures, refined_entropies
 from .events import Event
@@ -30,10 +31,7 @@ def batch_result(
     event: Event | None = None,
 ) -> BatchResult:
     """The answer, the state with this batch counted, and the batch's statistics."""
-    by_source, state = proposal.by_source, proposal.state
-    forward = adaptation.source_forward(batch) if by_source else proposal.forward
-    learnt = proposal.first is not None
-    chosen = not by_source and (learnt or adaptation.judges(state, len(batch)))
+    forward, state = proposal.forward, proposal.state
     state = replace(
         state,
         watched=_watched(state, forward),
@@ -43,15 +41,13 @@ def batch_result(
     ordinary, strangeness = adaptation.ordinary, None
     if ordinary is not None and batch.source is not None:
         strangeness = ordinary.strangeness(batch.source)
-    answer = ranked_answer(adaptation, state, forward, batch, by_source)
-    if chosen:
-        answer = chosen_answer(adaptation, state, forward, answer, batch)
+    answer = answer_of(adaptation, state, batch, forward, proposal.weight)
     pairs = state.memory if isinstance(state.memory, SourceLike) else state.watched
     stats = BatchStats(
         batch=state.batches,
         queries=len(batch),
         adapted=proposal.first is not None,
-        disagreement=_disagreement(adaptation, state, forward, batch, by_source),
+        disagreement=_disagreement(adaptation, answer, batch),
         restart=None if event is None else event.reason,
         resets=state.resets,
         strangeness=strangeness,
@@ -60,21 +56,19 @@ def batch_result(
     return BatchResult(state, answer, stats, () if event is None else (event,))
 
 
-def _disagreement(
-    adaptation: Adaptation, state: State, forward: Forward, batch: Batch, by_source: bool
-) -> float | None:
+def _disagreement(adaptation: Adaptation, answer: Answer, batch: Batch) -> float | None:
     """In shadow mode, the share of first places (before a matcher) unlike the source's."""
     if adaptation.settings.mode != "shadow":
         return None
-    learning = [one for one in adaptation.stages if one.learns and not by_source]
-    adapted = ranked(forward, learning, state.stages).hits(1).positions
+    order = answer.adapted.ranking
+    adapted = (order.before if isinstance(order, MatchedRanking) else order).hits(1).positions
     return float((adaptation.source_forward(batch).hits(1).positions != adapted).float().mean())
 
 
 def _remembered(adaptation: Adaptation, proposal: Proposal, forward: Forward) -> Mapping[str, Any]:
-    """What the re-ranking stages remember after this batch: nothing of what the source knew."""
+    """What the re-ranking stages remember: different queries, seen by the adapted model."""
     state, rows = proposal.state, proposal.rows
-    if proposal.by_source or (rows is not None and not bool(rows.any())):
+    if proposal.weight == 0:
         return state.stages
     if rows is not None:
         forward = forward.taking(rows)

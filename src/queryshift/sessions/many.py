@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from queryshift.encoders.encoder import Encoder, Params
-from queryshift.encoders.prepared import check_several, count, take
+from queryshift.encoders.prepared import check_several, count, each, take
 from queryshift.errors import BadInput, CannotAdapt
 from queryshift.galleries import EngineGallery, Searchable
 from queryshift.galleries.exclusions import (
@@ -29,8 +29,7 @@ from queryshift.retrieval.vector_checks import checked
 from queryshift.support.alone import working
 from queryshift.support.torch_modes import adaptation_modes
 
-from .answering import chosen_answer, ranking, source_answers
-from .queries import grouped, prepared_batch
+from .answering import answer_of, ranking, weight_of
 from .session import Session
 from .state import State
 
@@ -75,13 +74,60 @@ def answer_many(
     left_out = [None] * len(sessions) if exclude is None else exclude
     if len(left_out) != len(sessions):
         raise BadInput(f"got exclusions for {len(left_out)} of {len(sessions)} sessions, one each.")
-    asked = [
-        _asked(session, list(batch), ids)
-        for session, batch, ids in zip(sessions, batches, left_out, strict=True)
-    ]
+    asked = _asked(sessions, batches, left_out)
     shared = encoder.ready([query for one in asked for query in one.queries])
-    inside = encoder.parameter_names
-    vectors = _through_rows(encoder, asked, _adapted_inside(asked, inside), shared)
+    compared = [one for one in asked if one.compared]
+    sources = dict(zip(compared, _forwards(encoder, compared, shared, hits, {}), strict=True))
+    batches_of = {one: _batch(one, shared, forward) for one, forward in sources.items()}
+    shares = {one: _share(one, batches_of.get(one)) for one in asked}
+    adapted = [one for one in asked if shares[one] > 0]
+    inside = _adapted_inside(adapted, encoder.parameter_names)
+    learnt = dict(zip(adapted, _forwards(encoder, adapted, shared, hits, inside), strict=True))
+    return [_answer(one, learnt.get(one), batches_of.get(one), shares[one]) for one in asked]
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """One session's part of a mixed batch, with the state that was in force when it was asked."""
+
+    session: Session
+    state: State
+    queries: list[Any]
+    exclude: Sequence[Exclusion] | None
+    first: int  # where its queries begin among all
+
+    @property
+    def compared(self) -> bool:
+        """Whether the source model sees the queries too."""
+        settings = self.session.adaptation.settings
+        learnt = settings.guard is not None and self.state.adapted.updates > 0
+        return settings.mode == "shadow" or learnt
+
+    @property
+    def rows(self) -> Tensor:
+        """Where its queries are among all."""
+        return torch.arange(self.first, self.first + len(self.queries))
+
+
+def _asked(
+    sessions: Sequence[Session], batches: Sequence[Sequence[Any]], left_out: Sequence[Any]
+) -> list[_Asked]:
+    asked, first = [], 0
+    for session, batch, ids in zip(sessions, batches, left_out, strict=True):
+        asked.append(_Asked(session, session.state, list(batch), ids, first))
+        first += len(asked[-1].queries)
+    return asked
+
+
+def _forwards(
+    encoder: Encoder, asked: Sequence[_Asked], shared: Any, hits: int | None, inside: Params
+) -> list[Forward]:
+    """The forwards of some sessions' queries, through what each has learnt of `inside`."""
+    if not asked:
+        return []
+    rows = torch.cat([one.rows for one in asked])
+    part = shared if len(rows) == count(shared) else each(shared, lambda x: x[rows.to(x.device)])
+    vectors = _through_rows(encoder, asked, inside, part)
     parts = torch.split(vectors, [len(one.queries) for one in asked])
     excluded, galleries = _searched_together(asked, parts)
     forwards = [
@@ -90,30 +136,28 @@ def answer_many(
     ]
     if hits is not None:
         _search_at_once(forwards, hits)
-    return [_answer(one, forward, inside) for one, forward in zip(asked, forwards, strict=True)]
+    return forwards
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """One session's part of a mixed batch, with the state that was in force when it was asked."""
+def _batch(one: _Asked, shared: Any, source: Forward) -> Batch:
+    """A session's queries as a batch that the source model has seen."""
+    part = each(shared, lambda x: x[one.rows.to(x.device)])
+    adaptation = one.session.adaptation
+    batch = Batch(
+        one.session.encoder, one.session.gallery, part, source.exclude, depth=adaptation.depth
+    )
+    batch.source = checked(source)
+    return batch
 
-    session: Session
-    state: State
-    queries: list[Any]
-    exclude: Sequence[Exclusion] | None
-    by_source: bool  # whether the source model answers
-    judged: Batch | None = None  # its queries, where they are judged by themselves
 
-
-def _asked(session: Session, queries: list[Any], exclude: Sequence[Exclusion] | None) -> _Asked:
-    state, adaptation = session.state, session.adaptation
+def _share(one: _Asked, batch: Batch | None) -> float:
+    """How much the adapted model has to say."""
+    if batch is None:
+        return 1.0
+    adaptation = one.session.adaptation
     if adaptation.settings.mode == "shadow":
-        return _Asked(session, state, queries, exclude, by_source=True)
-    if not adaptation.judges(state, len(queries)):
-        return _Asked(session, state, queries, exclude, adaptation.answered_by_source(state))
-    batch = prepared_batch(adaptation, grouped(queries, exclude), session.gallery)
-    by_source = source_answers(adaptation, state, batch)
-    return _Asked(session, state, queries, exclude, by_source, batch)
+        return 0.0
+    return weight_of(adaptation, one.state, batch)
 
 
 def _one_encoder(sessions: Sequence[Session], batches: Sequence[Sequence[Any]]) -> Encoder:
@@ -157,8 +201,6 @@ def _through_rows(encoder: Encoder, asked: Sequence[_Asked], source: Params, sha
 
 def _params(one: _Asked, source: Params) -> Params:
     """The session's parameters inside the encoder."""
-    if one.by_source:
-        return source
     learnt = one.state.learnt
     return {name: learnt.get(name, value) for name, value in source.items()}
 
@@ -166,7 +208,7 @@ def _params(one: _Asked, source: Params) -> Params:
 def _vector(one: _Asked, layout: Layout, source: Params) -> Tensor:
     """The same as one vector in the order of `layout`."""
     alike = list(one.state.layout.shapes.items()) == list(layout.shapes.items())
-    if alike and not one.by_source:
+    if alike:
         return one.state.adapted.values
     return layout.flat(_params(one, source))
 
@@ -234,22 +276,25 @@ def _search_at_once(forwards: Sequence[Forward], count: int) -> None:
             one.hit_cache["hits"] = (count, replace(found, positions=positions, scores=scores))
 
 
-def _answer(one: _Asked, plain: Forward, inside: Set[str]) -> Answer:
+def _answer(one: _Asked, plain: Forward | None, batch: Batch | None, share: float) -> Answer:
     """One session's answer to its rows of the mixed batch."""
-    session = one.session
-    if one.by_source:
-        return _ranked(one, checked(plain))
+    adaptation, state = one.session.adaptation, one.state
+    if plain is None:  # the source answers alone
+        source = adaptation.source_forward(_known(batch))
+        return Answer(source, ranking(adaptation, state, source, None, 0.0))
     own: Params = {}
-    if not session.adaptation.source.keys() <= inside:  # TSA's modules lie behind the encoder
-        learnt = session.adaptation.params(one.state)
+    inside = one.session.encoder.parameter_names
+    if not adaptation.source.keys() <= inside:  # TSA's modules lie behind the encoder
+        learnt = adaptation.params(state)
         own = {name: value for name, value in learnt.items() if name not in inside}
     forward = checked(replace(plain, direct_params=own))
-    viewed = session.method.view(forward, one.state.memory).detached()
-    answer = _ranked(one, viewed)
-    if one.judged is None:
-        return answer
-    return chosen_answer(session.adaptation, one.state, viewed, answer, one.judged)
+    viewed = one.session.method.view(forward, state.memory).detached()
+    if batch is None:
+        return Answer(viewed, ranking(adaptation, state, viewed, None, share))
+    return answer_of(adaptation, state, batch, viewed, share)
 
 
-def _ranked(one: _Asked, forward: Forward) -> Answer:
-    return Answer(forward, ranking(one.session.adaptation, forward, one.state, one.by_source))
+def _known(batch: Batch | None) -> Batch:
+    if batch is None:
+        raise RuntimeError("the source model has not seen the queries that it answers")
+    return batch

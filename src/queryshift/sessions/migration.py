@@ -1,4 +1,4 @@
-"""Session files of format 1, read as if they were of format 2."""
+"""Session files of earlier versions, read as if they were of this one."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from .history_columns import packed_history
 
 RENAMED_MEASURES = {"uniformity": "spread"}
 STATE = ("adapted", "memory", "watched", "batches", "resets")
+GONE_OF_STATE = ("recent", "lead", "by_source")
+GONE_OF_METHOD = {"infomax": ("remembered",)}
+GONE_OF_MEMORY = {"infomax": ("claims",)}
 
 
 def migrated(
@@ -18,16 +21,38 @@ def migrated(
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Description and tensors in the present format.
 
+    What an earlier policy remembered, and this one does not, is left out.
+    """
+    held = dict(tensors)
+    about = _of_format_1(about, held) if about["format"] == 1 else dict(about)
+    name, state = about["method"]["name"], _without(about["state"], GONE_OF_STATE)
+    state["memory"] = _without_fields(state["memory"], "fields", GONE_OF_MEMORY.get(name, ()))
+    method = dict(about["method"])
+    method["fields"] = _without_fields(method["fields"], "mapping", GONE_OF_METHOD.get(name, ()))
+    return {**about, "state": state, "method": method}, held
+
+
+def _of_format_1(about: Mapping[str, Any], held: dict[str, Tensor]) -> dict[str, Any]:
+    """As format 2.
+
     In format 1 the parts of a state stood among the others and each batch of the history was a
     JSON object. The count of ordinary batches was called `resting`, or was not there yet.
     """
-    if about["format"] > 1:
-        return dict(about), dict(tensors)
-    held = dict(tensors)
     streak = about.get("ordinary_streak", about.get("resting", 0))
     state = {name: about[name] for name in STATE} | {"ordinary_streak": streak}
     rows = [
         {RENAMED_MEASURES.get(name, name): value for name, value in row.items()}
         for row in about["history"]
     ]
-    return {**about, "state": state, "history": packed_history(rows, held)}, held
+    return {**about, "state": state, "history": packed_history(rows, held)}
+
+
+def _without_fields(packed: Any, kind: str, names: tuple[str, ...]) -> Any:
+    """A packed value without some of its fields."""
+    if not names or not isinstance(packed, dict) or kind not in packed:
+        return packed
+    return {**packed, kind: _without(packed[kind], names)}
+
+
+def _without(values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name not in names}

@@ -22,11 +22,11 @@ from queryshift.support.torch_modes import adaptation_modes
 
 from .adaptation import Adaptation
 from .batch_stats import BatchStats
-from .default import default_method, default_settings
-from .describe import origins, table
+from .describe import found, origins, table
 from .events import Event
 from .learner import Learner
 from .parts import check_gallery, check_parts
+from .policy import default_method, default_settings
 from .queries import OnBad, grouped, readable_batch
 from .recall_warning import warn_of_recall
 from .settings import Settings
@@ -41,8 +41,8 @@ class Session:
         encoder: turns queries into vectors; it never changes.
         gallery: the candidates.
         method: how to adapt, with its settings: `REST()`. Without one: `InfoMax()` with
-            `hubs=Hubs()`, `guard=Guard()` and `choose=True` (docs/methods/infomax.md); `Frozen()`
-            where queries come as vectors.
+            `hubs=Hubs()` and `guard=Guard()` (docs/guard.md); `Frozen()` where queries come as
+            vectors.
         lr: learning rate; wins over the method's own.
         matcher: ranks the best hits anew: `matcher.over(items)`.
         on_batch: called with the `BatchStats` of each batch.
@@ -56,9 +56,6 @@ class Session:
             batch search among them.
         guard: bounds what queries can do to the session; None is the bare method (docs/guard.md).
         hubs: corrects answers for hubs, with any method: `Hubs()`.
-        choose: the source answers batches whose first places stand out, or of which seven of ten
-            stay the same, but for queries that the adapted model is clearer about; None: where
-            there is a guard that knows no ordinary queries.
         mode: "live", or "shadow": answers with the source model and adapts beside it.
         watch_angle: measure drift and gradient angles.
         seed: of what a method draws at random.
@@ -102,7 +99,9 @@ class Session:
                 raise unknown("setting of a session", name, ["lr", "matcher", *names])
         self._origins: Mapping[str, str] = origins(method, encoder, lr)
         resolved = method.resolved(encoder, lr)
-        adaptation = Adaptation.of(encoder, gallery, resolved, Settings(**settings), matcher)
+        adaptation = Adaptation.of(
+            encoder, gallery, resolved, Settings(**settings), matcher, found(self._origins)
+        )
         self._learner = Learner(adaptation, gallery, on_batch, on_event)
 
     def answer(
@@ -285,7 +284,7 @@ class Session:
             matcher: needed where the session had one.
             on_batch: called with the statistics of each batch.
             on_event: called with each event.
-            changes: settings that may change: mode, guard, hubs, choose, gather, worker,
+            changes: settings that may change: mode, guard, hubs, gather, worker,
                 chunk, depth, steps, lr, history, name.
 
         Returns:
@@ -297,6 +296,7 @@ class Session:
         calls = {"on_batch": on_batch, "on_event": on_event}
         session = cls(encoder, gallery, stored.method, **{"matcher": matcher, **calls, **values})
         session._origins, stages = stored.origins, session.adaptation.stages
+        session._learner.find_rate(found(stored.origins))
         session.restore(stored.state(session.state, gallery, stages), stored.history())
         return session
 

@@ -30,25 +30,11 @@ class Settings:
     depth: int = setting(DEPTH, "ours", "hits of a query that a search engine is asked for at once")
     guard: Guard | None = setting(Guard(), "ours", "bounds what queries can do; None: nothing does")
     hubs: Hubs | None = setting(None, "ours", "corrects answers for hubs")
-    choose: bool | None = setting(
-        None, "ours", "the source answers what it answers as well; None: where there is a guard"
-    )
     mode: Mode = setting("live", "ours", '"shadow" answers with the source, adapts beside it')
     watch_angle: bool = setting(False, "ours", "measure drift and angles to the general direction")
     seed: int = setting(0, "ours", "of what a method draws at random")
     history: int = setting(65_536, "ours", "batches whose statistics are kept")
     name: str | None = setting(None, "ours", "of the session, in its log records and events")
-
-    @property
-    def chooses(self) -> bool:
-        """Whether the source answers what it answers as well.
-
-        Without a word on it, where there is a guard; one that knows ordinary queries decides by
-        these.
-        """
-        if self.choose is not None:
-            return self.choose
-        return self.guard is not None and self.guard.ordinary is None
 
     def __post_init__(self) -> None:
         for name, choices in (("score_from", ScoreFrom), ("mode", Mode)):

@@ -26,9 +26,8 @@ class State:
     batches: int = 0
     resets: int = 0
     ordinary_streak: int = 0  # ordinary batches in a row: from the first on the source answers
-    recent: Tensor = field(default_factory=lambda: torch.empty(0, 0))  # sketches of queries
-    lead: float = 0.0  # of the first hit over the tenth, by the source, where something was learnt
-    by_source: bool = False  # whether the source was surer of the latest batch, and answered it
+    chances: Tensor = field(default_factory=lambda: torch.empty(0))  # of the latest queries
+    rate: float = 0.0  # that the stream gave; 0: none yet
     stages: Mapping[str, Any] = field(default_factory=dict)  # each re-ranking stage's memory
 
     @lazy_property

@@ -48,16 +48,14 @@ def _check_layout(layout: Layout, fresh: Layout) -> None:
 
 
 def _check_guarded(state: State, fresh: State) -> None:
-    """What a guard compares batches with."""
-    recent, expected = state.recent, fresh.recent
-    if not isinstance(recent, Tensor) or recent.dtype != expected.dtype:
-        raise ValueError("the recent queries are no tensor of half precision")
-    if recent.ndim != 2 or recent.shape[1] != expected.shape[1]:
-        raise ValueError(f"the recent queries have shape {tuple(recent.shape)}")
-    if not isinstance(state.lead, float) or not math.isfinite(state.lead) or state.lead < 0:
-        raise ValueError(f"lead is {state.lead!r}, no distance")
-    if type(state.by_source) is not bool:
-        raise ValueError(f"by_source is {state.by_source!r}, neither true nor false")
+    """What the doubt of the next batch is told from, and the rate it is learnt at."""
+    chances = state.chances
+    if not isinstance(chances, Tensor) or chances.dtype != fresh.chances.dtype:
+        raise ValueError("the chances of the latest queries are no tensor of their kind")
+    if chances.ndim != 1 or not bool(((chances >= 0) & (chances <= 1)).all()):
+        raise ValueError("the chances of the latest queries are no numbers between 0 and 1")
+    if not isinstance(state.rate, float) or not math.isfinite(state.rate) or state.rate < 0:
+        raise ValueError(f"rate is {state.rate!r}, no learning rate")
 
 
 def _check_adapted(adapted: Adapted, layout: Layout, fresh: Adapted) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
@@ -32,20 +32,12 @@ from .settings import Settings
 from .state import State
 from .state_checks import check_state
 
-if TYPE_CHECKING:
-    pass
-
 KIND = "session"
 CHANGEABLE = (
-    *("mode", "guard", "hubs", "choose", "gather", "worker", "chunk", "depth", "steps", "lr"),
-    *("history", "name"),
+    *("mode", "guard", "hubs", "gather", "worker", "chunk", "depth", "steps", "lr"),
+    *("score_from", "history", "name"),
 )
 """Settings that may be others after loading than they were when the session was saved."""
-
-BEFORE_BOUNDS = {"spread": 0.0, "repeats": 0.0, "anchor": 0.0, "surer": 1e9}
-"""What guards did about hostile queries when they did nothing: old files go on as they did."""
-
-GONE = "drift"  # a limit that guards had before: files that name it load without it
 
 
 @dataclass(frozen=True)
@@ -238,12 +230,18 @@ def _settings(values: dict[str, Any]) -> Settings:
         "guard": None if guard is None else _guard(guard),
         "hubs": None if hubs is None else Hubs(**hubs),
     }
-    return Settings(**{"choose": False, **values, **made})  # without it, it was not there
+    return Settings(**{**_known(Settings, values), **made})
 
 
 def _guard(values: dict[str, Any]) -> Guard:
     ordinary = values.get("ordinary")  # files of before there were such have none
     known = None if ordinary is None else Ordinary(**ordinary)
-    pull = values.get("anchor", 0.0)  # one and the same in files of before there was a pull
-    kept = {name: value for name, value in values.items() if name != GONE}
-    return Guard(**{**BEFORE_BOUNDS, "pull": pull, **kept, "ordinary": known})
+    if values.keys() - {field.name for field in fields(Guard)}:  # of an earlier policy
+        return Guard(collapse=values["collapse"], ordinary=known)
+    return Guard(**{**values, "ordinary": known})
+
+
+def _known(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a file's settings that there still are: old sessions go on under today's policy."""
+    names = {field.name for field in fields(kind)}
+    return {name: value for name, value in values.items() if name in names}

@@ -1,4 +1,4 @@
-"""From a state and a batch to the next state, an answer and events: a pure function, all of it."""
+"""One batch, from a state to the next: prepare, learn, decide, commit. A pure function."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from queryshift.retrieval.vector_checks import checked, fitting
 from queryshift.support.alone import working
 
 from .adaptation import Adaptation
-from .answering import answering_forward, gives_nonsense, source_answers
+from .answering import answering_forward, gives_nonsense, weight_of
 from .batch_result import BatchResult, Proposal
-from .choice import agree
 from .events import Event
-from .guard import Guard, lead
-from .learning import learn, learn_from_some, step_view
+from .guard import Guard
+from .learning import learn, step_view
 from .make_result import batch_result
+from .policy import look
 from .state import State
-from .teaching import lesson
 
 NONSENSE = "not finite: what was learnt gives vectors that hold NaN or infinity"
 DROPPED = "not finite: the update was dropped"
@@ -28,13 +27,13 @@ DROPPED = "not finite: the update was dropped"
 @working()
 def advance(adaptation: Adaptation, state: State, batch: Batch, adapt: bool) -> BatchResult:
     """Adapt to one batch, if it is to be adapted to, and answer it."""
-    guard, event = adaptation.settings.guard, None
+    event = None
     try:
         proposal = _proposed(adaptation, state, batch, adapt)
-        if guard is None:  # a GPU gets all its work before anything waits for it
+        if adaptation.settings.guard is None:  # a GPU gets all its work before anything waits
             result = batch_result(adaptation, proposal, batch, adapt)
         settled, event = _settled(adaptation, state, proposal, batch)
-        if settled is proposal and guard is None:
+        if settled is proposal and adaptation.settings.guard is None:
             return result
     except (BadInput, RuntimeError):  # a method may fail on NaN before it is looked for
         if not gives_nonsense(adaptation, state, batch):
@@ -49,11 +48,10 @@ def _proposed(adaptation: Adaptation, state: State, batch: Batch, adapt: bool) -
     guard, ordinary = adaptation.settings.guard, adaptation.ordinary
     learns = adaptation.method.adapting and len(batch) >= adaptation.method.smallest_batch
     if not adapt or (guard is None and not learns):
-        return _only_answered(adaptation, state, batch)
+        return _answered(adaptation, state, batch)
     if learns and ordinary is not None and ordinary.knows(adaptation.source_forward(batch)):
         state = replace(state, ordinary_streak=state.ordinary_streak + 1)
-        forward = answering_forward(adaptation, state, batch, by_source=True)
-        return Proposal(state, forward, ordinary=True, by_source=True)
+        return Proposal(state, adaptation.source_forward(batch), ordinary=True, weight=0.0)
     if state.ordinary_streak and learns:
         state = replace(state, ordinary_streak=0)
     if guard is None:
@@ -61,38 +59,31 @@ def _proposed(adaptation: Adaptation, state: State, batch: Batch, adapt: bool) -
     return _guarded(adaptation, state, batch, guard, learns)
 
 
-def _only_answered(adaptation: Adaptation, state: State, batch: Batch) -> Proposal:
-    by_source = source_answers(adaptation, state, batch)
-    forward = answering_forward(adaptation, state, batch, by_source=by_source)
-    return Proposal(state, forward, by_source=by_source)
+def _answered(
+    adaptation: Adaptation, state: State, batch: Batch, doubted: float | None = None
+) -> Proposal:
+    """The batch as the state in force answers it."""
+    share = weight_of(adaptation, state, batch, doubted)
+    return Proposal(state, answering_forward(adaptation, state, batch, share), weight=share)
 
 
 def _guarded(
     adaptation: Adaptation, state: State, batch: Batch, guard: Guard, learns: bool
 ) -> Proposal:
-    """As without a guard, from the queries that may teach the method and the stages."""
+    """As without a guard, by the policy: as much as the source is in doubt, from new queries."""
     if not learns and not any(stage.learns for stage in adaptation.stages):
-        return _only_answered(adaptation, state, batch)
+        return _answered(adaptation, state, batch)
     views = [step_view(adaptation, state, batch, 0)]  # a list: the first step's graph can go
     if learns and views[0].at_source:
         fitting(views[0].now)  # serves as the source's forward and as the first step's
-    source = adaptation.source_forward(batch)
-    taught = lesson(source, state.recent, guard)
-    state = replace(state, recent=taught.recent)
-    if not learns or taught.queries < adaptation.method.smallest_batch:
-        return replace(_only_answered(adaptation, state, batch), rows=taught.rows)
-    measured = float(lead(source)) if taught.lead is None else taught.lead
-    by_source = source_answers(adaptation, state, batch, measured)
-    if taught.rows is None:
-        proposal = learn(adaptation, state, batch, views.pop())
-    else:
-        views.clear()
-        proposal = learn_from_some(adaptation, state, batch, taught.rows)
-    led = guard.led(state.lead, measured)
-    over = by_source and bool(agree(proposal.forward, source))
-    given_up = guard.pull if over else guard.anchor
-    after = replace(adaptation.anchored(proposal.state, given_up), by_source=by_source)
-    return replace(proposal, state=replace(after, lead=led), by_source=by_source, rows=taught.rows)
+    seen = look(adaptation.source_forward(batch), state.chances, guard)
+    state = replace(state, chances=seen.chances)
+    if not learns or not seen.teaches(guard, adaptation.method.smallest_batch):
+        return replace(_answered(adaptation, state, batch, seen.doubt), rows=seen.rows)
+    proposal = learn(adaptation, state, batch, seen.rows, seen.doubt, views)
+    after = adaptation.anchored(proposal.state, guard.anchor)
+    share = weight_of(adaptation, after, batch, seen.doubt)
+    return replace(proposal, state=after, weight=share, rows=seen.rows)
 
 
 def _settled(
@@ -113,7 +104,8 @@ def _settled(
     if event is None or adaptation.settings.guard is None:
         return proposal, event
     state = adaptation.restarted(proposal.state, batch.gallery)
-    return replace(proposal, state=state, forward=adaptation.source_forward(batch)), event
+    forward = adaptation.source_forward(batch)
+    return replace(proposal, state=state, forward=forward, weight=1.0), event
 
 
 def _objection(adaptation: Adaptation, proposal: Proposal, batch: Batch) -> Event | None:

@@ -1,0 +1,164 @@
+"""Between a query and its answer: the rules of a session, and the numbers that they use.
+
+1. Doubt. The source model is in doubt where its first places stand out no more than by accident,
+   in the mean over the latest 64 queries (`retrieval/unsureness.py`).
+2. What teaches. Queries that repeat another one of their batch teach nothing, and fewer than eight
+   different ones teach nothing together.
+3. How much. The learning rate is times the doubt, falls with the root of the number of batches, and
+   steps learn from ever smaller parts of a batch. A batch that is in no doubt teaches nothing.
+4. The rate. Where neither the user nor the encoder names one, the first batch gives it: query
+   vectors move by a set part of the gallery's spread.
+5. Anchor. Each batch gives up a small share of what was learnt.
+6. Collapse. Where one candidate takes over the first places, the session goes back to its source.
+7. Hubs. Candidates near to every query of the stream are set back by how near they are, times the
+   doubt (`retrieval/hub_correction.py`).
+8. Who answers. Both models: candidates rank by a mixture of what the two predict, in which the
+   adapted one weighs as much as the doubt, and 0.6 at most (`retrieval/fusion.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from queryshift.encoders.encoder import Encoder
+from queryshift.encoders.vectors import Vectors
+from queryshift.galleries import Searchable
+from queryshift.methods import Frozen, InfoMax
+from queryshift.methods.base import Method
+from queryshift.methods.losses import distance
+from queryshift.methods.optimiser import BETAS
+from queryshift.retrieval.forward import Forward
+from queryshift.retrieval.fusion import SHORTLIST
+from queryshift.retrieval.hub_correction import Hubs
+from queryshift.retrieval.unsureness import (
+    BEST,
+    FIRST,
+    LATEST,
+    SURE,
+    TAIL,
+    UNSURE,
+    chances_of,
+    doubt,
+    latest,
+)
+
+from .guard import Guard
+
+MOST = 0.6  # weight of the adapted model
+MOVE = 0.12  # mean way of query vectors in a step at the rate itself, of the gallery's spread
+CENTRES = 10  # of the gallery: its spread is theirs
+PROBES = 4  # forwards in the first batch that look for the rate
+FIRST_RATE = 1e-3  # where the search begins: any other ends at the same rate
+
+CONSTANTS: Mapping[str, float] = {
+    "first": FIRST,
+    "best": BEST,
+    "tail": TAIL,
+    "sure": SURE,
+    "unsure": UNSURE,
+    "latest": LATEST,
+    "smallest_batch": Guard().smallest_batch,
+    "repeats": Guard().repeats,
+    "anchor": Guard().anchor,
+    "collapse": Guard().collapse,
+    "part": InfoMax().part,
+    "early": InfoMax().early,
+    "late": InfoMax().late,
+    "share": InfoMax().share,
+    "move": MOVE,
+    "bank": Hubs().bank,
+    "most": MOST,
+    "shortlist": SHORTLIST,
+    "slow": BETAS[0],
+    "slower": BETAS[1],
+}
+"""Every number that can change a default session's answer, by name."""
+
+
+def default_method(encoder: Encoder) -> Method:
+    """InfoMax; queries that come as vectors have nothing to adapt."""
+    return Frozen() if isinstance(encoder, Vectors) else InfoMax()
+
+
+def default_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Hub correction, and answers after the updates; what the user says wins."""
+    bare = "guard" in given and given["guard"] is None
+    return {"hubs": None if bare else Hubs(), "score_from": "after", **given}
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the source model makes of a batch."""
+
+    doubt: float  # between 0 and 1
+    chances: Tensor  # of the latest queries from now on
+    rows: Tensor | None  # (B,) queries that repeat none before them, on the CPU; None: all
+    different: int  # how many those are
+
+    def teaches(self, guard: Guard, smallest: int) -> bool:
+        """Whether a session learns from the batch; `smallest` is what its method needs."""
+        size = self.different if self.rows is None else len(self.rows)
+        enough = max(smallest, min(guard.smallest_batch, size))
+        return self.doubt > 0 and self.different >= enough
+
+
+@torch.no_grad()
+def look(source: Forward, before: Tensor, guard: Guard) -> Look:
+    """The source model's look at a batch; one wait for the GPU.
+
+    Args:
+        source: The batch, seen by the source model.
+        before: The chances of the latest queries before.
+        guard: How near queries lie that are the same.
+    """
+    vectors = source.vectors.detach().float()
+    chances = latest(before, chances_of(source))
+    reach = guard.repeats * gallery_spread(source.gallery, vectors)
+    copies = (torch.cdist(vectors, vectors) <= reach).tril(-1).any(dim=1) & (reach > 0)
+    found, *repeated = torch.cat((doubt(chances)[None], copies.to(chances))).tolist()
+    rows = torch.tensor(repeated, device="cpu") == 0
+    whole = bool(rows.all())
+    return Look(found, chances, None if whole else rows, int(rows.sum()))
+
+
+def doubt_of(source: Forward, before: Tensor) -> float:
+    """How much in doubt the source is of queries, together with the latest before them."""
+    return float(doubt(latest(before, chances_of(source))))
+
+
+def weight(doubted: float) -> float:
+    """The weight of what was learnt in an answer; 0: the source model answers alone."""
+    return min(MOST, doubted)
+
+
+def step_rows(rows: Tensor | None, size: int, share: float, step: int, steps: int) -> Tensor | None:
+    """Which queries (B,) one step learns from, on the CPU; None: all.
+
+    Each step begins a part further on, so that together they see every query.
+
+    Args:
+        rows: Those that may teach; None: all.
+        size: How many queries the batch has.
+        share: The share of these that one step learns from.
+        step: Which step it is.
+        steps: How many there are.
+    """
+    if share >= 1:
+        return rows
+    teaching = torch.arange(size) if rows is None else rows.nonzero()[:, 0]
+    count = math.ceil(share * len(teaching))
+    first = step * len(teaching) // steps
+    some = teaching.roll(-first)[:count]
+    return torch.zeros(size, dtype=torch.bool).index_fill_(0, some, True)
+
+
+def gallery_spread(gallery: Searchable, like: Tensor) -> Tensor:
+    """Mean distance of a gallery's centres to their own."""
+    centres = gallery.centroids(CENTRES).to(like)
+    return distance(centres, centres.mean(dim=0)).mean()
