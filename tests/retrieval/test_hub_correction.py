@@ -322,8 +322,8 @@ class TestWithinASession:
         assert torch.equal(answer.source.scores(), frozen.scores())
 
     def test_learning_is_the_same_with_it(self, encoder, gallery, batches):
-        plain_one = Session(encoder, gallery, REST(), choose=False)
-        corrected = Session(encoder, gallery, REST(), hubs=Hubs(), choose=False)
+        plain_one = Session(encoder, gallery, REST())
+        corrected = Session(encoder, gallery, REST(), hubs=Hubs())
         for batch in batches:
             left, right = plain_one.answer(batch), corrected.answer(batch)
         assert same(plain_one.params, corrected.params)
