@@ -100,26 +100,27 @@ class TestForgetting:
         return session
 
     def test_clean_queries_after_a_shift_are_answered_by_the_source(self, shifted, pictures):
-        assert shifted.state.adapted.updates == 9
-        assert at_source(shifted, pictures[:32])
-        assert not at_source(shifted, noisy(pictures[:32], 5))
+        assert shifted.state.adapted.updates > 0
+        assert at_source(shifted, pictures[:64])
+        assert not at_source(shifted, noisy(pictures[:64], 5))
 
-    def test_single_ones_follow_the_batch_before_them(self, shifted, pictures):
+    def test_single_ones_follow_the_latest_before_them(self, shifted, pictures):
         assert not at_source(shifted, pictures[:1])
-        shifted.answer(pictures[:32])
-        assert shifted.state.by_source and at_source(shifted, pictures[32:33])
+        shifted.answer(pictures[:64])
+        assert at_source(shifted, pictures[64:65])
 
     def test_many_sessions_answer_as_one(self, shifted, pictures):
-        (answer,) = qs.answer_many([shifted], [pictures[:32]])
-        alone = shifted.answer(pictures[:32], adapt=False)
-        assert torch.allclose(answer.vectors, alone.vectors, atol=1e-5)
+        for asked in (pictures[:64], noisy(pictures[:32], 5)):
+            (answer,) = qs.answer_many([shifted], [asked])
+            alone = shifted.answer(asked, adapt=False)
+            assert torch.allclose(answer.vectors, alone.vectors, atol=1e-5)
+            assert torch.allclose(answer.top(5).scores, alone.top(5).scores, atol=1e-4)
 
     def test_what_was_learnt_survives_a_file(self, shifted, image, captions, pictures, tmp_path):
         shifted.save(tmp_path / "session")
         again = Session.load(tmp_path / "session", image, captions)
-        assert again.state.lead == shifted.state.lead
-        assert torch.equal(again.state.recent, shifted.state.recent)
-        assert at_source(again, pictures[:32])
+        assert torch.equal(again.state.chances, shifted.state.chances)
+        assert at_source(again, pictures[:64])
 
     def test_is_bounded_by_an_anchor(self, image, captions, pictures):
         far, near = (
@@ -132,19 +133,10 @@ class TestForgetting:
         moved = [float((one.state.adapted.values - source).norm()) for one in (far, near)]
         assert moved[1] < moved[0] / 2
 
-    @pytest.mark.parametrize(("alike", "left"), [(True, 0.5), (False, 1.0)])
-    def test_is_made_good_by_clean_queries(
-        self, alike, left, image, captions, pictures, monkeypatch
-    ):
-        if not alike:  # a milder shift: the source is surer of it, and answers it otherwise
-            monkeypatch.setattr("queryshift.sessions.step.agree", lambda *_: False)
-        session = Session(image, captions, REST(), lr=1e-3, guard=Guard(anchor=0.0))
-        for start in range(0, 96, 32):
-            session.answer(noisy(pictures[start : start + 32], start))
-        source, learnt = session.adaptation.fresh(captions).adapted.values, session.state.adapted
-        session.answer(pictures[:32])
-        moved = [(one.values - source).norm() for one in (learnt, session.state.adapted)]
-        assert float(moved[1] / moved[0]) == pytest.approx(left, abs=0.25)
+    def test_clean_queries_teach_nothing(self, shifted, pictures):
+        before = shifted.state.adapted
+        shifted.answer(pictures[:64])
+        assert shifted.state.adapted is before and not shifted.stats().adapted
 
 
 def test_a_warning_as_an_error_leaves_the_session_as_it_was(image, captions, pictures, monkeypatch):
@@ -160,9 +152,7 @@ def test_a_warning_as_an_error_leaves_the_session_as_it_was(image, captions, pic
     assert session.state is before and len(session.history) == 1 and not events
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"spread": -1.0}, {"anchor": 1.0}, {"pull": -0.1}, {"pull": 1.0}, {"surer": 0.5}]
-)
+@pytest.mark.parametrize("wrong", [{"repeats": -1.0}, {"anchor": 1.0}, {"anchor": -0.1}])
 def test_a_guard_that_cannot_work_is_refused(wrong):
     with pytest.raises(qs.Error, match="expected"):
         Guard(**wrong)
