@@ -151,7 +151,7 @@ class TestForgetting:
 
 
 def test_a_warning_as_an_error_leaves_the_session_as_it_was(image, captions, pictures, monkeypatch):
-    session = Session(image, captions, Tent())
+    session = in_full_doubt(image, captions, Tent())
     session.answer(pictures[:16])
     before, events = session.state, []
     session.on_event = events.append

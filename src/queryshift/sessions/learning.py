@@ -121,9 +121,10 @@ def _updated(
         else:  # of these queries: others may reach them again
             slopes = {n: slopes.get(n, torch.zeros_like(v)) for n, v in state.learnt.items()}
     flat = state.layout.flat(slopes)
-    if adaptation.finds_rate and state.rate == 0:
-        state = replace(state, rate=_rate_of_stream(adaptation, state, view, flat))
-    rate = state.rate or adaptation.method.rate
+    rate = adaptation.method.rate
+    if adaptation.finds_rate:
+        rate = state.rate or _rate_of_stream(adaptation, state, view, flat)
+        state = replace(state, rate=rate)
     adapted = _moved(adaptation, state, flat, rate * pace * update.rate)
     return replace(state, adapted=adapted, memory=memory)
 
