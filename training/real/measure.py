@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from queryshift.encoders.vectors import Vectors
-from queryshift.lab.evaluation.benchmark_methods import hubs_of, method_of
+from queryshift.lab.evaluation.benchmark_methods import DEFAULT, session_of
 from queryshift.lab.evaluation.benchmarks import Benchmark, find
 from queryshift.lab.evaluation.lexical import BM25, Speller, fused
 from queryshift.lab.evaluation.metrics import relevant_ranks
@@ -39,7 +39,7 @@ from queryshift.lab.evaluation.stream_evaluation import run as run_stream
 from queryshift.methods.specs import canonical
 from queryshift.sessions.session import Session
 
-DEFAULT, VECTORS, BM25_ALONE = "default", "vectors", "bm25"
+VECTORS, BM25_ALONE = "vectors", "bm25"
 SPELLED, FUSED = "spelling+", "bm25+"
 NEVER_LEARN = (VECTORS, "frozen", "tcr_untrained")
 ROWS = ("frozen", "frozen+hubs", VECTORS, DEFAULT, "rest", "tcr", "shot")
@@ -61,7 +61,7 @@ class Row:
         spelled, rest = text.startswith(SPELLED), text.removeprefix(SPELLED)
         lexical = rest == BM25_ALONE or rest.startswith(FUSED)
         method = "" if rest == BM25_ALONE else rest.removeprefix(FUSED)
-        named = method in ("", DEFAULT, VECTORS) or method.startswith(f"{DEFAULT}:")
+        named = method in ("", DEFAULT, VECTORS)
         return cls(spelled, lexical, method if named else canonical(method))
 
     @property
@@ -168,11 +168,8 @@ class Bench:
     def session(self, row: Row, seed: int) -> Session:
         """A fresh session of a row's method."""
         encoder = Vectors(self.gallery.dimension) if row.by_vectors else self.encoder
-        if row.method.startswith((DEFAULT, VECTORS)):
-            rate = float(row.method.partition("lr=")[2] or 0) or None
-            return Session(encoder, self.gallery, lr=rate, seed=seed)
-        method, hubs = method_of(row.method, self.stream.benchmark), hubs_of(row.method)
-        return Session(encoder, self.gallery, method, hubs=hubs, seed=seed, guard=None)
+        method = DEFAULT if row.method == VECTORS else row.method
+        return session_of(method, self.stream.benchmark, encoder, self.gallery, seed)
 
     def lexical_ranks(
         self, session: Session | None, queries: Sequence[Any], texts: Sequence[str], seed: int

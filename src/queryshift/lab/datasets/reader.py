@@ -45,6 +45,7 @@ class Reader:
     paper: Counts
     read: Callable[[Path, str, str], Dataset]  # root, part, modality of the queries
     source: str = ""  # a sentence on where the files are to be had
+    archives: tuple[str, ...] = ()  # addresses of zip files that hold all of them
 
     def __call__(
         self, root: str | Path, query: str | None = None, part: str | None = None

@@ -38,6 +38,8 @@ class Benchmark:
     categories: tuple[str, ...] = ()  # each with a gallery and a session of its own
     as_published: bool = False  # corrupted as the published scripts do, mistakes included
     sentence: str = "backtranslation"  # the change at the sentence level of combinations
+    methods: tuple[str, ...] = ("frozen", "rest")  # of a run that names none
+    downloads: bool = False  # the dataset's files, where they are not there
     file: str = ""  # that describes a user's own benchmark
 
     @property
@@ -64,6 +66,7 @@ class Benchmark:
     def needs(self) -> tuple[str, ...]:
         """What a user has to bring."""
         files = (f"--root ({self.dataset})",) if self.on_disk and not self.file else ()
+        files = ("a network",) if self.downloads else files
         return files if self.model else (*files, "--model")
 
 
@@ -155,6 +158,25 @@ def _photographs() -> Iterator[Benchmark]:
     yield from map(online, directions("flickr8k-o", "image", "text", **shared))
     yield from directions("flickr8k-d", "image", "text", diverse=True, **shared)
     yield from directions("flickr8k-clean", "image", "text", severities=(), **shared)
+
+
+def _real_clip() -> Iterator[Benchmark]:
+    """A public model on public photographs; whoever has a network runs it with one command."""
+    shared = {
+        "dataset": "flickr8k",
+        "source": "CLIP ViT-B/16",
+        "model": "openai/clip-vit-base-patch16",
+        "temperature": None,
+        "methods": ("frozen", "default", "rest", "shot"),
+        "downloads": True,
+    }
+    few = {
+        "image": ("gaussian_noise", "motion_blur", "fog", "jpeg"),
+        "text": ("ocr", "character_swap", "synonym_replacement", "word_deletion"),
+    }
+    for row in directions("real-clip", "image", "text", **shared):
+        yield replace(row, shifts=few[row.query])
+        yield replace(row, name=f"real-clip-clean-{row.query}", severities=())
 
 
 def _real_sets() -> Iterator[Benchmark]:
@@ -268,6 +290,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         _video_and_audio(),
         _composed_queries(),
         _photographs(),
+        _real_clip(),
         _real_sets(),
         _tangram(),
         _sentences(),
@@ -276,6 +299,6 @@ BENCHMARKS: dict[str, Benchmark] = {
 """Every row by name; `find` also knows the paper's names, which may stand for two rows."""
 
 SERIES = tuple(dict.fromkeys(row.series for row in BENCHMARKS.values()))
-_OTHERS = ("tangram", "flickr8k", "aws", "msmarco", "pacs", "esc50")
+_OTHERS = ("tangram", "flickr8k", "real-clip", "aws", "msmarco", "pacs", "esc50")
 PAPER = tuple(name for name in SERIES if not name.startswith(_OTHERS))
 """The paper's twenty."""
