@@ -152,8 +152,14 @@ class Bench:
     def settings(self, session: Session | None) -> dict[str, Any]:
         """What decides the numbers."""
         kept = ("queries", "candidates", "content", "asked", "model_fingerprint", "batch")
-        settings = {name: self.prepared.settings[name] for name in kept}
+        settings = {name: self.prepared.settings[name] for name in kept} | self.groups()
         return settings | ({} if session is None else {"method": asdict(session.method)})
+
+    def groups(self) -> dict[str, list[int]]:
+        """Which queries are one and the same, where some are: their ids end alike after a colon."""
+        names = [name.rpartition(":")[2] for name in self.part.dataset.query_ids]
+        places = {name: place for place, name in enumerate(dict.fromkeys(names))}
+        return {"groups": [places[name] for name in names]} if len(places) < len(names) else {}
 
     def asked(self, seed: int, spelled: bool) -> list[Any]:
         """The queries as they come, or with their spelling corrected."""

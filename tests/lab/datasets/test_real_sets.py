@@ -82,7 +82,7 @@ class TestMSMARCO:
 
     def test_all_misspelt_versions_are_one_stream(self, tmp_path):
         dataset = DATASETS["msmarco"](small.msmarco(tmp_path), part="test-typos")
-        assert dataset.query_ids == [f"typo{at}.11" for at in range(1, 11)]
+        assert dataset.query_ids == [f"typo{at}:11" for at in range(1, 11)]
         assert dataset.matches == [[0]] * 10
 
     def test_files_may_lie_side_by_side(self, tmp_path):

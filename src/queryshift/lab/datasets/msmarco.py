@@ -31,11 +31,11 @@ def read(root: Path, part: str, query: str) -> Dataset:
     for asked, passage, grade in _table(_find(root, PASSAGES, "qrels/test.tsv"), 3):
         if int(grade) >= RELEVANT and passage in place:
             right.setdefault(asked, []).append(place[passage])
-    names = [f"typo{n}." for n in range(1, VERSIONS + 1)] if way == "typos" else [""]
+    misspelt = [f".typo{n}" for n in range(1, VERSIONS + 1)]
     asked_as = [
-        (f"{name}{number}", number, text)
-        for name in names
-        for number, text in _table(_find(root, QUERIES, f"queries.dl2019.{name}tsv"), 2)
+        (f"{version}:{number}".strip(".:"), number, text)
+        for version in (misspelt if way == "typos" else [""])
+        for number, text in _table(_find(root, QUERIES, f"queries.dl2019{version}.tsv"), 2)
         if number in right and developed(number, DEVELOPED) == (side == "dev")
     ]
     return Dataset(

@@ -1,0 +1,196 @@
+"""Keep what was run on the real sets, and write docs/results/real.md from all that is kept.
+
+python -m training.real.pages [RUNS ...]
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from queryshift.lab.evaluation.benchmarks import BENCHMARKS
+from queryshift.lab.evaluation.rank_metrics import metric
+from queryshift.lab.evaluation.results import Cell, encode, latest, read_folder
+from queryshift.lab.evaluation.significance import draw_seeds, resampled_means
+from training.comparison.lines import table
+from training.comparison.store import lessened
+from training.photographs.report import DRAWS, Difference
+
+TEMPLATE = Path(__file__).with_name("page.md")
+RESULTS = Path("docs") / "results"
+SERIES = ("aws", "msmarco", "pacs", "esc50")
+OURS, BASES, OTHERS = ("default", "vectors"), ("frozen", "frozen+hubs"), ("rest", "tcr", "shot")
+NEAR = -0.5  # points below a base that still count as level
+RATE = re.compile(r":lr=[0-9.e-]+")
+Key = tuple[str, str]  # model, stream
+
+
+def keep(runs: Sequence[Path], kept: Path) -> list[Cell]:
+    """All cells of the runs beside those kept before, one file for each model and benchmark."""
+    earlier = read_folder(kept).cells if any(kept.glob("*.jsonl.gz")) else []
+    new = [lessened_once(cell) for path in runs for cell in read_folder(path).cells]
+    cells = latest([*earlier, *new])
+    files: dict[str, list[Cell]] = defaultdict(list)
+    for cell in cells:
+        files[f"{cell.model}-{cell.benchmark}"].append(cell)
+    kept.mkdir(parents=True, exist_ok=True)
+    for name, own in files.items():
+        text = "".join(f"{encode(cell)}\n" for cell in sorted(own, key=lambda cell: cell.key))
+        (kept / f"{name}.jsonl.gz").write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+    return [cell for own in files.values() for cell in own]
+
+
+def lessened_once(cell: Cell) -> Cell:
+    """Best ranks alone, but where several right answers are counted."""
+    return cell if cell.benchmark.startswith("msmarco") else lessened(cell)
+
+
+def stream_of(cell: Cell) -> str:
+    """Such as "typos 10 %", "sketch" or "clean"."""
+    way = cell.benchmark.removeprefix(BENCHMARKS[cell.benchmark].series).strip("-")
+    if cell.shift == "typos":
+        return f"typos {5 * cell.severity} %"
+    return cell.shift.replace("_", " ") if way == "noisy" else way.replace("_", " ")
+
+
+def row_of(cell: Cell) -> str:
+    """A method without its rate."""
+    return RATE.sub("", cell.method)
+
+
+def of_series(cells: Iterable[Cell], series: str) -> list[Cell]:
+    """The cells of a test series, in the order of its streams."""
+    order = list(BENCHMARKS)
+    own = [cell for cell in cells if BENCHMARKS[cell.benchmark].series == series]
+    return sorted(own, key=lambda cell: (order.index(cell.benchmark), cell.shift, cell.severity))
+
+
+def recalls(cells: Sequence[Cell], name: str) -> str:
+    """A row per model and method, a column per stream."""
+    streams = list(dict.fromkeys(map(stream_of, cells)))
+    found: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for cell in cells:
+        found[_model(cell), row_of(cell)][stream_of(cell)].append(cell.measure(name))
+    rows = [
+        [model, method, *(f"{np.mean(own[s]):.1f}" if own[s] else "" for s in streams)]
+        for (model, method), own in sorted(found.items(), key=lambda item: _place(*item[0]))
+    ]
+    return table(rows, ["model", "row", *streams]) if rows else "Not run yet."
+
+
+def _model(cell: Cell) -> str:
+    return "none" if cell.method in ("bm25", "spelling+bm25") else cell.model
+
+
+def _place(model: str, method: str) -> tuple[str, int, str]:
+    known = [*BASES, "vectors", "default", *OTHERS]
+    return model, known.index(method) if method in known else len(known), method
+
+
+def shares(cells: Iterable[Cell], method: str, key: Key) -> dict[int, np.ndarray]:
+    """By seed, the share of each query in recall at 1; repetitions of one query are their mean."""
+    found = {}
+    for cell in cells:
+        if (row_of(cell), cell.model, stream_of(cell)) == (method, *key):
+            own = metric("recall@1").of_each(cell.ranks)
+            groups = np.asarray(cell.settings.get("groups", range(len(own))))
+            found[cell.seed] = np.bincount(groups, own) / np.bincount(groups)
+    return found
+
+
+def difference(cells: Sequence[Cell], ours: str, other: str, key: Key) -> Difference | None:
+    """Ours against another on one stream, over the seeds that both were run with."""
+    own, others = (shares(cells, method, key) for method in (ours, other))
+    seeds = sorted(own.keys() & others.keys())
+    if not seeds:
+        return None
+    points = np.stack([own[seed] - others[seed] for seed in seeds])
+    rng = np.random.default_rng(0)
+    drawn = resampled_means(points, draw_seeds(len(points), DRAWS, rng), rng)
+    return Difference(float(points.mean()), drawn)
+
+
+def pairs(
+    cells: Sequence[Cell], others: Sequence[str]
+) -> Iterator[tuple[Key, str, str, Difference]]:
+    """Each of ours against each of the others, on every stream of every model."""
+    for key in dict.fromkeys((cell.model, stream_of(cell)) for cell in cells):
+        for ours in OURS:
+            for other in others:
+                found = difference(cells, ours, other, key)
+                if found is not None:
+                    yield key, ours, other, found
+
+
+def differences(cells: Sequence[Cell]) -> str:
+    """A row per model, stream and one of ours, a column per other."""
+    columns = (*BASES, *OTHERS)
+    found: dict[tuple[str, str, str], dict[str, Difference]] = defaultdict(dict)
+    for key, ours, other, one in pairs(cells, columns):
+        found[(*key, ours)][other] = one
+    rows = [[*key, *(str(own.get(other, "")) for other in columns)] for key, own in found.items()]
+    head = ["model", "stream", "ours", *(f"against {other}" for other in columns)]
+    return table(rows, head) if rows else "Not run yet."
+
+
+def losses(cells: Sequence[Cell]) -> str:
+    """The streams on which ours is below a base, the worst first."""
+    lost = []
+    for series in SERIES:
+        for (model, stream), ours, base, one in pairs(of_series(cells, series), BASES):
+            below = one.points < NEAR or (one.points < 0 and one.beyond_chance)
+            if below and (base == "frozen" or one.points < NEAR):
+                lost.append((one.points, [series, model, stream, ours, base, str(one)]))
+    if lost:
+        head = ["set", "model", "stream", "ours", "against", "difference"]
+        return table([row for _, row in sorted(lost)], head)
+    run = any(row_of(cell) in OURS for cell in cells)
+    return "None in what was run." if run else "Our default was not run yet."
+
+
+def meaning(cells: Sequence[Cell]) -> str:
+    """What the numbers of the AWS set say, in sentences with counts."""
+    own = list(pairs(of_series(cells, "aws"), ("frozen",)))
+    if not own:
+        return (
+            "**Our default was not run yet.** The tables below have what it is to be compared with."
+        )
+    sentences = []
+    for ours in OURS:
+        some = [one for _, name, _, one in own if name == ours]
+        if some:
+            above = sum(one.points > 0 and one.beyond_chance for one in some)
+            below = sum(one.points < 0 and one.beyond_chance for one in some)
+            mean = np.mean([one.points for one in some])
+            sentences.append(
+                f"On the AWS set `{ours}` is above the unadapted encoder beyond chance in {above} "
+                f"of {len(some)} streams and below it in {below}, by {mean:+.1f} points on average."
+            )
+    return "\n".join(f"**{sentence}**" for sentence in sentences)
+
+
+def page(cells: Sequence[Cell]) -> str:
+    """The page of the real sets."""
+    parts = {"meaning": meaning(cells), "losses": losses(cells)}
+    for series in SERIES:
+        own = of_series(cells, series)
+        parts[series] = recalls(own, "recall@1")
+        parts[f"{series}_ndcg"] = recalls(own, "ndcg@10")
+        parts[f"{series}_differences"] = differences(own)
+    return TEMPLATE.read_text(encoding="utf-8").format(**parts)
+
+
+def main(runs: Sequence[Path]) -> None:
+    cells = keep(runs, RESULTS / "real")
+    (RESULTS / "real.md").write_text(page(cells), encoding="utf-8")
+    print(f"{len(cells)} cells in {RESULTS / 'real'}")
+
+
+if __name__ == "__main__":
+    main([Path(name) for name in sys.argv[1:]])
