@@ -58,7 +58,9 @@ class Reader:
             raise unknown(f"part of {self.name}", part, self.parts)
         home = Path(root).expanduser()
         if not home.is_dir():
-            raise self._missing(f'there is no folder "{home}": expected one with {self.name}.')
+            raise self._missing(
+                f'there is no folder "{home}": expected the one that holds {self.name}.'
+            )
         dataset = self._read(home, part, query)
         if not len(dataset):
             reason = " ".join([f'part "{part}": are these other files?', *dataset.left_out[:1]])
