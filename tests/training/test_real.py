@@ -88,9 +88,14 @@ def test_without_ours_the_page_says_so():
     assert "| none | bm25 | 12.5 |" in text and "| m | frozen | 25.0 |" in text
 
 
-def test_repetitions_count_as_one_query():
-    twice = cell("frozen", [1, 0, 1, 1], settings={"groups": [0, 0, 1, 2]})
-    assert pages.shares([twice], "frozen", ("m", "clean"))[0].tolist() == [50, 100, 100]
+def test_repetitions_are_drawn_together_and_each_counts():
+    groups = {"groups": [0] * 300 + list(range(1, 101))}
+    popular = np.arange(400) < 300  # one query that is three quarters of the traffic
+    cells = [cell("frozen", ~popular, settings=groups), cell("vectors", popular, settings=groups)]
+    found = pages.difference(cells, "vectors", "frozen", ("m", "clean"))
+    assert found.points == 50.0 and not found.beyond_chance  # 300 gained, 100 lost; but one query
+    alone = [cell("frozen", ~popular), cell("vectors", popular)]
+    assert pages.difference(alone, "vectors", "frozen", ("m", "clean")).beyond_chance
 
 
 def test_cells_are_kept_beside_those_kept_before(runs, tmp_path):

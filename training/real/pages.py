@@ -96,26 +96,31 @@ def _place(model: str, method: str) -> tuple[str, int, str]:
 
 
 def shares(cells: Iterable[Cell], method: str, key: Key) -> dict[int, np.ndarray]:
-    """By seed, the share of each query in recall at 1; repetitions of one query are their mean."""
+    """By seed, sums of recall at 1 and counts (2, G) of each query, which may repeat."""
     found = {}
     for cell in cells:
         if (row_of(cell), cell.model, stream_of(cell)) == (method, *key):
             own = metric("recall@1").of_each(cell.ranks)
             groups = np.asarray(cell.settings.get("groups", range(len(own))))
-            found[cell.seed] = np.bincount(groups, own) / np.bincount(groups)
+            found[cell.seed] = np.stack([np.bincount(groups, own), np.bincount(groups)])
     return found
 
 
 def difference(cells: Sequence[Cell], ours: str, other: str, key: Key) -> Difference | None:
-    """Ours against another on one stream, over the seeds that both were run with."""
+    """Ours against another on one stream, over the seeds that both were run with.
+
+    Resamples draw a query with all its repetitions; each counts as often as it was asked.
+    """
     own, others = (shares(cells, method, key) for method in (ours, other))
     seeds = sorted(own.keys() & others.keys())
     if not seeds:
         return None
-    points = np.stack([own[seed] - others[seed] for seed in seeds])
+    gained = np.stack([own[seed][0] - others[seed][0] for seed in seeds])
+    asked = np.stack([own[seed][1] for seed in seeds])
     rng = np.random.default_rng(0)
-    drawn = resampled_means(points, draw_seeds(len(points), DRAWS, rng), rng)
-    return Difference(float(points.mean()), drawn)
+    weights = draw_seeds(len(seeds), DRAWS, rng)
+    drawn = resampled_means(np.stack([gained, asked]), weights, rng)
+    return Difference(float(gained.sum() / asked.sum()), drawn[:, 0] / drawn[:, 1])
 
 
 def pairs(
