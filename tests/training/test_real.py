@@ -84,7 +84,7 @@ def test_gains_are_no_losses_and_chance_is_said():
 
 def test_without_ours_the_page_says_so():
     text = pages.page([cell("frozen", RIGHT), cell("bm25", WORSE)])
-    assert text.count("ot run yet.") > 6
+    assert text.count("ot run yet.") > 6 and "above the unadapted" not in text
     assert "| none | bm25 | 12.5 |" in text and "| m | frozen | 25.0 |" in text
 
 
@@ -104,3 +104,10 @@ def test_cells_are_kept_beside_those_kept_before(runs, tmp_path):
     assert len(first) == len(again) > 10
     assert {one.key for one in first} == {one.key for one in again}
     assert (tmp_path / "small-aws-typos.jsonl.gz").exists()
+
+
+def test_what_correcting_the_spelling_gives_is_said_beside_ours():
+    typed = {"benchmark": "aws-typos", "shift": "typos", "severity": 2}
+    rows = {"frozen": WORSE, "vectors": RIGHT, "spelling+frozen": BETTER}
+    text = pages.meaning([cell(name, hits, **typed) for name, hits in rows.items()])
+    assert "with typos 10 % m finds 50.0 % so; without, `frozen` 12.5, `vectors` 25.0." in text
