@@ -98,7 +98,7 @@ class TestEveryTrainingMethod:
     @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
     def test_adapts_encoders_of_other_precision(self, name, dtype, clean, batches):
         toy = Toy(dtype=dtype)
-        session = Session(toy, Gallery.build(toy, clean), EVERY[name], lr=1e-3, choose=False)
+        session = Session(toy, Gallery.build(toy, clean), EVERY[name], lr=1e-3)
         session.answer(batches[0], adapt=False)
         before = session.answer(batches[0], adapt=False).vectors
         stream_of(session, batches)
@@ -152,7 +152,7 @@ def test_any_method_can_be_wrapped(name, exclude, encoder, gallery, batches):
 
 def test_randomness_comes_from_the_seed(encoder, gallery, batches):
     def scores(seed):
-        session = Session(encoder, gallery, EVERY["tsa"], lr=0.01, seed=seed, choose=False)
+        session = Session(encoder, gallery, EVERY["tsa"], lr=0.01, seed=seed)
         return stream_of(session, batches)[-1].scores
 
     assert torch.equal(scores(1), scores(1))

@@ -1,12 +1,12 @@
-"""InfoMax: its loss in plain numpy, its falling rate, and what it remembers."""
+"""InfoMax: its loss in plain numpy, its falling rate and share, and what it remembers."""
 
 import numpy as np
 import pytest
 import torch
 
-from queryshift import Gallery, InfoMax, Session
+from queryshift import Decoupled, Gallery, InfoMax, Refined, Session
 from queryshift.errors import BadInput, NeedsVectors
-from queryshift.methods.infomax import FirstPlaces
+from queryshift.methods.infomax import Learnt
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.step_view import StepView
 from queryshift.support.tensor_files import read
@@ -40,33 +40,27 @@ def gallery(vectors):
     return Gallery.from_vectors(range(30), vectors[:30].tolist())
 
 
-def plain(queries, gallery, columns, wanted) -> float:
-    """Mean entropy, and the divergence of the mean prediction from what is asked for."""
+def plain(queries, gallery, columns) -> float:
+    """Mean entropy, less the entropy of the mean prediction."""
     scores = (queries @ gallery.vectors[:, 0].T).detach().double().numpy()
     weights = np.exp(scores[:, columns] / TAU)
     shares = weights / weights.sum(axis=1, keepdims=True)
-    mean, asked = shares.mean(axis=0), np.array([wanted.get(c, 1.0) for c in columns])
+    mean = shares.mean(axis=0)
     sure = -(shares * np.log(shares)).sum(axis=1).mean()
-    return sure + (mean * (np.log(mean + 1e-5) - np.log(asked / asked.mean()))).sum()
+    return sure + (mean * np.log(mean + 1e-5)).sum()
 
 
 @pytest.mark.parametrize("kind", ["whole", "listed"])
-def test_predictions_are_sure_and_together_as_asked(kind, vectors, gallery):
+def test_predictions_are_sure_and_together_even(kind, vectors, gallery):
     queries = vectors[30:].requires_grad_()
     forward = Forward(queries, gallery if kind == "whole" else OnlySearched(gallery))
     nearest = gallery.search(queries.detach(), K).positions
     columns = range(30) if kind == "whole" else sorted(set(nearest.flatten().tolist()))
-    method, popular = InfoMax(temperature=TAU, neighbours=K), int(nearest[0, 0])
-    first = method.observe(forward, method.start(gallery, torch.device("cpu")), 0)
-    expected = plain(queries, gallery, columns, {})
-    assert float(method.loss(forward, first).detach()) == pytest.approx(expected, abs=1e-4)
-    claims = torch.tensor([popular] * 6 + [1, 2, 3, 4] + list(range(8)))  # this batch's eight last
-    share = 4 / 10
-    wanted = {c: 1 - share for c in range(30)} | {popular: 1 - share + 30 * share}
-    expected = plain(queries, gallery, columns, wanted)
-    assert float(method.loss(forward, FirstPlaces(claims, 2)).detach()) == pytest.approx(
-        expected, abs=1e-4
-    )
+    method = InfoMax(temperature=TAU, neighbours=K)
+    expected = plain(queries, gallery, columns)
+    for learnt in (1, 9):  # what was learnt before changes the rate, not the loss
+        found = float(method.loss(forward, Learnt(learnt)).detach())
+        assert found == pytest.approx(expected, abs=1e-4)
 
 
 def test_the_rate_falls_with_the_root_of_the_batches():
@@ -91,20 +85,24 @@ def test_its_temperature_is_a_part_of_the_spread(vectors, gallery):
     spread = float((vectors[30:] @ vectors[:30].T).std(correction=0))
     own, said = InfoMax(part=2.0), InfoMax(temperature=spread / 2)
     assert Session(ToyEncoder(), toy_gallery(ToyEncoder(), 40), own).method.temperature is None
-    assert torch.allclose(
-        own.loss(forward, FirstPlaces()), said.loss(forward, FirstPlaces()), atol=1e-5
-    )
+    assert torch.allclose(own.loss(forward, Learnt()), said.loss(forward, Learnt()), atol=1e-5)
 
 
-def test_first_places_are_bounded_and_forgotten_with_their_gallery():
+@pytest.mark.parametrize("wrapped", [lambda one: one, Refined, Decoupled])
+def test_steps_learn_from_ever_fewer_queries(wrapped):
+    method = wrapped(InfoMax(share=0.4))
+    found = [method.step_share(Learnt(count)) for count in range(8)]
+    assert found == pytest.approx([1, 2**-0.5, 3**-0.5, 0.5, 5**-0.5, 6**-0.5, 0.4, 0.4])
+
+
+def test_batches_are_counted_once_and_outlive_their_gallery():
     encoder = ToyEncoder()
     gallery = toy_gallery(encoder, 40)
-    session = Session(encoder, gallery, InfoMax(remembered=20), guard=None)
+    session = Session(encoder, gallery, InfoMax(), guard=None, steps=3)
     for batch in toy_queries(4, 16, 40):
         session.answer(batch)
-    assert len(session.state.memory.claims) == 36  # this batch's, and twenty before
     session.gallery = gallery.remove(gallery.ids[:3])
-    assert session.state.memory.claims is None
+    assert session.state.memory == Learnt(4)
 
 
 def test_its_memory_has_these_names_in_files(tmp_path):
@@ -114,14 +112,13 @@ def test_its_memory_has_these_names_in_files(tmp_path):
     session.answer(toy_queries(1, 16, 40)[0])
     session.save(tmp_path / "session")
     tensors, about = read(tmp_path / "session", "session", mapped=False)
-    assert about["state"]["memory"] == {
-        "fields": {"claims": {"tensor": "memory.claims"}, "learnt": 1}
-    }
-    assert tensors["memory.claims"].shape == (16,)
+    assert about["state"]["memory"] == {"fields": {"learnt": 1}}
+    assert not any(name.startswith("memory") for name in tensors)
 
 
 @pytest.mark.parametrize(
-    "given", [{"remembered": 0}, {"neighbours": 0}, {"late": -1.0}, {"early": 0}]
+    "given",
+    [{"neighbours": 0}, {"late": -1.0}, {"early": 0}, {"part": 0}, {"share": 0}, {"share": 1.1}],
 )
 def test_what_cannot_be_is_refused(given):
     with pytest.raises(BadInput, match=next(iter(given))):

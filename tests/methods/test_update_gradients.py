@@ -33,7 +33,7 @@ from queryshift.methods import (
 )
 from queryshift.methods.decoupled import drift
 from queryshift.methods.eata import Familiar
-from queryshift.methods.infomax import FirstPlaces
+from queryshift.methods.infomax import Learnt
 from queryshift.methods.tsa import GALLERY, QUERY, ROUTER
 from queryshift.retrieval.batch import Batch
 from queryshift.retrieval.forward import Forward
@@ -97,7 +97,7 @@ LOSSES: dict[str, tuple[Method, object]] = {
     "rest": (REST(temperature=TAU, neighbours=K), pairs(entropy_limit=2.2)),
     "infomax": (
         InfoMax(temperature=TAU),
-        FirstPlaces(torch.tensor([3] * 6 + list(range(SIZE))), 2),
+        Learnt(2),
     ),
     "tent+refined": (Refined(Tent(temperature=TAU), neighbours=K), None),
 }

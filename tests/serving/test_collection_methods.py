@@ -43,7 +43,7 @@ def test_without_a_method_it_runs_what_a_bare_session_runs(files, address, monke
     session, bare = made.session(), qs.Session(made.reader, made.gallery)
     assert session.method == bare.method
     assert session.settings == replace(bare.settings, history=session.settings.history)
-    assert made.about()["method"] == bare.method.name and made.about()["choose"] is True
+    assert made.about()["method"] == bare.method.name
 
 
 def test_vectors_without_a_method_are_corrected_for_hubs_and_nothing_adapts(files):
@@ -51,13 +51,19 @@ def test_vectors_without_a_method_are_corrected_for_hubs_and_nothing_adapts(file
     assert made.about()["method"] == "frozen" and made.about()["hubs"] is True
 
 
-def test_a_named_method_chooses_with_a_guard_or_where_the_file_says_so(files):
+def test_a_named_method_has_a_guard_unless_the_file_says_so(files):
     where = {"gallery": str(files / "captions.gallery"), "method": "rest"}
     plain, bare = opened(files, **where), opened(files, **where, guard=False)
-    choosing = opened(files, **where, choose=True, guard=False)
-    assert plain.session().settings.chooses is True and plain.hubs is None
-    assert bare.session().settings.chooses is False and bare.guard is None
-    assert choosing.session().settings.chooses is True and choosing.guard is None
+    assert plain.session().settings.guard == qs.Guard() and plain.hubs is None
+    assert bare.session().settings.guard is None and bare.hubs is None
+
+
+def test_without_a_guard_and_a_method_nothing_else_is_on(files):
+    made = opened(files, gallery=str(files / "captions.gallery"), guard=False)
+    bare = qs.Session(made.reader, made.gallery, guard=None)
+    session = made.session()
+    assert session.settings == replace(bare.settings, history=session.settings.history)
+    assert session.settings.hubs is None and made.about()["hubs"] is False
 
 
 @pytest.mark.parametrize(

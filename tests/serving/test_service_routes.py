@@ -9,7 +9,7 @@ from PIL import Image
 from queries_to_send import SEARCH, TENANTS, first_ids, learnt, png, query, search
 
 import queryshift as qs
-from queryshift.sessions.default import default_method
+from queryshift.sessions.policy import default_method
 
 COLLECTION = "/v1/collections/tangram"
 
@@ -66,7 +66,7 @@ def test_collections_say_what_they_are(server):
     assert told["queries"] == "image" and told["modalities"] == ["image"]
     assert told["candidates"] == 64 and told["dimension"] == 128
     assert told["method"] == default_method(qs.load("tangram")["image"]).name
-    assert told["hubs"] is True and told["choose"] is True
+    assert told["hubs"] is True
     assert told["guard"]["collapse"] == 0.9 and told["ordinary"]["queries"] >= 2
     assert told["keeps_queries"] is True and "fog" in told["corruptions"]
 

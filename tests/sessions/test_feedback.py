@@ -96,7 +96,7 @@ class TestAnswers:
     def test_gathering_sessions_have_an_adapted_answer_too(self):
         encoder = Toy()
         gallery = Gallery.build(encoder, items(40))
-        session = Session(encoder, gallery, REST(lr=0.05), mode="shadow", gather=8, choose=False)
+        session = Session(encoder, gallery, REST(lr=0.05), mode="shadow", gather=8)
         for _ in range(3):
             session.answer(items(8))
         answer = session.answer(items(8))

@@ -1,6 +1,7 @@
 """Streams that ruined a session: with the default guard they do not."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 import queryshift as qs
 from queryshift import REST, SHOT, TCR, Gallery, Guard, GuardWarning, Hubs, Session, Tent
 from queryshift.lab import tangram
+from queryshift.retrieval.unsureness import LATEST
 
 METHODS = (REST(), TCR(), SHOT())
 
@@ -25,14 +27,22 @@ def pictures():
 
 @pytest.fixture(scope="module")
 def captions():
-    texts = [tangram.captions(scene)[0] for scene in tangram.scenes("dev", 96)]
-    return Gallery.build(qs.load("tangram")["text"], texts)
+    scenes = tangram.scenes("dev", 96)
+    texts = [caption for scene in scenes for caption in tangram.captions(scene)]
+    return Gallery.build(qs.load("tangram")["text"], texts, batch_size=256)
 
 
 def noisy(pictures, seed=0):
     chance = np.random.default_rng(seed)
     noise = chance.normal(0, 60, (len(pictures), *pictures[0].shape))
     return list((np.stack(pictures) + noise).clip(0, 255).astype(np.uint8))
+
+
+def in_full_doubt(*parts, **settings) -> Session:
+    """A session after queries whose first places told nothing: as eager to learn as can be."""
+    session = Session(*parts, **settings)
+    session.restore(replace(session.state, chances=torch.ones(LATEST)))
+    return session
 
 
 def at_source(session, queries) -> bool:
@@ -43,7 +53,7 @@ def at_source(session, queries) -> bool:
 class TestOneQueryAskedAgainAndAgain:
     @pytest.mark.parametrize("method", METHODS, ids=lambda one: one.name)
     def test_teaches_nothing(self, method, image, captions, pictures):
-        session = Session(image, captions, method)
+        session = in_full_doubt(image, captions, method)
         for _ in range(3):
             session.answer([pictures[7]] * 16)
         assert session.state.adapted.updates == 0
@@ -55,7 +65,7 @@ class TestOneQueryAskedAgainAndAgain:
         assert session.state.adapted.updates == 3
 
     def test_teaches_nothing_where_queries_gather(self, image, captions, pictures):
-        session = Session(image, captions, REST(), gather=8)
+        session = in_full_doubt(image, captions, REST(), gather=8)
         for _ in range(16):
             session.answer([pictures[7]])
         assert len(session.history) == 2 and session.state.adapted.updates == 0
@@ -64,30 +74,31 @@ class TestOneQueryAskedAgainAndAgain:
         chance = np.random.default_rng(0)
         jitter = [chance.integers(-1, 2, pictures[7].shape) for _ in range(16)]
         nearly = [(pictures[7] + one).clip(0, 255).astype(np.uint8) for one in jitter]
-        session = Session(image, captions, REST())
+        session = in_full_doubt(image, captions, REST())
         session.answer(nearly)
         assert session.state.adapted.updates == 0
 
-    def test_stays_out_of_the_bank(self, image, captions, pictures):
+    def test_is_in_the_bank_once(self, image, captions, pictures):
         session = Session(image, captions, qs.Frozen(), hubs=Hubs())
-        session.answer([pictures[7]] * 16)
-        assert len(session.state.stages["hubs"].vectors) == 0
+        for _ in range(2):
+            session.answer([pictures[7]] * 16)
+        assert len(session.state.stages["hubs"].vectors) == 1
         session.answer(pictures[:16])
         assert len(session.state.stages["hubs"].vectors) == 16
 
 
 class TestTwoQueriesInTurn:
-    def test_teach_at_most_once(self, image, captions, pictures):
-        session = Session(image, captions, REST())
+    def test_teach_nothing(self, image, captions, pictures):
+        session = in_full_doubt(image, captions, REST())
         for _ in range(4):
             session.answer(pictures[:2] * 8)
-        assert session.state.adapted.updates <= 3
+        assert session.state.adapted.updates == 0
 
     def test_count_once_beside_new_ones(self, image, captions, pictures):
-        session = Session(image, captions, REST(), steps=1)
+        session, mixed = (in_full_doubt(image, captions, REST(), steps=1) for _ in range(2))
         session.answer(pictures[:8])
-        mixed = Session(image, captions, REST(), steps=1)
         mixed.answer([*pictures[:8], *[pictures[0]] * 8])
+        assert session.state.adapted.updates == 1
         assert torch.allclose(mixed.state.adapted.values, session.state.adapted.values, atol=1e-6)
 
 
@@ -100,26 +111,27 @@ class TestForgetting:
         return session
 
     def test_clean_queries_after_a_shift_are_answered_by_the_source(self, shifted, pictures):
-        assert shifted.state.adapted.updates == 9
-        assert at_source(shifted, pictures[:32])
-        assert not at_source(shifted, noisy(pictures[:32], 5))
+        assert shifted.state.adapted.updates > 0
+        assert at_source(shifted, pictures[:64])
+        assert not at_source(shifted, noisy(pictures[:64], 5))
 
-    def test_single_ones_follow_the_batch_before_them(self, shifted, pictures):
+    def test_single_ones_follow_the_latest_before_them(self, shifted, pictures):
         assert not at_source(shifted, pictures[:1])
-        shifted.answer(pictures[:32])
-        assert shifted.state.by_source and at_source(shifted, pictures[32:33])
+        shifted.answer(pictures[:64])
+        assert at_source(shifted, pictures[64:65])
 
     def test_many_sessions_answer_as_one(self, shifted, pictures):
-        (answer,) = qs.answer_many([shifted], [pictures[:32]])
-        alone = shifted.answer(pictures[:32], adapt=False)
-        assert torch.allclose(answer.vectors, alone.vectors, atol=1e-5)
+        for asked in (pictures[:64], noisy(pictures[:32], 5)):
+            (answer,) = qs.answer_many([shifted], [asked])
+            alone = shifted.answer(asked, adapt=False)
+            assert torch.allclose(answer.vectors, alone.vectors, atol=1e-5)
+            assert torch.allclose(answer.top(5).scores, alone.top(5).scores, atol=1e-4)
 
     def test_what_was_learnt_survives_a_file(self, shifted, image, captions, pictures, tmp_path):
         shifted.save(tmp_path / "session")
         again = Session.load(tmp_path / "session", image, captions)
-        assert again.state.lead == shifted.state.lead
-        assert torch.equal(again.state.recent, shifted.state.recent)
-        assert at_source(again, pictures[:32])
+        assert torch.equal(again.state.chances, shifted.state.chances)
+        assert at_source(again, pictures[:64])
 
     def test_is_bounded_by_an_anchor(self, image, captions, pictures):
         far, near = (
@@ -132,23 +144,14 @@ class TestForgetting:
         moved = [float((one.state.adapted.values - source).norm()) for one in (far, near)]
         assert moved[1] < moved[0] / 2
 
-    @pytest.mark.parametrize(("alike", "left"), [(True, 0.5), (False, 1.0)])
-    def test_is_made_good_by_clean_queries(
-        self, alike, left, image, captions, pictures, monkeypatch
-    ):
-        if not alike:  # a milder shift: the source is surer of it, and answers it otherwise
-            monkeypatch.setattr("queryshift.sessions.step.agree", lambda *_: False)
-        session = Session(image, captions, REST(), lr=1e-3, guard=Guard(anchor=0.0))
-        for start in range(0, 96, 32):
-            session.answer(noisy(pictures[start : start + 32], start))
-        source, learnt = session.adaptation.fresh(captions).adapted.values, session.state.adapted
-        session.answer(pictures[:32])
-        moved = [(one.values - source).norm() for one in (learnt, session.state.adapted)]
-        assert float(moved[1] / moved[0]) == pytest.approx(left, abs=0.25)
+    def test_clean_queries_teach_nothing(self, shifted, pictures):
+        before = shifted.state.adapted
+        shifted.answer(pictures[:64])
+        assert shifted.state.adapted is before and not shifted.stats().adapted
 
 
 def test_a_warning_as_an_error_leaves_the_session_as_it_was(image, captions, pictures, monkeypatch):
-    session = Session(image, captions, Tent())
+    session = in_full_doubt(image, captions, Tent())
     session.answer(pictures[:16])
     before, events = session.state, []
     session.on_event = events.append
@@ -160,9 +163,7 @@ def test_a_warning_as_an_error_leaves_the_session_as_it_was(image, captions, pic
     assert session.state is before and len(session.history) == 1 and not events
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"spread": -1.0}, {"anchor": 1.0}, {"pull": -0.1}, {"pull": 1.0}, {"surer": 0.5}]
-)
+@pytest.mark.parametrize("wrong", [{"repeats": -1.0}, {"anchor": 1.0}, {"anchor": -0.1}])
 def test_a_guard_that_cannot_work_is_refused(wrong):
     with pytest.raises(qs.Error, match="expected"):
         Guard(**wrong)

@@ -20,12 +20,14 @@ from queryshift import (
     Decoupled,
     Gallery,
     Guard,
+    Hubs,
     InfoMax,
     Refined,
     Session,
     Tent,
 )
 from queryshift.errors import BadFile, BadInput, Error
+from queryshift.methods.infomax import Learnt
 from queryshift.sessions.batch_stats import BatchStats
 from queryshift.sessions.history_columns import packed_history, unpacked_history
 from queryshift.sessions.packing import packed, unpacked
@@ -34,6 +36,7 @@ from queryshift.support.tensor_files import read, write
 from tampering import loads_otherwise, rewritten
 
 OLD = Path(__file__).parents[1] / "data" / "format_1"
+EARLIER = OLD.parent / "format_2"
 ANSWERS = json.loads((OLD / "answers.json").read_text())
 
 
@@ -53,8 +56,9 @@ def session(encoder, gallery, batches) -> Session:
 class TestMigration:
     @pytest.mark.parametrize("name", ANSWERS)
     def test_an_old_session_goes_on_as_it_did(self, name, encoder, gallery, batches):
+        """Without a guard: with one it goes on under today's policy."""
         told, stored = ANSWERS[name], load_file(OLD / f"{name}.session")
-        session = Session.load(OLD / f"{name}.session", encoder, gallery)
+        session = Session.load(OLD / f"{name}.session", encoder, gallery, guard=None)
         assert torch.equal(session.state.adapted.values, stored["adapted.values"])
         assert [one.batch for one in session.history] == [1, 2, 3]
         latest = session.stats()
@@ -91,6 +95,38 @@ class TestMigration:
         assert same((again.state, again.history), (session.state, session.history))
         stored = read_state(path, encoder, None, None)
         assert stored.about["format"] == 2
+
+
+class TestFilesOfAnEarlierPolicy:
+    """Format 2, with what that policy remembered: three batches, a bank of 36, nine updates."""
+
+    @pytest.mark.parametrize("name", ["default", "refined-infomax"])
+    def test_go_on_under_this_one(self, name, encoder, gallery, batches, path):
+        stored = load_file(EARLIER / f"{name}.session")
+        session = Session.load(EARLIER / f"{name}.session", encoder, gallery)
+        assert torch.equal(session.state.adapted.values, stored["adapted.values"])
+        assert torch.equal(session.state.stages["hubs"].vectors, stored["stages.hubs.vectors"])
+        assert session.state.memory == Learnt(3) and session.state.adapted.updates == 9
+        assert same(session.state.chances, session.adaptation.fresh(gallery).chances)
+        session.restore(replace(session.state, chances=torch.ones(64)))  # in full doubt
+        session.answer(batches[3])
+        assert session.state.memory == Learnt(4) and session.state.adapted.updates == 12
+        assert len(session.state.stages["hubs"]) > 36
+        session.save(path)
+        again = Session.load(path, encoder, gallery)
+        assert same((again.state, again.history), (session.state, session.history))
+        expected = session.answer(batches[4]).top(5)
+        assert torch.equal(again.answer(batches[4]).top(5).positions, expected.positions)
+
+    def test_keep_what_the_user_set_and_take_today_s_defaults(self, encoder, gallery):
+        default, refined = (
+            Session.load(EARLIER / f"{name}.session", encoder, gallery)
+            for name in ("default", "refined-infomax")
+        )
+        assert default.method == InfoMax(lr=0.001) and default.adaptation.finds_rate
+        assert default.settings.guard == Guard() and default.settings.hubs == Hubs()
+        assert refined.method.rate == 0.01 and not refined.adaptation.finds_rate
+        assert refined.settings.guard == Guard(anchor=0.1)
 
 
 class TestFlippedBits:

@@ -105,6 +105,10 @@ class Wrapper(Method):
         """As the wrapped method."""
         return self.method.observe(forward, memory, step)
 
+    def step_share(self, memory: Any) -> float:
+        """As the wrapped method."""
+        return self.method.step_share(memory)
+
     def unsure(self, forward: Forward) -> Tensor | None:
         """As the wrapped method."""
         return self.method.unsure(forward)

@@ -81,4 +81,4 @@ def latest(before: Tensor, chance: Tensor) -> Tensor:
     Returns:
         The chances (at least `LATEST`) that the doubt is the mean over.
     """
-    return torch.cat((before.to(chance), chance))[-max(LATEST, len(chance)) :]
+    return torch.cat((before, chance.to(before)))[-max(LATEST, len(chance)) :]

@@ -52,10 +52,10 @@ def learn(
     settings, share = adaptation.settings, adaptation.method.step_share(state.memory)
     steps = settings.steps if adaptation.source else 1
     before = after = state
-    first, last, measured = None, None, []
+    forwards, measured = list[Forward](), list[Mapping[str, Tensor]]()
     for step in range(steps):
         some = step_rows(rows, len(batch), share, step, steps)
-        before, view = after, None
+        before = after
         if some is None:
             view = views.pop() if views else step_view(adaptation, before, batch, step)
         else:
@@ -64,9 +64,9 @@ def learn(
             view = step_view(adaptation, before, batch.taking(some), step)
         after, last, measures = _step(adaptation, before, view, step, pace)
         del view  # and its graph
-        first = last if first is None else first
+        forwards = [*forwards[:1], last]  # the first and the last
         measured.append(measures)
-    return _proposal(adaptation, batch, (state, before, after), (first, last), _means(measured))
+    return _proposal(adaptation, batch, (state, before, after), (forwards[0], forwards[-1]), _means(measured))
 
 
 def _proposal(
@@ -121,9 +121,10 @@ def _updated(
         else:  # of these queries: others may reach them again
             slopes = {n: slopes.get(n, torch.zeros_like(v)) for n, v in state.learnt.items()}
     flat = state.layout.flat(slopes)
-    if adaptation.finds_rate and state.rate == 0:
-        state = replace(state, rate=_rate_of_stream(adaptation, state, view, flat))
-    rate = state.rate or adaptation.method.rate
+    rate = adaptation.method.rate
+    if adaptation.finds_rate:
+        rate = state.rate or _rate_of_stream(adaptation, state, view, flat)
+        state = replace(state, rate=rate)
     adapted = _moved(adaptation, state, flat, rate * pace * update.rate)
     return replace(state, adapted=adapted, memory=memory)
 

@@ -14,6 +14,9 @@ STATE = ("adapted", "memory", "watched", "batches", "resets")
 GONE_OF_STATE = ("recent", "lead", "by_source")
 GONE_OF_METHOD = {"infomax": ("remembered",)}
 GONE_OF_MEMORY = {"infomax": ("claims",)}
+GONE_OF_SETTINGS = ("choose",)
+GONE_OF_GUARD = ("drift", "spread", "pull", "surer")
+EARLIER_REPEATS = 0.05  # what it was where nobody set it; today's takes its place
 
 
 def migrated(
@@ -25,11 +28,30 @@ def migrated(
     """
     held = dict(tensors)
     about = _of_format_1(about, held) if about["format"] == 1 else dict(about)
-    name, state = about["method"]["name"], _without(about["state"], GONE_OF_STATE)
+    method, name = _method(about["method"])
+    state = _without(about["state"], GONE_OF_STATE)
     state["memory"] = _without_fields(state["memory"], "fields", GONE_OF_MEMORY.get(name, ()))
-    method = dict(about["method"])
-    method["fields"] = _without_fields(method["fields"], "mapping", GONE_OF_METHOD.get(name, ()))
-    return {**about, "state": state, "method": method}, held
+    settings = _settings(about["settings"])
+    return {**about, "state": state, "method": method, "settings": settings}, held
+
+
+def _method(packed: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """A packed method, and the name of the innermost one, whose memory the state holds."""
+    name, inner = packed["name"], packed["inner"]
+    fields = _without_fields(packed["fields"], "mapping", GONE_OF_METHOD.get(name, ()))
+    if inner is not None:
+        inner, name = _method(inner)
+    return {**packed, "fields": fields, "inner": inner}, name
+
+
+def _settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that there still are: an old session goes on under today's policy."""
+    kept = _without(values, GONE_OF_SETTINGS)
+    guard = kept["guard"]
+    if guard is not None and any(name in guard for name in GONE_OF_GUARD):
+        unset = ("repeats",) if guard.get("repeats") == EARLIER_REPEATS else ()
+        kept["guard"] = _without(guard, GONE_OF_GUARD + unset)
+    return kept
 
 
 def _of_format_1(about: Mapping[str, Any], held: dict[str, Tensor]) -> dict[str, Any]:

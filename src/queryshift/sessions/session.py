@@ -196,6 +196,7 @@ class Session:
         twin._learner.ledger.replace(now, history)
         twin._learner.gathered = list(self._learner.gathered)
         twin._origins = self._origins
+        twin._learner.find_rate(found(self._origins))
         return twin
 
     def __copy__(self) -> Self:

@@ -230,18 +230,10 @@ def _settings(values: dict[str, Any]) -> Settings:
         "guard": None if guard is None else _guard(guard),
         "hubs": None if hubs is None else Hubs(**hubs),
     }
-    return Settings(**{**_known(Settings, values), **made})
+    return Settings(**{**values, **made})
 
 
 def _guard(values: dict[str, Any]) -> Guard:
     ordinary = values.get("ordinary")  # files of before there were such have none
     known = None if ordinary is None else Ordinary(**ordinary)
-    if values.keys() - {field.name for field in fields(Guard)}:  # of an earlier policy
-        return Guard(collapse=values["collapse"], ordinary=known)
     return Guard(**{**values, "ordinary": known})
-
-
-def _known(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a file's settings that there still are: old sessions go on under today's policy."""
-    names = {field.name for field in fields(kind)}
-    return {name: value for name, value in values.items() if name in names}

@@ -87,7 +87,7 @@ def test_a_cell_is_what_a_plain_loop_gives(plan, finished, root):
     dataset, gallery = prepared.parts[0].dataset, prepared.parts[0].gallery
     queries = shifted(dataset, corruption_of(plan.row, "gaussian_noise"), 5, seed=1)
     session = Session(
-        workbench.encoder(prepared), gallery, method_of("rest", plan.row), seed=1, choose=False
+        workbench.encoder(prepared), gallery, method_of("rest", plan.row), seed=1
     )
     outcome = run(session, queries, dataset.matches, seed=1)
     cell = next(one for one in finished[1].cells if (one.method, one.seed) == ("rest", 1))

@@ -1,0 +1,383 @@
+"""The rules between a query and its answer, one by one (sessions/policy.py)."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from miniature import SharedToy, Toy, same, stream
+from queryshift import REST, Gallery, Guard, Hubs, InfoMax, Refined, Session, answer_many
+from queryshift.methods.optimiser import Adapted, Layout
+from queryshift.retrieval.batch import Batch
+from queryshift.retrieval.forward import Forward
+from queryshift.retrieval.fusion import FusedRanking
+from queryshift.retrieval.step_view import StepView
+from queryshift.retrieval.unsureness import LATEST, chances_of, no_doubt
+from queryshift.sessions import learning
+from queryshift.sessions.policy import (
+    CONSTANTS,
+    MOST,
+    MOVE,
+    Look,
+    doubt_of,
+    gallery_spread,
+    look,
+    step_rows,
+    weight,
+)
+
+CPU = torch.device("cpu")
+FULL = torch.ones(LATEST)  # chances of queries that know nothing
+SURE = torch.zeros(LATEST)
+
+
+def in_doubt(session: Session, chances: torch.Tensor = FULL) -> Session:
+    """The session after queries that stood out with these chances."""
+    session.restore(replace(session.state, chances=chances))
+    return session
+
+
+def twin(session: Session, **settings) -> Session:
+    """Another session with the same state and other settings."""
+    asked = {"hubs": session.settings.hubs, "guard": session.settings.guard, **settings}
+    other = Session(session.encoder, session.gallery, session.method, **asked)
+    other.restore(session.state)
+    return other
+
+
+@pytest.fixture
+def learnt(encoder, gallery, batches) -> Session:
+    """A default session that has learnt from three batches and is in some doubt."""
+    session = in_doubt(Session(encoder, gallery, lr=0.01))
+    for batch in batches[:3]:
+        session.answer(batch)
+    assert session.state.adapted.updates == 9 and len(session.state.stages["hubs"]) > 30
+    return in_doubt(session, torch.full((LATEST,), 0.42))
+
+
+class TestDoubt:
+    @pytest.mark.parametrize("size", [1, 12, 60])
+    def test_of_few_queries_counts_those_before_them(self, size, encoder, gallery, clean):
+        source = Forward(encoder.encode(stream(clean, 1, size)[0]), gallery)
+        for before in (no_doubt(CPU), torch.rand(LATEST, generator=torch.Generator())):
+            latest = [*before.tolist(), *chances_of(source).tolist()][-64:]
+            expected = min(1.0, max(0.0, (2 * sum(latest) / 64 - 0.75) / 0.2))
+            assert doubt_of(source, before) == pytest.approx(expected, abs=1e-5)
+            assert look(source, before, Guard()).doubt == pytest.approx(expected, abs=1e-5)
+
+    def test_of_many_queries_is_theirs_alone(self, encoder, gallery, clean):
+        source = Forward(encoder.encode([one + 0.1 * i for one in clean for i in range(2)]), gallery)
+        mean = sum(chances_of(source).tolist()) / 120
+        expected = pytest.approx(min(1.0, max(0.0, (2 * mean - 0.75) / 0.2)), abs=1e-5)
+        assert [doubt_of(source, before) for before in (FULL, SURE)] == [expected] * 2
+        assert len(look(source, FULL, Guard()).chances) == 120
+
+    def test_a_stream_begins_without_any(self, encoder, gallery, batches):
+        source = Forward(encoder.encode(batches[0][:1]), gallery)
+        assert doubt_of(source, no_doubt(CPU)) < 0.1
+        session = Session(encoder, gallery)
+        assert same(session.state.chances, no_doubt(CPU))
+
+    def test_chances_are_kept_by_batches_that_teach_and_by_no_others(self, learnt, batches):
+        before = learnt.state.chances
+        learnt.answer(batches[3], adapt=False)
+        assert learnt.state.chances is before
+        learnt.answer(batches[3])
+        assert torch.equal(learnt.state.chances[:-12], before[12:])
+
+    def test_of_a_wider_encoder_is_kept_in_the_same_kind(self, clean, batches):
+        toy = Toy(dtype=torch.float64)
+        session = Session(toy, Gallery.build(toy, clean))
+        session.answer(batches[0])
+        assert session.state.chances.dtype == torch.float32
+
+    @pytest.mark.parametrize(("doubted", "expected"), [(0, 0), (0.3, 0.3), (0.6, 0.6), (1, 0.6)])
+    def test_is_the_weight_of_what_was_learnt(self, doubted, expected):
+        assert weight(doubted) == expected and CONSTANTS["most"] == MOST == 0.6
+
+
+class TestWhatTeaches:
+    def seen(self, encoder, gallery, queries, **limits) -> Look:
+        return look(Forward(encoder.encode(queries), gallery), FULL, Guard(**limits))
+
+    def test_queries_that_repeat_another_count_once(self, encoder, gallery, batches):
+        twelve = batches[0]
+        seen = self.seen(encoder, gallery, [*twelve[:3], *twelve[:2], *twelve[3:]])
+        assert seen.different == 12
+        assert seen.rows.tolist() == [True] * 3 + [False] * 2 + [True] * 9
+        assert self.seen(encoder, gallery, twelve).rows is None
+
+    def test_near_is_a_part_of_the_gallery_s_spread(self, encoder, gallery, batches):
+        vectors = encoder.encode(batches[0][:2])
+        apart = float(torch.linalg.vector_norm(vectors[0] - vectors[1]))
+        limit = apart / float(gallery_spread(gallery, vectors))
+        found = [
+            self.seen(encoder, gallery, batches[0][:2], repeats=limit * factor).different
+            for factor in (0.99, 1.01)
+        ]
+        assert found == [2, 1]
+
+    def test_without_a_distance_nothing_is_a_repeat(self, encoder, gallery, batches):
+        assert self.seen(encoder, gallery, batches[0][:1] * 9, repeats=0.0).different == 9
+
+    @pytest.mark.parametrize(
+        ("doubted", "size", "different", "smallest", "expected"),
+        [
+            (0.5, 16, 8, 1, True),
+            (0.5, 16, 7, 1, False),  # eight must differ
+            (0.5, 5, 5, 1, True),  # all of a smaller batch
+            (0.5, 5, 4, 1, False),
+            (0.5, 16, 8, 9, False),  # the method needs more
+            (0.0, 16, 16, 1, False),  # in no doubt
+        ],
+    )
+    def test_enough_different_queries_in_doubt(self, doubted, size, different, smallest, expected):
+        rows = None if different == size else torch.arange(size) < different
+        seen = Look(doubted, FULL, rows, different)
+        assert seen.teaches(Guard(), smallest) is expected
+
+    def test_a_batch_in_no_doubt_teaches_nothing(self, encoder, gallery, batches):
+        session = Session(encoder, gallery, lr=0.01)
+        in_doubt(session, SURE).answer(batches[0])
+        assert session.state.adapted.updates == 0 and not session.stats().adapted
+        in_doubt(session).answer(batches[0])
+        assert session.state.adapted.updates == 3 and session.stats().adapted
+
+
+class TestSteps:
+    @pytest.mark.parametrize("size", [1, 2, 7, 12, 64])
+    @pytest.mark.parametrize("share", [1 / 3, 0.5, 0.71, 0.99])
+    @pytest.mark.parametrize("steps", [3, 5])
+    def test_together_see_every_query_that_teaches(self, size, share, steps):
+        for rows in (None, torch.arange(size) % 3 != 1):
+            teaching = torch.ones(size, dtype=torch.bool) if rows is None else rows
+            parts = [step_rows(rows, size, share, step, steps) for step in range(steps)]
+            assert torch.equal(torch.stack(parts).any(dim=0), teaching)
+            assert {int(one.sum()) for one in parts} == {math.ceil(share * int(teaching.sum()))}
+
+    def test_of_a_whole_share_take_all_that_teach(self):
+        rows = torch.arange(9) % 2 == 0
+        assert step_rows(rows, 9, 1.0, 2, 3) is rows and step_rows(None, 9, 1.0, 0, 3) is None
+
+    @pytest.mark.parametrize("chance", [0.39, 0.41])
+    def test_go_as_far_as_the_source_is_in_doubt(self, chance, encoder, gallery, batches):
+        settings = {"guard": Guard(anchor=0.0), "lr": 1e-3, "steps": 1}
+        moved = []
+        for before in (FULL, torch.full((LATEST,), chance)):
+            session = in_doubt(Session(encoder, gallery, REST(), **settings), before)
+            doubted = look(Forward(encoder.encode(batches[0]), gallery), before, Guard()).doubt
+            session.answer(batches[0])
+            source = session.state.layout.flat(session.adaptation.source)
+            moved.append((doubted, session.state.adapted.values - source))
+        (full, far), (some, near) = moved
+        assert full == 1 and 0 < some < 1
+        assert torch.allclose(near, some * far, atol=1e-6)
+
+    def test_each_batch_gives_up_a_share(self, encoder, gallery, batches):
+        settings = {"lr": 1e-3, "steps": 1}
+        far, near = (
+            in_doubt(Session(encoder, gallery, REST(), guard=Guard(anchor=share), **settings))
+            for share in (0.0, 0.25)
+        )
+        for session in (far, near):
+            session.answer(batches[0])
+        source = far.state.layout.flat(far.adaptation.source)
+        moved = [session.state.adapted.values - source for session in (far, near)]
+        assert torch.allclose(moved[1], 0.75 * moved[0], atol=1e-6)
+
+
+class TestWhoAnswers:
+    @pytest.mark.parametrize(("chances", "forwards"), [(SURE, 1), (FULL, 2), (None, 2)])
+    def test_a_model_without_weight_is_not_asked(self, chances, forwards, learnt, batches, count):
+        if chances is not None:
+            in_doubt(learnt, chances)
+        several = answer_many, lambda sessions, asked: [sessions[0].answer(asked[0], adapt=False)]
+        for ask in several:
+            count.restart()
+            (answer,) = ask([learnt], [batches[3]])
+            answer.top(5)
+            assert (count.forwards, count.products) == (forwards, 0)
+            assert isinstance(answer.ranking, FusedRanking) is (forwards == 2)
+
+    def test_before_anything_is_learnt_there_is_one_model(self, encoder, gallery, batches, count):
+        session = in_doubt(Session(encoder, gallery))
+        session.answer(batches[0], adapt=False).top(5)
+        assert count.forwards == 1
+
+    def test_the_source_alone_is_uncorrected(self, learnt, batches):
+        answer = in_doubt(learnt, SURE).answer(batches[3], adapt=False)
+        expected = learnt.gallery.search(learnt.encoder.encode(batches[3]), 20)
+        assert torch.equal(answer.top(20).positions, expected.positions)
+
+    @pytest.mark.parametrize("size", [1, 12])
+    @pytest.mark.parametrize("chances", [SURE, FULL, torch.full((LATEST,), 0.42)])
+    @pytest.mark.parametrize("hubs", [Hubs(), None])
+    def test_is_the_same_at_every_door(self, size, chances, hubs, learnt, batches):
+        learnt = in_doubt(twin(learnt, hubs=hubs), chances)
+        groups = [batches[3][i : i + size] for i in range(0, 12, size)]
+        shadow, gathering = twin(learnt, mode="shadow"), twin(learnt, gather=99)
+        together = answer_many([learnt] * len(groups), groups, hits=20)
+        for group, mixed in zip(groups, together, strict=True):
+            expected = learnt.answer(group, adapt=False).top(20)
+            for other in (
+                answer_many([learnt], [group])[0],
+                mixed,
+                shadow.answer(group, adapt=False).adapted,
+                gathering.answer(group),
+            ):
+                assert torch.equal(other.top(20).positions, expected.positions)
+                assert torch.allclose(other.top(20).scores, expected.scores, atol=1e-5)
+
+    def test_the_batch_that_taught_is_answered_by_both(self, learnt, batches):
+        settings = {"score_from": "after", "guard": Guard(anchor=0.0)}
+        session = in_doubt(twin(learnt, **settings))
+        answer = session.answer(batches[3])
+        assert session.stats().adapted and isinstance(answer.ranking, FusedRanking)
+        again = in_doubt(session).answer(batches[3], adapt=False)
+        assert torch.allclose(answer.top(9).scores, again.top(9).scores, atol=1e-5)
+        assert not torch.equal(answer.top(9).positions, answer.source.top(9).positions)
+
+
+class TestTheRateOfTheStream:
+    def first(self, encoder, gallery, batch, **settings):
+        """A session whose first step is at the rate itself, after it, and its answer."""
+        session = in_doubt(Session(encoder, gallery, InfoMax(early=1.0), steps=1, **settings))
+        answer = session.answer(batch)
+        return session, answer
+
+    @pytest.mark.parametrize("make", [Toy, lambda: Toy(seed=3), SharedToy])
+    def test_moves_query_vectors_by_a_set_way(self, make, clean, batches):
+        toy = make()
+        gallery = Gallery.build(toy, clean)
+        settings = {"score_from": "after", "guard": Guard(anchor=0.0)}
+        for batch in batches:
+            session, answer = self.first(toy, gallery, batch, **settings)
+            before = toy.encode(batch)
+            way = torch.linalg.vector_norm(answer.vectors - before, dim=1).mean()
+            wanted = MOVE * gallery_spread(gallery, before)
+            assert float(way / wanted) == pytest.approx(1, abs=0.25)
+            assert session.state.rate > 0
+
+    @pytest.mark.parametrize("factor", [0.03, 30])
+    def test_is_the_same_wherever_the_search_begins(
+        self, factor, encoder, gallery, batches, monkeypatch
+    ):
+        expected = self.first(encoder, gallery, batches[0])[0].state.rate
+        monkeypatch.setattr(learning, "FIRST_RATE", learning.FIRST_RATE * factor)
+        found = self.first(encoder, gallery, batches[0])[0].state.rate
+        assert found == pytest.approx(expected, rel=0.1)
+
+    def test_is_found_once_and_kept_in_state_and_file(self, encoder, gallery, batches, tmp_path):
+        session = in_doubt(Session(encoder, gallery))
+        assert session.state.rate == 0
+        session.answer(batches[0])
+        rate = session.state.rate
+        session.answer(batches[1])
+        assert session.state.rate == rate > 0
+        session.save(tmp_path / "s")
+        again = Session.load(tmp_path / "s", encoder, gallery)
+        assert again.state.rate == rate and again.adaptation.finds_rate
+        assert same(again.answer(batches[2]).vectors, session.answer(batches[2]).vectors)
+
+    @pytest.mark.parametrize("way", ["fork", "file"])
+    def test_is_found_by_a_session_that_goes_on_before_its_first_batch(
+        self, way, encoder, gallery, batches, tmp_path
+    ):
+        session = in_doubt(Session(encoder, gallery))
+        session.save(tmp_path / "s")
+        other = session.fork() if way == "fork" else Session.load(tmp_path / "s", encoder, gallery)
+        for one in (session, other):
+            one.answer(batches[0])
+        assert session.state.rate == other.state.rate > 0
+
+    def test_is_found_anew_after_a_reset(self, encoder, gallery, batches):
+        session = in_doubt(Session(encoder, gallery))
+        session.answer(batches[0])
+        for one in (session, session.fork()):
+            one.reset()
+            assert one.state.rate == 0
+            in_doubt(one).answer(batches[1])
+            assert one.state.rate > 0
+
+    def test_what_the_user_says_wins(self, encoder, gallery, batches, tmp_path):
+        for session in (
+            Session(encoder, gallery, lr=2e-4),
+            Session(encoder, gallery, InfoMax(lr=2e-4)),
+        ):
+            in_doubt(session).answer(batches[0])
+            assert session.state.rate == 0 and session.method.rate == 2e-4
+            assert session.state.adapted.updates == 3
+        free = in_doubt(Session(encoder, gallery))
+        free.save(tmp_path / "s")
+        told = Session.load(tmp_path / "s", encoder, gallery, lr=2e-4)
+        told.answer(batches[0])
+        assert told.state.rate == 0 and same(told.params, session.params)
+
+    def test_what_the_user_says_later_wins_over_a_rate_that_was_found(
+        self, encoder, gallery, batches, tmp_path
+    ):
+        session = in_doubt(Session(encoder, gallery))
+        session.answer(batches[0])
+        session.save(tmp_path / "s")
+        slow = Session.load(tmp_path / "s", encoder, gallery, lr=session.state.rate / 1000)
+        before, moved = session.state.adapted.values, []
+        for one in (session, slow):
+            one.answer(batches[1])
+            moved.append(float((one.state.adapted.values - before).norm()))
+        assert moved[0] > 10 * moved[1]  # what is left is the anchor's
+
+    def test_what_the_encoder_recommends_wins(self, clean, batches):
+        toy = Toy()
+        toy.recommended = {"infomax": {"lr": 3e-4}}
+        session = in_doubt(Session(toy, Gallery.build(toy, clean)))
+        session.answer(batches[0])
+        assert session.state.rate == 0 and session.method.rate == 3e-4
+        assert session.state.adapted.updates == 3
+
+    @pytest.mark.parametrize("method", [REST(), Refined(InfoMax())], ids=lambda one: one.name)
+    def test_other_methods_have_their_own(self, method, encoder, gallery, batches):
+        session = in_doubt(Session(encoder, gallery, method))
+        session.answer(batches[0])
+        assert session.state.rate == 0 and session.state.adapted.updates == 3
+
+
+class TestWithoutAGuard:
+    def test_a_session_is_the_bare_method_bit_for_bit(self, encoder, gallery, batches):
+        session = Session(encoder, gallery, guard=None, lr=2e-3, steps=3)
+        method, source = session.method, dict(session.adaptation.source)
+        reached = [name for name in source if not name.startswith("spare")]
+        layout = Layout.of({name: source[name] for name in reached})
+        adapted, memory = Adapted.fresh(layout.flat(source)), method.start(gallery, CPU)
+        for number, queries in enumerate(batches):
+            batch = Batch(encoder, gallery, encoder.ready(queries))
+            share = method.step_share(memory)
+            for step in range(3):
+                params = {**source, **layout.split(adapted.values)} if number or step else source
+                rows = step_rows(None, 12, share, step, 3)
+                view = StepView(batch if rows is None else batch.taking(rows), params, source)
+                memory = method.observe(view.now, memory, step)
+                update = method.gradient(view, memory)
+                slopes = layout.flat(update.gradient)
+                rate = method.rate * update.rate
+                adapted = adapted.updated(method.optimiser, slopes, rate, method.weight_decay)
+            answer = session.answer(queries)
+            params = {**source, **layout.split(adapted.values)}
+            vectors = batch.forward(params, graph=False).vectors
+            assert torch.equal(session.state.adapted.values, adapted.values)
+            assert torch.equal(answer.vectors, vectors)
+            assert same(answer.top(9).positions, gallery.search(vectors, 9).positions)
+            assert same(answer.top(9).scores, gallery.search(vectors, 9).scores)
+        assert session.state.stages == {} and same(session.state.chances, no_doubt(CPU))
+
+    def test_queries_in_no_doubt_and_repeats_teach_too(self, encoder, gallery, batches):
+        session = Session(encoder, gallery, guard=None)
+        in_doubt(session, SURE).answer(batches[0][:1] * 12)
+        assert session.state.adapted.updates == 3 and session.state.rate > 0
+
+    def test_only_the_adapted_model_answers(self, encoder, gallery, batches, count):
+        session = Session(encoder, gallery, guard=None)
+        session.answer(batches[0])
+        count.restart()
+        session.answer(batches[1], adapt=False).top(5)
+        assert count.forwards == 1
