@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from tools.trace_batch import Trace
 
 import queryshift
 from miniature import Toy, items, stream
 from queryshift import Gallery, Session
 from queryshift.retrieval.unsureness import LATEST
 from queryshift.sessions.policy import CONSTANTS
-from tools.trace_batch import Trace
 
 HOME = Path(queryshift.__file__).parent
 HARMLESS = (0, 1, 2)  # and -1, which is a minus before a 1
@@ -140,9 +140,9 @@ def literals(text: str) -> Iterator[tuple[str, float]]:
         if isinstance(node, ast.Constant) and type(node.value) in (int, float):
             if node.value not in HARMLESS:
                 yield f"{place}:{node.value:g}" if place.endswith("()") else place, node.value
-        elif isinstance(node, ast.keyword) and node.arg in AXES:
-            return
-        elif isinstance(node, ast.Compare) and ast.unparse(node.left).endswith("ndim"):
+        elif (isinstance(node, ast.keyword) and node.arg in AXES) or (
+            isinstance(node, ast.Compare) and ast.unparse(node.left).endswith("ndim")
+        ):
             return
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple) and top(place):
             values = node.value.elts

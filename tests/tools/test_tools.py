@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 from tools.compare_streams import apart, difference
-from queryshift.sessions.policy import CONSTANTS
 from tools.trace_batch import Trace
+
+from queryshift.sessions.policy import CONSTANTS
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = sorted([*ROOT.glob("bench/*.py"), *ROOT.glob("tools/*.py")])
