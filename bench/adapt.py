@@ -158,9 +158,9 @@ def answered_plainly(peer: Any, encoder: Encoder, items: list[Any]) -> object:
     return peer.answer(move(encoder.prepare(items), encoder.device))
 
 
-def answered_as_new(session: Session, items: list[Any]) -> object:
-    """A batch through a session whose guard has not met these queries before."""
-    session.restore(replace(session.state, recent=session.state.recent[:0]))
+def answered_in_doubt(session: Session, items: list[Any]) -> object:
+    """A batch through a session whose latest queries knew nothing, so that it learns."""
+    session.restore(replace(session.state, chances=torch.ones_like(session.state.chances)))
     return session.answer(items).top(10)
 
 
@@ -205,7 +205,7 @@ def profiled(asked: argparse.Namespace, encoder: Encoder, gallery: Gallery, item
     """Print where the time of one warm batch goes."""
     asked.methods = [asked.profile]
     for name, session, _ in sessions(asked, encoder, gallery):
-        batch = partial(answered_as_new, session, items)
+        batch = partial(answered_in_doubt, session, items)
         warm(batch, asked.device)
         print(f"{name}: {1000 * timed(batch, asked.device):.1f} ms without the profiler")
         print(profile(batch, asked.device))
@@ -239,7 +239,7 @@ def measure(asked: argparse.Namespace) -> None:
         rows.add({**found, "method": f"{found['method']}, plain loop"})
     before = held() if asked.graphs else 0
     for name, session, floor in sessions(asked, encoder, gallery):
-        batch = partial(answered_as_new, session, items)
+        batch = partial(answered_in_doubt, session, items)
         found = measured(forward, batch, floor, asked)
         rest = found["ms"] if name == "rest" else rest
         found["to rest"] = found["ms"] / rest if rest else None
@@ -252,7 +252,7 @@ def measure(asked: argparse.Namespace) -> None:
         rows.add({"method": name, **found})
         if name.endswith(", guarded"):
             again = items[: len(items) // 2]
-            batch = partial(answered_as_new, session, again * 2)
+            batch = partial(answered_in_doubt, session, again * 2)
             found = measured(forward, batch, floor, asked)
             rows.add({"method": name.replace("guarded", "half are copies"), **found})
 

@@ -2,16 +2,18 @@
 
     python tools/trace_batch.py [SRC] [--calls]
 
-SRC is the folder that holds `queryshift`, by default this repository's `src`. A session with REST
-on tangram has answered two batches of pictures; the third is traced. "Switches" are calls to a
+SRC is the folder that holds `queryshift`, by default this repository's `src`. A default session on
+tangram has answered two batches of noisy pictures; the third is traced. "Switches" are calls to a
 function in another file than the call before. The first row is `answer(batch)`, the second
-`answer(batch).top(10)`; the list of files, in the order of first use, is the second row's. --calls
-also lists which function calls which across files, most frequent first.
+`answer(batch).top(10)`; the list of files, in the order of first use, is the second row's. How many
+rules and constants the policy has stands between them. --calls also lists which function calls
+which across files, most frequent first.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -25,6 +27,7 @@ from typing import Any, NamedTuple
 WORLDS = ("queryshift.lab.tangram", "queryshift.tangram")  # where it is now, and where it was
 BATCH = 64
 WARM_UP = 2  # batches
+NOISE = 60  # of 255: so much that the source model is in doubt
 
 
 class Function(NamedTuple):
@@ -94,6 +97,7 @@ class Trace:
 
 def warm_session() -> tuple[Any, list[Any]]:
     """A session that has answered some batches, and the next one."""
+    import numpy as np
     import torch
 
     import queryshift
@@ -101,11 +105,13 @@ def warm_session() -> tuple[Any, list[Any]]:
     torch.set_num_threads(1)
     tangram = world()
     scenes = tangram.scenes("test", BATCH * (WARM_UP + 1))
-    pictures = [scene.image() for scene in scenes]
+    clean = np.stack([scene.image() for scene in scenes])
+    noise = np.random.default_rng(0).normal(0, NOISE, clean.shape)
+    pictures = list((clean + noise).clip(0, 255).astype(np.uint8))
     model = queryshift.load("tangram")
     texts = [tangram.captions(scene)[0] for scene in scenes]
     gallery = queryshift.Gallery.build(model["text"], texts)
-    session = queryshift.Session(model["image"], gallery, queryshift.REST(), guard=None)
+    session = queryshift.Session(model["image"], gallery)
     for start in range(0, BATCH * WARM_UP, BATCH):
         session.answer(pictures[start : start + BATCH]).top(10)
     return session, pictures[-BATCH:]
@@ -119,6 +125,16 @@ def world() -> Any:
         except ModuleNotFoundError:
             continue
     raise SystemExit(f"queryshift has none of {', '.join(WORLDS)}: is SRC a folder with it?")
+
+
+def policy() -> list[str]:
+    """How many rules and constants there are, where the package counts them."""
+    try:
+        found = import_module("queryshift.sessions.policy")
+    except ModuleNotFoundError:
+        return []
+    rules = re.findall(r"^\d+\. ", found.__doc__ or "", re.MULTILINE)
+    return [f"policy: {len(rules)} rules, {len(found.CONSTANTS)} constants"]
 
 
 def lines(trace: Trace, calls: bool) -> list[str]:
@@ -162,7 +178,7 @@ def main(arguments: list[str] | None = None) -> int:
     for name, trace in (("answer", answer), ("answer, top 10", top)):
         figures = f"{len(trace.files)} files, {len(trace.functions)} functions"
         print(f"{name}: {figures}, {len(trace.calls)} calls, {trace.switches.total()} switches")
-    print("\n".join(("", *lines(top, options.calls))))
+    print("\n".join((*policy(), "", *lines(top, options.calls))))
     return 0
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from queryshift import REST, Frozen, Gallery, Guard, Hubs, InfoMax, Session, Vectors
-from toy import ToyEncoder, toy_gallery, toy_items, toy_queries
+from toy import ToyEncoder, toy_gallery, toy_queries
 
 
 @pytest.fixture

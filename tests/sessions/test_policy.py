@@ -67,7 +67,9 @@ class TestDoubt:
             assert look(source, before, Guard()).doubt == pytest.approx(expected, abs=1e-5)
 
     def test_of_many_queries_is_theirs_alone(self, encoder, gallery, clean):
-        source = Forward(encoder.encode([one + 0.1 * i for one in clean for i in range(2)]), gallery)
+        source = Forward(
+            encoder.encode([one + 0.1 * i for one in clean for i in range(2)]), gallery
+        )
         mean = sum(chances_of(source).tolist()) / 120
         expected = pytest.approx(min(1.0, max(0.0, (2 * mean - 0.75) / 0.2)), abs=1e-5)
         assert [doubt_of(source, before) for before in (FULL, SURE)] == [expected] * 2

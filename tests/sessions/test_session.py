@@ -222,7 +222,10 @@ class TestExclude:
             assert [row[:9] for row in found.ids] == [row[1:] for row in plain.ids]
 
     def test_nor_adapted_to(self, encoder, clean, batches):
-        more = [*clean, *items(2, seed=1)]  # so that the doubt looks at as many best with and without
+        more = [
+            *clean,
+            *items(2, seed=1),
+        ]  # so that the doubt looks at as many best with and without
         gallery = Gallery.build(encoder, more, ids=[f"c{i}" for i in range(62)])
         left_out = [["c0", "c7"]] * 12
         less = gallery.remove(["c0", "c7"])

@@ -12,6 +12,8 @@ import torch
 from tools.compare_streams import apart, difference
 from tools.trace_batch import Trace
 
+from queryshift.sessions.policy import CONSTANTS
+
 ROOT = Path(__file__).parents[2]
 SCRIPTS = sorted([*ROOT.glob("bench/*.py"), *ROOT.glob("tools/*.py")])
 
@@ -92,7 +94,8 @@ def test_the_tracer_prints_what_a_batch_passes_through():
     ran = tool("trace_batch.py")
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith("answer: ")
-    assert "methods/rest.py" in ran.stdout
+    assert "methods/infomax.py" in ran.stdout and "sessions/policy.py" in ran.stdout
+    assert f"policy: 8 rules, {len(CONSTANTS)} constants" in ran.stdout
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: f"{path.parent.name}/{path.name}")

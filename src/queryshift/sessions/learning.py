@@ -66,7 +66,9 @@ def learn(
         del view  # and its graph
         forwards = [*forwards[:1], last]  # the first and the last
         measured.append(measures)
-    return _proposal(adaptation, batch, (state, before, after), (forwards[0], forwards[-1]), _means(measured))
+    return _proposal(
+        adaptation, batch, (state, before, after), (forwards[0], forwards[-1]), _means(measured)
+    )
 
 
 def _proposal(
