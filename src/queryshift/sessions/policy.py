@@ -36,6 +36,7 @@ from queryshift.methods.optimiser import BETAS
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.fusion import SHORTLIST
 from queryshift.retrieval.hub_correction import Hubs
+from queryshift.retrieval.hub_sums import SHARPNESS
 from queryshift.retrieval.unsureness import (
     BEST,
     FIRST,
@@ -74,6 +75,7 @@ CONSTANTS: Mapping[str, float] = {
     "share": InfoMax().share,
     "move": MOVE,
     "bank": Hubs().bank,
+    "sharpness": SHARPNESS,
     "most": MOST,
     "shortlist": SHORTLIST,
     "slow": BETAS[0],
