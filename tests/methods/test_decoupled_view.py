@@ -47,7 +47,7 @@ def test_the_drift_of_tsa_is_that_of_its_own_view():
         neighbours=NEIGHBOURS,
         drift_temperature=TEMPERATURE,
     )
-    session = Session(encoder, gallery, method, lr=0.3, steps=1)
+    session = Session(encoder, gallery, method, lr=0.3, steps=1, guard=None)
     session.answer(first)
     learnt = {name: value.clone() for name, value in session.params.items()}
     session.answer(second)

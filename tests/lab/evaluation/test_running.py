@@ -86,7 +86,8 @@ def test_a_cell_is_what_a_plain_loop_gives(plan, finished, root):
     prepared = prepare(plan.row, plan.choices, finished[0] / "galleries", workbench)
     dataset, gallery = prepared.parts[0].dataset, prepared.parts[0].gallery
     queries = shifted(dataset, corruption_of(plan.row, "gaussian_noise"), 5, seed=1)
-    session = Session(workbench.encoder(prepared), gallery, method_of("rest", plan.row), seed=1)
+    method = method_of("rest", plan.row)
+    session = Session(workbench.encoder(prepared), gallery, method, seed=1, guard=None)
     outcome = run(session, queries, dataset.matches, seed=1)
     cell = next(one for one in finished[1].cells if (one.method, one.seed) == ("rest", 1))
     assert np.array_equal(cell.ranks, outcome.all_ranks)

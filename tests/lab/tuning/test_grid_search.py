@@ -47,7 +47,7 @@ class TestTheGrid:
 
     def test_measures_what_a_session_at_that_point_finds(self, encoder, gallery, asked, tuned):
         order = torch.randperm(60, generator=torch.Generator().manual_seed(0)).tolist()
-        session = qs.Session(encoder, gallery, qs.REST(lr=1e-2, temperature=0.1))
+        session = qs.Session(encoder, gallery, qs.REST(lr=1e-2, temperature=0.1), guard=None)
         seen = session.answer([asked[row] for row in order])
         first = seen.top(1)
         assert tuned.trials[-1].similarity == pytest.approx(float(first.scores.mean()), abs=1e-5)
