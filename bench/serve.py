@@ -99,8 +99,8 @@ class Bench:
         settings = CollectionSettings(
             method=METHODS[name], mode="live", candidates=CANDIDATES, gather=GATHER
         )
-        folder = self._folder / "batched" / "data" / "collections" / name
-        return with_sample(open_collection(name, settings, folder), folder)
+        folder = self._folder / "batched" / "data" / "galleries" / name
+        return with_sample(open_collection(name, settings, folder))
 
 
 def batching(bench: Bench) -> Iterator[Line]:

@@ -16,6 +16,7 @@ from queryshift.serving.metrics import Metrics
 from queryshift.serving.owner import Owner
 from queryshift.serving.searching import Searching, Threads
 from queryshift.serving.settings import CollectionSettings, ServeSettings
+from queryshift.serving.store.opening import open_store
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +90,10 @@ def test_a_group_that_cannot_be_learnt_costs_no_answer_and_is_an_event(files, tm
 
     async def asked():
         collection = replace(plain, method=Broken())
-        settings, disk = ServeSettings(), Disk(metrics)
-        searching = Searching(collection, tmp_path, settings, pools, disk, metrics)
-        owner = Owner(searching, tmp_path, disk, settings.tenants.snapshots)
+        settings, disk = ServeSettings(data=tmp_path), Disk(metrics)
+        store = open_store(settings)
+        searching = Searching(collection, store, settings, pools, disk, metrics)
+        owner = Owner(searching, store, disk, settings.tenants.snapshots)
         running = asyncio.create_task(owner.run())
         queries = [png(number) for number in range(4)]
         told = await owner.search(SearchCall("one", "id", queries, 3, True, [[]] * 4))

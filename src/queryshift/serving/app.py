@@ -12,8 +12,14 @@ from starlette.middleware.cors import CORSMiddleware
 
 from queryshift import __version__
 
-from . import routes_collections, routes_health, routes_page, routes_search, routes_tenants
-from .all_tenants import AllTenants
+from . import (
+    routes_collections,
+    routes_deletion,
+    routes_health,
+    routes_page,
+    routes_search,
+    routes_tenants,
+)
 from .body_limit import BodyLimit
 from .connection_limit import ConnectionLimit, Connections
 from .framework_errors import malformed, refused_by_framework
@@ -22,11 +28,12 @@ from .metrics import Metrics
 from .origin_check import OriginCheck
 from .request_log import RequestLog
 from .settings import ServeSettings
+from .tenants import Tenants
 from .token_check import TokenCheck
 
 
 def make_app(
-    settings: ServeSettings, tenants: AllTenants, metrics: Metrics, connections: Connections
+    settings: ServeSettings, tenants: Tenants, metrics: Metrics, connections: Connections
 ) -> FastAPI:
     """The application of a server.
 
@@ -55,6 +62,7 @@ def make_app(
     app.state.door = FrontDoor(settings, tenants, metrics)
     for routes in (routes_search, routes_collections, routes_tenants, routes_health, routes_page):
         app.include_router(routes.router)
+    app.include_router(routes_deletion.router)
     app.router.routes.insert(0, routes_search.direct)
     app.add_exception_handler(HTTPException, refused_by_framework)
     app.add_exception_handler(RequestValidationError, malformed)
@@ -63,8 +71,13 @@ def make_app(
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.origins,
-            allow_methods=["GET", "POST", "PUT"],
-            allow_headers=["authorization", "content-type", "idempotency-key"],
+            allow_methods=["GET", "POST", "PUT", "DELETE"],
+            allow_headers=[
+                "authorization",
+                "content-type",
+                "idempotency-key",
+                "x-queryshift-tenant",
+            ],
             expose_headers=["retry-after", "x-request-id"],
         )
     app.add_middleware(TokenCheck, settings=settings, metrics=metrics)

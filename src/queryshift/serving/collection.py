@@ -153,15 +153,19 @@ class Collection:
         }
 
 
-def open_collection(name: str, settings: CollectionSettings, data: Path) -> Collection:
+def open_collection(
+    name: str, settings: CollectionSettings, data: Path, device: str | None = None
+) -> Collection:
     """A collection with its model loaded and its gallery opened.
 
     Args:
         name: of the collection.
         settings: what the file says about it.
         data: a folder where what was made may be kept, such as the embedded world's gallery.
+        device: where the model runs, if the file does not say.
     """
-    model = {} if settings.model == VECTORS else load(settings.model, device=settings.device)
+    device = settings.device or device
+    model = {} if settings.model == VECTORS else load(settings.model, device=device)
     world, gallery = _candidates(settings, model, data)
     reader = _reader(settings, model, gallery)
     method, given = _adapting(settings, reader)

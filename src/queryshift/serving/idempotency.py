@@ -78,6 +78,13 @@ class Remembered:
         elif (task.done() or task.cancelling()) and self._entries.get(key) is entry:
             del self._entries[key]
 
+    def forget(self, collection: str, tenant: str) -> None:
+        """Forget the answers to a tenant's requests."""
+        for key in [key for key in self._entries if key[-3:-1] == (collection, tenant)]:
+            self._entries[key].since = -SECONDS
+            self._entries.move_to_end(key, last=False)
+        self._forget_old()
+
     def _forget_old(self) -> None:
         limit = time.monotonic() - SECONDS
         while self._entries:

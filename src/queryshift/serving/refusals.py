@@ -66,11 +66,17 @@ class DiskFull(Refused):
     status = HTTPStatus.INSUFFICIENT_STORAGE
 
 
-class OwnerLost(Refused):
-    """A tenant's owner has died, or does not answer; it is started again elsewhere."""
+class StoreTrouble(Refused):
+    """The database cannot be read or written now; what is in memory goes on."""
 
     status = HTTPStatus.SERVICE_UNAVAILABLE
     headers = {"Retry-After": "1"}  # noqa: RUF012 - read only
+
+
+class Damaged(Refused):
+    """What is stored of a tenant cannot be read; others go on."""
+
+    status = HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 class Ending(Refused):

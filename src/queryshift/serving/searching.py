@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from queryshift.errors import BadInput
 from queryshift.sessions.session import Session
@@ -27,10 +26,10 @@ from .problems import problem
 from .reading import Readable, Reading
 from .residents import Residents
 from .settings import Mode, ServeSettings
+from .store.database import Database
 from .tenant import Tenant
 
 logger = logging.getLogger("queryshift.serving")
-Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Searching:
 
     Args:
         collection: the model, candidates and method.
-        folder: where the collection's tenants are written.
+        database: where the collection's tenants are stored.
         settings: of the server.
         threads: who computes.
         disk: writes.
@@ -57,7 +56,7 @@ class Searching:
     def __init__(
         self,
         collection: Collection,
-        folder: Path,
+        database: Database,
         settings: ServeSettings,
         threads: Threads,
         disk: Disk,
@@ -69,7 +68,8 @@ class Searching:
         def current() -> Collection:
             return self.collection
 
-        self.residents = Residents(current, folder / "tenants", settings.tenants, disk, metrics)
+        parts = (settings.tenants, disk, threads.learner, metrics)
+        self.residents = Residents(current, database, *parts)
         keep, queues = collection.settings.keep_queries > 0, settings.queues
         self.reading = Reading(collection.modality, keep, threads.decoders, queues)
         self.answering = Answering(current, threads.model, queues, metrics)
@@ -136,35 +136,27 @@ class Searching:
         tenant.changed()
         self.metrics.queries.labels(self.collection.name, mode).inc(answered)
 
-    async def change(self, tenant: Tenant, work: Callable[..., Value], *args: Any) -> Value:
-        """What work gives that changes a tenant's session: one after another, as it was asked."""
-        loop = asyncio.get_running_loop()
-        tenant.changes += 1
-        try:
-            return await loop.run_in_executor(self.threads.learner, work, *args)
-        finally:
-            tenant.changes -= 1
-
     async def _learn(self, name: str, group: list[Taught]) -> None:
         """Learn one group of a tenant, in the learner's thread."""
         collection = self.collection
         started, busy = time.perf_counter(), self.answering.busy
         try:
             async with self.residents.using(name) as tenant:
-                self.residents.sharing.check(name)
+                if not await self.residents.may_learn(tenant):
+                    return
                 work = (tenant.session, collection.modality, group)
-                learnt = await self.change(tenant, learn_group, *work)
+                learnt = await self.residents.change(tenant, learn_group, *work)
                 if learnt is None:
                     return
                 record = tenant.record
                 record.batches += 1
                 record.updates += learnt.updated
                 row = {"batch": record.batches, **learnt.row, "dropped": tenant.new_drops()}
-                row |= self.residents.sharing.marks(name)
                 tenant.add_row(row)
                 while tenant.news:
                     kind = tenant.news.popleft()
                     self.metrics.guard_events.labels(collection.name, kind).inc()
+                await self.residents.save_if_contended(tenant)
         except Exception as error:  # the session is as before it
             self._failed(name, error)
             return

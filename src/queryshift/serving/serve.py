@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from contextlib import nullcontext
 from typing import Any
 
 import uvicorn
@@ -16,27 +17,22 @@ from .header_timeout import protocol_of
 from .json_logs import log_config
 from .metrics import Metrics
 from .process import prepare
-from .ray_tenants import RayTenants
 from .settings import ServeSettings
 from .tenants import Tenants
 
 
-def serve(settings: ServeSettings, ray: str | None = None) -> None:
+def serve(settings: ServeSettings) -> None:
     """Serve until a signal ends it; requests under way are answered, and all is written.
 
     Args:
         settings: of the server.
-        ray: address of a Ray cluster whose actors own the tenants; None: this process does.
     """
     check_exposure(settings)
     prepare(settings)
     metrics, connections = Metrics(), Connections()
     options = _options(settings, connections)
-    if ray is not None:
-        tenants = RayTenants(settings, ray)
-        uvicorn.run(make_app(settings, tenants, metrics, connections), **options)
-        return
-    with locked_folder(settings.data):
+    held = locked_folder(settings.data) if settings.store is None else nullcontext()
+    with held:
         here = Tenants(settings, metrics)
         uvicorn.run(make_app(settings, here, metrics, connections), **options)
 

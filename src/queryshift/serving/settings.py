@@ -121,10 +121,16 @@ class TenantSettings(Part):
 
     loaded: int = Field(1000, ge=1, description="tenants of a collection in memory at once")
     known: int = Field(100_000, ge=1, description="tenants of a collection in all")
-    history: int = Field(2000, ge=10, description="batches whose statistics are kept on disk")
+    history: int = Field(2000, ge=10, description="batches whose statistics are kept")
     snapshots: int = Field(32, ge=1, description="named snapshots of a tenant")
     save_batches: int = Field(8, ge=1, description="learnt batches after which it is written")
     save_seconds: float = Field(10, gt=0, description="seconds after which a change is written")
+    keep_days: float | None = Field(
+        None,
+        gt=0,
+        description="days after which statistics, events and clicks are deleted, and tenants that "
+        "nobody asked since; None: never",
+    )
 
 
 class TokenSettings(Part):
@@ -143,19 +149,6 @@ class TokenSettings(Part):
     burst: int = Field(20, ge=1, description="requests at once within the rate")
 
 
-class RaySettings(Part):
-    """How tenants are spread over a Ray cluster, with `--ray`."""
-
-    owners: int = Field(
-        4, ge=1, le=1024, description="actors that own tenants, each with the models in memory"
-    )
-    namespace: str = Field("queryshift", description="of the actors, one for each service")
-    lease_seconds: float = Field(
-        4, ge=0.5, description="without a heartbeat, until an owner's tenants move"
-    )
-    call_seconds: float = Field(30, gt=0, description="that an owner may take to answer")
-
-
 class ServeSettings(BaseSettings):
     """All of a server's settings: `serve.toml`, then `QUERYSHIFT_...` of the environment."""
 
@@ -165,7 +158,17 @@ class ServeSettings(BaseSettings):
 
     host: str = Field("127.0.0.1", description="address to listen at")
     port: int = Field(8080, ge=0, le=65535, description="port to listen at; 0: a free one")
-    data: Path = Field(Path("queryshift-serve"), description="folder of all that must not be lost")
+    data: Path = Field(
+        Path("queryshift-serve"),
+        description="folder of the SQLite file, and of galleries that were made",
+    )
+    store: str | None = Field(
+        None,
+        description="postgresql://… where several processes serve; None: SQLite in the data folder",
+    )
+    device: str | None = Field(
+        None, description='where models run whose collection does not say: "cuda:1"; None: cpu'
+    )
     threads: int | None = Field(None, ge=1, description="of torch; None: one less than cores")
     collections: dict[Name, CollectionSettings] = Field(
         default_factory=lambda: {
@@ -180,7 +183,6 @@ class ServeSettings(BaseSettings):
     tokens: list[TokenSettings] = Field(
         [], description="without any, only the loopback address is served"
     )
-    ray: RaySettings = Field(default_factory=RaySettings, description="with --ray")
     open_metrics: bool = Field(False, description="whether /metrics needs no token")
     origins: list[str] = Field([], description="other sites whose pages may call (CORS)")
     hosts: list[str] = Field([], description="names it is reached by; empty: any, with tokens")
