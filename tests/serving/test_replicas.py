@@ -171,6 +171,9 @@ def test_a_change_is_made_on_what_another_replica_left(address, tmp_path, monkey
             await first.save(all_changed=True)
             told = await second.set_mode("one", "shadow")  # it knows an older version
             assert (told["mode"], told["updates"]) == ("shadow", 2)
+            assert (await first.set_mode("one", "live"))["mode"] == "live"  # as it was, it believes
+            assert (await second.tenant("one"))["mode"] == "live"
+            await second.set_mode("one", "shadow")
             told = await first.reset("one")
             assert (told["mode"], told["report"]["updates_in_force"]) == ("shadow", 0)
 

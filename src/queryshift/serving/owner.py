@@ -80,7 +80,13 @@ class Owner:
         self, after: str, limit: int, among: Sequence[str] | None = None
     ) -> list[dict[str, Any]]:
         """Tenants by name, those behind `after`; only those `among` these names, if given."""
-        return await asyncio.to_thread(self._residents.rows.listed, after, limit, among)
+        rows = await asyncio.to_thread(self._residents.rows.listed, after, limit, among)
+        for row in rows:
+            if (tenant := self._residents.loaded.get(row["tenant"])) is not None:
+                record = tenant.record
+                row["queries"] += record.queries - tenant.stored.queries
+                row["last_seen"] = max(row["last_seen"], iso(record.last_seen))
+        return rows
 
     async def tenant(self, name: str) -> dict[str, Any]:
         """The report of a tenant."""

@@ -315,7 +315,7 @@ class Residents:
             raise Forbidden(f"there are {most:,} tenants, as many as may be: raise tenants.known.")
         session = stored_session(collection, stored, self.snapshots)
         tenant = Tenant.of(stored, session, collection)
-        if self.rows.shared and not stored.saved_by.startswith(self._process):
+        if self.rows.shared and stored.saved_by and self._process not in stored.saved_by:
             left = stored.record.last_seen + CONTENDED_S - time.time()  # others ask it too
             tenant.contended_until = time.monotonic() + left
         return tenant, stored.new

@@ -114,7 +114,7 @@ class Tenant:
             record.last_seen,
             +clicks,
             record.new_events,
-            record.mode if record.mode != stored.mode else None,
+            record.mode if told else None,  # though it seems the same: others may have changed it
             self.settled if self.settled.state is not self.saved_state else None,
             list(self.unwritten),
             keep_rows,
