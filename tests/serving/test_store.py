@@ -163,7 +163,7 @@ def test_a_deleted_tenant_leaves_nothing_and_who_knew_it_writes_nothing(database
     snapshots, keys = SnapshotRows(database), KeyRows(database)
     about = {"name": "kept", "time": "now", "batches": 1}
     assert snapshots.keep(made.id, about, stored_state(taken), 2)
-    keys.keep(Key("me", "/search", "shop", "one", "key", b"body"), b"{}")
+    keys.keep([(Key("me", "/search", "shop", "one", "key", b"body"), b"{}")])
     assert all(counted(database, table) for table in TABLES)
     assert rows.delete("one") and not rows.delete("one")
     assert {table: counted(database, table) for table in TABLES} == {
@@ -204,8 +204,8 @@ def test_snapshots_are_bounded_replaced_and_deleted(database, rows, taken):
 def test_answers_are_found_by_their_key_for_ten_minutes(database, monkeypatch):
     keys, key = KeyRows(database), Key("me", "/path", "shop", "one", "key", b"digest")
     assert keys.find(key) is None
-    keys.keep(key, b"first")
-    keys.keep(key, b"second")
+    keys.keep([(key, b"first"), (replace(key, name="other"), b"else")])
+    keys.keep([(key, b"second")])
     assert keys.find(replace(key, body=b"other")) == (b"digest", b"first")
     assert keys.find(replace(key, caller="you")) is None
     later = time.time() + SECONDS + 1

@@ -23,7 +23,8 @@ class KeptAnswers:
     """
 
     def __init__(self, database: Database) -> None:
-        self._rows = KeyRows(database)
+        self._rows, self._writing = KeyRows(database), asyncio.Lock()
+        self._waiting: list[tuple[Key, bytes]] = []
 
     async def once(self, key: Key, work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """The answer that is kept under a key, or what the work gives, which is then kept.
@@ -41,8 +42,15 @@ class KeptAnswers:
                 raise Conflict("this idempotency key was used with another body: take a new one.")
             return json.loads(answer)
         told = await work()
-        try:
-            await asyncio.to_thread(self._rows.keep, key, json.dumps(told).encode())
-        except StoreTrouble as error:
-            logger.info("an idempotency key was not kept: %s", error)
+        self._waiting.append((key, json.dumps(told).encode()))
+        await self._keep()
         return told
+
+    async def _keep(self) -> None:
+        """Write what waits in one transaction: those who come meanwhile wait for the next one."""
+        async with self._writing:
+            answers, self._waiting = self._waiting, []
+            try:
+                await asyncio.to_thread(self._rows.keep, answers)
+            except StoreTrouble as error:
+                logger.info("%d idempotency keys were not kept: %s", len(answers), error)

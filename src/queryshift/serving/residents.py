@@ -254,7 +254,7 @@ class Residents:
         for tenant in list(self.loaded.values()):
             if (all_changed or self._is_due(tenant)) and not await self._saved(tenant):
                 failed += 1
-                if failed == FAILED_SAVES and not all_changed:
+                if failed == FAILED_SAVES and (self.rows.shared or not all_changed):
                     return  # the next would fail too; tried again in a while
 
     async def _saved(self, tenant: Tenant) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import text
@@ -50,11 +51,13 @@ class KeyRows:
             row = connection.execute(text(FIND), values).first()
             return None if row is None else (bytes(row.body), bytes(row.answer))
 
-    def keep(self, key: Key, answer: bytes) -> None:
-        """Keep an answer; one that is there stays."""
-        values = {**vars(key), "answer": answer, "at": time.time()}
-        with self._database.writing() as connection:
-            connection.execute(text(KEEP), values)
+    def keep(self, answers: Sequence[tuple[Key, bytes]]) -> None:
+        """Keep answers; one that is there stays."""
+        now = time.time()
+        values = [{**vars(key), "answer": answer, "at": now} for key, answer in answers]
+        if values:
+            with self._database.writing() as connection:
+                connection.execute(text(KEEP), values)
 
 
 def _named(key: Key) -> dict[str, str]:
