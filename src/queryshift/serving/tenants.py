@@ -60,6 +60,7 @@ class Tenants:
             self._owners[name] = owner
         self._running: list[asyncio.Task[None]] = []
         self._listening: Listening | None = None
+        self._looking: asyncio.Task[None] | None = None  # at what others changed
         self._ending = False
 
     @property
@@ -106,6 +107,8 @@ class Tenants:
         await asyncio.gather(*self._running, return_exceptions=True)
         for owner in self._owners.values():
             await owner.save(all_changed=True)
+        if self._looking is not None:
+            await self._looking
         if self._listening is not None:
             await asyncio.to_thread(self._listening.end)
         self.disk.close()
@@ -130,7 +133,8 @@ class Tenants:
             with suppress(TimeoutError):
                 await asyncio.wait_for(heard.wait(), LOOK_EVERY)
             heard.clear()
-            await self._follow()
+            self._looking = asyncio.create_task(self._follow())
+            await asyncio.shield(self._looking)
 
     async def _keep_expiring(self) -> None:
         while True:

@@ -49,7 +49,8 @@ class Database:
     def reading(self) -> Iterator[Connection]:
         """A connection for looks that change nothing."""
         with self._told(), self.engine.connect() as connection:
-            yield connection.execution_options(reads=True)
+            level = {"isolation_level": "REPEATABLE READ"} if self.shared else {}
+            yield connection.execution_options(reads=True, **level)  # one moment, for all it reads
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:

@@ -36,7 +36,7 @@ class Listening:
     def end(self) -> None:
         """Stop listening."""
         self._ended.set()
-        self._thread.join(2 * HEAR_S)
+        self._thread.join(5 * HEAR_S)
 
     def _run(self) -> None:
         address = self._address.render_as_string(hide_password=False)

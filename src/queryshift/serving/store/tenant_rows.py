@@ -25,6 +25,7 @@ from ..settings import Mode
 from .database import Database
 
 DAY = 86_400.0  # seconds
+AT_ONCE = 1000  # numbers of tenants in one statement
 OWN = ("states", "snapshots", "history", "events", "clicks")  # tables of a tenant's rows
 
 
@@ -198,8 +199,12 @@ class TenantRows:
         """The versions of these tenants, without those that were deleted."""
         statement = text("SELECT id, version FROM tenants WHERE id IN :ids")
         statement = statement.bindparams(bindparam("ids", expanding=True))
+        found: dict[int, int] = {}
         with self._database.reading() as connection:
-            return {row.id: row.version for row in connection.execute(statement, {"ids": ids})}
+            for start in range(0, len(ids), AT_ONCE):
+                some = {"ids": ids[start : start + AT_ONCE]}
+                found |= {row.id: row.version for row in connection.execute(statement, some)}
+        return found
 
     def listed(self, after: str, limit: int, among: Sequence[str] | None) -> list[dict[str, Any]]:
         """Tenants by name, those behind `after`; only those `among` these names, if given."""
@@ -300,7 +305,7 @@ def add_rows(connection: Connection, id: int, rows: Sequence[dict[str, Any]], ke
     """Add rows of a history, of which the latest `keep` stay."""
     if not rows:
         return
-    statement = text("INSERT INTO history VALUES (:id, :batch, :at, :content)")
+    statement = text(ADD_ROW)
     now = time.time()
     values = [
         {"id": id, "batch": row["batch"], "at": now, "content": json.dumps(row)} for row in rows
@@ -386,7 +391,11 @@ SELECT source, adapted, sum(times) AS times FROM clicks WHERE tenant_id = :id
 GROUP BY source, adapted
 """
 LAST_ROW = "SELECT content FROM history WHERE tenant_id = :id ORDER BY batch DESC LIMIT 1"
+ADD_ROW = """
+INSERT INTO history (tenant_id, batch, at, content) VALUES (:id, :batch, :at, :content)
+"""
 ADD_CLICKS = """
-INSERT INTO clicks VALUES (:id, :day, :source, :adapted, :times)
+INSERT INTO clicks (tenant_id, day, source, adapted, times)
+VALUES (:id, :day, :source, :adapted, :times)
 ON CONFLICT (tenant_id, day, source, adapted) DO UPDATE SET times = clicks.times + excluded.times
 """
