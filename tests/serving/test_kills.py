@@ -181,7 +181,7 @@ def test_kills_of_replicas_and_of_postgresql_lose_nothing_that_was_acknowledged(
             traffic._look(tenant)
         assert traffic.wrong == []
         _check_counts(deployment, traffic, kills)
-        _check_alike(deployment)
+        _wait_until_alike(deployment)
         for replica in deployment.replicas:
             replica.stop()
         check_whole(deployment)
@@ -202,8 +202,17 @@ def _check_counts(deployment, traffic, kills) -> None:
         assert acknowledged - may_miss <= counted[tenant] <= traffic.sent[tenant], tenant
 
 
+def _wait_until_alike(deployment, seconds: float = 60) -> None:
+    """No tenant is in two states: once all is learnt, all replicas tell and answer the same."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with suppress(AssertionError):
+            return _check_alike(deployment)
+        time.sleep(1)
+    return _check_alike(deployment)
+
+
 def _check_alike(deployment) -> None:
-    """No tenant is in two states: all replicas tell and answer the same."""
     for tenant in LEARNERS:
         told, answers = [], []
         for replica in deployment.replicas:

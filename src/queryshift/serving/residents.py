@@ -8,7 +8,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from concurrent.futures import Executor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from itertools import count, islice
 from typing import Any, TypeVar
@@ -196,10 +196,11 @@ class Residents:
         False where they have frozen or deleted the tenant.
         """
         if self.rows.shared:
-            async with tenant.saving:
-                found = await asyncio.to_thread(self.rows.versions, [tenant.id])
-                if found.get(tenant.id) != tenant.seen:
-                    await self._reload(tenant)
+            with suppress(StoreTrouble):  # it learns on what it knows: the version tells later
+                async with tenant.saving:
+                    found = await asyncio.to_thread(self.rows.versions, [tenant.id])
+                    if found.get(tenant.id) != tenant.seen:
+                        await self._reload(tenant)
         return self.loaded.get(tenant.name) is tenant and tenant.record.mode != "frozen"
 
     async def follow(self) -> None:
