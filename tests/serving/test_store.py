@@ -19,7 +19,8 @@ from queryshift.serving.store.opening import open_store
 from queryshift.serving.store.retention import expire
 from queryshift.serving.store.schema import migrate
 from queryshift.serving.store.snapshot_rows import SnapshotRows
-from queryshift.serving.store.tenant_rows import Change, Gone, Stale, TenantRows, stored_state
+from queryshift.serving.store.stored import Change, Gone, Stale, stored_state
+from queryshift.serving.store.tenant_rows import TenantRows
 from toy import ToyEncoder, toy_gallery
 
 TABLES = ("tenants", "states", "snapshots", "history", "events", "clicks", "idempotency_keys")

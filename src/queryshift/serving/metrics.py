@@ -47,9 +47,7 @@ class Metrics:
         self.drops = self._counter(
             "drops", "Groups given up since learning is behind.", "collection"
         )
-        self.lost_updates = self._counter(
-            "lost_updates", "Groups learnt where another process was faster.", "collection"
-        )
+        self.lost_updates = self._counter("lost_updates", "Groups lost to others.", "collection")
         self.failed_updates = self._counter("failed_updates", "Groups that failed.", "collection")
         self.guard_events = self._counter("guard_events", "What guards did.", "collection", "event")
         self.hangups = self._counter("hangups", "Clients that left before their answer.")

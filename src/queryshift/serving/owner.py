@@ -25,7 +25,7 @@ from .searching import Searching
 from .settings import Mode
 from .store.collection_rows import CollectionRows
 from .store.database import Database
-from .store.tenant_rows import StoredState, stored_state
+from .store.stored import StoredState, stored_state
 from .stored_session import opened
 from .tenant import Tenant
 

@@ -24,7 +24,8 @@ from .refusals import Conflict, Forbidden, NotFound, StoreTrouble
 from .settings import TenantSettings
 from .store.database import Database
 from .store.snapshot_rows import SnapshotRows
-from .store.tenant_rows import Change, Gone, Stale, StoredTenant, TenantRows
+from .store.stored import Change, Gone, Stale, StoredTenant
+from .store.tenant_rows import TenantRows
 from .stored_session import stored_session
 from .tenant import Tenant
 

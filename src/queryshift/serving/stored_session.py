@@ -11,7 +11,7 @@ from queryshift.sessions.session import Session
 from .collection import Collection
 from .refusals import Conflict
 from .store.snapshot_rows import SnapshotRows
-from .store.tenant_rows import StoredState, StoredTenant
+from .store.stored import StoredState, StoredTenant
 
 logger = logging.getLogger("queryshift.serving")
 

@@ -20,7 +20,7 @@ from queryshift.sessions.state_file import Snapshot
 from .collection import Collection
 from .json_values import iso, plain
 from .record import COUNTS, Record, click_summary
-from .store.tenant_rows import Change, StoredTenant
+from .store.stored import Change, StoredTenant
 
 RECENT_ROWS = 256  # of its history that are in memory
 REMEMBERED_ANSWERS = 256  # that feedback may still come for

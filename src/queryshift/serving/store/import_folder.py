@@ -21,7 +21,8 @@ from .collection_rows import CollectionRows
 from .database import Database
 from .schema import alone
 from .snapshot_rows import PUT as PUT_SNAPSHOT
-from .tenant_rows import PUT_STATE, StoredState, add_clicks, add_events, add_rows
+from .stored import StoredState
+from .tenant_rows import PUT_STATE, add_clicks, add_events, add_rows
 
 FOLDER, KEPT = "collections", "collections-before-the-database"
 NOTE = """The tenants that were here are in the store of queryshift serve.

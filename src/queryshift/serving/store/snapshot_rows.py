@@ -9,7 +9,8 @@ from sqlalchemy import text
 
 from ..json_values import iso
 from .database import Database
-from .tenant_rows import Gone, StoredState, add_events, state_of
+from .stored import Gone, StoredState, state_of
+from .tenant_rows import add_events
 
 ASIDE = "aside-"  # how names of states begin that were kept aside
 
