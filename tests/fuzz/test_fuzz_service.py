@@ -64,7 +64,7 @@ def service(tmp_path_factory):
     (folder / "serve.toml").write_text(SMALL)
     settings = read_settings(folder / "serve.toml", data=folder / "data")
     metrics = Metrics()
-    app = make_app(settings, Tenants(settings, metrics), metrics, Connections())
+    app = make_app(settings, Tenants(settings, metrics), metrics, Connections(1024))
     with TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
         yield client
 

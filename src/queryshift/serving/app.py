@@ -34,7 +34,7 @@ def make_app(
         settings: of the server.
         tenants: who answers; they start and end with the application.
         metrics: what is counted.
-        connections: how many are open.
+        connections: those that are open.
     """
     limits = settings.limits
 
@@ -69,6 +69,6 @@ def make_app(
         )
     app.add_middleware(TokenCheck, settings=settings, metrics=metrics)
     app.add_middleware(OriginCheck, settings=settings)
-    app.add_middleware(ConnectionLimit, connections=connections, most=limits.connections)
+    app.add_middleware(ConnectionLimit, connections=connections)
     app.add_middleware(RequestLog, metrics=metrics)
     return app

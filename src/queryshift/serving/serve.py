@@ -12,13 +12,13 @@ from queryshift.errors import BadInput
 from .app import make_app
 from .connection_limit import Connections
 from .folder_lock import locked_folder
-from .header_timeout import protocol_of
 from .json_logs import log_config
 from .metrics import Metrics
 from .process import prepare
 from .ray_tenants import RayTenants
 from .settings import ServeSettings
 from .tenants import Tenants
+from .wire_limits import protocol_of
 
 
 def serve(settings: ServeSettings, ray: str | None = None) -> None:
@@ -30,7 +30,7 @@ def serve(settings: ServeSettings, ray: str | None = None) -> None:
     """
     check_exposure(settings)
     prepare(settings)
-    metrics, connections = Metrics(), Connections()
+    metrics, connections = Metrics(), Connections(settings.limits.connections)
     options = _options(settings, connections)
     if ray is not None:
         tenants = RayTenants(settings, ray)
@@ -73,5 +73,6 @@ def _options(settings: ServeSettings, connections: Connections) -> dict[str, Any
         "timeout_graceful_shutdown": max(1, round(settings.drain_seconds / 2)),
         "ssl_certfile": settings.tls_certificate,
         "ssl_keyfile": settings.tls_key,
-        "http": protocol_of(settings.limits.body_seconds, connections),
+        "http": protocol_of(settings.limits, connections),
+        "ws": "none",
     }

@@ -88,9 +88,16 @@ class LimitSettings(Part):
 
     body_bytes: int = Field(16 * 2**20, ge=1024, description="of a request")
     body_seconds: float = Field(
-        30, gt=0, description="that its headers, and each part of its body, may take to come"
+        30,
+        gt=0,
+        description="for its headers, and for its body; a body has a second more for each 10,000 "
+        "bytes",
     )
-    connections: int = Field(1024, ge=1, description="at once; more are refused with 503")
+    header_bytes: int = Field(32_768, ge=1024, description="of its headers and trailers")
+    header_lines: int = Field(100, ge=10, description="the same, in lines")
+    connections: int = Field(
+        1024, ge=1, description="at once; the next one closes the one that is silent for longest"
+    )
     pixels: int = Field(32_000_000, ge=1, description="of a picture")
     seconds: float = Field(600, gt=0, description="of a sound")
     characters: int = Field(10_000, ge=1, description="of a text")
