@@ -50,7 +50,9 @@ class SearchBody(Strict):
 class OrdinaryBody(Strict):
     """A sample of ordinary queries."""
 
-    queries: list[Query[str]] = Field(min_length=2, description="as they come when all is well")
+    queries: list[Query[str]] = Field(
+        min_length=2, max_length=4096, description="as they come when all is well"
+    )
 
 
 class CorruptBody(Strict):

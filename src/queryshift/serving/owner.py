@@ -17,11 +17,11 @@ from queryshift.sessions.ordinary import Ordinary
 from queryshift.sessions.session import Session
 
 from .calls import SearchCall
+from .clicks import Clicks
 from .collection import Collection
 from .disk import Disk
 from .json_values import iso
 from .queries import Raw, decoded
-from .record import click_summary
 from .refusals import Conflict, DiskFull, Forbidden, NotFound
 from .searching import Searching
 from .settings import Mode
@@ -167,25 +167,16 @@ class Owner:
             await self._searching.change(tenant, _roll_back, self.collection, tenant, path)
             return await self._changed(tenant)
 
-    async def feedback(
-        self, name: str, request_id: str, clicks: Sequence[tuple[int, Sequence[Id]]]
-    ) -> dict[str, Any]:
-        """Count what was clicked under both answers of a request."""
+    async def feedback(self, name: str, request_id: str, clicks: Clicks) -> dict[str, Any]:
+        """Count what was clicked under both answers of a request, each click once."""
         async with self._residents.using(name) as tenant:
-            answers = tenant.answered(request_id)
-            if answers is None:
-                raise NotFound(
-                    f'no answers of both models are kept for the request "{request_id}": feedback '
-                    "is counted in shadow mode, or where queries are kept, for recent requests."
-                )
-            for query, _ in clicks:  # all of them, before any is counted
-                if not 0 <= query < len(answers):
-                    raise BadInput(f"query {query} is none of the request's {len(answers)}.")
-            for query, ids in clicks:
-                for clicked in ids:
-                    tenant.record.clicks.add_click(clicked, *answers[query])
+            counted = 0
+            for click in tenant.answers.new_clicks(request_id, clicks):
+                tenant.record.clicks.add_click(*click)
+                counted += 1
             tenant.changed()
-            return click_summary(tenant.record.clicks) or dict(NO_CLICKS)
+            told = await asyncio.to_thread(tenant.clicks_told)
+            return {**(told or NO_CLICKS), "counted": counted}
 
     async def set_ordinary(self, queries: Sequence[Raw]) -> int:
         """Measure ordinary queries, and let every tenant's guard know them."""
@@ -220,6 +211,7 @@ class Owner:
     async def _told(self, tenant: Tenant) -> dict[str, Any]:
         pending = self._searching.learning.pending(tenant.name)
         snapshots = await asyncio.to_thread(tenant.files.list_snapshots)
+        await asyncio.to_thread(tenant.clicks_told)  # it keeps what it says
         return tenant.about(pending) | {"snapshots": snapshots}
 
     async def _changed(self, tenant: Tenant) -> dict[str, Any]:
@@ -230,7 +222,7 @@ class Owner:
         return await self._told(tenant)
 
 
-NO_CLICKS = {"source": None, "adapted": None, "clicks": 0}
+NO_CLICKS = {"source": None, "adapted": None, "clicks": 0, "better": None}
 
 
 def _roll_back(collection: Collection, tenant: Tenant, path: Path) -> None:

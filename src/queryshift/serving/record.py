@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from queryshift.errors import BadFile
@@ -71,16 +71,3 @@ class Record:
             return cls(**values | {"clicks": ClickScores(counts)})
         except (ValueError, TypeError, KeyError) as error:
             raise BadFile(f"a tenant's record is damaged ({error}): it starts anew.") from error
-
-
-def click_summary(clicks: ClickScores) -> dict[str, Any] | None:
-    """How well source and adapted answers rank what was clicked; None without clicks."""
-    if not clicks.counts():
-        return None
-    summary = clicks.summary()
-    return {
-        "source": summary.source_mrr,
-        "adapted": summary.adapted_mrr,
-        **{name: value for name, value in asdict(summary).items() if not name.endswith("mrr")},
-        "better": summary.better,
-    }

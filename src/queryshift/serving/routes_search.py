@@ -129,10 +129,15 @@ def _check(body: SearchBody, queries: Sequence[Raw], limits: LimitSettings) -> N
         raise Malformed(f"got {len(queries)} queries, at most {limits.queries} at once.")
     if body.k > limits.hits:
         raise Malformed(f"k is {body.k}, at most {limits.hits}.")
+    if len(queries) * body.k > limits.hits_in_all:
+        raise Malformed(
+            f"{len(queries)} queries times k = {body.k} are more than {limits.hits_in_all:,} hits: "
+            "send fewer queries at once, or a smaller k."
+        )
     if body.exclude is not None:
         if len(body.exclude) != len(queries):
             raise Malformed(
                 f"got exclusions for {len(body.exclude)} of {len(queries)} queries: one each."
             )
-        if max(len(ids or ()) for ids in body.exclude) > limits.exclude:
-            raise Malformed(f"at most {limits.exclude} ids are left out for a query.")
+        if sum(len(ids or ()) for ids in body.exclude) > limits.exclude:
+            raise Malformed(f"at most {limits.exclude:,} ids are left out in a request.")

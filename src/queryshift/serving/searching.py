@@ -17,6 +17,7 @@ from queryshift.sessions.session import Session
 from .answer_rows import Answered, Asked
 from .answering import Answering
 from .calls import SearchCall
+from .clicks import PLACES
 from .collection import Collection
 from .disk import Disk
 from .json_values import iso
@@ -65,6 +66,7 @@ class Searching:
     ) -> None:
         self.collection, self.threads, self.metrics = collection, threads, metrics
         self._share = settings.queues.learning_share
+        self._feedback_requests = settings.tenants.feedback_requests
 
         def current() -> Collection:
             return self.collection
@@ -97,7 +99,7 @@ class Searching:
             self._count(tenant, mode, answers)
             if learns:
                 self.learning.gather(call.tenant, self._taught(call, answers))
-            _remember(tenant, call, read, answers)
+            self._remember(tenant, call, read, answers)
             return {
                 "request_id": call.request_id,
                 "collection": self.collection.name,
@@ -135,6 +137,25 @@ class Searching:
         tenant.record.last_seen = time.time()
         tenant.changed()
         self.metrics.queries.labels(self.collection.name, mode).inc(answered)
+
+    def _remember(
+        self,
+        tenant: Tenant,
+        call: SearchCall,
+        read: Sequence[Readable],
+        answers: Sequence[Answered],
+    ) -> None:
+        """Keep both answers for feedback, and the queries where that is allowed."""
+        both = [
+            {"source": (one.source or [])[:PLACES], "adapted": (one.adapted or [])[:PLACES]}
+            for one in answers
+        ]
+        if any(answer.source and answer.adapted for answer in answers):
+            tenant.answers.remember(call.request_id, both, self._feedback_requests)
+        named = {"time": iso(time.time()), "request_id": call.request_id}
+        for one, hits in zip(read, both, strict=True):
+            if one.shown is not None:
+                tenant.keep_query({**named, "query": one.shown, **hits})
 
     async def change(self, tenant: Tenant, work: Callable[..., Value], *args: Any) -> Value:
         """What work gives that changes a tenant's session: one after another, as it was asked."""
@@ -198,16 +219,3 @@ def _told(mode: str, answer: Answered, compare: bool) -> dict[str, Any]:
     hits = answer.adapted if mode == "live" else answer.source
     told = {"hits": hits, "source": answer.source, "error": None}
     return told | {"adapted": answer.adapted} if compare else told
-
-
-def _remember(
-    tenant: Tenant, call: SearchCall, read: Sequence[Readable], answers: Sequence[Answered]
-) -> None:
-    """Keep both answers for feedback, and the queries where that is allowed."""
-    both = [{"source": answer.source, "adapted": answer.adapted} for answer in answers]
-    if any(answer.source and answer.adapted for answer in answers):
-        tenant.remember(call.request_id, both)
-    named = {"time": iso(time.time()), "request_id": call.request_id}
-    for one, hits in zip(read, both, strict=True):
-        if one.shown is not None:
-            tenant.keep_query({**named, "query": one.shown, **hits})

@@ -103,7 +103,9 @@ class LimitSettings(Part):
     characters: int = Field(10_000, ge=1, description="of a text")
     queries: int = Field(256, ge=1, description="in one request")
     hits: int = Field(1000, ge=1, description="per query: the largest k")
-    exclude: int = Field(1000, ge=0, description="ids to leave out, per query")
+    hits_in_all: int = Field(20_000, ge=1, description="of one request: its queries times k")
+    exclude: int = Field(10_000, ge=0, description="ids to leave out, in one request")
+    clicks: int = Field(1000, ge=1, description="in one request of feedback")
 
 
 class QueueSettings(Part):
@@ -129,6 +131,9 @@ class TenantSettings(Part):
     loaded: int = Field(1000, ge=1, description="tenants of a collection in memory at once")
     known: int = Field(100_000, ge=1, description="tenants of a collection in all")
     history: int = Field(2000, ge=10, description="batches whose statistics are kept on disk")
+    feedback_requests: int = Field(
+        1024, ge=1, description="latest requests that feedback may name; in memory, up to 256 KiB"
+    )
     snapshots: int = Field(32, ge=1, description="named snapshots of a tenant")
     save_batches: int = Field(8, ge=1, description="learnt batches after which it is written")
     save_seconds: float = Field(10, gt=0, description="seconds after which a change is written")

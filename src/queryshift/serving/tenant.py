@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from collections import OrderedDict, deque
-from collections.abc import Mapping, Sequence
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from queryshift.galleries.hits import Id
 from queryshift.sessions.events import Event
 from queryshift.sessions.session import Session
 from queryshift.sessions.state import State
 
+from .clicks import RecentAnswers, click_summary
 from .collection import Collection
 from .json_values import iso, plain
-from .record import Record, click_summary
+from .record import Record
 from .tenant_files import TenantFiles
 
 RECENT_ROWS = 256  # of its history that are in memory
-REMEMBERED_ANSWERS = 256  # that feedback may still come for
-KINDS = ("source", "adapted")  # of answers
 
 
 @dataclass(eq=False)
@@ -36,7 +32,7 @@ class Tenant:
         made_for: the collection that its session was made for.
         rows: the latest of its history.
         unwritten: rows of its history that are not on disk yet.
-        answers: ids of both answers to recent requests, by request id, as JSON: it is small.
+        answers: to recent requests, for which clicks may come.
         latest: its latest queries, where the operator allows keeping them.
         in_use: requests and updates that need it in memory.
         changes: of its session that are under way: until they end it keeps that session.
@@ -55,7 +51,7 @@ class Tenant:
     keep: int = 0
     rows: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=RECENT_ROWS))
     unwritten: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=RECENT_ROWS))
-    answers: OrderedDict[str, bytes] = field(default_factory=OrderedDict)
+    answers: RecentAnswers = field(default_factory=RecentAnswers)
     latest: deque[dict[str, Any]] = field(default_factory=deque)
     in_use: int = 0
     changes: int = 0
@@ -65,6 +61,7 @@ class Tenant:
     drops_told: int = 0
     news: deque[str] = field(default_factory=deque)
     saving: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _summary: tuple[int, dict[str, Any] | None] = (0, None)  # of so many clicks
 
     @property
     def name(self) -> str:
@@ -93,17 +90,12 @@ class Tenant:
         before, self.drops_told = self.drops_told, self.record.drops
         return self.record.drops - before
 
-    def remember(self, request_id: str, answers: Sequence[Mapping[str, Any]]) -> None:
-        """Keep the ids of both answers of a request, for feedback."""
-        ids = [[[hit["id"] for hit in one[kind] or ()] for kind in KINDS] for one in answers]
-        self.answers[request_id] = json.dumps(ids).encode()
-        while len(self.answers) > REMEMBERED_ANSWERS:
-            self.answers.popitem(last=False)
-
-    def answered(self, request_id: str) -> list[list[list[Id]]] | None:
-        """For each query of a recent request, the ids by the source and by what was learnt."""
-        kept = self.answers.get(request_id)
-        return None if kept is None else json.loads(kept)
+    def clicks_told(self) -> dict[str, Any] | None:
+        """What its clicks say; made anew, which takes a while, where there are more of them."""
+        total = sum(self.record.clicks.counts().values())
+        if total != self._summary[0]:
+            self._summary = total, click_summary(self.record.clicks)
+        return self._summary[1]
 
     def keep_query(self, row: dict[str, Any]) -> None:
         """Keep one of the latest queries; in memory only."""
@@ -136,7 +128,7 @@ class Tenant:
             "report": self.report(),
             "shift": None if last is None else {name: last[name] for name in measures},
             "guard": {"resets": record.resets, "events": record.events},
-            "clicks": click_summary(record.clicks),
+            "clicks": self.clicks_told(),
         }
 
     def report(self) -> dict[str, Any]:
