@@ -185,6 +185,7 @@ def test_a_full_disk_degrades_to_answering_and_says_so(tight):
         tight.limit_files(0)  # a record that fits would be written: all is well again
         path, ready = f"{TENANTS}/full/snapshots", tight.url + "/readyz"
         refused = client.post(path, json={"name": "lost"})
+        mode = client.post(f"{TENANTS}/full/mode", json={"mode": "frozen"})
         told = search(client, [3], tenant="full", adapt=False)
         state, metrics = client.get(ready), client.get("/metrics").text
         listed = client.get(path).json()["snapshots"]
@@ -192,7 +193,8 @@ def test_a_full_disk_degrades_to_answering_and_says_so(tight):
         kept = client.post(path, json={"name": "kept"})
         again = client.get(ready)
     assert refused.status_code == 507 and "not kept" in refused.json()["detail"]
-    assert first_ids(told) == [3] and listed == []
+    assert mode.status_code == 507 and "in force, but was not kept" in mode.json()["detail"]
+    assert told["mode"] == "frozen" and first_ids(told) == [3] and listed == []
     assert state.status_code == 200 and "cannot be written" in state.json()["disk"]
     assert "queryshift_disk_trouble 1.0" in metrics
     assert kept.status_code == 200 and again.json()["disk"] == "ok"

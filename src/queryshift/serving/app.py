@@ -22,7 +22,7 @@ from .metrics import Metrics
 from .origin_check import OriginCheck
 from .request_log import RequestLog
 from .settings import ServeSettings
-from .token_check import TokenCheck
+from .token_check import BEARER, TokenCheck
 
 
 def make_app(
@@ -53,7 +53,9 @@ def make_app(
         redoc_url=None,
     )
     app.state.door = FrontDoor(settings, tenants, metrics)
-    for routes in (routes_search, routes_collections, routes_tenants, routes_health, routes_page):
+    for routes in (routes_search, routes_collections, routes_tenants):
+        app.include_router(routes.router, dependencies=[BEARER])
+    for routes in (routes_health, routes_page):
         app.include_router(routes.router)
     app.router.routes.insert(0, routes_search.direct)
     app.add_exception_handler(HTTPException, refused_by_framework)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ from .settings import Mode
 from .sharing import Sharing
 from .tenant import Tenant
 from .tenant_files import write_text
+
+WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
 class Owner:
@@ -181,8 +183,8 @@ class Owner:
     async def set_ordinary(self, queries: Sequence[Raw]) -> int:
         """Measure ordinary queries, and let every tenant's guard know them."""
         loop, before = asyncio.get_running_loop(), self.collection
-        model = self._searching.threads.model
-        measured = await loop.run_in_executor(model, _measured, before, queries)
+        learner = self._searching.threads.learner  # who answers has no time for it
+        measured = await loop.run_in_executor(learner, _measured, before, queries)
         about = json.dumps(asdict(measured))
         self._searching.collection = before.with_ordinary(measured)
         try:
@@ -199,7 +201,7 @@ class Owner:
     async def candidate(self, text: str) -> dict[str, Any]:
         """A candidate as it is shown; its id is given as text, numbers too."""
         world, gallery = self.collection.world, self.collection.gallery
-        numbers: list[Id] = [int(text)] if text.lstrip("-").isdigit() else []
+        numbers: list[Id] = [int(text)] if WHOLE_NUMBER.fullmatch(text) else []
         for candidate in [*numbers, text]:
             try:
                 gallery.positions([candidate])
@@ -215,10 +217,12 @@ class Owner:
         return tenant.about(pending) | {"snapshots": snapshots}
 
     async def _changed(self, tenant: Tenant) -> dict[str, Any]:
-        """Write a change at once; a full disk does not undo it."""
+        """Write a change at once; a full disk does not undo it, and the client is told."""
         tenant.changed()
-        with suppress(BadFile):  # /readyz and a metric say so; it is tried again
+        try:
             await self._residents.save(tenant)
+        except BadFile as error:
+            raise DiskFull(f"the change is in force, but was not kept yet: {error}") from error
         return await self._told(tenant)
 
 

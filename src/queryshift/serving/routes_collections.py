@@ -77,5 +77,8 @@ async def ordinary(collection: str, body: OrdinaryBody, request: Request) -> dic
 
 async def _about(request: Request, name: str) -> dict[str, Any]:
     door = door_of(request)
-    about = await door.tenants.owner(name).about()
+    owner, readable = door.tenants.owner(name), caller_of(request).readable(name)
+    about = await owner.about()
+    if readable is not None:  # who may read only some tenants is not told of others
+        about["tenants"] = len(await owner.tenants("", len(readable), readable))
     return about | {"corruptions": corruption_names(door.modality(name))}

@@ -99,6 +99,8 @@ async def _read_form(
             files = [await one.read() for one in uploads if not isinstance(one, str)]
     except HTTPException as error:
         raise Malformed(f"the form cannot be read: {error.detail}.") from None
+    except (LookupError, UnicodeError) as error:  # its header names the text's encoding
+        raise Malformed(f"the form cannot be read: {error}.") from None
     return read_body(SearchBody, told.encode()), files, content
 
 

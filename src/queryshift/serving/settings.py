@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,7 +16,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, SettingsConfigDict, TomlConfigSettingsSource
 
-from queryshift.errors import BadInput
+from queryshift.errors import BadInput, unknown
 from queryshift.sessions.guard import Guard
 
 Mode = Literal["live", "shadow", "frozen"]
@@ -24,7 +25,9 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$"
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 EMBEDDED = "embedded"
-VECTORS = "vectors"
+VECTORS, VECTOR = "vectors", "vector"  # a model, and what it is asked with
+PREFIX = "QUERYSHIFT_"
+NO_SETTINGS = ("home", "service_", "port_")  # the user's folder; what Kubernetes sets
 
 
 class Part(BaseModel):
@@ -48,7 +51,11 @@ class CollectionSettings(Part):
         "clients send vectors",
     )
     device: str | None = Field(None, description='where the model runs: "cpu", "cuda"; None: cpu')
-    queries: str = Field("image", description='what one query is: "image", "text", "image+text"')
+    queries: str = Field(
+        "image",
+        description='what one query is: "image", "text", "audio", "image+text"; "vector" with '
+        'model = "vectors"',
+    )
     gallery: str = Field(
         EMBEDDED,
         description='a gallery file, an engine\'s address, or "embedded": the tangram world',
@@ -172,7 +179,7 @@ class ServeSettings(BaseSettings):
     """All of a server's settings: `serve.toml`, then `QUERYSHIFT_...` of the environment."""
 
     model_config = SettingsConfigDict(
-        env_prefix="QUERYSHIFT_", env_nested_delimiter="__", extra="forbid", frozen=True
+        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True
     )
 
     host: str = Field("127.0.0.1", description="address to listen at")
@@ -225,17 +232,39 @@ def read_settings(path: Path | None, **given: Any) -> ServeSettings:
             first = (init_settings, env_settings)
             return first if path is None else (*first, _toml(settings_cls, path))
 
+    _check_environment()
     known = {name: value for name, value in given.items() if value is not None}
     try:
         settings = Sources(**known)
     except ValidationError as error:
         raise BadInput(_sentence(error, path)) from None
+    _check_together(settings)
+    return settings
+
+
+def _check_together(settings: ServeSettings) -> None:
+    """Refuse fields that contradict each other."""
     if settings.limits.queries > settings.queues.waiting_of_tenant:
         raise BadInput(
             f"limits.queries is {settings.limits.queries}, more than queues.waiting_of_tenant "
             f"({settings.queues.waiting_of_tenant}): such a request would never be taken."
         )
-    return settings
+    for name, one in settings.collections.items():
+        if (one.model == VECTORS) != (one.queries == VECTOR):
+            raise BadInput(
+                f'collections.{name}: model is "{one.model}" and queries is "{one.queries}": where '
+                f'clients send vectors, set model = "{VECTORS}" and queries = "{VECTOR}".'
+            )
+
+
+def _check_environment() -> None:
+    """Refuse a variable of ours that is no setting: it would be passed over without a word."""
+    names = list(ServeSettings.model_fields)
+    for variable in os.environ:
+        name = variable.lower().removeprefix(PREFIX.lower()).split("__")[0]
+        ours = variable.upper().startswith(PREFIX) and not name.startswith(NO_SETTINGS)
+        if ours and name not in names:
+            raise BadInput(f"{variable} in the environment: {unknown('setting', name, names)}")
 
 
 def _toml(settings_cls: Any, path: Path) -> Any:
