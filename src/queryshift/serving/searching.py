@@ -115,12 +115,15 @@ class Searching:
         """The answers to the queries that could be read; of the others, why not."""
         both = call.compare or self.collection.settings.keep_queries > 0
         adapted = session if call.compare or mode != "frozen" else None
-        asked = [
-            Asked(one.item, exclude, call.count, adapted, source=both or mode != "live")
-            for one, exclude in zip(read, call.exclude, strict=True)
-            if one.error is None
-        ]
-        found = iter(await self.answering.answer(call.tenant, asked) if asked else [])
+        good = [place for place, one in enumerate(read) if one.error is None]
+        asked = Asked(
+            [read[place].item for place in good],
+            [call.exclude[place] for place in good],
+            call.count,
+            adapted,
+            source=both or mode != "live",
+        )
+        found = iter(await self.answering.answer(call.tenant, asked) if good else [])
         return [next(found) if one.error is None else Answered(error=one.error) for one in read]
 
     def _taught(self, call: SearchCall, answers: Sequence[Answered]) -> list[Taught]:
