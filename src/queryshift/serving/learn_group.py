@@ -35,7 +35,7 @@ class Taught:
     @property
     def size(self) -> int:
         """Bytes that it takes, about."""
-        return 0 if self.raw is None else size_of(self.raw)
+        return int(self.item.nbytes) if self.raw is None else size_of(self.raw)
 
 
 @dataclass(frozen=True)

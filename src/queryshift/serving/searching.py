@@ -169,7 +169,7 @@ class Searching:
         finally:
             tenant.changes -= 1
 
-    async def _learn(self, name: str, group: list[Taught]) -> None:
+    async def _learn(self, name: str, group: list[Taught], waited: float) -> None:
         """Learn one group of a tenant, in the learner's thread."""
         collection = self.collection
         started, busy = time.perf_counter(), self.answering.busy
@@ -184,6 +184,7 @@ class Searching:
                 record.batches += 1
                 record.updates += learnt.updated
                 row = {"batch": record.batches, **learnt.row, "dropped": tenant.new_drops()}
+                row["delay"] = round(waited, 3)
                 row |= self.residents.sharing.marks(name)
                 tenant.add_row(row)
                 while tenant.news:
@@ -193,6 +194,7 @@ class Searching:
             self._failed(name, error)
             return
         self.metrics.update_seconds.observe(time.perf_counter() - started)
+        self.metrics.learning_delay.observe(waited)
         self.metrics.updates.labels(collection.name).inc(learnt.updated)
         if row["strangeness"] is not None:
             self.metrics.strangeness.labels(collection.name).observe(row["strangeness"])

@@ -124,8 +124,9 @@ class QueueSettings(Part):
     )
     waiting: int = Field(2048, ge=1, description="queries waiting for an answer, in all")
     waiting_of_tenant: int = Field(512, ge=1, description="the same, of one tenant")
-    updates: int = Field(64, ge=1, description="groups waiting to be learnt, in all")
-    updates_of_tenant: int = Field(4, ge=1, description="the same, of one tenant")
+    updates_of_tenant: int = Field(
+        4, ge=1, description="groups of a tenant waiting to be learnt; then its oldest is dropped"
+    )
     learning_share: float = Field(
         0.5, gt=0, le=1, description="of the time for learning, while queries wait for answers"
     )

@@ -122,6 +122,7 @@ class Tenant:
             "batches": record.batches,
             "updates": record.updates,
             "drops": record.drops,
+            "delay": None if last is None else last.get("delay"),
             "pending": pending,
             "created": iso(record.created),
             "last_seen": iso(record.last_seen),
@@ -130,6 +131,12 @@ class Tenant:
             "guard": {"resets": record.resets, "events": record.events},
             "clicks": self.clicks_told(),
         }
+
+    def _answers_by(self) -> str:
+        """Who answers a query that comes by itself; one that comes with others is judged anew."""
+        adaptation, state = self.session.adaptation, self.session.state
+        by_source = self.record.mode != "live" or adaptation.answered_by_source(state)
+        return "source" if by_source else "adapted"
 
     def report(self) -> dict[str, Any]:
         """Where its session stands: settings in force and the latest batch's statistics."""
@@ -140,7 +147,7 @@ class Tenant:
             "steps": session.settings.steps,
             "adapted_parameters": int(session.state.adapted.values.numel()),
             "updates_in_force": session.state.adapted.updates,
-            "answers_by": "source" if session.state.ordinary_streak else "adapted",
+            "answers_by": self._answers_by(),
             "latest": {name: plain(value) for name, value in vars(stats[0]).items()}
             if stats
             else None,

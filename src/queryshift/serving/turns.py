@@ -30,7 +30,7 @@ class Turns(Generic[One]):
     """
 
     def __init__(
-        self, most: int, most_of_one: int, size: Callable[[One], int] = lambda one: 1
+        self, most: float, most_of_one: int, size: Callable[[One], int] = lambda one: 1
     ) -> None:
         self._most, self._most_of_one, self._size = most, most_of_one, size
         self._queues: OrderedDict[str, deque[One]] = OrderedDict()
