@@ -4,6 +4,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from PIL import Image
 
 from queryshift.serving import answering
 from queryshift.serving.answer_rows import Answered, Asked
@@ -46,6 +47,69 @@ def test_the_first_batch(monkeypatch, waiting, expected):
     asyncio.run(ask())
     assert {name: batches[0].count(name) for name in waiting} == expected
     assert sum(map(len, batches)) == sum(waiting.values()) and max(map(len, batches)) <= 16
+
+
+@pytest.mark.parametrize(
+    ("waiting", "first"),
+    [
+        ({"loud": [8] * 9, "quiet": [1]}, ["quiet"]),
+        ({"large": [6] * 9, "quiet": [1] * 4}, ["quiet", "quiet"]),
+    ],
+)
+def test_what_takes_long_comes_after_what_does_not(monkeypatch, waiting, first):
+    batches = []
+
+    def answered(collection, asked):
+        batches.append([one.items[0] for one in asked])
+        return [[Answered()] * len(one) for one in asked]
+
+    monkeypatch.setattr(answering, "answer_rows", answered)
+    monkeypatch.setattr(Asked, "weight", property(lambda asked: asked.count))
+
+    async def ask() -> None:
+        with ThreadPoolExecutor(1) as model:
+            queue = answering.Answering(lambda: None, model, QueueSettings(), Metrics())
+            running = asyncio.create_task(queue.run())
+            asked = [
+                queue.answer(name, Asked([name], [[]], weight, None, True))
+                for name, weights in waiting.items()
+                for weight in weights
+            ]
+            await asyncio.gather(*asked)
+            running.cancel()
+
+    asyncio.run(ask())
+    assert batches[0] == first
+    assert all(len(batch) == 1 for batch in batches if "quiet" not in batch)
+
+
+def test_what_takes_long_has_its_turn_too(monkeypatch):
+    batches = []
+
+    def answered(collection, asked):
+        batches.append([one.items[0] for one in asked])
+        return [[Answered()] * len(one) for one in asked]
+
+    monkeypatch.setattr(answering, "answer_rows", answered)
+
+    async def ask() -> None:
+        with ThreadPoolExecutor(1) as model:
+            queue = answering.Answering(lambda: None, model, QueueSettings(batch=2), Metrics())
+            running = asyncio.create_task(queue.run())
+            long = [queue.answer("long", Asked(["long"] * 8, [[]] * 8, 1, None, True))]
+            few = [queue.answer(f"t{n}", Asked(["few"], [[]], 1, None, True)) for n in range(40)]
+            await asyncio.gather(*long, *few)
+            running.cancel()
+
+    asyncio.run(ask())
+    assert "long" in [item for batch in batches[:5] for item in batch]
+
+
+def test_large_pictures_make_smaller_parts():
+    large, small = Image.new("RGB", (2000, 1000)), Image.new("RGB", (64, 64))
+    asked = Asked([small] * 9 + [large] * 3, [[]] * 12, 1, None, True)
+    parts = asked.parts(8, 16)
+    assert [(len(part), part.weight) for part in parts] == [(8, 8), (2, 9), (2, 16)]
 
 
 def test_a_request_is_answered_in_the_same_parts_whatever_the_load(monkeypatch):

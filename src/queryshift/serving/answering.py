@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -21,6 +20,8 @@ from .turns import Turns
 logger = logging.getLogger("queryshift.serving")
 FIRST_GUESS = 0.01  # seconds per query, before any was answered
 TOGETHER = 8  # queries of a request; from so many on a guard judges them by each other
+HURRIED = 3  # batches without what takes long, before it has its turn
+HEAVIEST = 16  # of them, in small queries
 
 
 @dataclass(eq=False)
@@ -29,6 +30,7 @@ class _Waiting:
 
     asked: Asked
     answers: asyncio.Future[list[Answered]]
+    weight: int  # in small queries
 
     def __len__(self) -> int:
         return len(self.asked)
@@ -39,7 +41,8 @@ class Answering:
 
     Each batch takes what is there: nobody waits for company. Where all tenants ask alike, it has
     many queries of a few of them, since what is done once for a tenant is then done once for many.
-    Where one asks for much more than another, it has few places: the other waits for small batches.
+    Where one asks for much more than another, it has few places, and what takes long comes after
+    what does not: the other waits for small batches.
     Queries of one request are answered eight at a time, whatever the load: a session judges queries
     by those that come with them.
 
@@ -62,6 +65,7 @@ class Answering:
         self._turns = Turns[_Waiting](settings.waiting, settings.waiting_of_tenant, len)
         self._seconds = FIRST_GUESS
         self._asked = Demand()
+        self._hurried = 0  # batches in a row that had nothing that takes long
 
     @property
     def busy(self) -> bool:
@@ -75,10 +79,10 @@ class Answering:
     async def answer(self, tenant: str, asked: Asked) -> list[Answered]:
         """The answers to a tenant's queries; when cancelled, those still waiting are given up."""
         loop = asyncio.get_running_loop()
-        parts = (asked[start : start + TOGETHER] for start in range(0, len(asked), TOGETHER))
-        waiting = [_Waiting(part, loop.create_future()) for part in parts]
+        parts = asked.parts(TOGETHER, HEAVIEST)
+        waiting = [_Waiting(part, loop.create_future(), part.weight) for part in parts]
         self._turns.put(tenant, waiting, self._seconds)
-        self._asked.add(tenant, len(asked))
+        self._asked.add(tenant, asked.weight)
         found = await asyncio.gather(*(one.answers for one in waiting))
         return [answer for part in found for answer in part]
 
@@ -106,20 +110,32 @@ class Answering:
         """The next batch: what is there, without what was given up."""
         batch: list[_Waiting] = []
         places, even, most = Counter[str](), self._asked.even(), self._settings.batch
-        few = self._settings.batch_of_tenant
+        few, tenant = self._settings.batch_of_tenant, ""
         share = max(few, most // min(2, len(self._asked) or 1)) if even else few
-        while (room := most - places.total()) > 0:
-            full = [tenant for tenant, taken in places.items() if taken >= share]
-            if (turn := self._turns.take(full, room if batch else math.inf)) is None:
-                break
-            tenant, more = turn[0], [turn[1]]
-            for one in more:
-                if not one.answers.done():
-                    batch.append(one)
-                    places[tenant] += len(one)
-                left = min(share - places[tenant], most - places.total()) if even else 0
-                if (next_one := self._turns.more_of(tenant, left)) is not None:
-                    more.append(next_one)
+
+        self._hurried += 1
+
+        def fits(one: _Waiting) -> bool:
+            if not batch and (even or self._hurried > HURRIED):
+                return True
+            room = most - places.total()
+            return one.weight <= (room if even else min(room, few))
+
+        while True:
+            full = [name for name, taken in places.items() if taken >= share]
+            one = self._turns.more_of(tenant, fits) if even and tenant not in full else None
+            if one is None:
+                turn = self._turns.take(full, fits)
+                if turn is None and not batch:  # nothing is short: what takes long has its turn
+                    turn = self._turns.take()
+                if turn is None:
+                    break
+                tenant, one = turn
+            if one.weight > few:
+                self._hurried = 0
+            if not one.answers.done():
+                batch.append(one)
+                places[tenant] += one.weight
         self._metrics.waiting.set(self._turns.waiting)
         return batch
 

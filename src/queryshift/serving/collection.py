@@ -38,8 +38,8 @@ UNBOUNDED = Guard(collapse=1.0, spread=0.0, repeats=0.0, anchor=0.0, pull=0.0)
 class World(Protocol):
     """What a collection can show: sample queries, and its candidates."""
 
-    def samples(self, count: int) -> list[dict[str, Any]]:
-        """Queries to try, each with the ids that are right for it."""
+    def samples(self, start: int, stop: int) -> list[dict[str, Any]]:
+        """Queries to try, those from `start` to before `stop`, each with the right ids for it."""
 
     def candidate(self, candidate: Id) -> dict[str, Any]:
         """A candidate as it is shown."""

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from queryshift.sessions.session import Session
 from .calls import SearchCall
 from .clicks import Clicks
 from .collection import Collection
+from .corrupting import corrupted
 from .disk import Disk
 from .json_values import iso
 from .queries import Raw, decoded
@@ -29,6 +31,7 @@ from .sharing import Sharing
 from .tenant import Tenant
 from .tenant_files import write_text
 
+AT_ONCE = 8  # samples that are made
 WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -193,10 +196,25 @@ class Owner:
             raise DiskFull(f"the sample is in force, but was not kept: {error}") from error
         return measured.count
 
-    async def samples(self, count: int) -> list[dict[str, Any]]:
+    async def samples(self, caller: str, count: int) -> list[dict[str, Any]]:
         """Queries to try."""
-        world = self.collection.world
-        return [] if world is None else await asyncio.to_thread(world.samples, count)
+        if (world := self.collection.world) is None:
+            return []
+        starts = range(0, count, AT_ONCE)
+        pieces = [partial(world.samples, at, min(at + AT_ONCE, count)) for at in starts]
+        made = await self._searching.beside.do(caller, pieces)
+        return [sample for part in made for sample in part]
+
+    async def corrupted(
+        self, caller: str, queries: Sequence[Raw], name: str, severity: int
+    ) -> list[dict[str, Any]]:
+        """The queries after a corruption, as a search takes them."""
+        modality = self.collection.modality
+        pieces = [
+            partial(corrupted, raw, modality, name, severity, place)
+            for place, raw in enumerate(queries)
+        ]
+        return await self._searching.beside.do(caller, pieces)
 
     async def candidate(self, text: str) -> dict[str, Any]:
         """A candidate as it is shown; its id is given as text, numbers too."""

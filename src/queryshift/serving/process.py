@@ -22,6 +22,7 @@ def prepare(settings: ServeSettings) -> None:
     """Set limits on what is read, torch's threads, malloc's arenas, what becomes of warnings."""
     _limit_arenas()
     set_limits(_media_limits(settings.limits))
+    sys.setswitchinterval(0.0005)
     torch.set_num_threads(settings.threads or max(1, (os.cpu_count() or 2) - 1))
     warnings.simplefilter("ignore", GuardWarning)  # logged, and an event of the tenant
     _make_logging_cheap()

@@ -13,9 +13,11 @@ from typing import Any, TypeVar
 
 from queryshift.errors import BadInput
 from queryshift.sessions.session import Session
+from queryshift.support.priority import is_answering
 
 from .answer_rows import Answered, Asked
 from .answering import Answering
+from .beside import Beside
 from .calls import SearchCall
 from .clicks import PLACES
 from .collection import Collection
@@ -75,13 +77,15 @@ class Searching:
         keep, queues = collection.settings.keep_queries > 0, settings.queues
         self.reading = Reading(collection.modality, keep, threads.decoders, queues)
         self.answering = Answering(current, threads.model, queues, metrics)
+        self.beside = Beside(lambda: self.answering.busy or is_answering())
         self.learning = Learning(
             collection.settings.gather, queues, self._learn, self._dropped, metrics
         )
 
     async def run(self) -> None:
         """Read, answer and learn what waits, until cancelled."""
-        await asyncio.gather(self.reading.run(), self.answering.run(), self.learning.run())
+        work = (self.reading, self.answering, self.beside, self.learning)
+        await asyncio.gather(*(one.run() for one in work))
 
     async def search(self, call: SearchCall) -> dict[str, Any]:
         """Answer queries; learn from them afterwards, if they are to be learnt from.

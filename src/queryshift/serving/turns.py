@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Sequence
 from typing import Generic, TypeVar
@@ -66,26 +65,26 @@ class Turns(Generic[One]):
         return sum(map(self._size, self._queues.get(tenant, ())))
 
     def take(
-        self, but_of: Collection[str] = (), at_most: float = math.inf
+        self, but_of: Collection[str] = (), fits: Callable[[One], bool] = lambda one: True
     ) -> tuple[str, One] | None:
         """The next one and whose it is; None where none waits.
 
         Args:
             but_of: tenants that have had enough for now.
-            at_most: its size.
+            fits: whether one can be taken now.
         """
         if not self._queues:
             self._there.clear()
         for tenant, queue in self._queues.items():
-            if tenant not in but_of and self._size(queue[0]) <= at_most:
+            if tenant not in but_of and fits(queue[0]):
                 self._queues.move_to_end(tenant)
                 return tenant, self._popped(tenant)
         return None
 
-    def more_of(self, tenant: str, at_most: float = math.inf) -> One | None:
-        """The next one of a tenant, out of turn; None where none so small of it is next."""
+    def more_of(self, tenant: str, fits: Callable[[One], bool] = lambda one: True) -> One | None:
+        """The next one of a tenant, out of turn; None where none waits that fits."""
         queue = self._queues.get(tenant)
-        return None if not queue or self._size(queue[0]) > at_most else self._popped(tenant)
+        return self._popped(tenant) if queue and fits(queue[0]) else None
 
     def forget(self, tenant: str) -> None:
         """Give up what waits of a tenant."""
