@@ -4,7 +4,6 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from PIL import Image
 
 from queryshift.serving import answering
 from queryshift.serving.answer_rows import Answered, Asked
@@ -53,7 +52,7 @@ def test_the_first_batch(monkeypatch, waiting, expected):
     ("waiting", "first"),
     [
         ({"loud": [8] * 9, "quiet": [1]}, ["quiet"]),
-        ({"large": [6] * 9, "quiet": [1] * 4}, ["quiet", "quiet"]),
+        ({"loud": [6] * 9, "quiet": [1] * 4}, ["quiet", "quiet"]),
     ],
 )
 def test_what_takes_long_comes_after_what_does_not(monkeypatch, waiting, first):
@@ -64,16 +63,15 @@ def test_what_takes_long_comes_after_what_does_not(monkeypatch, waiting, first):
         return [[Answered()] * len(one) for one in asked]
 
     monkeypatch.setattr(answering, "answer_rows", answered)
-    monkeypatch.setattr(Asked, "weight", property(lambda asked: asked.count))
 
     async def ask() -> None:
         with ThreadPoolExecutor(1) as model:
             queue = answering.Answering(lambda: None, model, QueueSettings(), Metrics())
             running = asyncio.create_task(queue.run())
             asked = [
-                queue.answer(name, Asked([name], [[]], weight, None, True))
-                for name, weights in waiting.items()
-                for weight in weights
+                queue.answer(name, Asked([name] * count, [[]] * count, 1, None, True))
+                for name, counts in waiting.items()
+                for count in counts
             ]
             await asyncio.gather(*asked)
             running.cancel()
@@ -103,13 +101,6 @@ def test_what_takes_long_has_its_turn_too(monkeypatch):
 
     asyncio.run(ask())
     assert "long" in [item for batch in batches[:5] for item in batch]
-
-
-def test_large_pictures_make_smaller_parts():
-    large, small = Image.new("RGB", (2000, 1000)), Image.new("RGB", (64, 64))
-    asked = Asked([small] * 9 + [large] * 3, [[]] * 12, 1, None, True)
-    parts = asked.parts(8, 16)
-    assert [(len(part), part.weight) for part in parts] == [(8, 8), (2, 9), (2, 16)]
 
 
 def test_a_request_is_answered_in_the_same_parts_whatever_the_load(monkeypatch):

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from typing import Any, TypeVar
 
-from PIL.Image import Image
 from torch import Tensor
 
 from queryshift.errors import BadInput, CannotAdapt, Error
@@ -24,7 +23,6 @@ logger = logging.getLogger("queryshift.serving")
 Hit = dict[str, Any]  # {"id": ..., "score": ...}
 Value = TypeVar("Value")
 TOP = 10  # places that do not depend on the batch
-PIXELS = 2**18  # that take as long to be made small as a small picture takes to be answered
 NEAR = 1e-5  # between scores; the batch changes them by a tenth of it
 
 
@@ -51,27 +49,6 @@ class Asked:
 
     def __getitem__(self, part: slice) -> Asked:
         return replace(self, items=self.items[part], exclude=self.exclude[part])
-
-    def parts(self, queries: int, weight: int) -> list[Asked]:
-        """Itself in parts of at most so many queries, and so much weight unless it is one query."""
-        ends, weighs = [0], 0
-        for place, item in enumerate(self.items):
-            weighs += weight_of(item)
-            if place - ends[-1] == queries or (place > ends[-1] and weighs > weight):
-                ends.append(place)
-                weighs = weight_of(item)
-        return [self[start:end] for start, end in pairwise([*ends, len(self)])]
-
-    @property
-    def weight(self) -> int:
-        """How long it takes, in small queries."""
-        return sum(map(weight_of, self.items))
-
-
-def weight_of(item: Any) -> int:
-    """How long a query takes, of a small one's time: large pictures are made small first."""
-    picture = item[0] if isinstance(item, tuple) else item
-    return 1 + picture.width * picture.height // PIXELS if isinstance(picture, Image) else 1
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ logger = logging.getLogger("queryshift.serving")
 FIRST_GUESS = 0.01  # seconds per query, before any was answered
 TOGETHER = 8  # queries of a request; from so many on a guard judges them by each other
 HURRIED = 3  # batches without what takes long, before it has its turn
-HEAVIEST = 16  # of them, in small queries
 
 
 @dataclass(eq=False)
@@ -30,7 +29,6 @@ class _Waiting:
 
     asked: Asked
     answers: asyncio.Future[list[Answered]]
-    weight: int  # in small queries
 
     def __len__(self) -> int:
         return len(self.asked)
@@ -79,10 +77,10 @@ class Answering:
     async def answer(self, tenant: str, asked: Asked) -> list[Answered]:
         """The answers to a tenant's queries; when cancelled, those still waiting are given up."""
         loop = asyncio.get_running_loop()
-        parts = asked.parts(TOGETHER, HEAVIEST)
-        waiting = [_Waiting(part, loop.create_future(), part.weight) for part in parts]
+        parts = (asked[start : start + TOGETHER] for start in range(0, len(asked), TOGETHER))
+        waiting = [_Waiting(part, loop.create_future()) for part in parts]
         self._turns.put(tenant, waiting, self._seconds)
-        self._asked.add(tenant, asked.weight)
+        self._asked.add(tenant, len(asked))
         found = await asyncio.gather(*(one.answers for one in waiting))
         return [answer for part in found for answer in part]
 
@@ -119,7 +117,7 @@ class Answering:
             if not batch and (even or self._hurried > HURRIED):
                 return True
             room = most - places.total()
-            return one.weight <= (room if even else min(room, few))
+            return len(one) <= (room if even else min(room, few))
 
         while True:
             full = [name for name, taken in places.items() if taken >= share]
@@ -131,11 +129,11 @@ class Answering:
                 if turn is None:
                     break
                 tenant, one = turn
-            if one.weight > few:
+            if len(one) > few:
                 self._hurried = 0
             if not one.answers.done():
                 batch.append(one)
-                places[tenant] += one.weight
+                places[tenant] += len(one)
         self._metrics.waiting.set(self._turns.waiting)
         return batch
 

@@ -75,7 +75,8 @@ class Searching:
 
         self.residents = Residents(current, folder / "tenants", settings.tenants, disk, metrics)
         keep, queues = collection.settings.keep_queries > 0, settings.queues
-        self.reading = Reading(collection.modality, keep, threads.decoders, queues)
+        prepare = collection.reader.prepare_item
+        self.reading = Reading(collection.modality, prepare, keep, threads.decoders, queues)
         self.answering = Answering(current, threads.model, queues, metrics)
         self.beside = Beside(lambda: self.answering.busy or is_answering())
         self.learning = Learning(
