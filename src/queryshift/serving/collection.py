@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -91,6 +92,11 @@ class Collection:
         """Whether sessions are given vectors."""
         return self.encoder is not self.reader
 
+    @cached_property
+    def temperature(self) -> float:
+        """What differences of scores are divided by to be read as chances."""
+        return float(self.session().method.tau)
+
     @property
     def ordinary(self) -> Ordinary | None:
         """What ordinary queries look like, where it is known."""
@@ -143,6 +149,7 @@ class Collection:
             "candidates": len(self.gallery),
             "dimension": self.gallery.dimension,
             "method": self.settings.method or self.method.name,
+            "temperature": self.temperature,
             "hubs": self.hubs is not None,
             "choose": self.choose,
             "guard": guard,

@@ -42,6 +42,9 @@ class SearchBody(Strict):
     k: int = Field(10, ge=1, description="hits per query")
     adapt: bool = Field(True, description="whether the tenant learns from them")
     compare: bool = Field(False, description="whether both answers are told, in any mode")
+    trial: bool = Field(
+        False, description="whether it is only looked at: nothing is counted, kept or learnt"
+    )
     exclude: list[list[Id] | None] | None = Field(
         None, description="for each query, ids to leave out"
     )

@@ -89,7 +89,13 @@ class Owner:
         self, after: str, limit: int, among: Sequence[str] | None = None
     ) -> list[dict[str, Any]]:
         """Tenants by name, those behind `after`; only those `among` these names, if given."""
-        return self._residents.listed(after, limit, among)
+        listed = self._residents.listed(after, limit, among)
+        return [one | self._learning_of(one["tenant"]) for one in listed]
+
+    def _learning_of(self, name: str) -> dict[str, Any]:
+        """How a tenant's learning goes, where it is in memory."""
+        tenant = self._residents.loaded.get(name)
+        return {} if tenant is None else tenant.learning()
 
     async def tenant(self, name: str) -> dict[str, Any]:
         """The report of a tenant."""

@@ -45,7 +45,8 @@ async def search(collection: str, request: Request) -> Response:
     """Answer one query or many; the tenant learns from them unless told not to."""
     door = door_of(request)
     body, files, content = await _read(request, door.settings.limits)
-    door.allow(request, "adapt" if body.adapt else "read", collection, body.tenant)
+    adapt = body.adapt and not body.trial
+    door.allow(request, "adapt" if adapt else "read", collection, body.tenant)
     owner = door.tenants.owner(collection, body.tenant)
     modality = door.modality(collection)
     queries = _queries(body, files, modality)
@@ -55,9 +56,10 @@ async def search(collection: str, request: Request) -> Response:
         request.state.request_id,
         queries,
         body.k,
-        body.adapt,
+        adapt,
         [ids or [] for ids in body.exclude or [None] * len(queries)],
         body.compare,
+        body.trial,
     )
 
     told = await asked_once(request, content, lambda: owner.search(call))

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,6 +28,7 @@ from .learning import Learning
 from .metrics import Metrics
 from .problems import problem
 from .reading import Readable, Reading
+from .refusals import NotFound
 from .residents import Residents
 from .settings import Mode, ServeSettings
 from .tenant import Tenant
@@ -94,28 +95,46 @@ class Searching:
         When it is cancelled, because the client is gone, nothing is answered or learnt.
         """
         self.answering.check_room(call.tenant, len(call.queries))
+        if call.trial:
+            return await self._tried(call)
         async with self.residents.using(call.tenant, create=True) as tenant:
             read = await self.reading.read(call.tenant, call.queries)
             mode, session = tenant.record.mode, tenant.session  # as they are when it is asked
             answers = await self._answered(call, read, mode, session)
-            if all(answer.error is not None for answer in answers):
-                raise answers[0].error or BadInput("no query could be answered.")
             learns = call.adapt and "frozen" not in (mode, tenant.record.mode)
             self._count(tenant, mode, answers)
             if learns:
                 self.learning.gather(call.tenant, self._taught(call, answers))
             self._remember(tenant, call, read, answers)
-            return {
-                "request_id": call.request_id,
-                "collection": self.collection.name,
-                "tenant": call.tenant,
-                "mode": mode,
-                "answers": [_told(mode, answer, call.compare) for answer in answers],
-                "adapt": learns,
-            }
+            return self._told(call, mode, answers, learns)
+
+    async def _tried(self, call: SearchCall) -> dict[str, Any]:
+        """Answers that leave no trace; a tenant that is not there yet has learnt nothing."""
+        read = await self.reading.read(call.tenant, call.queries)
+        try:
+            async with self.residents.using(call.tenant) as tenant:
+                mode = tenant.record.mode
+                answers = await self._answered(call, read, mode, tenant.session)
+        except NotFound:
+            mode = self.collection.settings.mode
+            found = await self._answered(call, read, "frozen", None)
+            answers = [replace(one, adapted=one.source) for one in found]
+        return self._told(call, mode, answers, learns=False)
+
+    def _told(
+        self, call: SearchCall, mode: Mode, answers: Sequence[Answered], learns: bool
+    ) -> dict[str, Any]:
+        return {
+            "request_id": call.request_id,
+            "collection": self.collection.name,
+            "tenant": call.tenant,
+            "mode": mode,
+            "answers": [_told(mode, answer, call.compare) for answer in answers],
+            "adapt": learns,
+        }
 
     async def _answered(
-        self, call: SearchCall, read: Sequence[Readable], mode: Mode, session: Session
+        self, call: SearchCall, read: Sequence[Readable], mode: Mode, session: Session | None
     ) -> list[Answered]:
         """The answers to the queries that could be read; of the others, why not."""
         both = call.compare or self.collection.settings.keep_queries > 0
@@ -129,7 +148,10 @@ class Searching:
             source=both or mode != "live",
         )
         found = iter(await self.answering.answer(call.tenant, asked) if good else [])
-        return [next(found) if one.error is None else Answered(error=one.error) for one in read]
+        answers = [next(found) if one.error is None else Answered(error=one.error) for one in read]
+        if all(answer.error is not None for answer in answers):
+            raise answers[0].error or BadInput("no query could be answered.")
+        return answers
 
     def _taught(self, call: SearchCall, answers: Sequence[Answered]) -> list[Taught]:
         """The queries that were answered, as they are learnt."""

@@ -120,9 +120,7 @@ class Tenant:
             "method": self.session.method.name,
             "queries": record.queries,
             "batches": record.batches,
-            "updates": record.updates,
-            "drops": record.drops,
-            "delay": None if last is None else last.get("delay"),
+            **self.learning(),
             "pending": pending,
             "created": iso(record.created),
             "last_seen": iso(record.last_seen),
@@ -131,6 +129,11 @@ class Tenant:
             "guard": {"resets": record.resets, "events": record.events},
             "clicks": self.clicks_told(),
         }
+
+    def learning(self) -> dict[str, Any]:
+        """How much it has learnt, how much was given up, and how long the last group waited."""
+        delay = self.rows[-1].get("delay") if self.rows else None
+        return {"updates": self.record.updates, "drops": self.record.drops, "delay": delay}
 
     def _answers_by(self) -> str:
         """Who answers a query that comes by itself; one that comes with others is judged anew."""
