@@ -33,7 +33,7 @@ class Metrics:
         )
         self.learning_delay = Histogram(
             "queryshift_learning_delay_seconds",
-            "Seconds that a complete group waited until it was learnt.",
+            "Seconds from a group being complete until it was learnt.",
             buckets=DELAYS,
             registry=registry,
         )

@@ -211,7 +211,7 @@ class Searching:
                 record.batches += 1
                 record.updates += learnt.updated
                 row = {"batch": record.batches, **learnt.row, "dropped": tenant.new_drops()}
-                row["delay"] = round(waited, 3)
+                row["delay"] = round(waited + time.perf_counter() - started, 3)
                 row |= self.residents.sharing.marks(name)
                 tenant.add_row(row)
                 while tenant.news:
@@ -221,7 +221,7 @@ class Searching:
             self._failed(name, error)
             return
         self.metrics.update_seconds.observe(time.perf_counter() - started)
-        self.metrics.learning_delay.observe(waited)
+        self.metrics.learning_delay.observe(row["delay"])
         self.metrics.updates.labels(collection.name).inc(learnt.updated)
         if row["strangeness"] is not None:
             self.metrics.strangeness.labels(collection.name).observe(row["strangeness"])

@@ -131,7 +131,7 @@ class Tenant:
         }
 
     def learning(self) -> dict[str, Any]:
-        """How much it has learnt, how much was given up, and how long the last group waited."""
+        """How much it has learnt, how much was given up, and how late the last group was learnt."""
         delay = self.rows[-1].get("delay") if self.rows else None
         return {"updates": self.record.updates, "drops": self.record.drops, "delay": delay}
 
