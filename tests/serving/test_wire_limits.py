@@ -6,6 +6,7 @@ import time
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from queries_to_send import SEARCH, first_ids, search
@@ -91,6 +92,45 @@ def test_trailers_do_not_become_headers(limited):
         wire.sendall(sent)
         told = wire.recv(4096)
     assert b" 200 " in told and b"late" not in told
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"queries":[' + b",".join([b"{}"] * 5_000_000) + b"]}",
+        b"{" + b",".join(b'"k%d":1' % number for number in range(1_000_000)) + b"}",
+        b'{"queries":' + b"[" * 5_000_000,
+    ],
+    ids=["values", "names", "nested"],
+)
+@pytest.mark.parametrize("path", [SEARCH, SEARCH.replace("search", "corrupt")])
+def test_small_values_without_number_hold_nobody_up(limited, path, content):
+    before, slowest, answers = memory(limited), 0.0, []
+    headers = {"Content-Type": "application/json"}
+
+    def send():
+        with limited.client() as client:
+            answers.append(client.post(path, content=content, headers=headers))
+
+    sending = Thread(target=send)
+    sending.start()
+    with limited.client() as client:
+        while sending.is_alive():
+            begun = time.perf_counter()
+            assert client.get("/healthz").status_code == 200
+            slowest = max(slowest, time.perf_counter() - begun)
+    assert answers[0].status_code == 413 and "too many values" in answers[0].json()["detail"]
+    assert slowest < 1 and memory(limited) - before < 50e6
+
+
+def test_deep_values_are_refused(limited):
+    content = b'{"query":' + b"[" * 100_000
+    with limited.client() as client:
+        for path in (SEARCH, SEARCH.replace("search", "corrupt")):
+            answer = client.post(
+                path, content=content, headers={"Content-Type": "application/json"}
+            )
+            assert answer.status_code in (400, 422), answer.text
 
 
 @pytest.mark.parametrize("path", [SEARCH, "/healthz"])

@@ -8,6 +8,9 @@ from typing import Any
 from .refusals import TooLarge, TooSlow
 
 SMALL = 2**20  # bytes of what is asked about tenants, which is no query
+MARKS = {b":": 2**17, b"{": 2**17, b"[": 2**17, b",": 2**20}
+"""How often a body may have what JSON is made of: a small value takes 100 times its bytes."""
+
 SLOWEST = 10_000  # bytes a second that buy a body more time
 
 
@@ -33,15 +36,21 @@ class BodyLimit:
         if told.isdigit() and int(told) > most:
             raise _too_large(most)
         read, whole, end = 0, False, asyncio.get_running_loop().time() + self._seconds
+        marks = dict.fromkeys(MARKS, 0)
 
         async def counted() -> Any:
             nonlocal read, whole
             message = await (receive() if whole else self._by(end + read / SLOWEST, receive))
             whole = not message.get("more_body", False)
             if message["type"] == "http.request":
-                read += len(message.get("body", b""))
+                part = message.get("body", b"")
+                read += len(part)
                 if read > most:
                     raise _too_large(most)
+                for mark, times in MARKS.items():
+                    marks[mark] += part.count(mark)
+                    if marks[mark] > times:
+                        raise TooLarge("the body has too many values: send less at once.")
             return message
 
         await self._app(scope, counted, send)
