@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from .turns import Turns
 AT_ONCE = ("text", "vector")  # kinds that need no thread to be read
 SMALL_FILE = 2**14  # bytes, and
 SMALL_PICTURE = 2**16  # pixels: decoded in less time than a thread takes to wake up
-DECODERS = 2
+DECODERS = max(1, (os.cpu_count() or 2) // 2)  # the other cores answer and learn
 
 
 @dataclass(frozen=True)
