@@ -43,11 +43,18 @@ BODIES = mostly(
             "name": mostly(st.just("kept"), JSON),
             "corruption": mostly(st.just("ocr"), JSON),
             "severity": mostly(st.integers(1, 5), JSON),
+            "compare": mostly(st.booleans(), JSON),
+            "trial": mostly(st.booleans(), JSON),
+            "request_id": mostly(TEXTS, JSON),
+            "clicks": mostly(st.just([{"query": 0, "ids": [1, 1]}]), JSON),
         },
     ),
     JSON,
 )
-PATHS = ("search", "corrupt", "ordinary", "tenants/default/mode", "tenants/default/snapshots")
+PATHS = (
+    *("search", "corrupt", "ordinary", "tenants/default/mode", "tenants/default/snapshots"),
+    *("tenants/default/feedback", "candidates/\u00b2", "candidates/--5"),
+)
 TABLES = ("", "[limits]\n", "[queues]\n", "[tenants]\n", "[collections.shop]\n", "[[tokens]]\n")
 KEYS = st.sampled_from(
     ("host", "port", "data", "queries", "waiting", "gather", "method", "guard", "rate", "mode")
