@@ -54,11 +54,11 @@ def test_ranks_far_down_do_not_make_the_summary_large():
 
 def test_the_same_feedback_sent_twice_counts_once(server):
     with server.client() as client:
-        client.post(f"{TENANTS}/twice/mode", json={"mode": "shadow"})
-        told = search(client, [4], tenant="twice")
+        client.post(f"{TENANTS}/same-click/mode", json={"mode": "shadow"})
+        told = search(client, [4], tenant="same-click")
         body = {"request_id": told["request_id"], "clicks": [{"query": 0, "ids": [4]}]}
-        first = client.post(f"{TENANTS}/twice/feedback", json=body).json()
-        again = client.post(f"{TENANTS}/twice/feedback", json=body).json()
+        first = client.post(f"{TENANTS}/same-click/feedback", json=body).json()
+        again = client.post(f"{TENANTS}/same-click/feedback", json=body).json()
     assert first["clicks"] == again["clicks"] == 1 and first["better"] is None
     assert first["counted"] == 1 and again["counted"] == 0
 

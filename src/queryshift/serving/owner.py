@@ -191,9 +191,9 @@ class Owner:
 
     async def set_ordinary(self, queries: Sequence[Raw]) -> int:
         """Measure ordinary queries, and let every tenant's guard know them."""
-        loop, before = asyncio.get_running_loop(), self.collection
-        learner = self._searching.threads.learner  # who answers has no time for it
-        measured = await loop.run_in_executor(learner, _measured, before, queries)
+        before, beside = self.collection, self._searching.beside
+        measured: Ordinary
+        (measured,) = await beside.do("", [partial(_measured, before, queries)])
         about = json.dumps(asdict(measured))
         self._searching.collection = before.with_ordinary(measured)
         try:
