@@ -66,7 +66,15 @@ def test_a_named_method_chooses_with_a_guard_or_where_the_file_says_so(files):
     [
         ({"gallery": "faiss:captions.faiss", "method": "tent"}, "Refined"),
         ({"gallery": "faiss:captions.faiss", "method": "tsa"}, "memory"),
-        ({"gallery": "captions.gallery", "model": "vectors", "method": "rest"}, "Frozen"),
+        (
+            {
+                "gallery": "captions.gallery",
+                "model": "vectors",
+                "queries": "vector",
+                "method": "rest",
+            },
+            "Frozen",
+        ),
     ],
 )
 def test_a_method_that_could_not_learn_is_refused_at_the_start(files, settings, told, monkeypatch):

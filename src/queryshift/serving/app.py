@@ -29,7 +29,7 @@ from .origin_check import OriginCheck
 from .request_log import RequestLog
 from .settings import ServeSettings
 from .tenants import Tenants
-from .token_check import TokenCheck
+from .token_check import BEARER, TokenCheck
 
 
 def make_app(
@@ -41,7 +41,7 @@ def make_app(
         settings: of the server.
         tenants: who answers; they start and end with the application.
         metrics: what is counted.
-        connections: how many are open.
+        connections: those that are open.
     """
     limits = settings.limits
 
@@ -60,9 +60,10 @@ def make_app(
         redoc_url=None,
     )
     app.state.door = FrontDoor(settings, tenants, metrics)
-    for routes in (routes_search, routes_collections, routes_tenants, routes_health, routes_page):
+    for routes in (routes_search, routes_collections, routes_tenants, routes_deletion):
+        app.include_router(routes.router, dependencies=[BEARER])
+    for routes in (routes_health, routes_page):
         app.include_router(routes.router)
-    app.include_router(routes_deletion.router)
     app.router.routes.insert(0, routes_search.direct)
     app.add_exception_handler(HTTPException, refused_by_framework)
     app.add_exception_handler(RequestValidationError, malformed)
@@ -82,6 +83,6 @@ def make_app(
         )
     app.add_middleware(TokenCheck, settings=settings, metrics=metrics)
     app.add_middleware(OriginCheck, settings=settings)
-    app.add_middleware(ConnectionLimit, connections=connections, most=limits.connections)
+    app.add_middleware(ConnectionLimit, connections=connections)
     app.add_middleware(RequestLog, metrics=metrics)
     return app

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -38,8 +39,8 @@ UNBOUNDED = Guard(collapse=1.0, spread=0.0, repeats=0.0, anchor=0.0, pull=0.0)
 class World(Protocol):
     """What a collection can show: sample queries, and its candidates."""
 
-    def samples(self, count: int) -> list[dict[str, Any]]:
-        """Queries to try, each with the ids that are right for it."""
+    def samples(self, start: int, stop: int) -> list[dict[str, Any]]:
+        """Queries to try, those from `start` to before `stop`, each with the right ids for it."""
 
     def candidate(self, candidate: Id) -> dict[str, Any]:
         """A candidate as it is shown."""
@@ -90,6 +91,11 @@ class Collection:
     def encodes_first(self) -> bool:
         """Whether sessions are given vectors."""
         return self.encoder is not self.reader
+
+    @cached_property
+    def temperature(self) -> float:
+        """What differences of scores are divided by to be read as chances."""
+        return float(self.session().method.tau)
 
     @property
     def ordinary(self) -> Ordinary | None:
@@ -143,6 +149,7 @@ class Collection:
             "candidates": len(self.gallery),
             "dimension": self.gallery.dimension,
             "method": self.settings.method or self.method.name,
+            "temperature": self.temperature,
             "hubs": self.hubs is not None,
             "choose": self.choose,
             "guard": guard,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+DELAYS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200)
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 STRANGENESS = (-5, -3, -1, 0, 1, 3, 5, 10, 20, 50)
 
@@ -29,6 +30,12 @@ class Metrics:
         )
         self.update_seconds = Histogram(
             "queryshift_update_seconds", "Seconds per group.", buckets=SECONDS, registry=registry
+        )
+        self.learning_delay = Histogram(
+            "queryshift_learning_delay_seconds",
+            "Seconds from a group being complete until it was learnt.",
+            buckets=DELAYS,
+            registry=registry,
         )
         self.strangeness = Histogram(
             "queryshift_strangeness",

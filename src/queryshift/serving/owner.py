@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any, TypeVar
 
 from queryshift.errors import BadInput, Error
@@ -15,11 +17,12 @@ from queryshift.galleries.hits import Id
 from queryshift.sessions.ordinary import Ordinary
 
 from .calls import SearchCall
+from .clicks import Clicks
 from .collection import Collection
+from .corrupting import corrupted
 from .disk import Disk
 from .json_values import iso
 from .queries import Raw, decoded
-from .record import click_summary
 from .refusals import Conflict, DiskFull, Forbidden, NotFound, StoreTrouble
 from .searching import Searching
 from .settings import Mode
@@ -31,6 +34,9 @@ from .tenant import Tenant
 
 logger = logging.getLogger("queryshift.serving")
 Value = TypeVar("Value")
+
+AT_ONCE = 8  # samples that are made
+WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
 class Owner:
@@ -86,6 +92,7 @@ class Owner:
                 record = tenant.record
                 row["queries"] += record.queries - tenant.stored.queries
                 row["last_seen"] = max(row["last_seen"], iso(record.last_seen))
+                row |= tenant.learning()
         return rows
 
     async def tenant(self, name: str) -> dict[str, Any]:
@@ -178,31 +185,22 @@ class Owner:
             work = (_roll_back, self.collection, tenant, kept)
             return await self._changed(tenant, lambda: self._change(tenant, *work))
 
-    async def feedback(
-        self, name: str, request_id: str, clicks: Sequence[tuple[int, Sequence[Id]]]
-    ) -> dict[str, Any]:
-        """Count what was clicked under both answers of a request."""
+    async def feedback(self, name: str, request_id: str, clicks: Clicks) -> dict[str, Any]:
+        """Count what was clicked under both answers of a request, each click once."""
         async with self._residents.using(name) as tenant:
-            answers = tenant.answered(request_id)
-            if answers is None:
-                raise NotFound(
-                    f'no answers of both models are kept for the request "{request_id}": feedback '
-                    "is counted in shadow mode, or where queries are kept, for recent requests."
-                )
-            for query, _ in clicks:  # all of them, before any is counted
-                if not 0 <= query < len(answers):
-                    raise BadInput(f"query {query} is none of the request's {len(answers)}.")
-            for query, ids in clicks:
-                for clicked in ids:
-                    tenant.record.clicks.add_click(clicked, *answers[query])
+            counted = 0
+            for click in tenant.answers.new_clicks(request_id, clicks):
+                tenant.record.clicks.add_click(*click)
+                counted += 1
             tenant.changed()
-            return click_summary(tenant.record.clicks) or dict(NO_CLICKS)
+            told = await asyncio.to_thread(tenant.clicks_told)
+            return {**(told or NO_CLICKS), "counted": counted}
 
     async def set_ordinary(self, queries: Sequence[Raw]) -> int:
         """Measure ordinary queries, and let every tenant's guard know them."""
-        loop, before = asyncio.get_running_loop(), self.collection
-        model = self._searching.threads.model
-        measured = await loop.run_in_executor(model, _measured, before, queries)
+        before, beside = self.collection, self._searching.beside
+        measured: Ordinary
+        (measured,) = await beside.do("", [partial(_measured, before, queries)])
         about = json.dumps(asdict(measured))
         put = self._disk.write(self._rows.put_ordinary, before.name, about)
         self._ordinary_version = await self._kept("the sample was not kept", put)
@@ -229,15 +227,30 @@ class Owner:
         await self._residents.follow()
         await asyncio.to_thread(self.read_ordinary)
 
-    async def samples(self, count: int) -> list[dict[str, Any]]:
+    async def samples(self, caller: str, count: int) -> list[dict[str, Any]]:
         """Queries to try."""
-        world = self.collection.world
-        return [] if world is None else await asyncio.to_thread(world.samples, count)
+        if (world := self.collection.world) is None:
+            return []
+        starts = range(0, count, AT_ONCE)
+        pieces = [partial(world.samples, at, min(at + AT_ONCE, count)) for at in starts]
+        made = await self._searching.beside.do(caller, pieces)
+        return [sample for part in made for sample in part]
+
+    async def corrupted(
+        self, caller: str, queries: Sequence[Raw], name: str, severity: int
+    ) -> list[dict[str, Any]]:
+        """The queries after a corruption, as a search takes them."""
+        modality = self.collection.modality
+        pieces = [
+            partial(corrupted, raw, modality, name, severity, place)
+            for place, raw in enumerate(queries)
+        ]
+        return await self._searching.beside.do(caller, pieces)
 
     async def candidate(self, text: str) -> dict[str, Any]:
         """A candidate as it is shown; its id is given as text, numbers too."""
         world, gallery = self.collection.world, self.collection.gallery
-        numbers: list[Id] = [int(text)] if text.lstrip("-").isdigit() else []
+        numbers: list[Id] = [int(text)] if WHOLE_NUMBER.fullmatch(text) else []
         for candidate in [*numbers, text]:
             try:
                 gallery.positions([candidate])
@@ -249,6 +262,7 @@ class Owner:
     async def _told(self, tenant: Tenant) -> dict[str, Any]:
         pending = self._searching.learning.pending(tenant.name)
         snapshots = await asyncio.to_thread(self._snapshots.listed, tenant.id)
+        await asyncio.to_thread(tenant.clicks_told)  # it keeps what it says
         return tenant.about(pending) | {"snapshots": snapshots}
 
     async def _changed(self, tenant: Tenant, work: Callable[[], Awaitable[None]]) -> dict[str, Any]:
@@ -269,7 +283,7 @@ class Owner:
             raise DiskFull(f"{told}: {error}") from error
 
 
-NO_CLICKS = {"source": None, "adapted": None, "clicks": 0}
+NO_CLICKS = {"source": None, "adapted": None, "clicks": 0, "better": None}
 
 
 def _roll_back(collection: Collection, tenant: Tenant, kept: StoredState) -> None:

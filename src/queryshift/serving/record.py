@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from queryshift.sessions.feedback import ClickScores
@@ -57,16 +57,3 @@ class Record:
         event = {"batch": self.batches + 1, "time": iso(when), "event": kind, "detail": detail}
         self.events = [*self.events, event][-EVENTS:]
         self.new_events = [*self.new_events, event][-EVENTS:]
-
-
-def click_summary(clicks: ClickScores) -> dict[str, Any] | None:
-    """How well source and adapted answers rank what was clicked; None without clicks."""
-    if not clicks.counts():
-        return None
-    summary = clicks.summary()
-    return {
-        "source": summary.source_mrr,
-        "adapted": summary.adapted_mrr,
-        **{name: value for name, value in asdict(summary).items() if not name.endswith("mrr")},
-        "better": summary.better,
-    }

@@ -38,10 +38,17 @@ class TooLarge(Refused):
     status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
 
+class HeadersTooLarge(Refused):
+    """Headers over the limit; the connection is closed."""
+
+    status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+
+
 class TooSlow(Refused):
-    """A body that does not come."""
+    """A body that does not come; the connection is closed."""
 
     status = HTTPStatus.REQUEST_TIMEOUT
+    headers = {"Connection": "close"}  # noqa: RUF012 - read only
 
 
 class Unauthorised(Refused):

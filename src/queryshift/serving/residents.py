@@ -17,6 +17,7 @@ from uuid import uuid4
 from queryshift.sessions.session import Session
 from queryshift.sessions.state import State
 
+from .clicks import RecentAnswers
 from .collection import Collection
 from .disk import Disk
 from .metrics import Metrics
@@ -246,7 +247,7 @@ class Residents:
         if self.loaded.get(tenant.name) is tenant:
             del self.loaded[tenant.name]
         tenant.changed_at = tenant.attempt = tenant.session.on_event = None
-        tenant.answers.clear()
+        tenant.answers = RecentAnswers()
         tenant.latest.clear()
         self._count()
 

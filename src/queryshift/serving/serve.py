@@ -13,12 +13,12 @@ from queryshift.errors import BadInput
 from .app import make_app
 from .connection_limit import Connections
 from .folder_lock import locked_folder
-from .header_timeout import protocol_of
 from .json_logs import log_config
 from .metrics import Metrics
 from .process import prepare
 from .settings import ServeSettings
 from .tenants import Tenants
+from .wire_limits import protocol_of
 
 
 def serve(settings: ServeSettings) -> None:
@@ -29,7 +29,7 @@ def serve(settings: ServeSettings) -> None:
     """
     check_exposure(settings)
     prepare(settings)
-    metrics, connections = Metrics(), Connections()
+    metrics, connections = Metrics(), Connections(settings.limits.connections)
     options = _options(settings, connections)
     held = locked_folder(settings.data) if settings.store is None else nullcontext()
     with held:
@@ -60,6 +60,10 @@ def is_loopback(host: str) -> bool:
 def _options(settings: ServeSettings, connections: Connections) -> dict[str, Any]:
     if (settings.tls_key is None) != (settings.tls_certificate is None):
         raise BadInput("TLS needs both tls_certificate and tls_key.")
+    for name in ("tls_certificate", "tls_key"):
+        path = getattr(settings, name)
+        if path is not None and not path.is_file():
+            raise BadInput(f'{name} is "{path}", and there is no such file: name a PEM file.')
     return {
         "host": settings.host,
         "port": settings.port,
@@ -69,5 +73,6 @@ def _options(settings: ServeSettings, connections: Connections) -> dict[str, Any
         "timeout_graceful_shutdown": max(1, round(settings.drain_seconds / 2)),
         "ssl_certfile": settings.tls_certificate,
         "ssl_keyfile": settings.tls_key,
-        "http": protocol_of(settings.limits.body_seconds, connections),
+        "http": protocol_of(settings.limits, connections),
+        "ws": "none",
     }

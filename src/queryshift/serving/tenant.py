@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from collections import Counter, OrderedDict, deque
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from queryshift.galleries.hits import Id
 from queryshift.sessions.events import Event
 from queryshift.sessions.feedback import ClickScores
 from queryshift.sessions.session import Session
 from queryshift.sessions.state import State
 from queryshift.sessions.state_file import Snapshot
 
+from .clicks import RecentAnswers, click_summary
 from .collection import Collection
 from .json_values import iso, plain
-from .record import COUNTS, Record, click_summary
+from .record import COUNTS, Record
 from .store.stored import Change, StoredTenant
 
 RECENT_ROWS = 256  # of its history that are in memory
-REMEMBERED_ANSWERS = 256  # that feedback may still come for
-KINDS = ("source", "adapted")  # of answers
 
 
 @dataclass(eq=False)
@@ -40,7 +36,7 @@ class Tenant:
         made_for: the collection that its session was made for.
         rows: the latest of its history.
         unwritten: rows of its history that are not stored yet.
-        answers: ids of both answers to recent requests, by request id, as JSON: it is small.
+        answers: to recent requests, for which clicks may come.
         latest: its latest queries, where the operator allows keeping them.
         in_use: requests and updates that need it in memory.
         changes: of its session that are under way: until they end it keeps that session.
@@ -64,7 +60,7 @@ class Tenant:
     keep: int = 0
     rows: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=RECENT_ROWS))
     unwritten: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=RECENT_ROWS))
-    answers: OrderedDict[str, bytes] = field(default_factory=OrderedDict)
+    answers: RecentAnswers = field(default_factory=RecentAnswers)
     latest: deque[dict[str, Any]] = field(default_factory=deque)
     in_use: int = 0
     changes: int = 0
@@ -77,6 +73,7 @@ class Tenant:
     drops_told: int = 0
     news: deque[str] = field(default_factory=deque)
     saving: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _summary: tuple[int, dict[str, Any] | None] = (0, None)  # of so many clicks
 
     def __post_init__(self) -> None:
         self.settle(self.session.state)
@@ -185,17 +182,12 @@ class Tenant:
         before, self.drops_told = self.drops_told, self.record.drops
         return self.record.drops - before
 
-    def remember(self, request_id: str, answers: Sequence[Mapping[str, Any]]) -> None:
-        """Keep the ids of both answers of a request, for feedback."""
-        ids = [[[hit["id"] for hit in one[kind] or ()] for kind in KINDS] for one in answers]
-        self.answers[request_id] = json.dumps(ids).encode()
-        while len(self.answers) > REMEMBERED_ANSWERS:
-            self.answers.popitem(last=False)
-
-    def answered(self, request_id: str) -> list[list[list[Id]]] | None:
-        """For each query of a recent request, the ids by the source and by what was learnt."""
-        kept = self.answers.get(request_id)
-        return None if kept is None else json.loads(kept)
+    def clicks_told(self) -> dict[str, Any] | None:
+        """What its clicks say; made anew, which takes a while, where there are more of them."""
+        total = sum(self.record.clicks.counts().values())
+        if total != self._summary[0]:
+            self._summary = total, click_summary(self.record.clicks)
+        return self._summary[1]
 
     def keep_query(self, row: dict[str, Any]) -> None:
         """Keep one of the latest queries; in memory only."""
@@ -220,16 +212,26 @@ class Tenant:
             "method": self.session.method.name,
             "queries": record.queries,
             "batches": record.batches,
-            "updates": record.updates,
-            "drops": record.drops,
+            **self.learning(),
             "pending": pending,
             "created": iso(record.created),
             "last_seen": iso(record.last_seen),
             "report": self.report(),
             "shift": None if last is None else {name: last.get(name) for name in measures},
             "guard": {"resets": record.resets, "events": record.events},
-            "clicks": click_summary(record.clicks),
+            "clicks": self.clicks_told(),
         }
+
+    def learning(self) -> dict[str, Any]:
+        """How much it has learnt, how much was given up, and how late the last group was learnt."""
+        delay = self.rows[-1].get("delay") if self.rows else None
+        return {"updates": self.record.updates, "drops": self.record.drops, "delay": delay}
+
+    def _answers_by(self) -> str:
+        """Who answers a query that comes by itself; one that comes with others is judged anew."""
+        adaptation, state = self.session.adaptation, self.session.state
+        by_source = self.record.mode != "live" or adaptation.answered_by_source(state)
+        return "source" if by_source else "adapted"
 
     def report(self) -> dict[str, Any]:
         """Where its session stands: settings in force and the latest batch's statistics."""
@@ -240,7 +242,7 @@ class Tenant:
             "steps": session.settings.steps,
             "adapted_parameters": int(session.state.adapted.values.numel()),
             "updates_in_force": session.state.adapted.updates,
-            "answers_by": "source" if session.state.ordinary_streak else "adapted",
+            "answers_by": self._answers_by(),
             "latest": {name: plain(value) for name, value in vars(stats[0]).items()}
             if stats
             else None,
