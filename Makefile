@@ -23,8 +23,10 @@ test-gpu: $(READY)
 test-engines: .venv-engines/.ready
 	OMP_NUM_THREADS=1 .venv-engines/bin/python -m pytest -n 0 -m 'engine or not engine' tests/engines tests/indexing
 
-test-service: .venv-engines/.ready
-	OMP_NUM_THREADS=1 .venv-engines/bin/python -m pytest -n 0 -m 'service or not service' tests/serving
+# PostgreSQL comes from PyPI; nginx from Debian (apt-get install nginx-light): without it its tests
+# are skipped. KILLS=200 STORE_KILLS=20 make test-service kills more often.
+test-service: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 0 -m 'service or not service' tests/serving
 
 # Needs Debian's chromium; without it the tests are skipped.
 test-browser: $(READY)

@@ -26,7 +26,18 @@ import numpy as np
 import torch
 from PIL import Image
 from rows import Rows, parser
-from serve_load import Measured, PlainWire, Wire, alone, flooded, paced, request, saturated
+from serve_load import (
+    Measured,
+    PlainWire,
+    Wire,
+    alone,
+    flooded,
+    paced,
+    plain_get,
+    post,
+    request,
+    saturated,
+)
 from serve_process import Server
 
 from queryshift.lab import tangram
@@ -36,7 +47,7 @@ from queryshift.serving.queries import png
 from queryshift.serving.settings import CollectionSettings
 from queryshift.serving.tenants import with_sample
 
-METHODS = {"frozen": "frozen", "rest": "rest", "correction": "frozen+hubs"}
+METHODS = {"frozen": "frozen", "rest": "rest", "correction": "frozen+hubs", "default": None}
 CANDIDATES, GATHER, TENANTS = 2000, 16, 8
 COLUMNS = {"case": "", "got": ".2f", "wanted": "", "met": "", "from": ""}
 Line = tuple[str, float, str, float, str]  # name, got, "at least" or "at most", wanted, figures
@@ -45,8 +56,9 @@ Line = tuple[str, float, str, float, str]  # name, got, "at least" or "at most",
 def toml(batch: int = 16, loaded: int = 1000, gather: int = GATHER) -> str:
     """Settings of a server with a live collection for each method."""
     parts = [
-        f'[collections.{name}]\nmethod = "{method}"\nmode = "live"\n'
-        f"candidates = {CANDIDATES}\ngather = {gather}\n"
+        f'[collections.{name}]\nmode = "live"\n'
+        + ("" if method is None else f'method = "{method}"\n')
+        + f"candidates = {CANDIDATES}\ngather = {gather}\n"
         for name, method in METHODS.items()
     ]
     return f"threads = 1\n[queues]\nbatch = {batch}\n[tenants]\nloaded = {loaded}\n{''.join(parts)}"
@@ -99,8 +111,8 @@ class Bench:
         settings = CollectionSettings(
             method=METHODS[name], mode="live", candidates=CANDIDATES, gather=GATHER
         )
-        folder = self._folder / "batched" / "data" / "collections" / name
-        return with_sample(open_collection(name, settings, folder), folder)
+        folder = self._folder / "batched" / "data" / "galleries" / name
+        return with_sample(open_collection(name, settings, folder))
 
 
 def batching(bench: Bench) -> Iterator[Line]:
@@ -118,13 +130,14 @@ def batching(bench: Bench) -> Iterator[Line]:
 def saturation(bench: Bench) -> Iterator[Line]:
     """Throughput of methods against frozen's, with 64 clients."""
     drops = bench.server.metric("queryshift_drops_total")
-    frozen, rest, corrected = bench.in_turns(
+    frozen, rest, corrected, default = bench.in_turns(
         *(partial(bench.load, bench.server, name, 64) for name in METHODS)
     )
     bench.capacity = frozen
     dropped = bench.server.metric("queryshift_drops_total") - drops
     figures = f"{rest:.0f}/s of {frozen:.0f}/s, {dropped:.0f} groups dropped"
     yield "REST of frozen, saturated", rest / frozen, "at least", 0.6, figures
+    yield "default of frozen, saturated", default / frozen, "at least", 0.5, f"{default:.0f}/s"
     yield "correction of frozen", corrected / frozen, "at least", 0.9, f"{corrected:.0f}/s"
 
 
@@ -150,13 +163,14 @@ def tenth(bench: Bench) -> Iterator[Line]:
 
 def idle(bench: Bench) -> Iterator[Line]:
     """One query at a time, beside the library's own call."""
-    collection, count = bench.collection("frozen"), 40
-    requests = [request("frozen", "idle", query) for query in bench.queries[:count]]
+    collection, count = bench.collection("default"), 40
+    session = collection.session()
+    requests = [request("default", "idle", query, adapt=False) for query in bench.queries[:count]]
     wire, here, there = PlainWire(bench.server.port), list[float](), list[float]()
     for sent, picture in zip(requests, bench.pictures, strict=False):
         there.append(wire.ask(sent))
         started = time.perf_counter()
-        collection.source.answer(collection.items([picture]), False).top(10)
+        session.answer(collection.items([picture]), False).top(10)
         here.append(time.perf_counter() - started)
     wire.close()
     service, library = (1000 * statistics.median(one[5:]) for one in (there, here))
@@ -165,16 +179,32 @@ def idle(bench: Bench) -> Iterator[Line]:
 
 
 def fairness(bench: Bench) -> Iterator[Line]:
-    """A quiet tenant beside 96 flooding clients."""
-    quiet = [request("frozen", "quiet", query) for query in bench.queries]
+    """A quiet tenant beside all kinds of traffic of another one."""
+    quiet = [request("default", "quiet", query) for query in bench.queries]
     port, seconds = bench.server.port, bench.asked.seconds
-    idle_one = alone(port, quiet, seconds).percentile(0.5)
-    flood = [[request("frozen", "flood", query) for query in bench.queries[:8]] for _ in range(96)]
-    with flooded(port, flood, seconds + 2):
-        time.sleep(1)
-        crowded = alone(port, quiet, seconds).percentile(0.5)
-    figures = f"p50 {crowded:.0f} ms, idle {idle_one:.1f} ms"
-    yield "quiet beside 96 flooding", crowded / idle_one, "at most", 3, figures
+    for name, (count, sent) in _other_traffic(bench).items():
+        idle_one = alone(port, quiet, seconds).percentile(0.5)
+        with flooded(port, [sent] * count, seconds + 2):
+            time.sleep(1)
+            crowded = alone(port, quiet, seconds).percentile(0.5)
+        figures = f"p50 {crowded:.0f} ms, idle {idle_one:.1f} ms"
+        yield f"quiet beside {count} of {name}", crowded / idle_one, "at most", 3, figures
+
+
+def _other_traffic(bench: Bench) -> dict[str, tuple[int, list[bytes]]]:
+    """Clients and requests by kind: queries one by one, sixteen at once, large pictures, reads."""
+    home, queries = "/v1/collections/default", bench.queries
+    noise = np.random.default_rng(0).integers(0, 256, (1180, 1180, 3), dtype=np.uint8)
+    large = {"image": png(Image.fromarray(noise))}
+    wish = {"queries": queries[:16], "corruption": "fog", "severity": 3}
+    return {
+        "queries": (64, [request("default", "loud", query) for query in queries[:8]]),
+        "16 queries": (16, [post(f"{home}/search", {"tenant": "loud", "queries": queries[:16]})]),
+        "large pictures": (8, [request("default", "loud", large)]),
+        "corruptions": (6, [post(f"{home}/corrupt", wish)]),
+        "samples": (6, [plain_get(f"{home}/samples?n=256")]),
+        "reports": (8, [plain_get(f"{home}/tenants/quiet")]),
+    }
 
 
 def tenants(bench: Bench) -> Iterator[Line]:

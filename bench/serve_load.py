@@ -38,12 +38,23 @@ class Measured:
 
 def request(collection: str, tenant: str, query: dict[str, str], **more: Any) -> bytes:
     """A search as bytes: nothing is left to do while the clock runs."""
-    body = json.dumps({"tenant": tenant, "query": query, "k": 10, **more}).encode()
+    body = {"tenant": tenant, "query": query, "k": 10, **more}
+    return post(f"/v1/collections/{collection}/search", body)
+
+
+def post(path: str, told: Any) -> bytes:
+    """A POST of JSON as bytes."""
+    body = json.dumps(told).encode()
     head = (
-        f"POST /v1/collections/{collection}/search HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
+
+
+def plain_get(path: str) -> bytes:
+    """A GET as bytes."""
+    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
 
 
 class Wire:

@@ -8,10 +8,10 @@ from same_as_memory import (
     check_samples,
     rows_of,
 )
-from servers import PASSWORD, PostgresServer
 from tests.galleries.contract import GalleryContract
 
 import queryshift as qs
+from postgres_server import PASSWORD, PostgresServer
 from queryshift.errors import BadInput, EngineLost, GalleryMismatch
 
 psycopg = pytest.importorskip("psycopg")

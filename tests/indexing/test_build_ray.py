@@ -68,7 +68,7 @@ def test_a_node_dies_and_every_row_is_there_once(folder, cluster):
 
 def test_tasks_write_into_an_engine_and_name_what_is_wrong(folder, cluster):
     psycopg = pytest.importorskip("psycopg")
-    from servers import PostgresServer
+    from postgres_server import PostgresServer
 
     server = PostgresServer()
     server.start()

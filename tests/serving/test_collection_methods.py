@@ -16,6 +16,7 @@ from queryshift.serving.metrics import Metrics
 from queryshift.serving.owner import Owner
 from queryshift.serving.searching import Searching, Threads
 from queryshift.serving.settings import CollectionSettings, ServeSettings
+from queryshift.serving.store.opening import open_store
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +72,15 @@ def test_without_a_guard_and_a_method_nothing_else_is_on(files):
     [
         ({"gallery": "faiss:captions.faiss", "method": "tent"}, "Refined"),
         ({"gallery": "faiss:captions.faiss", "method": "tsa"}, "memory"),
-        ({"gallery": "captions.gallery", "model": "vectors", "method": "rest"}, "Frozen"),
+        (
+            {
+                "gallery": "captions.gallery",
+                "model": "vectors",
+                "queries": "vector",
+                "method": "rest",
+            },
+            "Frozen",
+        ),
     ],
 )
 def test_a_method_that_could_not_learn_is_refused_at_the_start(files, settings, told, monkeypatch):
@@ -95,9 +104,10 @@ def test_a_group_that_cannot_be_learnt_costs_no_answer_and_is_an_event(files, tm
 
     async def asked():
         collection = replace(plain, method=Broken())
-        settings, disk = ServeSettings(), Disk(metrics)
-        searching = Searching(collection, tmp_path, settings, pools, disk, metrics)
-        owner = Owner(searching, tmp_path, disk, settings.tenants.snapshots)
+        settings, disk = ServeSettings(data=tmp_path), Disk(metrics)
+        store = open_store(settings)
+        searching = Searching(collection, store, settings, pools, disk, metrics)
+        owner = Owner(searching, store, disk, settings.tenants.snapshots)
         running = asyncio.create_task(owner.run())
         queries = [png(number) for number in range(4)]
         told = await owner.search(SearchCall("one", "id", queries, 3, True, [[]] * 4))

@@ -73,6 +73,8 @@ def test_a_guard_has_all_its_fields_here_and_in_the_environment(tmp_path, monkey
         ("port = ", "is no TOML file"),
         ('[[tokens]]\nname = "a"\nsha256 = "secret"\nscopes = ["read"]', "tokens.0.sha256"),
         ("[limits]\nqueries = 1000", "would never be taken"),
+        ('[collections.shop]\nmodel = "vectors"', 'queries = "vector"'),
+        ('[collections.shop]\nqueries = "vector"', 'model = "vectors"'),
         ("[collections.shop.guard]\ndrift = 3", "no setting collections.shop.guard.drift"),
         ("[collections.shop.guard]\nanchor = 1.5", "collections.shop.guard: got Guard("),
         ("[collections.shop.guard]\nrepeats = 'very'", "collections.shop.guard.repeats is"),
@@ -83,7 +85,7 @@ def test_a_guard_has_all_its_fields_here_and_in_the_environment(tmp_path, monkey
     ],
 )
 def test_what_is_wrong_is_a_sentence(tmp_path, toml, told):
-    with pytest.raises(Error, match=r"serve\.toml|limits\.queries") as raised:
+    with pytest.raises(Error, match=r"serve\.toml|limits\.queries|collections\.shop") as raised:
         settings(tmp_path, toml)
     assert told in str(raised.value) and str(raised.value).endswith((".", "?"))
 
@@ -125,7 +127,20 @@ def models(kind: type) -> set[type]:
 
 def test_every_field_says_what_it_means():
     kinds = models(ServeSettings)
-    assert len(kinds) == 7
+    assert len(kinds) == 6
     for kind in kinds:
         for name, field in kind.model_fields.items():
             assert field.description, f"{kind.__name__}.{name}"
+
+
+@pytest.mark.parametrize("name", ["PROT", "LIMITS_PIXELS", "LIMITS__PIXEL", "TENANT__LOADED"])
+def test_a_misspelt_variable_of_the_environment_is_refused(name, monkeypatch):
+    monkeypatch.setenv(f"QUERYSHIFT_{name}", "1")
+    with pytest.raises(Error, match="no setting"):
+        read_settings(None)
+
+
+def test_variables_that_are_no_settings_are_left_alone(monkeypatch):
+    monkeypatch.setenv("QUERYSHIFT_HOME", "/tmp")
+    monkeypatch.setenv("QUERYSHIFT_SERVICE_HOST", "10.0.0.1")  # Kubernetes names a service so
+    assert read_settings(None)

@@ -13,6 +13,8 @@ import httpx
 import pytest
 from queries_to_send import SEARCH, TENANTS, first_ids, learnt, png, query, search
 
+from queryshift.serving.connection_limit import ConnectionLimit, Connections
+from queryshift.serving.refusals import TooManyConnections
 from running_server import SMALL, Server
 
 TIGHT = """
@@ -21,7 +23,6 @@ body_bytes = 300000
 pixels = 1000000
 queries = 16
 body_seconds = 1.5
-connections = 40
 
 [queues]
 waiting_of_tenant = 16
@@ -107,25 +108,22 @@ def test_a_request_that_does_not_begin_is_given_up(tight, sent):
             pass  # until it is closed
 
 
-def test_connections_over_the_limit_are_refused_in_a_sentence_and_health_is_not(tight):
-    idle = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n"
-    address = ("127.0.0.1", tight.port)
-    wires = []
-    try:
-        for _ in range(40):
-            wires.append(socket.create_connection(address))
-            wires[-1].sendall(idle)
-        with tight.client() as client:
-            refused, health = client.get("/readyz"), client.get("/healthz")
-    finally:
-        for wire in wires:
-            wire.close()
-    assert refused.status_code == 503 and refused.headers["retry-after"] == "1"
-    assert refused.headers["content-type"] == "application/problem+json"
-    assert "41 connections are open" in refused.json()["detail"]
-    assert refused.headers["connection"] == "close" and health.status_code == 200
-    with tight.client() as client:
-        assert first_ids(search(client, [3], tenant="after")) == [3]
+def test_connections_over_the_limit_are_refused_in_a_sentence_and_health_is_not():
+    async def app(scope, receive, send):
+        return "answered"
+
+    async def asked(path):
+        scope = {"type": "http", "path": path}
+        return await ConnectionLimit(app, connections)(scope, None, None)
+
+    connections = Connections(1)
+    for one in (object(), object()):
+        connections.add(one)
+        connections.begin_request(one)
+    with pytest.raises(TooManyConnections, match="2 connections are open") as refused:
+        asyncio.run(asked("/readyz"))
+    assert refused.value.status == 503 and refused.value.headers["Connection"] == "close"
+    asyncio.run(asked("/healthz"))
 
 
 def test_too_many_queries_at_once_are_refused(tight):
@@ -187,6 +185,7 @@ def test_a_full_disk_degrades_to_answering_and_says_so(tight):
         tight.limit_files(0)  # a record that fits would be written: all is well again
         path, ready = f"{TENANTS}/full/snapshots", tight.url + "/readyz"
         refused = client.post(path, json={"name": "lost"})
+        mode = client.post(f"{TENANTS}/full/mode", json={"mode": "frozen"})
         told = search(client, [3], tenant="full", adapt=False)
         state, metrics = client.get(ready), client.get("/metrics").text
         listed = client.get(path).json()["snapshots"]
@@ -194,7 +193,8 @@ def test_a_full_disk_degrades_to_answering_and_says_so(tight):
         kept = client.post(path, json={"name": "kept"})
         again = client.get(ready)
     assert refused.status_code == 507 and "not kept" in refused.json()["detail"]
-    assert first_ids(told) == [3] and listed == []
+    assert mode.status_code == 507 and "in force, but was not kept" in mode.json()["detail"]
+    assert told["mode"] == "frozen" and first_ids(told) == [3] and listed == []
     assert state.status_code == 200 and "cannot be written" in state.json()["disk"]
     assert "queryshift_disk_trouble 1.0" in metrics
     assert kept.status_code == 200 and again.json()["disk"] == "ok"

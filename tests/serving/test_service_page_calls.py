@@ -37,3 +37,20 @@ def test_many_queries_are_corrupted_each_in_its_own_way(server):
     assert len({made["image"] for made in many["queries"]}) == 3
     assert one["query"] == many["queries"][0] != query
     assert none.status_code == 422 and "got no query" in none.json()["detail"]
+
+
+def test_a_trial_leaves_no_trace(server):
+    with server.client() as client:
+        (query,) = samples(client, 1)
+        body = {"query": query, "tenant": "tried", "trial": True, "compare": True}
+        told = client.post(f"{COLLECTION}/search", json=body).json()
+        unknown = client.get(f"{COLLECTION}/tenants/tried")
+        client.post(f"{COLLECTION}/search", json={"query": query, "tenant": "tried"})
+        before = client.get(f"{COLLECTION}/tenants/tried").json()
+        again = client.post(f"{COLLECTION}/search", json=body).json()
+        after = client.get(f"{COLLECTION}/tenants/tried").json()
+        kept = client.get(f"{COLLECTION}/tenants/tried/latest").json()["queries"]
+    assert unknown.status_code == 404 and told["adapt"] is again["adapt"] is False
+    for answer in (*told["answers"], *again["answers"]):
+        assert answer["adapted"][0]["id"] == answer["source"][0]["id"] == answer["hits"][0]["id"]
+    assert after == before and after["queries"] == 1 and len(kept) == 1

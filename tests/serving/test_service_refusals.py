@@ -1,10 +1,16 @@
 """What a server refuses is problem+json in the library's own sentences."""
 
+import asyncio
 import json
 import time
+from contextlib import nullcontext
 
 import pytest
 from queries_to_send import SEARCH, TENANTS, query
+
+from queryshift.serving.origin_check import OriginCheck
+from queryshift.serving.refusals import Forbidden
+from queryshift.serving.settings import ServeSettings
 
 HTTP = "/v1/collections"
 CASES = [
@@ -28,6 +34,52 @@ CASES = [
     ("POST", f"{TENANTS}/x/snapshots", {"name": "../../x"}, 422, "name: "),
     ("POST", f"{HTTP}/tangram/corrupt", {"query": query(1)}, 422, "corruption: "),
 ]
+
+
+@pytest.mark.parametrize("id", ["%C2%B2", "--5", "9" * 5000, "-", "1e3"])
+def test_an_id_that_no_candidate_has_is_404(server, id):
+    with server.client() as client:
+        answer = client.get(f"{HTTP}/tangram/candidates/{id}")
+        assert client.get(f"{HTTP}/tangram/candidates/5").json()["id"] == 5
+    assert answer.status_code == 404 and "no candidate has the id" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("headers", [{"Host": "[::1"}, {"Origin": "http://["}])
+def test_a_header_that_is_no_address_is_400(server, headers):
+    with server.client() as client:
+        answer = client.get(HTTP, headers=headers)
+    assert answer.status_code == 400 and "is no address" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("charset", ["undefined", "nonsense", "base64"])
+def test_a_form_in_an_unknown_encoding_is_refused(server, charset):
+    kind = f"multipart/form-data; boundary=x; charset={charset}"
+    content = b'--x\r\nContent-Disposition: form-data; name="request"\r\n\r\n{}\r\n--x--\r\n'
+    with server.client() as client:
+        answer = client.post(SEARCH, content=content, headers={"Content-Type": kind})
+    assert answer.status_code == 422 and answer.json()["detail"]
+
+
+def test_health_is_told_under_any_name_where_hosts_are_set():
+    async def app(scope, receive, send):
+        passed.append(scope["path"])
+
+    passed, settings = [], ServeSettings(hosts=["shop.example"])
+    check = OriginCheck(app, settings)
+    for path in ("/healthz", "/readyz", "/v1/collections"):
+        scope = {"type": "http", "path": path, "headers": [(b"host", b"127.0.0.1:8080")]}
+        with nullcontext() if path != "/v1/collections" else pytest.raises(Forbidden):
+            asyncio.run(check(scope, None, None))
+    assert passed == ["/healthz", "/readyz"]
+
+
+def test_openapi_says_which_routes_take_a_token(server):
+    with server.client() as client:
+        schema = client.get("/openapi.json").json()
+    assert schema["components"]["securitySchemes"]["HTTPBearer"]["scheme"] == "bearer"
+    for path, verbs in schema["paths"].items():
+        for route in verbs.values():
+            assert ("security" in route) == (path not in ("/healthz", "/readyz")), path
 
 
 @pytest.mark.parametrize(("verb", "path", "body", "status", "told"), CASES)

@@ -1,7 +1,9 @@
 """What is left after restarts and kills."""
 
+import sqlite3
 import threading
 import time
+from contextlib import closing
 
 import httpx
 import pytest
@@ -11,6 +13,12 @@ from running_server import SMALL, Server
 
 UNGUARDED = SMALL.replace("guard = { collapse = 0.9 }", "guard = false")  # all is learnt
 EVERY_BATCH = SMALL + "[tenants]\nsave_batches = 1\nsave_seconds = 0.2\n"
+
+
+def stored(folder, statement: str):
+    """What a statement gives in the store of a server."""
+    with closing(sqlite3.connect(folder / "data" / "queryshift.db")) as connection, connection:
+        return (connection.execute(statement).fetchone() or [None])[0]
 
 
 class Load:
@@ -73,10 +81,8 @@ def test_after_kill_9_an_acknowledged_snapshot_is_there_and_the_tenant_whole(tmp
             before = learnt(client, "killed", 1)
             made = client.post(f"{TENANTS}/killed/snapshots", json={"name": "kept"})
             assert made.status_code == 200
-            (record,) = tmp_path.glob("data/collections/*/tenants/*/tenant.json")
             deadline = time.monotonic() + 30
-            state = record.with_name("state.safetensors")  # the snapshot has a file of its own
-            while not state.exists() or '"updates": 1' not in record.read_text():
+            while stored(tmp_path, "SELECT count(*) FROM states") == 0:
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
             new = client.post(f"{TENANTS}/new/snapshots", json={"name": "first"})
@@ -100,13 +106,13 @@ def test_a_damaged_state_starts_anew_and_the_rest_of_the_tenants_goes_on(tmp_pat
             search(client, range(8), noise=90, tenant="hurt")
             learnt(client, "hurt", 1)
         server.stop()
-        (state,) = tmp_path.glob("data/collections/*/tenants/*/state.safetensors")
-        state.write_bytes(state.read_bytes()[:-100])
+        stored(tmp_path, "UPDATE states SET content = substr(content, 1, length(content) - 100)")
         server.start()
         with server.client() as client:
             told = client.get(f"{TENANTS}/hurt").json()
             assert first_ids(search(client, [3], tenant="hurt")) == [3]
     assert told["queries"] == 8 and told["report"]["updates_in_force"] == 0
+    assert "kept_aside" in [event["event"] for event in told["guard"]["events"]]
     assert "starts anew" in server.log.read_text()
 
 

@@ -24,6 +24,13 @@ def test_a_certificate_without_its_key_is_refused(tmp_path):
         serve(read_settings(None, data=tmp_path, tls_certificate=tmp_path / "c"))
 
 
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    (tmp_path / "c").write_text("")
+    given = {"tls_certificate": tmp_path / "c", "tls_key": tmp_path / "missing.pem"}
+    with pytest.raises(Error, match=r'tls_key is ".*missing.pem", and there is no such file'):
+        serve(read_settings(None, data=tmp_path, **given))
+
+
 @pytest.mark.service
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
 def test_https_is_served_and_plain_http_is_not(tmp_path):

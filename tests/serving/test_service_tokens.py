@@ -80,6 +80,15 @@ def test_a_tenants_token_lists_only_its_own(guarded):
     assert {"mine", "theirs"} <= names
 
 
+def test_a_tenants_token_is_not_told_how_many_others_there_are(guarded):
+    assert ask(guarded, "mine", "GET", "/metrics") == 403
+    with guarded.client("mine") as client:
+        assert client.get("/v1/collections/tangram").json()["tenants"] == 1
+        assert client.get("/v1/collections").json()["collections"][0]["tenants"] == 1
+    with guarded.client("operator") as client:
+        assert client.get("/v1/collections/tangram").json()["tenants"] == 2
+
+
 def test_a_token_for_another_collection_sees_nothing_here(guarded):
     assert ask(guarded, "elsewhere", "GET", "/v1/collections/tangram") == 403
     with guarded.client("elsewhere") as client:

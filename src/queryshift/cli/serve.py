@@ -13,12 +13,10 @@ import click
 @click.option("--host", help="Address to listen at; 127.0.0.1 where the file has none.")
 @click.option("--port", type=int, help="Port to listen at; 8080 where the file has none.")
 @click.option("--data", type=click.Path(path_type=Path), help="Folder of what must not be lost.")
-@click.option("--ray", metavar="ADDRESS", help="A Ray cluster whose actors own the tenants.")
-@click.option("--stop-owners", is_flag=True, help="With --ray: write everything, end the actors.")
+@click.option("--store", help="postgresql://…, where several processes serve; else SQLite.")
+@click.option("--device", help="Where models run whose collection does not say: cuda:1.")
 @click.option("--new-token", is_flag=True, help="Make a token and its entry for the file.")
-def command(
-    file: Path | None, new_token: bool, ray: str | None, stop_owners: bool, **given: Any
-) -> None:
+def command(file: Path | None, new_token: bool, **given: Any) -> None:
     """Serve adaptation for many tenants over HTTP, with a page to look at it.
 
     FILE is a serve.toml; without it the embedded world is served at this machine's own address.
@@ -27,12 +25,11 @@ def command(
     \b
     $ queryshift serve
     $ queryshift serve serve.toml --port 9000
-    $ queryshift serve serve.toml --ray auto
     $ queryshift serve --new-token
     """
     from queryshift.support.optional import need
 
-    for module in ("fastapi", "uvicorn", "pydantic_settings", "prometheus_client"):
+    for module in ("fastapi", "uvicorn", "pydantic_settings", "prometheus_client", "sqlalchemy"):
         need(module, "serve", "the service")
     if new_token:
         _show_new_token()
@@ -41,16 +38,9 @@ def command(
     from queryshift.serving.settings import read_settings
 
     settings = read_settings(file, **given)
-    if stop_owners:
-        if ray is None:
-            raise click.UsageError("--stop-owners needs --ray ADDRESS.")
-        from queryshift.serving.ray_tenants import stop_owners as end_all
-
-        end_all(settings, ray)
-        return
     shown = "http" if settings.tls_certificate is None else "https"
     click.echo(f"Loading; then open {shown}://{settings.host}:{settings.port}/", err=True)
-    serve(settings, ray)
+    serve(settings)
 
 
 def _show_new_token() -> None:

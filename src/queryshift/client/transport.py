@@ -127,6 +127,9 @@ class AsyncTransport:
 
 def _request(http: httpx.Client | httpx.AsyncClient, call: Call[Any]) -> httpx.Request:
     headers = {} if call.verb == "GET" else {"Idempotency-Key": call.key}
+    tenant = str((call.body or {}).get("tenant", ""))
+    if tenant.isascii() and tenant.isprintable() and tenant:
+        headers["X-Queryshift-Tenant"] = tenant  # by which a proxy finds the tenant's replica
     return http.build_request(
         call.verb, call.path, json=call.body, params=dict(call.params), headers=headers
     )

@@ -14,7 +14,7 @@ from queryshift.support.alone import working
 
 from .adapted_parameters import Params as Params
 from .frozen_module import FrozenModule
-from .prepared import Prepared, check, check_several, count, move
+from .prepared import Prepared, PreparedItem, check, check_several, count, joined, move
 
 
 class Encoder(FrozenModule):
@@ -149,10 +149,28 @@ class Encoder(FrozenModule):
         items = list(items)
         if not items:
             raise BadInput("got an empty batch, expected at least one item.")
-        prepared = move(self.prepare(items), self.device)
+        prepared = move(self._prepared(items), self.device)
         check(prepared, len(items))  # there: a GPU looks at a batch of pictures in no time
         self.notice_replaced_tensors()
         return self.replica()("shared", prepared)
+
+    @torch.no_grad()
+    def prepare_item(self, item: Any) -> PreparedItem:
+        """An item prepared before its batch is known, by any thread; `ready` takes it as an item.
+
+        For items whose tensors have the same shape in every batch, such as pictures.
+        """
+        return PreparedItem(self.prepare([item]))
+
+    def _prepared(self, items: list[Any]) -> Prepared:
+        if not any(isinstance(item, PreparedItem) for item in items):
+            return self.prepare(items)
+        return joined(
+            [
+                item.batch if isinstance(item, PreparedItem) else self.prepare([item])
+                for item in items
+            ]
+        )
 
     @torch.no_grad()
     @working()

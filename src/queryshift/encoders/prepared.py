@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
@@ -12,6 +13,13 @@ from queryshift.errors import BadInput, BadItem
 from queryshift.support.torch_modes import without_inference_mode
 
 Prepared: TypeAlias = Tensor | Mapping[str, Tensor] | tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
+class PreparedItem:
+    """One item that its encoder has prepared already, as a batch of one; see `prepare_item`."""
+
+    batch: Prepared
 
 
 def tensors(prepared: Prepared) -> Sequence[Tensor]:

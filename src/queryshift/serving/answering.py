@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -19,14 +19,19 @@ from .turns import Turns
 
 logger = logging.getLogger("queryshift.serving")
 FIRST_GUESS = 0.01  # seconds per query, before any was answered
+TOGETHER = 8  # queries of a request; from so many on a guard judges them by each other
+HURRIED = 3  # batches without what takes long, before it has its turn
 
 
 @dataclass(eq=False)
 class _Waiting:
-    """A query in the queue, and who waits for its answer."""
+    """Queries of a request in the queue, and who waits for their answers."""
 
     asked: Asked
-    answer: asyncio.Future[Answered]
+    answers: asyncio.Future[list[Answered]]
+
+    def __len__(self) -> int:
+        return len(self.asked)
 
 
 class Answering:
@@ -34,7 +39,10 @@ class Answering:
 
     Each batch takes what is there: nobody waits for company. Where all tenants ask alike, it has
     many queries of a few of them, since what is done once for a tenant is then done once for many.
-    Where one asks for much more than another, it has few places: the other waits for small batches.
+    Where one asks for much more than another, it has few places, and what takes long comes after
+    what does not: the other waits for small batches.
+    Queries of one request are answered eight at a time, whatever the load: a session judges queries
+    by those that come with them.
 
     Args:
         collection: gives the collection as it is now.
@@ -52,9 +60,10 @@ class Answering:
     ) -> None:
         self._collection, self._model = collection, model
         self._settings, self._metrics = settings, metrics
-        self._turns = Turns[_Waiting](settings.waiting, settings.waiting_of_tenant)
+        self._turns = Turns[_Waiting](settings.waiting, settings.waiting_of_tenant, len)
         self._seconds = FIRST_GUESS
         self._asked = Demand()
+        self._hurried = 0  # batches in a row that had nothing that takes long
 
     @property
     def busy(self) -> bool:
@@ -65,13 +74,15 @@ class Answering:
         """Refuse a tenant that has too much waiting, before its queries are read."""
         self._turns.check_room(tenant, count, self._seconds)
 
-    async def answer(self, tenant: str, asked: Sequence[Asked]) -> list[Answered]:
+    async def answer(self, tenant: str, asked: Asked) -> list[Answered]:
         """The answers to a tenant's queries; when cancelled, those still waiting are given up."""
         loop = asyncio.get_running_loop()
-        waiting = [_Waiting(one, loop.create_future()) for one in asked]
+        parts = (asked[start : start + TOGETHER] for start in range(0, len(asked), TOGETHER))
+        waiting = [_Waiting(part, loop.create_future()) for part in parts]
         self._turns.put(tenant, waiting, self._seconds)
         self._asked.add(tenant, len(asked))
-        return list(await asyncio.gather(*(one.answer for one in waiting)))
+        found = await asyncio.gather(*(one.answers for one in waiting))
+        return [answer for part in found for answer in part]
 
     async def run(self) -> None:
         """Answer what waits, until cancelled."""
@@ -87,28 +98,42 @@ class Answering:
                 answers = await loop.run_in_executor(self._model, answer_rows, *work)
             except Exception as error:  # a bug of ours: those who wait are told
                 logger.exception("a batch was not answered")
-                answers = [Answered(error=error)] * len(batch)
-            self._measure(len(batch), time.perf_counter() - started)
-            for one, answer in zip(batch, answers, strict=True):
-                if not one.answer.done():
-                    one.answer.set_result(answer)
+                answers = [[Answered(error=error)] * len(one) for one in batch]
+            self._measure(sum(map(len, batch)), time.perf_counter() - started)
+            for one, found in zip(batch, answers, strict=True):
+                if not one.answers.done():
+                    one.answers.set_result(found)
 
     def _next(self) -> list[_Waiting]:
         """The next batch: what is there, without what was given up."""
         batch: list[_Waiting] = []
-        places, even, few = Counter[str](), self._asked.even(), self._settings.batch_of_tenant
-        share = max(few, self._settings.batch // min(2, len(self._asked) or 1)) if even else few
-        while len(batch) < self._settings.batch:
-            full = [tenant for tenant, taken in places.items() if taken >= share]
-            if (turn := self._turns.take(full)) is None:
-                break
-            tenant, one = turn
-            several, room = [one], min(share, self._settings.batch - len(batch)) if even else 1
-            while len(several) < room and (more := self._turns.more_of(tenant)) is not None:
-                several.append(more)
-            wanted = [one for one in several if not one.answer.done()]
-            batch += wanted
-            places[tenant] += len(wanted)
+        places, even, most = Counter[str](), self._asked.even(), self._settings.batch
+        few, tenant = self._settings.batch_of_tenant, ""
+        share = max(few, most // min(2, len(self._asked) or 1)) if even else few
+
+        self._hurried += 1
+
+        def fits(one: _Waiting) -> bool:
+            if not batch and (even or self._hurried > HURRIED):
+                return True
+            room = most - places.total()
+            return len(one) <= (room if even else min(room, few))
+
+        while True:
+            full = [name for name, taken in places.items() if taken >= share]
+            one = self._turns.more_of(tenant, fits) if even and tenant not in full else None
+            if one is None:
+                turn = self._turns.take(full, fits)
+                if turn is None and not batch:  # nothing is short: what takes long has its turn
+                    turn = self._turns.take()
+                if turn is None:
+                    break
+                tenant, one = turn
+            if len(one) > few:
+                self._hurried = 0
+            if not one.answers.done():
+                batch.append(one)
+                places[tenant] += len(one)
         self._metrics.waiting.set(self._turns.waiting)
         return batch
 

@@ -12,8 +12,14 @@ from starlette.middleware.cors import CORSMiddleware
 
 from queryshift import __version__
 
-from . import routes_collections, routes_health, routes_page, routes_search, routes_tenants
-from .all_tenants import AllTenants
+from . import (
+    routes_collections,
+    routes_deletion,
+    routes_health,
+    routes_page,
+    routes_search,
+    routes_tenants,
+)
 from .body_limit import BodyLimit
 from .connection_limit import ConnectionLimit, Connections
 from .framework_errors import malformed, refused_by_framework
@@ -22,11 +28,12 @@ from .metrics import Metrics
 from .origin_check import OriginCheck
 from .request_log import RequestLog
 from .settings import ServeSettings
-from .token_check import TokenCheck
+from .tenants import Tenants
+from .token_check import BEARER, TokenCheck
 
 
 def make_app(
-    settings: ServeSettings, tenants: AllTenants, metrics: Metrics, connections: Connections
+    settings: ServeSettings, tenants: Tenants, metrics: Metrics, connections: Connections
 ) -> FastAPI:
     """The application of a server.
 
@@ -34,7 +41,7 @@ def make_app(
         settings: of the server.
         tenants: who answers; they start and end with the application.
         metrics: what is counted.
-        connections: how many are open.
+        connections: those that are open.
     """
     limits = settings.limits
 
@@ -53,7 +60,9 @@ def make_app(
         redoc_url=None,
     )
     app.state.door = FrontDoor(settings, tenants, metrics)
-    for routes in (routes_search, routes_collections, routes_tenants, routes_health, routes_page):
+    for routes in (routes_search, routes_collections, routes_tenants, routes_deletion):
+        app.include_router(routes.router, dependencies=[BEARER])
+    for routes in (routes_health, routes_page):
         app.include_router(routes.router)
     app.router.routes.insert(0, routes_search.direct)
     app.add_exception_handler(HTTPException, refused_by_framework)
@@ -63,12 +72,17 @@ def make_app(
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.origins,
-            allow_methods=["GET", "POST", "PUT"],
-            allow_headers=["authorization", "content-type", "idempotency-key"],
+            allow_methods=["GET", "POST", "PUT", "DELETE"],
+            allow_headers=[
+                "authorization",
+                "content-type",
+                "idempotency-key",
+                "x-queryshift-tenant",
+            ],
             expose_headers=["retry-after", "x-request-id"],
         )
     app.add_middleware(TokenCheck, settings=settings, metrics=metrics)
     app.add_middleware(OriginCheck, settings=settings)
-    app.add_middleware(ConnectionLimit, connections=connections, most=limits.connections)
+    app.add_middleware(ConnectionLimit, connections=connections)
     app.add_middleware(RequestLog, metrics=metrics)
     return app

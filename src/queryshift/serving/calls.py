@@ -22,6 +22,7 @@ class SearchCall:
         adapt: whether the tenant learns from them.
         exclude: ids to leave out, for each query.
         compare: whether both answers are wanted, in any mode.
+        trial: whether nothing of it is counted or kept.
     """
 
     tenant: str
@@ -31,3 +32,4 @@ class SearchCall:
     adapt: bool
     exclude: Sequence[Sequence[Id]]
     compare: bool = False
+    trial: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -39,8 +40,8 @@ UNBOUNDED = Guard(collapse=1.0, repeats=0.0, anchor=0.0)
 class World(Protocol):
     """What a collection can show: sample queries, and its candidates."""
 
-    def samples(self, count: int) -> list[dict[str, Any]]:
-        """Queries to try, each with the ids that are right for it."""
+    def samples(self, start: int, stop: int) -> list[dict[str, Any]]:
+        """Queries to try, those from `start` to before `stop`, each with the right ids for it."""
 
     def candidate(self, candidate: Id) -> dict[str, Any]:
         """A candidate as it is shown."""
@@ -91,6 +92,11 @@ class Collection:
     def encodes_first(self) -> bool:
         """Whether sessions are given vectors."""
         return self.encoder is not self.reader
+
+    @cached_property
+    def temperature(self) -> float:
+        """What differences of scores are divided by to be read as chances."""
+        return float(self.session().method.tau)
 
     @property
     def ordinary(self) -> Ordinary | None:
@@ -144,6 +150,7 @@ class Collection:
             "candidates": len(self.gallery),
             "dimension": self.gallery.dimension,
             "method": self.settings.method or self.method.name,
+            "temperature": self.temperature,
             "hubs": self.hubs is not None,
             "guard": guard,
             "gather": self.settings.gather,
@@ -153,15 +160,19 @@ class Collection:
         }
 
 
-def open_collection(name: str, settings: CollectionSettings, data: Path) -> Collection:
+def open_collection(
+    name: str, settings: CollectionSettings, data: Path, device: str | None = None
+) -> Collection:
     """A collection with its model loaded and its gallery opened.
 
     Args:
         name: of the collection.
         settings: what the file says about it.
         data: a folder where what was made may be kept, such as the embedded world's gallery.
+        device: where the model runs, if the file does not say.
     """
-    model = {} if settings.model == VECTORS else load(settings.model, device=settings.device)
+    device = settings.device or device
+    model = {} if settings.model == VECTORS else load(settings.model, device=device)
     world, gallery = _candidates(settings, model, data)
     reader = _reader(settings, model, gallery)
     method, given = _adapting(settings, reader)

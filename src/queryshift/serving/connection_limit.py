@@ -1,8 +1,8 @@
-"""More connections than there may be are refused in a sentence: uvicorn's own limit has none."""
+"""How many connections are open; more than there may be are refused in a sentence."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import OrderedDict
 from typing import Any
 
 from .refusals import TooManyConnections
@@ -10,11 +10,46 @@ from .refusals import TooManyConnections
 ALWAYS = "/healthz"  # a process is not ended because many ask
 
 
-@dataclass
 class Connections:
-    """How many connections are open; the protocol counts them."""
+    """The open connections; the protocol adds and removes them.
 
-    open: int = 0
+    One too many takes the place of the one that has owed us a request for the longest, if any
+    does: connections that say nothing keep nobody out.
+
+    Args:
+        most: how many may be open.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._open: set[Any] = set()
+        self._owing: OrderedDict[Any, None] = OrderedDict()  # a whole request
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def add(self, protocol: Any) -> None:
+        """Count one that has been opened."""
+        if len(self._open) >= self.most and self._owing:
+            oldest = next(iter(self._owing))
+            self.discard(oldest)
+            oldest.transport.abort()
+        self._open.add(protocol)
+        self._owing[protocol] = None
+
+    def begin_request(self, protocol: Any) -> None:
+        """Note that its request is whole."""
+        self._owing.pop(protocol, None)
+
+    def end_request(self, protocol: Any) -> None:
+        """Note that it has its answer, and may ask again."""
+        if protocol in self._open:
+            self._owing[protocol] = None
+
+    def discard(self, protocol: Any) -> None:
+        """Forget one that is closed."""
+        self._open.discard(protocol)
+        self._owing.pop(protocol, None)
 
 
 class ConnectionLimit:
@@ -22,22 +57,21 @@ class ConnectionLimit:
 
     Args:
         app: the application behind it.
-        connections: how many are open.
-        most: how many may be.
+        connections: those that are open.
     """
 
-    def __init__(self, app: Any, connections: Connections, most: int) -> None:
-        self._app, self._connections, self._most = app, connections, most
+    def __init__(self, app: Any, connections: Connections) -> None:
+        self._app, self._connections = app, connections
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Pass a request on, or refuse it."""
         if (
             scope["type"] == "http"
-            and self._connections.open > self._most
+            and len(self._connections) > self._connections.most
             and scope["path"] != ALWAYS
         ):
             raise TooManyConnections(
-                f"{self._connections.open:,} connections are open, and limits.connections is "
-                f"{self._most:,}: come back later, or use fewer."
+                f"{len(self._connections):,} connections are open, and limits.connections is "
+                f"{self._connections.most:,}: come back later, or use fewer."
             )
         await self._app(scope, receive, send)

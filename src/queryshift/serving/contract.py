@@ -12,6 +12,7 @@ from .settings import Mode, Name
 Id = str | int
 Body = TypeVar("Body", bound="Strict")
 File = TypeVar("File", str, bytes)
+MANY = 4096  # queries, looked at while a body is read; limits.queries is stricter
 NO_BASE64 = (
     "this is no base64 ({}): send the file's bytes in base64, without a prefix; "
     "addresses are not fetched"
@@ -38,19 +39,24 @@ class SearchBody(Strict):
 
     tenant: Name = Field("default", description="whose session answers")
     query: Query[bytes] | None = Field(None, description="one query")
-    queries: list[Query[bytes]] | None = Field(None, description="or many")
+    queries: list[Query[bytes]] | None = Field(None, max_length=MANY, description="or many")
     k: int = Field(10, ge=1, description="hits per query")
     adapt: bool = Field(True, description="whether the tenant learns from them")
     compare: bool = Field(False, description="whether both answers are told, in any mode")
+    trial: bool = Field(
+        False, description="whether it is only looked at: nothing is counted, kept or learnt"
+    )
     exclude: list[list[Id] | None] | None = Field(
-        None, description="for each query, ids to leave out"
+        None, max_length=MANY, description="for each query, ids to leave out"
     )
 
 
 class OrdinaryBody(Strict):
     """A sample of ordinary queries."""
 
-    queries: list[Query[str]] = Field(min_length=2, description="as they come when all is well")
+    queries: list[Query[str]] = Field(
+        min_length=2, max_length=MANY, description="as they come when all is well"
+    )
 
 
 class CorruptBody(Strict):

@@ -5,12 +5,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from queryshift.errors import MissingExtra
+from queryshift.errors import BadInput, MissingExtra
+from queryshift.media.pictures import picture_size
 
 from .queries import Raw, decoded, png
 from .refusals import NotFound
 
 CORRUPTED = ("image", "text")  # kinds of queries that can be
+PIXELS = 2**22  # of a picture that is corrupted: one takes seconds with more
 
 
 def corruption_names(modality: str) -> list[str]:
@@ -41,6 +43,12 @@ def corrupted(raw: Raw, modality: str, name: str, severity: int, place: int = 0)
         numpy, pillow = import_module("numpy"), import_module("PIL.Image")
     except ImportError as error:
         raise NotFound(f"corruptions need the laboratory: {error}") from error
+    if modality == "image" and isinstance(raw, bytes):
+        width, height = picture_size(raw)
+        if width * height > PIXELS:
+            raise BadInput(
+                f"{width} x {height} pixels are too many to corrupt: send a smaller one."
+            )
     item = decoded(raw, modality)
     try:
         made = lab.corrupt(

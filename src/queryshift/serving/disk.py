@@ -1,4 +1,4 @@
-"""Writing beside the answers: one thread, and what is said when the disk cannot be written."""
+"""Writing beside the answers: in a thread of its own, and a failure costs no answer."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
-
-from queryshift.errors import BadFile
+from typing import Any, TypeVar
 
 from .metrics import Metrics
+from .refusals import StoreTrouble
 
+Value = TypeVar("Value")
 logger = logging.getLogger("queryshift.serving")
 
 
@@ -30,19 +30,20 @@ class Disk:
         self._metrics = metrics
         self._thread = ThreadPoolExecutor(1, "queryshift-disk")
 
-    async def write(self, function: Callable[..., None], *args: Any) -> None:
-        """Call a function that writes; a `BadFile` of it is noted, and raised."""
+    async def write(self, function: Callable[..., Value], *args: Any) -> Value:
+        """What a function gives that writes; a `StoreTrouble` of it is noted, and raised."""
         loop = asyncio.get_running_loop()
         try:
-            await loop.run_in_executor(self._thread, function, *args)
-        except BadFile as error:
+            written = await loop.run_in_executor(self._thread, function, *args)
+        except StoreTrouble as error:
             if self.trouble is None:
-                logger.error("the disk cannot be written, answers go on: %s", error)
+                logger.error("the store cannot be written, answers go on: %s", error)
             self._note(str(error))
             self._metrics.failed_saves.inc()
             raise
         self._note(None)
         self._metrics.saves.inc()
+        return written
 
     def close(self) -> None:
         """End the thread when it has written all."""
@@ -50,6 +51,6 @@ class Disk:
 
     def _note(self, trouble: str | None) -> None:
         if trouble is None and self.trouble is not None:
-            logger.warning("the disk can be written again")
+            logger.warning("the store can be written again")
         self.trouble = trouble
         self._metrics.disk_trouble.set(trouble is not None)

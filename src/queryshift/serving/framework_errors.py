@@ -14,7 +14,9 @@ from .refusals import Malformed, Refused
 
 
 async def refused_by_framework(request: Request, error: Exception) -> JSONResponse:
-    """Unknown addresses and verbs."""
+    """Unknown addresses and verbs; what we refused while the framework read a body is ours."""
+    if isinstance(error.__cause__, Refused):
+        return _answer(request, error.__cause__)
     status = HTTPStatus(error.status_code) if isinstance(error, HTTPException) else HTTPStatus(400)
     refused = Refused(f"{request.method} {request.url.path}: {status.phrase.lower()}.")
     refused.status = status
@@ -31,4 +33,4 @@ async def malformed(request: Request, error: Exception) -> JSONResponse:
 
 def _answer(request: Request, refused: Refused) -> JSONResponse:
     told = problem(refused, request.state.request_id)
-    return JSONResponse(told, told["status"], media_type=MEDIA_TYPE)
+    return JSONResponse(told, told["status"], refused.headers, MEDIA_TYPE)

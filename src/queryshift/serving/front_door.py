@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from contextvars import ContextVar
 from hashlib import blake2b
 from typing import Any, TypeAlias, TypeVar
 
 from fastapi import Request
 
-from .all_tenants import AllTenants
-from .idempotency import Key, Remembered
+from .idempotency import Remembered
+from .kept_answers import KeptAnswers
 from .metrics import Metrics
-from .refusals import Forbidden, TooBusy
+from .refusals import Forbidden, Refused, TooBusy
 from .settings import Scope, ServeSettings
+from .store.key_rows import Key
+from .tenants import Tenants
 from .tokens import Caller
 
 Value = TypeVar("Value")
 Work: TypeAlias = Callable[[], Coroutine[Any, Any, Any]]
-KEY: ContextVar[tuple[Key, bytes] | None] = ContextVar("KEY", default=None)
-"""The idempotency key of the request that is worked on: owners elsewhere remember it too."""
 
 
 class HungUp(Exception):
@@ -36,9 +35,9 @@ class FrontDoor:
         metrics: what is counted.
     """
 
-    def __init__(self, settings: ServeSettings, tenants: AllTenants, metrics: Metrics) -> None:
+    def __init__(self, settings: ServeSettings, tenants: Tenants, metrics: Metrics) -> None:
         self.settings, self.tenants, self.metrics = settings, tenants, metrics
-        self.remembered = Remembered()
+        self.remembered, self.kept = Remembered(), KeptAnswers(tenants.store)
 
     def allow(
         self, request: Request, scope: Scope, collection: str, tenant: str | None = None
@@ -52,6 +51,12 @@ class FrontDoor:
             tenant: whose; "*" is everybody's, None what belongs to no tenant.
         """
         caller = caller_of(request)
+        routed = request.headers.get("x-queryshift-tenant")
+        if routed is not None and tenant is not None and routed != tenant:
+            raise Refused(
+                f'the header X-Queryshift-Tenant is "{routed[:64]}", the request is about tenant '
+                f'"{tenant}": send the same name in both.'
+            )
         request.state.collection, request.state.tenant = collection, tenant
         if not caller.may(scope, collection, tenant):
             about = "" if tenant is None else f'tenant "{tenant}" of '
@@ -103,10 +108,11 @@ async def carried_out(request: Request, content: bytes, work: Work) -> Any:
     key = request.headers.get("idempotency-key")
     if key is None:
         return await work()
-    known_by = (caller_of(request).name, request.url.path, key)
     digest = blake2b(content, digest_size=16).digest()
-    KEY.set((known_by, digest))
-    return await door_of(request).remembered.once(known_by, digest, work)
+    about = (request.state.collection, request.state.tenant)
+    known_by = (caller_of(request).name, request.url.path, *about, key)
+    door, kept = door_of(request), Key(*known_by, digest)
+    return await door.remembered.once(known_by, digest, lambda: door.kept.once(kept, work))
 
 
 async def unless_hung_up(request: Request, work: Coroutine[Any, Any, Value]) -> Value:

@@ -10,10 +10,13 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic_core import to_json
+
 from .refusals import Conflict, Malformed
 
 SECONDS = 600.0
 ENTRIES = 20_000
+BYTES = 64 * 2**20  # of answers
 LONGEST_KEY = 200
 
 Key = tuple[str, ...]
@@ -31,10 +34,11 @@ class _Entry:
 
 
 class Remembered:
-    """Answers by idempotency key, for ten minutes, and no more than so many."""
+    """Answers by idempotency key, for ten minutes, as long as there is room for them."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[Key, _Entry] = OrderedDict()
+        self._bytes = 0  # of their answers
 
     async def once(
         self, key: Key, body: bytes, work: Callable[[], Coroutine[Any, Any, Any]]
@@ -74,14 +78,25 @@ class Remembered:
         if not task.done() and entry.waiting == 0:
             task.cancel()
         if task.done() and not task.cancelled() and task.exception() is None:
-            entry.answer, entry.work = json.dumps(task.result()).encode(), None
+            entry.answer, entry.work = to_json(task.result()), None
+            if self._entries.get(key) is entry:
+                self._bytes += len(entry.answer)
+                self._forget_old()
         elif (task.done() or task.cancelling()) and self._entries.get(key) is entry:
             del self._entries[key]
+
+    def forget(self, collection: str, tenant: str) -> None:
+        """Forget the answers to a tenant's requests."""
+        for key in [key for key in self._entries if key[-3:-1] == (collection, tenant)]:
+            self._entries[key].since = -SECONDS
+            self._entries.move_to_end(key, last=False)
+        self._forget_old()
 
     def _forget_old(self) -> None:
         limit = time.monotonic() - SECONDS
         while self._entries:
             oldest = next(iter(self._entries.values()))
-            if oldest.since > limit and len(self._entries) < ENTRIES:
+            if oldest.since > limit and len(self._entries) < ENTRIES and self._bytes <= BYTES:
                 return
             self._entries.popitem(last=False)
+            self._bytes -= len(oldest.answer)

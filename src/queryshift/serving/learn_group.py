@@ -12,7 +12,7 @@ import torch
 from queryshift.errors import Error
 from queryshift.galleries.hits import Id
 from queryshift.sessions.session import Session
-from queryshift.support.priority import yielding
+from queryshift.support.priority import yield_to_answers, yielding
 
 from .json_values import iso, plain
 from .queries import Raw, decoded, size_of
@@ -35,7 +35,7 @@ class Taught:
     @property
     def size(self) -> int:
         """Bytes that it takes, about."""
-        return 0 if self.raw is None else size_of(self.raw)
+        return int(self.item.nbytes) if self.raw is None else size_of(self.raw)
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def learn_group(session: Session, modality: str, given: Sequence[Taught]) -> Lea
     if not group:
         return None
     with yielding():
-        items = [one.item if one.raw is None else decoded(one.raw, modality) for one in group]
+        items = [_item(one, modality) for one in group]
         exclude = [list(one.exclude) for one in group]
         asked = exclude if any(exclude) else None
         answer = session.answer(items, exclude=asked, on_bad="skip", missing="ignore")
@@ -70,6 +70,11 @@ def learn_group(session: Session, modality: str, given: Sequence[Taught]) -> Lea
         "guard": stats.restart,
     }
     return Learnt(row, stats.adapted)
+
+
+def _item(one: Taught, modality: str) -> Any:
+    yield_to_answers()
+    return one.item if one.raw is None else decoded(one.raw, modality)
 
 
 @torch.no_grad()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+import math
+import time
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 
 from .learn_group import Taught
 from .metrics import Metrics
@@ -12,20 +15,29 @@ from .refusals import TooBusy
 from .settings import QueueSettings
 from .turns import Turns
 
-Learn = Callable[[str, list[Taught]], Awaitable[None]]
+Learn = Callable[[str, list[Taught], float], Awaitable[None]]
 Dropped = Callable[[str], None]
+
+
+@dataclass(eq=False)
+class _Group:
+    """Queries of one tenant that are learnt at once."""
+
+    taught: list[Taught]
+    complete: float = field(default_factory=time.monotonic)  # since when
 
 
 class Learning:
     """Groups of one collection's queries, pure by tenant, waiting to be learnt in turn.
 
-    A group that is complete when its tenant has too many waiting is dropped and counted, so that
-    learning never delays answers and never falls far behind.
+    Each tenant has one group learnt in its turn, however much others send. Where a tenant has too
+    many waiting, its oldest is dropped and counted, so that learning never delays answers, never
+    falls far behind, and learns from what came last.
 
     Args:
         size: queries of a group.
         settings: bounds.
-        learn: learns one group of a tenant.
+        learn: learns one group of a tenant, and is told how many seconds it waited.
         dropped: is told of each group that was given up.
         metrics: what is counted.
     """
@@ -41,8 +53,9 @@ class Learning:
         self._size, self._most_bytes = size, settings.gathered_bytes
         self._learn, self._dropped, self._metrics = learn, dropped, metrics
         self._gathering: OrderedDict[str, list[Taught]] = OrderedDict()
-        self._bytes = 0  # of what is gathering
-        self._turns = Turns[list[Taught]](settings.updates, settings.updates_of_tenant)
+        self._bytes = Counter[str]()  # of each tenant's queries that are gathered or wait
+        self._all_bytes = 0
+        self._turns = Turns[_Group](math.inf, settings.updates_of_tenant)
         self._current: str | None = None
         self._group: list[Taught] = []  # of the current tenant
         self._idle = asyncio.Event()
@@ -52,20 +65,17 @@ class Learning:
         """Take queries that were answered; complete groups wait to be learnt."""
         for one in taught:
             self._gathering.setdefault(tenant, []).append(one)
-            self._bytes += one.size
+            self._hold(tenant, one.size)
             if len(self._gathering[tenant]) >= self._size:
-                self._offer(tenant, self._taken(tenant))
-        if tenant in self._gathering:
-            self._gathering.move_to_end(tenant)
-        while self._bytes > self._most_bytes:
-            oldest = next(iter(self._gathering))
-            self._taken(oldest)
-            self._dropped(oldest)
+                self._offer(tenant, _Group(self._gathering.pop(tenant)))
+        while self._all_bytes > self._most_bytes:
+            self._drop(self._bytes.most_common(1)[0][0])
 
     def forget(self, tenant: str) -> None:
         """Give up what a tenant has gathered, and its groups that are not being learnt yet."""
-        self._taken(tenant)
+        self._gathering.pop(tenant, None)
         self._turns.forget(tenant)
+        self._hold(tenant, -self._bytes[tenant])
         if tenant == self._current:
             self._group.clear()  # the learner's thread may be busy elsewhere
 
@@ -81,9 +91,12 @@ class Learning:
             if (taken := self._turns.take()) is None:
                 self._idle.set()
                 continue
-            self._current, self._group = taken
+            self._current, group = taken
+            self._group = group.taught
+            self._hold(self._current, -_size(self._group))
+            waited = time.monotonic() - group.complete
             try:
-                await self._learn(self._current, self._group)
+                await self._learn(self._current, self._group, waited)
             finally:
                 self._current = None
                 self._metrics.groups_waiting.set(self._turns.waiting)
@@ -92,17 +105,28 @@ class Learning:
         """Return when no complete group waits."""
         await self._idle.wait()
 
-    def _offer(self, tenant: str, group: list[Taught]) -> None:
+    def _offer(self, tenant: str, group: _Group) -> None:
         try:
             self._turns.put(tenant, [group])
         except TooBusy:
-            self._dropped(tenant)
-            return
+            self._drop(tenant)
+            self._turns.put(tenant, [group])
         self._metrics.groups_waiting.set(self._turns.waiting)
         self._idle.clear()
 
-    def _taken(self, tenant: str) -> list[Taught]:
-        """What a tenant has gathered, which gathers no longer."""
-        group = self._gathering.pop(tenant, [])
-        self._bytes -= sum(one.size for one in group)
-        return group
+    def _drop(self, tenant: str) -> None:
+        """Give up a tenant's oldest group; what it has gathered, where none waits."""
+        group = self._turns.more_of(tenant)
+        taught = self._gathering.pop(tenant, []) if group is None else group.taught
+        self._hold(tenant, -_size(taught))
+        self._dropped(tenant)
+
+    def _hold(self, tenant: str, more: int) -> None:
+        self._bytes[tenant] += more
+        self._all_bytes += more
+        if not self._bytes[tenant]:
+            del self._bytes[tenant]
+
+
+def _size(taught: Sequence[Taught]) -> int:
+    return sum(one.size for one in taught)

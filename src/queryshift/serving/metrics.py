@@ -5,6 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+DELAYS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200)
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 STRANGENESS = (-5, -3, -1, 0, 1, 3, 5, 10, 20, 50)
 
@@ -30,6 +31,12 @@ class Metrics:
         self.update_seconds = Histogram(
             "queryshift_update_seconds", "Seconds per group.", buckets=SECONDS, registry=registry
         )
+        self.learning_delay = Histogram(
+            "queryshift_learning_delay_seconds",
+            "Seconds from a group being complete until it was learnt.",
+            buckets=DELAYS,
+            registry=registry,
+        )
         self.strangeness = Histogram(
             "queryshift_strangeness",
             "Standard errors of batches from ordinary queries.",
@@ -47,6 +54,7 @@ class Metrics:
         self.drops = self._counter(
             "drops", "Groups given up since learning is behind.", "collection"
         )
+        self.lost_updates = self._counter("lost_updates", "Groups lost to others.", "collection")
         self.failed_updates = self._counter("failed_updates", "Groups that failed.", "collection")
         self.guard_events = self._counter("guard_events", "What guards did.", "collection", "event")
         self.hangups = self._counter("hangups", "Clients that left before their answer.")

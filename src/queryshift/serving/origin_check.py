@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
-from .refusals import Forbidden
+from .refusals import Forbidden, Refused
 from .settings import ServeSettings
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+ANY_NAME = ("/healthz", "/readyz")  # asked by address, by what watches the process
 
 
 class OriginCheck:
@@ -31,14 +32,21 @@ class OriginCheck:
         """Pass a request on, or refuse where it comes from."""
         if scope["type"] == "http":
             headers = {name.decode("latin-1"): value for name, value in scope["headers"]}
-            self._check(headers)
+            self._check(headers, scope["path"])
         await self._app(scope, receive, send)
 
-    def _check(self, headers: dict[str, bytes]) -> None:
+    def _check(self, headers: dict[str, bytes], path: str) -> None:
         host = headers.get("host", b"").decode("latin-1")
-        name = (urlsplit(f"//{host}").hostname or "").lower()
-        if self._hosts and name not in self._hosts:
+        name = _parsed(f"//{host}").hostname or ""
+        if self._hosts and name not in self._hosts and path not in ANY_NAME:
             raise Forbidden(f'"{name}" is no name of this server: the operator sets hosts.')
         origin = headers.get("origin", b"").decode("latin-1")
-        if origin and urlsplit(origin).netloc != host and origin not in self._origins:
+        if origin and _parsed(origin).netloc != host and origin not in self._origins:
             raise Forbidden(f'pages of "{origin}" may not call: the operator sets origins.')
+
+
+def _parsed(address: str) -> SplitResult:
+    try:
+        return urlsplit(address)
+    except ValueError as error:
+        raise Refused(f'"{address}" is no address ({error}): repair that header.') from None

@@ -4,61 +4,63 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import re
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
-from queryshift.errors import BadFile, BadInput
+from queryshift.errors import BadInput, Error
 from queryshift.galleries.hits import Id
 from queryshift.sessions.ordinary import Ordinary
-from queryshift.sessions.session import Session
 
 from .calls import SearchCall
+from .clicks import Clicks
 from .collection import Collection
+from .corrupting import corrupted
 from .disk import Disk
 from .json_values import iso
 from .queries import Raw, decoded
-from .record import click_summary
-from .refusals import Conflict, DiskFull, Forbidden, NotFound
+from .refusals import Conflict, DiskFull, Forbidden, NotFound, StoreTrouble
 from .searching import Searching
 from .settings import Mode
-from .sharing import Sharing
+from .store.collection_rows import CollectionRows
+from .store.database import Database
+from .store.stored import StoredState, stored_state
+from .stored_session import opened
 from .tenant import Tenant
-from .tenant_files import write_text
+
+logger = logging.getLogger("queryshift.serving")
+Value = TypeVar("Value")
+
+AT_ONCE = 8  # samples that are made
+WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
 class Owner:
     """Tenants of one collection, in one process: answers, reports and what an operator does.
 
-    Its methods take and give values that can cross processes, so that a distributed server may
-    hold owners elsewhere.
-
     Args:
         searching: answers and learns for the collection's tenants.
-        folder: where the collection is written.
+        database: where the collection is stored.
         disk: writes.
         snapshots: how many a tenant may have.
     """
 
-    def __init__(self, searching: Searching, folder: Path, disk: Disk, snapshots: int) -> None:
+    def __init__(
+        self, searching: Searching, database: Database, disk: Disk, snapshots: int
+    ) -> None:
         self._searching, self._residents = searching, searching.residents
-        self._folder, self._disk, self._most_snapshots = folder, disk, snapshots
+        self._rows, self._snapshots = CollectionRows(database), searching.residents.snapshots
+        self._disk, self._most_snapshots, self._shared = disk, snapshots, database.shared
+        self._ordinary_version = 0
 
     @property
     def collection(self) -> Collection:
         """The collection as it is now."""
         return self._searching.collection
-
-    def share(self, sharing: Sharing) -> None:
-        """Own only some of the tenants."""
-        self._residents.sharing = sharing
-
-    async def know_own(self) -> None:
-        """Know the tenants that are its own now, and no others."""
-        await self._residents.know_own()
 
     async def run(self) -> None:
         """Read, answer and learn what waits, until cancelled."""
@@ -74,7 +76,7 @@ class Owner:
 
     async def about(self) -> dict[str, Any]:
         """What clients are told of the collection."""
-        return self.collection.about() | {"tenants": len(self._residents)}
+        return self.collection.about() | {"tenants": await self._residents.known()}
 
     async def search(self, call: SearchCall) -> dict[str, Any]:
         """The answers to a search; see `Searching.search`."""
@@ -84,11 +86,19 @@ class Owner:
         self, after: str, limit: int, among: Sequence[str] | None = None
     ) -> list[dict[str, Any]]:
         """Tenants by name, those behind `after`; only those `among` these names, if given."""
-        return self._residents.listed(after, limit, among)
+        rows = await asyncio.to_thread(self._residents.rows.listed, after, limit, among)
+        for row in rows:
+            if (tenant := self._residents.loaded.get(row["tenant"])) is not None:
+                record = tenant.record
+                row["queries"] += record.queries - tenant.stored.queries
+                row["last_seen"] = max(row["last_seen"], iso(record.last_seen))
+                row |= tenant.learning()
+        return rows
 
     async def tenant(self, name: str) -> dict[str, Any]:
         """The report of a tenant."""
         async with self._residents.using(name) as tenant:
+            await self._residents.look(tenant)
             return await self._told(tenant)
 
     async def history(self, name: str, since: int, limit: int) -> list[dict[str, Any]]:
@@ -97,8 +107,8 @@ class Owner:
             recent = [row for row in tenant.rows if row["batch"] > since]
             if (recent and recent[0]["batch"] == since + 1) or tenant.record.batches <= since:
                 return recent[:limit]
-            read = tenant.files.read_history
-            stored = await asyncio.to_thread(read, since, limit)
+            read = self._residents.rows.history
+            stored = await asyncio.to_thread(read, tenant.id, since, limit)
             last = stored[-1]["batch"] if stored else since
             return [*stored, *(row for row in recent if row["batch"] > last)][:limit]
 
@@ -112,103 +122,135 @@ class Owner:
     async def set_mode(self, name: str, mode: Mode) -> dict[str, Any]:
         """Switch a tenant between live, shadow and frozen."""
         async with self._residents.using(name, create=True) as tenant:
-            tenant.record.mode = mode
+
+            async def switch() -> None:
+                tenant.record.mode = mode
+
+            told = await self._changed(tenant, switch)
             if mode == "frozen":
                 self._searching.learning.forget(name)
-            return await self._changed(tenant)
+            return told
 
     async def reset(self, name: str) -> dict[str, Any]:
         """Forget all that a tenant has learnt."""
         async with self._residents.using(name) as tenant:
             self._searching.learning.forget(name)
-            await self._searching.change(tenant, tenant.session.reset)
-            return await self._changed(tenant)
+            return await self._changed(tenant, lambda: self._change(tenant, tenant.session.reset))
 
     async def undo(self, name: str) -> dict[str, Any]:
         """Return to the state before the last learnt batch."""
         async with self._residents.using(name) as tenant:
-            await self._searching.change(tenant, tenant.session.undo)
-            return await self._changed(tenant)
+            return await self._changed(tenant, lambda: self._change(tenant, tenant.session.undo))
 
     async def snapshots(self, name: str) -> list[dict[str, Any]]:
         """A tenant's snapshots, oldest first."""
         async with self._residents.using(name) as tenant:
-            return await asyncio.to_thread(tenant.files.list_snapshots)
+            return await asyncio.to_thread(self._snapshots.listed, tenant.id)
 
     async def snapshot(self, name: str, snapshot: str) -> dict[str, Any]:
         """Keep what a tenant has learnt under a name; when this returns it is on disk."""
-        async with self._residents.using(name, create=True) as tenant, tenant.saving:
-            there = await asyncio.to_thread(tenant.files.list_snapshots)
-            others = [one for one in there if one["name"] != snapshot]
-            if len(others) >= self._most_snapshots:
+        async with self._residents.using(name, create=True) as tenant:
+            batches, state = tenant.record.batches, tenant.settled
+            about = {"name": snapshot, "time": iso(time.time()), "batches": batches}
+
+            def keep() -> bool:
+                kept = stored_state(state)
+                return self._snapshots.keep(tenant.id, about, kept, self._most_snapshots)
+
+            if not await self._kept("the snapshot was not kept", self._disk.write(keep)):
                 raise Conflict(
-                    f"there are {len(others)} snapshots, as many as may be: take one of their "
-                    "names, or raise tenants.snapshots."
+                    f"there are {self._most_snapshots} snapshots, as many as may be: take one of "
+                    "their names, delete one, or raise tenants.snapshots."
                 )
-            about = {
-                "name": snapshot,
-                "time": iso(time.time()),
-                "batches": tenant.record.batches,
-            }
-            kept = tenant.session.snapshot(history=False), tenant.record.written()
-            try:
-                await self._disk.write(tenant.files.write_snapshot, about, *kept)
-            except BadFile as error:
-                raise DiskFull(f"the snapshot was not kept: {error}") from error
             return about
+
+    async def delete(self, name: str) -> bool:
+        """Delete a tenant and all that is stored of it; whether there was one."""
+        self._searching.learning.forget(name)
+        return await self._kept("the tenant was not deleted", self._residents.delete(name))
+
+    async def delete_snapshot(self, name: str, snapshot: str) -> bool:
+        """Delete a snapshot; whether there was one."""
+        async with self._residents.using(name) as tenant:
+            deleting = self._disk.write(self._snapshots.delete, tenant.id, snapshot)
+            return await self._kept("the snapshot was not deleted", deleting)
 
     async def rollback(self, name: str, snapshot: str) -> dict[str, Any]:
         """Return to a snapshot."""
         async with self._residents.using(name) as tenant:
-            path, _ = tenant.files.snapshot_files(snapshot)
-            if not path.exists():
+            kept = await asyncio.to_thread(self._snapshots.find, tenant.id, snapshot)
+            if kept is None:
                 raise NotFound(f'"{name}" has no snapshot "{snapshot}".')
             self._searching.learning.forget(name)
-            await self._searching.change(tenant, _roll_back, self.collection, tenant, path)
-            return await self._changed(tenant)
+            work = (_roll_back, self.collection, tenant, kept)
+            return await self._changed(tenant, lambda: self._change(tenant, *work))
 
-    async def feedback(
-        self, name: str, request_id: str, clicks: Sequence[tuple[int, Sequence[Id]]]
-    ) -> dict[str, Any]:
-        """Count what was clicked under both answers of a request."""
+    async def feedback(self, name: str, request_id: str, clicks: Clicks) -> dict[str, Any]:
+        """Count what was clicked under both answers of a request, each click once."""
         async with self._residents.using(name) as tenant:
-            answers = tenant.answered(request_id)
-            if answers is None:
-                raise NotFound(
-                    f'no answers of both models are kept for the request "{request_id}": feedback '
-                    "is counted in shadow mode, or where queries are kept, for recent requests."
-                )
-            for query, _ in clicks:  # all of them, before any is counted
-                if not 0 <= query < len(answers):
-                    raise BadInput(f"query {query} is none of the request's {len(answers)}.")
-            for query, ids in clicks:
-                for clicked in ids:
-                    tenant.record.clicks.add_click(clicked, *answers[query])
+            counted = 0
+            for click in tenant.answers.new_clicks(request_id, clicks):
+                tenant.record.clicks.add_click(*click)
+                counted += 1
             tenant.changed()
-            return click_summary(tenant.record.clicks) or dict(NO_CLICKS)
+            told = await asyncio.to_thread(tenant.clicks_told)
+            return {**(told or NO_CLICKS), "counted": counted}
 
     async def set_ordinary(self, queries: Sequence[Raw]) -> int:
         """Measure ordinary queries, and let every tenant's guard know them."""
-        loop, before = asyncio.get_running_loop(), self.collection
-        model = self._searching.threads.model
-        measured = await loop.run_in_executor(model, _measured, before, queries)
+        before, beside = self.collection, self._searching.beside
+        measured: Ordinary
+        (measured,) = await beside.do("", [partial(_measured, before, queries)])
         about = json.dumps(asdict(measured))
+        put = self._disk.write(self._rows.put_ordinary, before.name, about)
+        self._ordinary_version = await self._kept("the sample was not kept", put)
         self._searching.collection = before.with_ordinary(measured)
-        try:
-            await self._disk.write(write_text, self._folder / "ordinary.json", about)
-        except BadFile as error:
-            raise DiskFull(f"the sample is in force, but was not kept: {error}") from error
         return measured.count
 
-    async def samples(self, count: int) -> list[dict[str, Any]]:
+    def read_ordinary(self) -> None:
+        """Put the stored sample of ordinary queries in force, where it is another one."""
+        stored = self._rows.ordinary(self.collection.name)
+        if stored is not None and stored[0] != self._ordinary_version:
+            self._ordinary_version = stored[0]
+            try:
+                sample = Ordinary(**json.loads(stored[1]))
+            except (Error, ValueError, TypeError) as error:
+                logger.warning("the stored ordinary queries are passed over: %s", error)
+                return
+            if sample.encoder == self.collection.encoder.fingerprint():
+                self._searching.collection = self.collection.with_ordinary(sample)
+            else:
+                logger.warning("the ordinary queries were measured with another model: passed over")
+
+    async def follow(self) -> None:
+        """Take over what other processes have changed."""
+        await self._residents.follow()
+        await asyncio.to_thread(self.read_ordinary)
+
+    async def samples(self, caller: str, count: int) -> list[dict[str, Any]]:
         """Queries to try."""
-        world = self.collection.world
-        return [] if world is None else await asyncio.to_thread(world.samples, count)
+        if (world := self.collection.world) is None:
+            return []
+        starts = range(0, count, AT_ONCE)
+        pieces = [partial(world.samples, at, min(at + AT_ONCE, count)) for at in starts]
+        made = await self._searching.beside.do(caller, pieces)
+        return [sample for part in made for sample in part]
+
+    async def corrupted(
+        self, caller: str, queries: Sequence[Raw], name: str, severity: int
+    ) -> list[dict[str, Any]]:
+        """The queries after a corruption, as a search takes them."""
+        modality = self.collection.modality
+        pieces = [
+            partial(corrupted, raw, modality, name, severity, place)
+            for place, raw in enumerate(queries)
+        ]
+        return await self._searching.beside.do(caller, pieces)
 
     async def candidate(self, text: str) -> dict[str, Any]:
         """A candidate as it is shown; its id is given as text, numbers too."""
         world, gallery = self.collection.world, self.collection.gallery
-        numbers: list[Id] = [int(text)] if text.lstrip("-").isdigit() else []
+        numbers: list[Id] = [int(text)] if WHOLE_NUMBER.fullmatch(text) else []
         for candidate in [*numbers, text]:
             try:
                 gallery.positions([candidate])
@@ -219,29 +261,33 @@ class Owner:
 
     async def _told(self, tenant: Tenant) -> dict[str, Any]:
         pending = self._searching.learning.pending(tenant.name)
-        snapshots = await asyncio.to_thread(tenant.files.list_snapshots)
+        snapshots = await asyncio.to_thread(self._snapshots.listed, tenant.id)
+        await asyncio.to_thread(tenant.clicks_told)  # it keeps what it says
         return tenant.about(pending) | {"snapshots": snapshots}
 
-    async def _changed(self, tenant: Tenant) -> dict[str, Any]:
-        """Write a change at once; a full disk does not undo it."""
-        tenant.changed()
-        with suppress(BadFile):  # /readyz and a metric say so; it is tried again
-            await self._residents.save(tenant)
+    async def _changed(self, tenant: Tenant, work: Callable[[], Awaitable[None]]) -> dict[str, Any]:
+        """Make a change and write it, both or neither."""
+        await self._kept("nothing was changed", self._residents.carry_out(tenant, work))
         return await self._told(tenant)
 
+    async def _change(self, tenant: Tenant, work: Callable[..., None], *args: Any) -> None:
+        await self._residents.change(tenant, work, *args)
 
-NO_CLICKS = {"source": None, "adapted": None, "clicks": 0}
+    async def _kept(self, told: str, writing: Awaitable[Value]) -> Value:
+        """What a write gives; a full disk is told as one, a database that is away as it is."""
+        try:
+            return await writing
+        except StoreTrouble as error:
+            if self._shared:
+                raise
+            raise DiskFull(f"{told}: {error}") from error
 
 
-def _roll_back(collection: Collection, tenant: Tenant, path: Path) -> None:
-    settings = collection.session_settings
-    loaded = Session.load(path, collection.encoder, collection.gallery, **settings)
-    if loaded.method.name != collection.method.name:
-        raise Conflict(
-            f"the snapshot is of the method {loaded.method.name}, the collection runs "
-            f"{collection.method.name}: reset the tenant instead."
-        )
-    tenant.session.restore(loaded.state)
+NO_CLICKS = {"source": None, "adapted": None, "clicks": 0, "better": None}
+
+
+def _roll_back(collection: Collection, tenant: Tenant, kept: StoredState) -> None:
+    tenant.session.restore(opened(collection, kept).state)
 
 
 def _measured(collection: Collection, queries: Sequence[Raw]) -> Ordinary:

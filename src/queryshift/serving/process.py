@@ -16,12 +16,14 @@ from queryshift.sessions.events import GuardWarning
 from .settings import LimitSettings, ServeSettings
 
 M_ARENA_MAX, ARENAS = -8, 2  # of glibc's mallopt
+SWITCH = 0.0005  # seconds after which who answers has Python's lock from who decodes or learns
 
 
 def prepare(settings: ServeSettings) -> None:
-    """Set limits on what is read, torch's threads, malloc's arenas, what becomes of warnings."""
+    """Set limits on what is read, threads of torch and Python, malloc's arenas, warnings."""
     _limit_arenas()
     set_limits(_media_limits(settings.limits))
+    sys.setswitchinterval(SWITCH)
     torch.set_num_threads(settings.threads or max(1, (os.cpu_count() or 2) - 1))
     warnings.simplefilter("ignore", GuardWarning)  # logged, and an event of the tenant
     _make_logging_cheap()

@@ -37,9 +37,9 @@ class FileWorld:
             for number, line in enumerate(_lines(path))
         ]
 
-    def samples(self, count: int) -> list[dict[str, Any]]:
-        """The first of the file's queries."""
-        return self._samples[:count]
+    def samples(self, start: int, stop: int) -> list[dict[str, Any]]:
+        """Some of the file's queries, in its order."""
+        return self._samples[start:stop]
 
     def candidate(self, candidate: Id) -> dict[str, Any]:
         """The id."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ from .turns import Turns
 AT_ONCE = ("text", "vector")  # kinds that need no thread to be read
 SMALL_FILE = 2**14  # bytes, and
 SMALL_PICTURE = 2**16  # pixels: decoded in less time than a thread takes to wake up
-DECODERS = 2
+DECODERS = max(1, (os.cpu_count() or 2) // 2)  # the other cores answer and learn
 
 
 @dataclass(frozen=True)
@@ -41,15 +42,22 @@ class Reading:
 
     Args:
         modality: what one query is.
+        prepare: makes a large picture small, as its encoder takes it.
         keep: whether what is shown of them is made too.
         decoders: the threads that decode files.
         settings: bounds of the queue.
     """
 
     def __init__(
-        self, modality: str, keep: bool, decoders: Executor, settings: QueueSettings
+        self,
+        modality: str,
+        prepare: Callable[[Any], Any],
+        keep: bool,
+        decoders: Executor,
+        settings: QueueSettings,
     ) -> None:
-        self._modality, self._keep, self._decoders = modality, keep, decoders
+        self._modality, self._prepare = modality, prepare
+        self._keep, self._decoders = keep, decoders
         self._turns = Turns[tuple[Raw, asyncio.Future[Readable]]](
             settings.waiting, settings.waiting_of_tenant
         )
@@ -92,7 +100,9 @@ class Reading:
     def _read(self, raw: Raw) -> Readable:
         try:
             item = decoded(raw, self._modality)
-            return Readable(item, shown(item, self._modality) if self._keep else None)
+            told = shown(item, self._modality) if self._keep else None
+            large = self._modality == "image" and item.width * item.height > SMALL_PICTURE
+            return Readable(self._prepare(item) if large else item, told)
         except Error as error:
             return Readable(error=error)
         except Exception as error:  # decoders raise anything

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
-from queryshift.errors import BadFile
 from queryshift.sessions.feedback import ClickScores
 
 from .json_values import iso
 from .settings import Mode
 
 EVENTS = 32  # kept, the latest
+COUNTS = ("queries", "batches", "updates", "drops", "resets")
 
 
 @dataclass
 class Record:
-    """One tenant's record; written beside its state.
+    """One tenant's record; stored beside its state.
 
     Attributes:
         tenant: its name.
@@ -25,12 +24,13 @@ class Record:
         queries: answered so far.
         batches: of it that were learnt or looked at; rows of its history.
         updates: batches that were learnt.
-        drops: groups that were given up because learning was behind.
+        drops: groups that were given up because learning was behind, or another process faster.
         resets: returns to the source by its guard.
         created: seconds since the epoch.
         last_seen: when it was last asked.
         events: what its guard did, the latest last.
         clicks: counts by (rank for the source, rank for the adapted answer).
+        new_events: those of them that are not stored yet.
     """
 
     tenant: str
@@ -44,43 +44,16 @@ class Record:
     last_seen: float = 0.0
     events: list[dict[str, Any]] = field(default_factory=list)
     clicks: ClickScores = field(default_factory=ClickScores)
+    new_events: list[dict[str, Any]] = field(default_factory=list)
 
     def add_event(self, kind: str, detail: str, when: float) -> None:
         """Keep what happened at the next batch, the latest last.
 
         Args:
-            kind: of the event: "guard", "not_finite", "ordinary" or "failed".
+            kind: of the event: "guard", "not_finite", "ordinary", "failed" or "kept_aside".
             detail: what happened, in a sentence.
             when: seconds since the epoch.
         """
         event = {"batch": self.batches + 1, "time": iso(when), "event": kind, "detail": detail}
         self.events = [*self.events, event][-EVENTS:]
-
-    def written(self) -> str:
-        """The record as JSON."""
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
-        clicks = [[*ranks, times] for ranks, times in self.clicks.counts().items()]
-        return json.dumps(values | {"clicks": clicks})
-
-    @classmethod
-    def read(cls, text: str) -> Record:
-        """The record that `written` gave."""
-        try:
-            values = json.loads(text)
-            counts = {(source, adapted): times for source, adapted, times in values["clicks"]}
-            return cls(**values | {"clicks": ClickScores(counts)})
-        except (ValueError, TypeError, KeyError) as error:
-            raise BadFile(f"a tenant's record is damaged ({error}): it starts anew.") from error
-
-
-def click_summary(clicks: ClickScores) -> dict[str, Any] | None:
-    """How well source and adapted answers rank what was clicked; None without clicks."""
-    if not clicks.counts():
-        return None
-    summary = clicks.summary()
-    return {
-        "source": summary.source_mrr,
-        "adapted": summary.adapted_mrr,
-        **{name: value for name, value in asdict(summary).items() if not name.endswith("mrr")},
-        "better": summary.better,
-    }
+        self.new_events = [*self.new_events, event][-EVENTS:]

@@ -38,10 +38,17 @@ class TooLarge(Refused):
     status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
 
+class HeadersTooLarge(Refused):
+    """Headers over the limit; the connection is closed."""
+
+    status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+
+
 class TooSlow(Refused):
-    """A body that does not come."""
+    """A body that does not come; the connection is closed."""
 
     status = HTTPStatus.REQUEST_TIMEOUT
+    headers = {"Connection": "close"}  # noqa: RUF012 - read only
 
 
 class Unauthorised(Refused):
@@ -66,11 +73,17 @@ class DiskFull(Refused):
     status = HTTPStatus.INSUFFICIENT_STORAGE
 
 
-class OwnerLost(Refused):
-    """A tenant's owner has died, or does not answer; it is started again elsewhere."""
+class StoreTrouble(Refused):
+    """The database cannot be read or written now; what is in memory goes on."""
 
     status = HTTPStatus.SERVICE_UNAVAILABLE
     headers = {"Retry-After": "1"}  # noqa: RUF012 - read only
+
+
+class Damaged(Refused):
+    """What is stored of a tenant cannot be read; others go on."""
+
+    status = HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 class Ending(Refused):

@@ -45,7 +45,8 @@ async def search(collection: str, request: Request) -> Response:
     """Answer one query or many; the tenant learns from them unless told not to."""
     door = door_of(request)
     body, files, content = await _read(request, door.settings.limits)
-    door.allow(request, "adapt" if body.adapt else "read", collection, body.tenant)
+    adapt = body.adapt and not body.trial
+    door.allow(request, "adapt" if adapt else "read", collection, body.tenant)
     owner = door.tenants.owner(collection, body.tenant)
     modality = door.modality(collection)
     queries = _queries(body, files, modality)
@@ -55,9 +56,10 @@ async def search(collection: str, request: Request) -> Response:
         request.state.request_id,
         queries,
         body.k,
-        body.adapt,
+        adapt,
         [ids or [] for ids in body.exclude or [None] * len(queries)],
         body.compare,
+        body.trial,
     )
 
     told = await asked_once(request, content, lambda: owner.search(call))
@@ -99,6 +101,8 @@ async def _read_form(
             files = [await one.read() for one in uploads if not isinstance(one, str)]
     except HTTPException as error:
         raise Malformed(f"the form cannot be read: {error.detail}.") from None
+    except (LookupError, UnicodeError) as error:  # its header names the text's encoding
+        raise Malformed(f"the form cannot be read: {error}.") from None
     return read_body(SearchBody, told.encode()), files, content
 
 
@@ -129,10 +133,15 @@ def _check(body: SearchBody, queries: Sequence[Raw], limits: LimitSettings) -> N
         raise Malformed(f"got {len(queries)} queries, at most {limits.queries} at once.")
     if body.k > limits.hits:
         raise Malformed(f"k is {body.k}, at most {limits.hits}.")
+    if len(queries) * body.k > limits.hits_in_all:
+        raise Malformed(
+            f"{len(queries)} queries times k = {body.k} are more than {limits.hits_in_all:,} hits: "
+            "send fewer queries at once, or a smaller k."
+        )
     if body.exclude is not None:
         if len(body.exclude) != len(queries):
             raise Malformed(
                 f"got exclusions for {len(body.exclude)} of {len(queries)} queries: one each."
             )
-        if max(len(ids or ()) for ids in body.exclude) > limits.exclude:
-            raise Malformed(f"at most {limits.exclude} ids are left out for a query.")
+        if sum(len(ids or ()) for ids in body.exclude) > limits.exclude:
+            raise Malformed(f"at most {limits.exclude:,} ids are left out in a request.")

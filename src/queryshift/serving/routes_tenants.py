@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Query, Request
 from .contract import FeedbackBody, ModeBody, NameBody
 from .front_door import Work, caller_of, carried_out, door_of
 from .owner import Owner
+from .refusals import Malformed
 from .settings import NAME_PATTERN, Scope
 from .told import HistoryTold, SnapshotTold, TenantTold, described
 
@@ -113,7 +114,10 @@ async def mode(collection: str, tenant: Tenant, body: ModeBody, request: Request
 
 @router.post("/{tenant}/feedback")
 async def feedback(collection: str, tenant: Tenant, body: FeedbackBody, request: Request) -> Report:
-    """Count clicks on both answers of a request."""
+    """Count clicks on both answers of a request; one that comes again counts once."""
+    most = door_of(request).settings.limits.clicks
+    if sum(len(click.ids) for click in body.clicks) > most:
+        raise Malformed(f"at most {most:,} clicks are taken at once: send them in parts.")
     clicks = [(click.query, click.ids) for click in body.clicks]
     owner = _owner(request, "adapt", collection, tenant)
     return await _once(request, lambda: owner.feedback(tenant, body.request_id, clicks))

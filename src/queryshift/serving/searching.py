@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any
 
 from queryshift.errors import BadInput
 from queryshift.sessions.session import Session
+from queryshift.support.priority import is_answering
 
 from .answer_rows import Answered, Asked
 from .answering import Answering
+from .beside import Beside
 from .calls import SearchCall
+from .clicks import PLACES
 from .collection import Collection
 from .disk import Disk
 from .json_values import iso
@@ -25,12 +27,13 @@ from .learning import Learning
 from .metrics import Metrics
 from .problems import problem
 from .reading import Readable, Reading
+from .refusals import NotFound
 from .residents import Residents
 from .settings import Mode, ServeSettings
+from .store.database import Database
 from .tenant import Tenant
 
 logger = logging.getLogger("queryshift.serving")
-Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Searching:
 
     Args:
         collection: the model, candidates and method.
-        folder: where the collection's tenants are written.
+        database: where the collection's tenants are stored.
         settings: of the server.
         threads: who computes.
         disk: writes.
@@ -57,7 +60,7 @@ class Searching:
     def __init__(
         self,
         collection: Collection,
-        folder: Path,
+        database: Database,
         settings: ServeSettings,
         threads: Threads,
         disk: Disk,
@@ -65,21 +68,26 @@ class Searching:
     ) -> None:
         self.collection, self.threads, self.metrics = collection, threads, metrics
         self._share = settings.queues.learning_share
+        self._feedback_requests = settings.tenants.feedback_requests
 
         def current() -> Collection:
             return self.collection
 
-        self.residents = Residents(current, folder / "tenants", settings.tenants, disk, metrics)
+        parts = (settings.tenants, disk, threads.learner, metrics)
+        self.residents = Residents(current, database, *parts)
         keep, queues = collection.settings.keep_queries > 0, settings.queues
-        self.reading = Reading(collection.modality, keep, threads.decoders, queues)
+        prepare = collection.reader.prepare_item
+        self.reading = Reading(collection.modality, prepare, keep, threads.decoders, queues)
         self.answering = Answering(current, threads.model, queues, metrics)
+        self.beside = Beside(lambda: self.answering.busy or is_answering())
         self.learning = Learning(
             collection.settings.gather, queues, self._learn, self._dropped, metrics
         )
 
     async def run(self) -> None:
         """Read, answer and learn what waits, until cancelled."""
-        await asyncio.gather(self.reading.run(), self.answering.run(), self.learning.run())
+        work = (self.reading, self.answering, self.beside, self.learning)
+        await asyncio.gather(*(one.run() for one in work))
 
     async def search(self, call: SearchCall) -> dict[str, Any]:
         """Answer queries; learn from them afterwards, if they are to be learnt from.
@@ -87,39 +95,63 @@ class Searching:
         When it is cancelled, because the client is gone, nothing is answered or learnt.
         """
         self.answering.check_room(call.tenant, len(call.queries))
+        if call.trial:
+            return await self._tried(call)
         async with self.residents.using(call.tenant, create=True) as tenant:
             read = await self.reading.read(call.tenant, call.queries)
             mode, session = tenant.record.mode, tenant.session  # as they are when it is asked
             answers = await self._answered(call, read, mode, session)
-            if all(answer.error is not None for answer in answers):
-                raise answers[0].error or BadInput("no query could be answered.")
             learns = call.adapt and "frozen" not in (mode, tenant.record.mode)
             self._count(tenant, mode, answers)
             if learns:
                 self.learning.gather(call.tenant, self._taught(call, answers))
-            _remember(tenant, call, read, answers)
-            return {
-                "request_id": call.request_id,
-                "collection": self.collection.name,
-                "tenant": call.tenant,
-                "mode": mode,
-                "answers": [_told(mode, answer, call.compare) for answer in answers],
-                "adapt": learns,
-            }
+            self._remember(tenant, call, read, answers)
+            return self._told(call, mode, answers, learns)
+
+    async def _tried(self, call: SearchCall) -> dict[str, Any]:
+        """Answers that leave no trace; a tenant that is not there yet has learnt nothing."""
+        read = await self.reading.read(call.tenant, call.queries)
+        try:
+            async with self.residents.using(call.tenant) as tenant:
+                mode = tenant.record.mode
+                answers = await self._answered(call, read, mode, tenant.session)
+        except NotFound:
+            mode = self.collection.settings.mode
+            found = await self._answered(call, read, "frozen", None)
+            answers = [replace(one, adapted=one.source) for one in found]
+        return self._told(call, mode, answers, learns=False)
+
+    def _told(
+        self, call: SearchCall, mode: Mode, answers: Sequence[Answered], learns: bool
+    ) -> dict[str, Any]:
+        return {
+            "request_id": call.request_id,
+            "collection": self.collection.name,
+            "tenant": call.tenant,
+            "mode": mode,
+            "answers": [_told(mode, answer, call.compare) for answer in answers],
+            "adapt": learns,
+        }
 
     async def _answered(
-        self, call: SearchCall, read: Sequence[Readable], mode: Mode, session: Session
+        self, call: SearchCall, read: Sequence[Readable], mode: Mode, session: Session | None
     ) -> list[Answered]:
         """The answers to the queries that could be read; of the others, why not."""
         both = call.compare or self.collection.settings.keep_queries > 0
         adapted = session if call.compare or mode != "frozen" else None
-        asked = [
-            Asked(one.item, exclude, call.count, adapted, source=both or mode != "live")
-            for one, exclude in zip(read, call.exclude, strict=True)
-            if one.error is None
-        ]
-        found = iter(await self.answering.answer(call.tenant, asked) if asked else [])
-        return [next(found) if one.error is None else Answered(error=one.error) for one in read]
+        good = [place for place, one in enumerate(read) if one.error is None]
+        asked = Asked(
+            [read[place].item for place in good],
+            [call.exclude[place] for place in good],
+            call.count,
+            adapted,
+            source=both or mode != "live",
+        )
+        found = iter(await self.answering.answer(call.tenant, asked) if good else [])
+        answers = [next(found) if one.error is None else Answered(error=one.error) for one in read]
+        if all(answer.error is not None for answer in answers):
+            raise answers[0].error or BadInput("no query could be answered.")
+        return answers
 
     def _taught(self, call: SearchCall, answers: Sequence[Answered]) -> list[Taught]:
         """The queries that were answered, as they are learnt."""
@@ -136,39 +168,52 @@ class Searching:
         tenant.changed()
         self.metrics.queries.labels(self.collection.name, mode).inc(answered)
 
-    async def change(self, tenant: Tenant, work: Callable[..., Value], *args: Any) -> Value:
-        """What work gives that changes a tenant's session: one after another, as it was asked."""
-        loop = asyncio.get_running_loop()
-        tenant.changes += 1
-        try:
-            return await loop.run_in_executor(self.threads.learner, work, *args)
-        finally:
-            tenant.changes -= 1
+    def _remember(
+        self,
+        tenant: Tenant,
+        call: SearchCall,
+        read: Sequence[Readable],
+        answers: Sequence[Answered],
+    ) -> None:
+        """Keep both answers for feedback, and the queries where that is allowed."""
+        both = [
+            {"source": (one.source or [])[:PLACES], "adapted": (one.adapted or [])[:PLACES]}
+            for one in answers
+        ]
+        if any(answer.source and answer.adapted for answer in answers):
+            tenant.answers.remember(call.request_id, both, self._feedback_requests)
+        named = {"time": iso(time.time()), "request_id": call.request_id}
+        for one, hits in zip(read, both, strict=True):
+            if one.shown is not None:
+                tenant.keep_query({**named, "query": one.shown, **hits})
 
-    async def _learn(self, name: str, group: list[Taught]) -> None:
+    async def _learn(self, name: str, group: list[Taught], waited: float) -> None:
         """Learn one group of a tenant, in the learner's thread."""
         collection = self.collection
         started, busy = time.perf_counter(), self.answering.busy
         try:
             async with self.residents.using(name) as tenant:
-                self.residents.sharing.check(name)
+                if not await self.residents.may_learn(tenant):
+                    return
                 work = (tenant.session, collection.modality, group)
-                learnt = await self.change(tenant, learn_group, *work)
+                learnt = await self.residents.change(tenant, learn_group, *work)
                 if learnt is None:
                     return
                 record = tenant.record
                 record.batches += 1
                 record.updates += learnt.updated
                 row = {"batch": record.batches, **learnt.row, "dropped": tenant.new_drops()}
-                row |= self.residents.sharing.marks(name)
+                row["delay"] = round(waited + time.perf_counter() - started, 3)
                 tenant.add_row(row)
                 while tenant.news:
                     kind = tenant.news.popleft()
                     self.metrics.guard_events.labels(collection.name, kind).inc()
+                await self.residents.save_if_contended(tenant)
         except Exception as error:  # the session is as before it
             self._failed(name, error)
             return
         self.metrics.update_seconds.observe(time.perf_counter() - started)
+        self.metrics.learning_delay.observe(row["delay"])
         self.metrics.updates.labels(collection.name).inc(learnt.updated)
         if row["strangeness"] is not None:
             self.metrics.strangeness.labels(collection.name).observe(row["strangeness"])
@@ -198,16 +243,3 @@ def _told(mode: str, answer: Answered, compare: bool) -> dict[str, Any]:
     hits = answer.adapted if mode == "live" else answer.source
     told = {"hits": hits, "source": answer.source, "error": None}
     return told | {"adapted": answer.adapted} if compare else told
-
-
-def _remember(
-    tenant: Tenant, call: SearchCall, read: Sequence[Readable], answers: Sequence[Answered]
-) -> None:
-    """Keep both answers for feedback, and the queries where that is allowed."""
-    both = [{"source": answer.source, "adapted": answer.adapted} for answer in answers]
-    if any(answer.source and answer.adapted for answer in answers):
-        tenant.remember(call.request_id, both)
-    named = {"time": iso(time.time()), "request_id": call.request_id}
-    for one, hits in zip(read, both, strict=True):
-        if one.shown is not None:
-            tenant.keep_query({**named, "query": one.shown, **hits})

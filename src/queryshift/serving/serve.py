@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from contextlib import nullcontext
 from typing import Any
 
 import uvicorn
@@ -12,31 +13,26 @@ from queryshift.errors import BadInput
 from .app import make_app
 from .connection_limit import Connections
 from .folder_lock import locked_folder
-from .header_timeout import protocol_of
 from .json_logs import log_config
 from .metrics import Metrics
 from .process import prepare
-from .ray_tenants import RayTenants
 from .settings import ServeSettings
 from .tenants import Tenants
+from .wire_limits import protocol_of
 
 
-def serve(settings: ServeSettings, ray: str | None = None) -> None:
+def serve(settings: ServeSettings) -> None:
     """Serve until a signal ends it; requests under way are answered, and all is written.
 
     Args:
         settings: of the server.
-        ray: address of a Ray cluster whose actors own the tenants; None: this process does.
     """
     check_exposure(settings)
     prepare(settings)
-    metrics, connections = Metrics(), Connections()
+    metrics, connections = Metrics(), Connections(settings.limits.connections)
     options = _options(settings, connections)
-    if ray is not None:
-        tenants = RayTenants(settings, ray)
-        uvicorn.run(make_app(settings, tenants, metrics, connections), **options)
-        return
-    with locked_folder(settings.data):
+    held = locked_folder(settings.data) if settings.store is None else nullcontext()
+    with held:
         here = Tenants(settings, metrics)
         uvicorn.run(make_app(settings, here, metrics, connections), **options)
 
@@ -64,6 +60,10 @@ def is_loopback(host: str) -> bool:
 def _options(settings: ServeSettings, connections: Connections) -> dict[str, Any]:
     if (settings.tls_key is None) != (settings.tls_certificate is None):
         raise BadInput("TLS needs both tls_certificate and tls_key.")
+    for name in ("tls_certificate", "tls_key"):
+        path = getattr(settings, name)
+        if path is not None and not path.is_file():
+            raise BadInput(f'{name} is "{path}", and there is no such file: name a PEM file.')
     return {
         "host": settings.host,
         "port": settings.port,
@@ -73,5 +73,6 @@ def _options(settings: ServeSettings, connections: Connections) -> dict[str, Any
         "timeout_graceful_shutdown": max(1, round(settings.drain_seconds / 2)),
         "ssl_certfile": settings.tls_certificate,
         "ssl_keyfile": settings.tls_key,
-        "http": protocol_of(settings.limits.body_seconds, connections),
+        "http": protocol_of(settings.limits, connections),
+        "ws": "none",
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,7 +16,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, SettingsConfigDict, TomlConfigSettingsSource
 
-from queryshift.errors import BadInput
+from queryshift.errors import BadInput, unknown
 from queryshift.sessions.guard import Guard
 
 Mode = Literal["live", "shadow", "frozen"]
@@ -24,7 +25,9 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$"
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 EMBEDDED = "embedded"
-VECTORS = "vectors"
+VECTORS, VECTOR = "vectors", "vector"  # a model, and what it is asked with
+PREFIX = "QUERYSHIFT_"
+NO_SETTINGS = ("home", "service_", "port_")  # the user's folder; what Kubernetes sets
 
 
 class Part(BaseModel):
@@ -48,7 +51,11 @@ class CollectionSettings(Part):
         "clients send vectors",
     )
     device: str | None = Field(None, description='where the model runs: "cpu", "cuda"; None: cpu')
-    queries: str = Field("image", description='what one query is: "image", "text", "image+text"')
+    queries: str = Field(
+        "image",
+        description='what one query is: "image", "text", "audio", "image+text"; "vector" with '
+        'model = "vectors"',
+    )
     gallery: str = Field(
         EMBEDDED,
         description='a gallery file, an engine\'s address, or "embedded": the tangram world',
@@ -83,15 +90,24 @@ class LimitSettings(Part):
 
     body_bytes: int = Field(16 * 2**20, ge=1024, description="of a request")
     body_seconds: float = Field(
-        30, gt=0, description="that its headers, and each part of its body, may take to come"
+        30,
+        gt=0,
+        description="for its headers, and for its body; a body has a second more for each 10,000 "
+        "bytes",
     )
-    connections: int = Field(1024, ge=1, description="at once; more are refused with 503")
+    header_bytes: int = Field(32_768, ge=1024, description="of its headers and trailers")
+    header_lines: int = Field(100, ge=10, description="the same, in lines")
+    connections: int = Field(
+        1024, ge=1, description="at once; the next one closes the one that is silent for longest"
+    )
     pixels: int = Field(32_000_000, ge=1, description="of a picture")
     seconds: float = Field(600, gt=0, description="of a sound")
     characters: int = Field(10_000, ge=1, description="of a text")
     queries: int = Field(256, ge=1, description="in one request")
     hits: int = Field(1000, ge=1, description="per query: the largest k")
-    exclude: int = Field(1000, ge=0, description="ids to leave out, per query")
+    hits_in_all: int = Field(20_000, ge=1, description="of one request: its queries times k")
+    exclude: int = Field(10_000, ge=0, description="ids to leave out, in one request")
+    clicks: int = Field(1000, ge=1, description="in one request of feedback")
 
 
 class QueueSettings(Part):
@@ -103,8 +119,9 @@ class QueueSettings(Part):
     )
     waiting: int = Field(2048, ge=1, description="queries waiting for an answer, in all")
     waiting_of_tenant: int = Field(512, ge=1, description="the same, of one tenant")
-    updates: int = Field(64, ge=1, description="groups waiting to be learnt, in all")
-    updates_of_tenant: int = Field(4, ge=1, description="the same, of one tenant")
+    updates_of_tenant: int = Field(
+        4, ge=1, description="groups of a tenant waiting to be learnt; then its oldest is dropped"
+    )
     learning_share: float = Field(
         0.5, gt=0, le=1, description="of the time for learning, while queries wait for answers"
     )
@@ -116,10 +133,19 @@ class TenantSettings(Part):
 
     loaded: int = Field(1000, ge=1, description="tenants of a collection in memory at once")
     known: int = Field(100_000, ge=1, description="tenants of a collection in all")
-    history: int = Field(2000, ge=10, description="batches whose statistics are kept on disk")
+    history: int = Field(2000, ge=10, description="batches whose statistics are kept")
+    feedback_requests: int = Field(
+        1024, ge=1, description="latest requests that feedback may name; in memory, up to 256 KiB"
+    )
     snapshots: int = Field(32, ge=1, description="named snapshots of a tenant")
     save_batches: int = Field(8, ge=1, description="learnt batches after which it is written")
     save_seconds: float = Field(10, gt=0, description="seconds after which a change is written")
+    keep_days: float | None = Field(
+        None,
+        gt=0,
+        description="days after which statistics, events and clicks are deleted, and tenants that "
+        "nobody asked since; None: never",
+    )
 
 
 class TokenSettings(Part):
@@ -138,29 +164,26 @@ class TokenSettings(Part):
     burst: int = Field(20, ge=1, description="requests at once within the rate")
 
 
-class RaySettings(Part):
-    """How tenants are spread over a Ray cluster, with `--ray`."""
-
-    owners: int = Field(
-        4, ge=1, le=1024, description="actors that own tenants, each with the models in memory"
-    )
-    namespace: str = Field("queryshift", description="of the actors, one for each service")
-    lease_seconds: float = Field(
-        4, ge=0.5, description="without a heartbeat, until an owner's tenants move"
-    )
-    call_seconds: float = Field(30, gt=0, description="that an owner may take to answer")
-
-
 class ServeSettings(BaseSettings):
     """All of a server's settings: `serve.toml`, then `QUERYSHIFT_...` of the environment."""
 
     model_config = SettingsConfigDict(
-        env_prefix="QUERYSHIFT_", env_nested_delimiter="__", extra="forbid", frozen=True
+        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True
     )
 
     host: str = Field("127.0.0.1", description="address to listen at")
     port: int = Field(8080, ge=0, le=65535, description="port to listen at; 0: a free one")
-    data: Path = Field(Path("queryshift-serve"), description="folder of all that must not be lost")
+    data: Path = Field(
+        Path("queryshift-serve"),
+        description="folder of the SQLite file, and of galleries that were made",
+    )
+    store: str | None = Field(
+        None,
+        description="postgresql://… where several processes serve; None: SQLite in the data folder",
+    )
+    device: str | None = Field(
+        None, description='where models run whose collection does not say: "cuda:1"; None: cpu'
+    )
     threads: int | None = Field(None, ge=1, description="of torch; None: one less than cores")
     collections: dict[Name, CollectionSettings] = Field(
         default_factory=lambda: {
@@ -175,7 +198,6 @@ class ServeSettings(BaseSettings):
     tokens: list[TokenSettings] = Field(
         [], description="without any, only the loopback address is served"
     )
-    ray: RaySettings = Field(default_factory=RaySettings, description="with --ray")
     open_metrics: bool = Field(False, description="whether /metrics needs no token")
     origins: list[str] = Field([], description="other sites whose pages may call (CORS)")
     hosts: list[str] = Field([], description="names it is reached by; empty: any, with tokens")
@@ -208,17 +230,39 @@ def read_settings(path: Path | None, **given: Any) -> ServeSettings:
             first = (init_settings, env_settings)
             return first if path is None else (*first, _toml(settings_cls, path))
 
+    _check_environment()
     known = {name: value for name, value in given.items() if value is not None}
     try:
         settings = Sources(**known)
     except ValidationError as error:
         raise BadInput(_sentence(error, path)) from None
+    _check_together(settings)
+    return settings
+
+
+def _check_together(settings: ServeSettings) -> None:
+    """Refuse fields that contradict each other."""
     if settings.limits.queries > settings.queues.waiting_of_tenant:
         raise BadInput(
             f"limits.queries is {settings.limits.queries}, more than queues.waiting_of_tenant "
             f"({settings.queues.waiting_of_tenant}): such a request would never be taken."
         )
-    return settings
+    for name, one in settings.collections.items():
+        if (one.model == VECTORS) != (one.queries == VECTOR):
+            raise BadInput(
+                f'collections.{name}: model is "{one.model}" and queries is "{one.queries}": where '
+                f'clients send vectors, set model = "{VECTORS}" and queries = "{VECTOR}".'
+            )
+
+
+def _check_environment() -> None:
+    """Refuse a variable of ours that is no setting: it would be passed over without a word."""
+    names = list(ServeSettings.model_fields)
+    for variable in os.environ:
+        name = variable.lower().removeprefix(PREFIX.lower()).split("__")[0]
+        ours = variable.upper().startswith(PREFIX) and not name.startswith(NO_SETTINGS)
+        if ours and name not in names:
+            raise BadInput(f"{variable} in the environment: {unknown('setting', name, names)}")
 
 
 def _toml(settings_cls: Any, path: Path) -> Any:

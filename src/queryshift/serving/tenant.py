@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from collections import OrderedDict, deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter, deque
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from queryshift.galleries.hits import Id
+from queryshift.sessions.answering import standing_weight
 from queryshift.sessions.events import Event
+from queryshift.sessions.feedback import ClickScores
 from queryshift.sessions.session import Session
 from queryshift.sessions.state import State
+from queryshift.sessions.state_file import Snapshot
 
+from .clicks import RecentAnswers, click_summary
 from .collection import Collection
 from .json_values import iso, plain
-from .record import Record, click_summary
-from .tenant_files import TenantFiles
+from .record import COUNTS, Record
+from .store.stored import Change, StoredTenant
 
 RECENT_ROWS = 256  # of its history that are in memory
-REMEMBERED_ANSWERS = 256  # that feedback may still come for
-KINDS = ("source", "adapted")  # of answers
 
 
 @dataclass(eq=False)
@@ -32,17 +31,22 @@ class Tenant:
     Attributes:
         session: what it has learnt.
         record: what else is known of it.
-        files: where it is written.
+        stored: the same as it was last read or written.
+        id: its number in the store.
+        seen: the version that its session goes on from.
         made_for: the collection that its session was made for.
         rows: the latest of its history.
-        unwritten: rows of its history that are not on disk yet.
-        answers: ids of both answers to recent requests, by request id, as JSON: it is small.
+        unwritten: rows of its history that are not stored yet.
+        answers: to recent requests, for which clicks may come.
         latest: its latest queries, where the operator allows keeping them.
         in_use: requests and updates that need it in memory.
         changes: of its session that are under way: until they end it keeps that session.
-        changed_at: when something changed that is not on disk yet; None: nothing has.
-        saved_state: the state that is on disk, if it is known.
-        learnt_since_save: batches that are not on disk yet.
+        changed_at: when something changed that is not stored yet; None: nothing has.
+        settled: its session when the latest batch was counted: what is written next.
+        saved_state: the state that is stored.
+        attempt: a change whose writing failed; nobody knows whether it was made.
+        contended_until: until when each batch is written at once: other processes learn too.
+        learnt_since_save: batches that are not stored yet.
         drops_told: drops that its history knows of.
         news: kinds of events that were not counted yet.
         saving: held while it is written.
@@ -50,29 +54,120 @@ class Tenant:
 
     session: Session
     record: Record
-    files: TenantFiles
+    stored: Record
+    id: int
+    seen: int
     made_for: Collection
     keep: int = 0
     rows: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=RECENT_ROWS))
     unwritten: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=RECENT_ROWS))
-    answers: OrderedDict[str, bytes] = field(default_factory=OrderedDict)
+    answers: RecentAnswers = field(default_factory=RecentAnswers)
     latest: deque[dict[str, Any]] = field(default_factory=deque)
     in_use: int = 0
     changes: int = 0
     changed_at: float | None = None
-    saved_state: State | None = None
+    settled: Snapshot = field(init=False)
+    saved_state: State = field(init=False)
+    attempt: Change | None = None
+    contended_until: float = 0.0
     learnt_since_save: int = 0
     drops_told: int = 0
     news: deque[str] = field(default_factory=deque)
     saving: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _summary: tuple[int, dict[str, Any] | None] = (0, None)  # of so many clicks
+
+    def __post_init__(self) -> None:
+        self.settle(self.session.state)
+        self.saved_state = self.settled.state
+
+    @classmethod
+    def of(cls, stored: StoredTenant, session: Session, made_for: Collection) -> Tenant:
+        """A tenant as it is stored, with its session."""
+        record, keep = stored.record, made_for.settings.keep_queries
+        tenant = cls(session, record, _copy(record), stored.id, stored.version, made_for, keep)
+        tenant.drops_told = record.drops
+        tenant.rows.extend([] if stored.row is None else [stored.row])
+        session.on_event = tenant.note
+        return tenant
 
     @property
     def name(self) -> str:
         """The tenant's name."""
         return self.record.tenant
 
+    def settle(self, state: State) -> None:
+        """Take a state of its session for what is written next."""
+        self.settled = replace(self.session.snapshot(history=False), state=state)
+
+    def unsaved(self, token: str, keep_rows: int, told: bool) -> Change:
+        """All that is not stored yet; see `Change` for the arguments."""
+        record, stored = self.record, self.stored
+        clicks = Counter(record.clicks.counts())
+        clicks.subtract(stored.clicks.counts())
+        return Change(
+            self.id,
+            self.seen,
+            token,
+            {name: getattr(record, name) - getattr(stored, name) for name in COUNTS},
+            record.last_seen,
+            +clicks,
+            record.new_events,
+            record.mode if told else None,  # though it seems the same: others may have changed it
+            self.settled if self.settled.state is not self.saved_state else None,
+            list(self.unwritten),
+            keep_rows,
+            told,
+        )
+
+    def committed(self, change: Change, version: int) -> None:
+        """Note that a change is stored."""
+        stored = self.stored
+        for name, count in change.counts.items():
+            setattr(stored, name, getattr(stored, name) + count)
+        stored.clicks = ClickScores(Counter(stored.clicks.counts()) + Counter(change.clicks))
+        stored.mode = change.mode or stored.mode
+        sent = {id(event) for event in change.events}
+        left = [event for event in self.record.new_events if id(event) not in sent]
+        self.record.new_events = left
+        last = change.rows[-1]["batch"] if change.rows else 0
+        while self.unwritten and self.unwritten[0]["batch"] <= last:
+            self.unwritten.popleft()
+        if change.checked:
+            self.seen = version
+        if change.state is not None:
+            self.saved_state = change.state.state
+
+    def follow(self, stored: StoredTenant) -> int:
+        """Take over what others have stored; what was counted here since is added to it.
+
+        Where they have changed the tenant, its session must have their state already. What was
+        learnt here since is dropped; how many batches is returned.
+        """
+        before, base, record = self.record, self.stored, stored.record
+        self.stored = _copy(record)
+        clicks = Counter(before.clicks.counts())
+        clicks.subtract(base.clicks.counts())
+        record.clicks = ClickScores(Counter(record.clicks.counts()) + clicks)
+        record.last_seen = max(record.last_seen, before.last_seen)
+        record.events, record.new_events = record.events + before.new_events, before.new_events
+        same = stored.version == self.seen
+        for name in COUNTS if same else ("queries", "drops"):
+            added = getattr(before, name) - getattr(base, name)
+            setattr(record, name, getattr(record, name) + added)
+        self.record = record
+        if same:
+            return 0
+        lost = before.batches - base.batches
+        record.drops += lost
+        self.seen, self.learnt_since_save = stored.version, 0
+        self.saved_state = self.settled.state
+        self.unwritten.clear()
+        self.rows.clear()
+        self.rows.extend([] if stored.row is None else [stored.row])
+        return lost
+
     def changed(self) -> None:
-        """Note that something is not on disk yet."""
+        """Note that something is not stored yet."""
         if self.changed_at is None:
             self.changed_at = time.monotonic()
 
@@ -83,27 +178,17 @@ class Tenant:
         self.learnt_since_save += 1
         self.changed()
 
-    def written(self, last: int) -> None:
-        """Note that rows of its history are on disk, up to number `last`."""
-        while self.unwritten and self.unwritten[0]["batch"] <= last:
-            self.unwritten.popleft()
-
     def new_drops(self) -> int:
         """Groups given up since this was last asked."""
         before, self.drops_told = self.drops_told, self.record.drops
         return self.record.drops - before
 
-    def remember(self, request_id: str, answers: Sequence[Mapping[str, Any]]) -> None:
-        """Keep the ids of both answers of a request, for feedback."""
-        ids = [[[hit["id"] for hit in one[kind] or ()] for kind in KINDS] for one in answers]
-        self.answers[request_id] = json.dumps(ids).encode()
-        while len(self.answers) > REMEMBERED_ANSWERS:
-            self.answers.popitem(last=False)
-
-    def answered(self, request_id: str) -> list[list[list[Id]]] | None:
-        """For each query of a recent request, the ids by the source and by what was learnt."""
-        kept = self.answers.get(request_id)
-        return None if kept is None else json.loads(kept)
+    def clicks_told(self) -> dict[str, Any] | None:
+        """What its clicks say; made anew, which takes a while, where there are more of them."""
+        total = sum(self.record.clicks.counts().values())
+        if total != self._summary[0]:
+            self._summary = total, click_summary(self.record.clicks)
+        return self._summary[1]
 
     def keep_query(self, row: dict[str, Any]) -> None:
         """Keep one of the latest queries; in memory only."""
@@ -128,16 +213,27 @@ class Tenant:
             "method": self.session.method.name,
             "queries": record.queries,
             "batches": record.batches,
-            "updates": record.updates,
-            "drops": record.drops,
+            **self.learning(),
             "pending": pending,
             "created": iso(record.created),
             "last_seen": iso(record.last_seen),
             "report": self.report(),
-            "shift": None if last is None else {name: last[name] for name in measures},
+            "shift": None if last is None else {name: last.get(name) for name in measures},
             "guard": {"resets": record.resets, "events": record.events},
-            "clicks": click_summary(record.clicks),
+            "clicks": self.clicks_told(),
         }
+
+    def learning(self) -> dict[str, Any]:
+        """How much it has learnt, how much was given up, and how late the last group was learnt."""
+        delay = self.rows[-1].get("delay") if self.rows else None
+        return {"updates": self.record.updates, "drops": self.record.drops, "delay": delay}
+
+    def _answers_by(self) -> str:
+        """Who answers by what the latest queries were: "source", "adapted" or "both"."""
+        if self.record.mode != "live":
+            return "source"
+        share = standing_weight(self.session.adaptation, self.session.state)
+        return "source" if share == 0 else "adapted" if share == 1 else "both"
 
     def report(self) -> dict[str, Any]:
         """Where its session stands: settings in force and the latest batch's statistics."""
@@ -148,8 +244,12 @@ class Tenant:
             "steps": session.settings.steps,
             "adapted_parameters": int(session.state.adapted.values.numel()),
             "updates_in_force": session.state.adapted.updates,
-            "answers_by": "source" if session.state.ordinary_streak else "adapted",
+            "answers_by": self._answers_by(),
             "latest": {name: plain(value) for name, value in vars(stats[0]).items()}
             if stats
             else None,
         }
+
+
+def _copy(record: Record) -> Record:
+    return replace(record, clicks=ClickScores(record.clicks.counts()))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
-from queryshift.errors import Error, unknown
-from queryshift.sessions.ordinary import Ordinary
+from queryshift.errors import unknown
 
 from .collection import Collection, open_collection
 from .disk import Disk
@@ -20,11 +19,16 @@ from .owner import Owner
 from .queries import decoded
 from .query_file import read_queries
 from .reading import DECODERS
-from .refusals import Ending, NotFound
+from .refusals import Ending, NotFound, StoreTrouble
 from .searching import Searching, Threads
 from .settings import ServeSettings
+from .store.listening import Listening
+from .store.opening import open_store
+from .store.retention import expire
 
 SAVE_EVERY = 0.5  # seconds between looks at what is to be written
+LOOK_EVERY = 0.5  # seconds between looks at what other processes changed
+EXPIRE_EVERY = 300.0  # seconds between looks at what is too old
 logger = logging.getLogger("queryshift.serving")
 
 
@@ -38,7 +42,7 @@ class Tenants:
 
     def __init__(self, settings: ServeSettings, metrics: Metrics) -> None:
         self._settings = settings
-        self.disk = Disk(metrics)
+        self.store, self.disk = open_store(settings), Disk(metrics)
         self._threads = Threads(
             ThreadPoolExecutor(1, "queryshift-model"),
             ThreadPoolExecutor(1, "queryshift-learner"),
@@ -46,12 +50,17 @@ class Tenants:
         )
         self._owners = {}
         for name, one in settings.collections.items():
-            folder = settings.data / "collections" / name
-            folder.mkdir(parents=True, exist_ok=True)
-            collection = with_sample(open_collection(name, one, folder), folder)
-            searching = Searching(collection, folder, settings, self._threads, self.disk, metrics)
-            self._owners[name] = Owner(searching, folder, self.disk, settings.tenants.snapshots)
+            made = settings.data / "galleries" / name
+            made.mkdir(parents=True, exist_ok=True)
+            collection = with_sample(open_collection(name, one, made, settings.device))
+            parts = (self.store, settings, self._threads, self.disk, metrics)
+            searching = Searching(collection, *parts)
+            owner = Owner(searching, self.store, self.disk, settings.tenants.snapshots)
+            owner.read_ordinary()
+            self._owners[name] = owner
         self._running: list[asyncio.Task[None]] = []
+        self._listening: Listening | None = None
+        self._looking: asyncio.Task[None] | None = None  # at what others changed
         self._ending = False
 
     @property
@@ -74,14 +83,16 @@ class Tenants:
         except KeyError:
             raise NotFound(str(unknown("collection", collection, self._owners))) from None
 
-    async def counted(self, owner: int) -> bytes:
-        """Refused: there is one process, and /metrics is its own."""
-        raise NotFound("there is one owner here: ask for /metrics without a number.")
-
     async def start(self) -> None:
         """Begin to answer, learn and save."""
         work = [owner.run() for owner in self._owners.values()]
-        self._running = [asyncio.create_task(one) for one in [*work, self._keep_saving()]]
+        work += [self._keep_expiring(), self._keep_saving()]
+        if self.store.shared:
+            loop, heard = asyncio.get_running_loop(), asyncio.Event()
+            told = partial(loop.call_soon_threadsafe, heard.set)
+            self._listening = Listening(self.store, told)
+            work.insert(0, self._keep_following(heard))
+        self._running = [asyncio.create_task(one) for one in work]
 
     async def stop(self) -> None:
         """Refuse what still comes, learn what waits, write all that changed, and end."""
@@ -96,7 +107,12 @@ class Tenants:
         await asyncio.gather(*self._running, return_exceptions=True)
         for owner in self._owners.values():
             await owner.save(all_changed=True)
+        if self._looking is not None:
+            await self._looking
+        if self._listening is not None:
+            await asyncio.to_thread(self._listening.end)
         self.disk.close()
+        self.store.close()
 
     def healthy(self) -> bool:
         """Whether all that must run is running."""
@@ -111,18 +127,35 @@ class Tenants:
                 except Exception:  # a bug of ours must not end all saving
                     logger.exception("tenants were not written")
 
+    async def _keep_following(self, heard: asyncio.Event) -> None:
+        """Take over what other processes change: when told, and twice a second anyway."""
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(heard.wait(), LOOK_EVERY)
+            heard.clear()
+            self._looking = asyncio.create_task(self._follow())
+            await asyncio.shield(self._looking)
 
-def with_sample(collection: Collection, folder: Path) -> Collection:
-    """The collection with its ordinary queries: those put last, the file's, or the world's own."""
-    kept = folder / "ordinary.json"
-    try:
-        if kept.exists():
-            sample = Ordinary(**json.loads(kept.read_text(encoding="utf-8")))
-            if sample.encoder == collection.encoder.fingerprint():
-                return collection.with_ordinary(sample)
-            logger.warning("the ordinary queries were measured with another model: passed over")
-    except (Error, ValueError, TypeError, OSError) as error:
-        logger.warning('"%s" is passed over: %s', kept, error)
+    async def _keep_expiring(self) -> None:
+        while True:
+            with suppress(StoreTrouble):  # noted, and tried again
+                days = self._settings.tenants.keep_days
+                if await self.disk.write(expire, self.store, days):
+                    await self._follow()
+            await asyncio.sleep(EXPIRE_EVERY)
+
+    async def _follow(self) -> None:
+        for owner in self._owners.values():
+            try:
+                await owner.follow()
+            except StoreTrouble as error:
+                logger.info("changes of others are not seen for a while: %s", error)
+            except Exception:  # a bug of ours must not end it
+                logger.exception("changes of others were not taken over")
+
+
+def with_sample(collection: Collection) -> Collection:
+    """The collection with its ordinary queries: the file's, or the world's own."""
     items = ordinary_items(collection)
     return collection.with_ordinary(collection.measured(items)) if items else collection
 

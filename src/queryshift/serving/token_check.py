@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastapi import Depends
+from fastapi.security import HTTPBearer
+
 from .metrics import Metrics
 from .refusals import TooBusy
 from .settings import ServeSettings
 from .tokens import Tokens
+
+BEARER = Depends(HTTPBearer(auto_error=False, description="needed where the server has tokens"))
+"""Says in OpenAPI that a route takes a token; it is checked before any route is."""
 
 OPEN = ("/healthz", "/readyz", "/openapi.json", "/")
 

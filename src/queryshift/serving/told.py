@@ -65,6 +65,9 @@ class TenantTold(BaseModel):
     batches: int
     updates: int
     drops: int = Field(description="groups given up since learning was behind")
+    delay: float | None = Field(
+        description="seconds from the last group being complete until it was learnt"
+    )
     pending: int = Field(description="queries that are gathered or wait to be learnt")
     created: str
     last_seen: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Generic, TypeVar
 
 from .refusals import TooBusy
@@ -18,6 +18,7 @@ class Turns(Generic[One]):
     Args:
         most: that may wait in all.
         most_of_one: that may wait of one tenant.
+        size: for how many one of them counts.
 
     Example:
         >>> turns = Turns[str](most=4, most_of_one=2)
@@ -27,8 +28,10 @@ class Turns(Generic[One]):
         [('loud', 'a'), ('quiet', 'c'), ('loud', 'b')]
     """
 
-    def __init__(self, most: int, most_of_one: int) -> None:
-        self._most, self._most_of_one = most, most_of_one
+    def __init__(
+        self, most: float, most_of_one: int, size: Callable[[One], int] = lambda one: 1
+    ) -> None:
+        self._most, self._most_of_one, self._size = most, most_of_one, size
         self._queues: OrderedDict[str, deque[One]] = OrderedDict()
         self._there = asyncio.Event()
         self.waiting = 0
@@ -41,9 +44,10 @@ class Turns(Generic[One]):
             several: what it wants.
             seconds_each: how long one takes: says when it is worth asking again.
         """
-        self.check_room(tenant, len(several), seconds_each)
+        count = sum(map(self._size, several))
+        self.check_room(tenant, count, seconds_each)
         self._queues.setdefault(tenant, deque()).extend(several)
-        self.waiting += len(several)
+        self.waiting += count
         self._there.set()
 
     def check_room(self, tenant: str, count: int, seconds_each: float) -> None:
@@ -58,40 +62,42 @@ class Turns(Generic[One]):
 
     def of(self, tenant: str) -> int:
         """How many wait of a tenant."""
-        return len(self._queues.get(tenant, ()))
+        return sum(map(self._size, self._queues.get(tenant, ())))
 
-    def take(self, but_of: Collection[str] = ()) -> tuple[str, One] | None:
+    def take(
+        self, but_of: Collection[str] = (), fits: Callable[[One], bool] = lambda one: True
+    ) -> tuple[str, One] | None:
         """The next one and whose it is; None where none waits.
 
         Args:
             but_of: tenants that have had enough for now.
+            fits: whether one can be taken now.
         """
         if not self._queues:
             self._there.clear()
-        tenant = next((name for name in self._queues if name not in but_of), None)
-        if tenant is None:
-            return None
-        queue = self._queues.pop(tenant)
-        one = queue.popleft()
-        if queue:
-            self._queues[tenant] = queue
-        self.waiting -= 1
-        return tenant, one
+        for tenant, queue in self._queues.items():
+            if tenant not in but_of and fits(queue[0]):
+                self._queues.move_to_end(tenant)
+                return tenant, self._popped(tenant)
+        return None
 
-    def more_of(self, tenant: str) -> One | None:
-        """The next one of a tenant, out of turn; None where none of it waits."""
+    def more_of(self, tenant: str, fits: Callable[[One], bool] = lambda one: True) -> One | None:
+        """The next one of a tenant, out of turn; None where none waits that fits."""
         queue = self._queues.get(tenant)
-        if queue is None:
-            return None
-        one = queue.popleft()
-        if not queue:
-            del self._queues[tenant]
-        self.waiting -= 1
-        return one
+        return self._popped(tenant) if queue and fits(queue[0]) else None
 
     def forget(self, tenant: str) -> None:
         """Give up what waits of a tenant."""
-        self.waiting -= len(self._queues.pop(tenant, ()))
+        self.waiting -= self.of(tenant)
+        self._queues.pop(tenant, None)
+
+    def _popped(self, tenant: str) -> One:
+        queue = self._queues[tenant]
+        one = queue.popleft()
+        if not queue:
+            del self._queues[tenant]
+        self.waiting -= self._size(one)
+        return one
 
     async def some(self) -> None:
         """Return when there may be one."""

@@ -10,6 +10,7 @@ from queryshift.retrieval.batch import Batch
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.fusion import FusedRanking
 from queryshift.retrieval.reranking import Ranking, ranked
+from queryshift.retrieval.unsureness import doubt
 from queryshift.retrieval.vector_checks import checked, fitting
 from queryshift.support.alone import working
 
@@ -44,6 +45,16 @@ def weight_of(
     if doubted is None:
         doubted = doubt_of(adaptation.source_forward(batch), state.chances)
     return weight(doubted)
+
+
+def standing_weight(adaptation: Adaptation, state: State) -> float:
+    """The same for the next query, by what the latest ones were."""
+    if state.adapted.updates == 0:
+        return 0.0
+    if adaptation.settings.guard is None:
+        return 1.0
+    known = adaptation.ordinary is not None and state.ordinary_streak > 0
+    return 0.0 if known else weight(float(doubt(state.chances)))
 
 
 def _is_ordinary(adaptation: Adaptation, state: State, batch: Batch) -> bool:

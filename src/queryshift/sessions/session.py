@@ -265,7 +265,7 @@ class Session:
     @adaptation_modes()
     def load(
         cls,
-        path: str | Path,
+        path: str | Path | bytes,
         encoder: Encoder,
         gallery: Searchable,
         method: Method | None = None,
@@ -278,7 +278,7 @@ class Session:
         """Take a stream up where `save` left it.
 
         Args:
-            path: the file that `save` wrote.
+            path: the file that `save` wrote, or its bytes.
             encoder: the encoder it was saved with.
             gallery: the candidates; they may have changed.
             method: needed where the method is one of your own.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,7 @@ from queryshift.methods.base import Method
 from queryshift.methods.optimiser import Layout
 from queryshift.retrieval.hub_correction import Hubs
 from queryshift.retrieval.reranking import Stage
-from queryshift.support.atomic_files import Committing
-from queryshift.support.tensor_files import read, write
+from queryshift.support.tensor_files import packed_bytes, read, write
 
 from .batch_stats import BatchStats
 from .describe import TUNABLE, origins
@@ -58,7 +57,7 @@ class Snapshot:
 class StoredSession:
     """What a session file holds: how the session ran, and its state, once a fresh one is known."""
 
-    path: Path
+    path: str | Path | bytes
     method: Method
     origins: Mapping[str, str]
     settings: Settings
@@ -111,14 +110,22 @@ class StoredSession:
             return unpacked_history(self.about["history"], self.tensors)
 
 
-def write_state(path: str | Path, taken: Snapshot, committing: Committing = nullcontext) -> None:
+def write_state(path: str | Path, taken: Snapshot) -> None:
     """Write a session as it was when the snapshot was taken, whole or not at all.
 
     Args:
         path: The file.
         taken: The session.
-        committing: Gives what is entered while the file takes the place of the former one.
     """
+    write(path, KIND, *_parts(taken))
+
+
+def state_bytes(taken: Snapshot) -> bytes:
+    """What `write_state` writes, as bytes."""
+    return packed_bytes(KIND, *_parts(taken))
+
+
+def _parts(taken: Snapshot) -> tuple[dict[str, Tensor], dict[str, Any]]:
     state, tensors = taken.state, dict[str, Tensor]()
     named = {
         field.name: getattr(state, field.name) for field in fields(state) if field.name != "layout"
@@ -137,11 +144,11 @@ def write_state(path: str | Path, taken: Snapshot, committing: Committing = null
         if taken.history is None
         else packed_history(map(vars, taken.history), tensors),
     }
-    write(path, KIND, tensors, about, committing)
+    return tensors, about
 
 
 def read_state(
-    path: str | Path,
+    path: str | Path | bytes,
     encoder: Encoder,
     method: Method | None,
     matching: Matching | None,
@@ -150,7 +157,7 @@ def read_state(
     """Read one session file for this encoder.
 
     Args:
-        path: The file.
+        path: The file, or its bytes.
         encoder: The encoder that the session was made with.
         method: A method that is in no table; None for the library's own.
         matching: The matcher that the session was made with, if any.
@@ -176,13 +183,17 @@ def read_state(
         stored = stored.resolved(encoder, about["lr"])  # a method of one's own knows no rate yet
         settings = _settings(about["settings"])
     settings = replace(settings, **overrides)
-    return StoredSession(Path(path), stored.resolved(encoder, lr), known, settings, about, tensors)
+    return StoredSession(path, stored.resolved(encoder, lr), known, settings, about, tensors)
 
 
 def _check_made_with(
-    path: str | Path, about: Mapping[str, Any], encoder: Encoder, matching: Matching | None
+    source: str | Path | bytes,
+    about: Mapping[str, Any],
+    encoder: Encoder,
+    matching: Matching | None,
 ) -> None:
     """Refuse a file of another model or matcher."""
+    path = _named(source)
     if about.get("matcher") != _matcher_print(matching):
         raise BadFile(
             f'"{path}" was saved with matcher {about.get("matcher")}, got '
@@ -205,12 +216,17 @@ def _without_default(value: State) -> set[str]:
 
 
 @contextmanager
-def _told_of(path: str | Path) -> Iterator[None]:
+def _told_of(source: str | Path | bytes) -> Iterator[None]:
     """Turn what parts of a file raise that are not there, or not right, into one sentence."""
+    path = _named(source)
     try:
         yield
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
         raise BadFile(f'"{path}" lacks a part of a session ({error!r}): save it again.') from error
+
+
+def _named(source: str | Path | bytes) -> str:
+    return "stored bytes" if isinstance(source, bytes) else str(source)
 
 
 def _matcher_print(matching: Matching | None) -> str | None:

@@ -5,25 +5,22 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from platform import node
 from shutil import rmtree
-from typing import TypeAlias
 from uuid import uuid4
 
-Committing: TypeAlias = Callable[[], AbstractContextManager[None]]
 STALE_AFTER = 3600.0  # seconds without a write: no writer is that slow between two
 
 
 @contextmanager
-def replacing(path: Path, committing: Committing = nullcontext) -> Iterator[Path]:
+def replacing(path: Path) -> Iterator[Path]:
     """A temporary path, whose file takes the place of `path` when the block ends without error.
 
     It lies in a hidden folder of its own beside `path`, where a writer may leave what it likes.
-    What `committing` gives is entered for the moment in which the place is taken.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_stale(path)
@@ -35,8 +32,7 @@ def replacing(path: Path, committing: Committing = nullcontext) -> Iterator[Path
         temporary.chmod(folder.stat().st_mode & 0o666)  # as any new file: safetensors makes 0600
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
-        with committing():
-            temporary.replace(path)
+        temporary.replace(path)
     finally:
         rmtree(folder, ignore_errors=True)
 

@@ -4,43 +4,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import nullcontext
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load, save, save_file
 from torch import Tensor
 
 from queryshift.errors import BadFile
 
-from .atomic_files import Committing, replacing
+from .atomic_files import replacing
 from .paths import is_file
 
 FORMAT = 2  # 1: without a checksum
 HASHED_AT_ONCE = 2**26  # bytes: between two parts an interrupt is heard
 
 
-def write(
-    path: str | Path,
-    kind: str,
-    tensors: Mapping[str, Tensor],
-    about: Any,
-    committing: Committing = nullcontext,
-) -> None:
-    """Write tensors and named JSON values as one file, atomically, `committing` as it is replaced.
+def write(path: str | Path, kind: str, tensors: Mapping[str, Tensor], about: Any) -> None:
+    """Write tensors and named JSON values as one file, atomically.
 
     A disk that is full, or a folder that may not be written to, is a `BadFile` that names the
     path; what was there before stays.
     """
     path = Path(path)
-    body = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    body["about"] = text_tensor(json.dumps({"format": FORMAT, **about}))
-    metadata = {"queryshift": kind, "checksum": checksum(kind, body)}
+    body, metadata = _body(kind, tensors, about)
     try:
-        with replacing(path, committing) as temporary:
+        with replacing(path) as temporary:
             save_file(body, temporary, metadata=metadata)
     except (OSError, SafetensorError) as error:
         raise BadFile(
@@ -49,23 +40,37 @@ def write(
         ) from error
 
 
+def packed_bytes(kind: str, tensors: Mapping[str, Tensor], about: Any) -> bytes:
+    """The same as bytes, for a database."""
+    body, metadata = _body(kind, tensors, about)
+    return save(body, metadata=metadata)
+
+
+def _body(
+    kind: str, tensors: Mapping[str, Tensor], about: Any
+) -> tuple[dict[str, Tensor], dict[str, str]]:
+    body = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    body["about"] = text_tensor(json.dumps({"format": FORMAT, **about}))
+    return body, {"queryshift": kind, "checksum": checksum(kind, body)}
+
+
 def read(
-    path: str | Path, kind: str, *, verify: bool = True, mapped: bool = True
+    path: str | Path | bytes, kind: str, *, verify: bool = True, mapped: bool = True
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and the JSON values of a file of this kind.
+    """The tensors and the JSON values of a file of this kind, or of the bytes of one.
 
     `verify=False` leaves the checksum unread. `mapped` tensors stay on disk until they are
     needed; others are copied into memory, where nothing that happens to the file reaches them.
     """
-    path = Path(path)
-    if not is_file(path):
+    content, path = (path, Path("stored bytes")) if isinstance(path, bytes) else (None, Path(path))
+    if content is None and not is_file(path):
         raise BadFile(f'there is no file "{path}": expected a queryshift {kind} file.')
     try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            _check_kind(path, metadata.get("queryshift"), kind)
-            names = list(file.keys())
-            body = {name: _held(file.get_tensor(name), mapped) for name in names}
+        if content is None:
+            body, metadata = _opened(path, mapped)
+        else:
+            body, metadata = load(content), _metadata(content)
+        _check_kind(path, metadata.get("queryshift"), kind)
         about = _about(path, body["about"])
         if verify:
             _check_sum(metadata.get("checksum"), about["format"], kind, body)
@@ -98,6 +103,19 @@ def text_tensor(text: str) -> Tensor:
 def tensor_text(tensor: Tensor) -> str:
     """The text that `text_tensor` stored."""
     return bytes(tensor.numpy()).decode()
+
+
+def _opened(path: Path, mapped: bool) -> tuple[dict[str, Tensor], dict[str, str]]:
+    with safe_open(path, framework="pt") as file:
+        names = list(file.keys())
+        return {name: _held(file.get_tensor(name), mapped) for name in names}, file.metadata() or {}
+
+
+def _metadata(content: bytes) -> dict[str, str]:
+    """What the header of a safetensors file says: its length in eight bytes, then JSON."""
+    length = int.from_bytes(content[:8], "little")
+    metadata = json.loads(content[8 : 8 + length]).get("__metadata__", {})
+    return {str(name): str(value) for name, value in metadata.items()}
 
 
 def _held(tensor: Tensor, mapped: bool) -> Tensor:

@@ -58,7 +58,7 @@ class TangramWorld:
         """Clean pictures of the last scenes; the first are samples."""
         return [Image.fromarray(scene.image()) for scene in self._scenes[-ORDINARY:]]
 
-    def samples(self, count: int) -> list[dict[str, Any]]:
+    def samples(self, start: int, stop: int) -> list[dict[str, Any]]:
         """Pictures to try, each with the caption that is right for it."""
         return [
             {
@@ -66,7 +66,7 @@ class TangramWorld:
                 "query": {"image": png(Image.fromarray(scene.image()))},
                 "right": [position],
             }
-            for position, scene in enumerate(self._scenes[:count])
+            for position, scene in enumerate(self._scenes[start:stop], start)
         ]
 
     def candidate(self, candidate: Id) -> dict[str, Any]:

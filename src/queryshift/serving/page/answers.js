@@ -26,17 +26,25 @@ function candidate(collection, id) {
 const named = (seen) =>
   seen.image ? make("img", { src: `data:image/png;base64,${seen.image}`, alt: `candidate ${seen.id}` }) : seen.text ?? String(seen.id);
 
-async function hitRow(collection, hit, place, right) {
-  const seen = await candidate(collection, hit.id);
+// How the model divides its confidence among some hits: scores may be negative, shares are not.
+function confidence(hits, temperature) {
+  const odds = hits.map((hit) => Math.exp((hit.score - hits[0].score) / temperature));
+  const total = odds.reduce((sum, one) => sum + one, 0);
+  return odds.map((one) => `${Math.round((100 * one) / total)} %`);
+}
+
+async function hitRow(collection, hit, place, right, share) {
+  const seen = await candidate(collection.name, hit.id);
   const isRight = right.includes(hit.id);
   return make("li", { class: isRight ? "hit right" : "hit" },
     isRight ? make("b", { title: "the right answer", "aria-label": "right" }, "✓") : String(place),
     make("span", { title: String(hit.id) }, named(seen)),
-    make("span", { class: "score" }, hit.score.toFixed(3)));
+    make("span", { class: "score", title: `score ${hit.score.toFixed(3)}` }, share));
 }
 
 async function side(collection, title, name, hits, right) {
-  const rows = await Promise.all(hits.map((hit, index) => hitRow(collection, hit, index + 1, right)));
+  const shares = confidence(hits, collection.temperature);
+  const rows = await Promise.all(hits.map((hit, index) => hitRow(collection, hit, index + 1, right, shares[index])));
   const missed = right.length > 0 && !hits.some((hit) => right.includes(hit.id));
   const note = missed ? make("p", { class: "missed" }, `✗ not among the first ${hits.length}`) : null;
   return make("div", { class: name }, make("h3", {}, title), make("ol", {}, ...rows), note);

@@ -10,6 +10,8 @@ export function number(value) {
   return Math.abs(value) >= 100 ? value.toFixed(0) : Math.abs(value) >= 10 ? value.toFixed(1) : value.toFixed(2);
 }
 
+export const seconds = (value) => (value === null || value === undefined ? "–" : `${number(value)} s`);
+
 function range(values, from, to) {
   const known = values.filter((value) => value !== null && value !== undefined);
   const low = Math.min(...known, from ?? Infinity), high = Math.max(...known, to ?? -Infinity);

@@ -32,6 +32,9 @@ const CURVES = [
   { title: "Updates and drops", lines: { updates: sum((row) => (row.updated ? 1 : 0)), drops: sum((row) => row.dropped) }, from: 0, to: 1,
     legend: { updates: "learnt from", drops: "left out" },
     means: "Batches learnt from, and updates left out because answers came first. Drops that keep growing: more traffic than this machine can learn from; answers are not affected." },
+  { title: "Learning delay", lines: measure("delay"), from: 0, to: 0.1,
+    means: "Seconds from a batch's last query until it was learnt. Up: more traffic than this machine can learn from at once; every tenant still has its turn.",
+    missing: "Not measured yet: it comes with the next batch." },
   { title: "Guard", lines: { guard: sum((row) => (row.guard ? 1 : 0)) }, from: 0, to: 1,
     means: "How often the guard stepped in, also drawn as red lines in the other curves. Several times in a row: go to shadow, and read the events under “What was learnt”." },
 ];

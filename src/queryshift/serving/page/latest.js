@@ -20,5 +20,5 @@ export async function drawLatest(collection, tenant) {
   }
   const { queries } = await get(`${tenantPath(collection.name, tenant)}/latest`);
   $("latest-note").textContent = queries.length ? "Newest first." : "None yet.";
-  return show($("latest"), ...(await Promise.all(queries.slice(0, SHOWN).map((kept) => row(collection.name, kept)))));
+  return show($("latest"), ...(await Promise.all(queries.slice(0, SHOWN).map((kept) => row(collection, kept)))));
 }

@@ -4,11 +4,13 @@ import { drawCurves } from "./curves.js";
 import { $, attempt, make, say, show } from "./dom.js";
 import { drawLatest } from "./latest.js";
 import { listenForMany } from "./many.js";
+import { drawOverview, listenForTenants } from "./overview.js";
 import { collectionPath, get, tenantPath, useToken } from "./service.js";
 import { drawTenant, listenForChanges } from "./tenant.js";
 import { ask, listenForQueries, openTry, tenantName } from "./try.js";
 
 const EVERY = 1500; // milliseconds between looks
+const OVERVIEW_EVERY = 6000;
 const KEPT = 400; // batches drawn
 
 let collections = [], rows = [], looking = false, lost = false;
@@ -63,10 +65,11 @@ async function refresh() {
   }
 }
 
-async function listTenants() {
-  const path = `${collectionPath(current().name)}/tenants?limit=100`;
-  const { tenants } = await get(path).catch(() => ({ tenants: [] })); // a help, no more
-  show($("tenants"), ...tenants.map((one) => make("option", { value: one.tenant })));
+const overview = () => drawOverview(current().name, tenantName());
+
+function choose(tenant) {
+  $("tenant").value = tenant;
+  attempt(open);
 }
 
 function remember() {
@@ -80,7 +83,7 @@ async function open() {
   $("main").hidden = false;
   await refresh();
   await openTry(current());
-  await listTenants();
+  await overview();
 }
 
 async function start() {
@@ -112,9 +115,11 @@ document.addEventListener("visibilitychange", refresh);
 $("token-form").addEventListener("submit", takeToken);
 $("choice").addEventListener("submit", (event) => event.preventDefault());
 $("choice").addEventListener("change", () => attempt(open));
-$("tenant").addEventListener("focus", listTenants);
+$("tenant").addEventListener("focus", overview);
 listenForChanges();
+listenForTenants(choose);
 listenForQueries();
 listenForMany(() => current().name);
 setInterval(refresh, EVERY);
+setInterval(() => document.hidden || !current() || overview(), OVERVIEW_EVERY);
 attempt(start);

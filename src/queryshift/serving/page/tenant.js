@@ -1,6 +1,6 @@
 // A tenant: who answers for it, what was learnt, and how to go back. Each change is confirmed.
 
-import { number } from "./charts.js";
+import { number, seconds } from "./charts.js";
 import { $, attempt, confirmed, make, say, show } from "./dom.js";
 import { post, tenantPath } from "./service.js";
 
@@ -9,12 +9,14 @@ const MODES = {
   live: "Users see the adapted answers, and the tenant goes on learning.",
   frozen: "Users see the source's answers, and nothing is learnt. What was learnt is kept.",
 };
+const BY_SOURCE = " At the moment the source answers single queries: the guard found the latest ones ordinary, or the source surer of them.";
 const FACTS = { queries: "queries", batches: "batches", updates: "updates", drops: "drops", pending: "waiting" };
 
 let place = { collection: "", tenant: "", mode: "", changed: () => {} };
 
+const fact = (text, value) => make("div", {}, make("dt", {}, text), make("dd", {}, value));
 const facts = (tenant) =>
-  Object.entries(FACTS).map(([name, text]) => make("div", {}, make("dt", {}, text), make("dd", {}, number(tenant[name] ?? 0))));
+  [...Object.entries(FACTS).map(([name, text]) => fact(text, number(tenant[name] ?? 0))), fact("learnt after", seconds(tenant.delay))];
 
 const when = (time) => new Date(time).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
 
@@ -28,7 +30,8 @@ const eventRow = (event) =>
 
 function clickSentence(clicks) {
   if (!clicks) return "";
-  const verdict = clicks.better ? `the ${clicks.better} answers are better` : "they cannot tell yet which answers are better";
+  const few = clicks.clicks < clicks.needed ? `, which takes ${clicks.needed}` : "";
+  const verdict = clicks.better ? `the ${clicks.better} answers are better` : `they cannot tell yet which answers are better${few}`;
   return `Clicks so far: ${number(clicks.clicks)}, mean of 1 / rank ${number(clicks.source)} by the source and ${number(clicks.adapted)} adapted; ${verdict}.`;
 }
 
@@ -36,7 +39,8 @@ export function drawTenant(tenant, where) {
   place = { ...where, mode: tenant.mode };
   for (const button of $("modes").children) button.setAttribute("aria-pressed", String(button.dataset.mode === tenant.mode));
   const begins = tenant.isNew ? `No queries of “${where.tenant}” yet; it begins in this mode, or in the one you choose. ` : "";
-  $("mode-meaning").textContent = `${begins}${MODES[tenant.mode] ?? ""}`;
+  const bySource = tenant.mode === "live" && tenant.report?.answers_by === "source" ? BY_SOURCE : "";
+  $("mode-meaning").textContent = `${begins}${MODES[tenant.mode] ?? ""}${bySource}`;
   $("undo").disabled = $("reset").disabled = Boolean(tenant.isNew);
   $("nothing-learnt").hidden = !tenant.isNew;
   $("clicks").textContent = clickSentence(tenant.clicks);

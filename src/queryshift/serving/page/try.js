@@ -21,7 +21,7 @@ export async function corrupted(queries) {
 }
 
 export const search = (queries, adapt) =>
-  post(`${collectionPath(collection.name)}/search`, { tenant: tenantName(), queries, k: HITS, adapt, compare: true });
+  post(`${collectionPath(collection.name)}/search`, { tenant: tenantName(), queries, k: HITS, adapt, trial: !adapt, compare: true });
 
 async function answered(mine) {
   const [query] = await corrupted([tried.query]);
@@ -31,7 +31,7 @@ async function answered(mine) {
   const [answer] = (await search([query], false)).answers;
   if (answer.error) throw new Error(answer.error.detail ?? answer.error);
   const source = answer.source ?? answer.hits, adapted = answer.adapted ?? answer.hits;
-  const both = await sides(collection.name, source, adapted, tried.right);
+  const both = await sides(collection, source, adapted, tried.right);
   if (mine === turn) show($("answers"), both);
 }
 

@@ -1,0 +1,128 @@
+"""The database under the service: transactions, and failures as one kind of error."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import (
+    ArgumentError,
+    DataError,
+    IntegrityError,
+    ProgrammingError,
+    SQLAlchemyError,
+)
+
+from queryshift.errors import BadInput
+from queryshift.support.optional import need
+
+from ..refusals import StoreTrouble
+
+FILE = "queryshift.db"
+CHANNEL = "queryshift"  # of NOTIFY
+CONNECT_S = 5  # that PostgreSQL may take to answer
+SILENT_MS = 10_000  # after which a connection whose other side is silent is given up
+PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON")
+
+
+class Database:
+    """SQLite in a folder, or PostgreSQL at an address.
+
+    Args:
+        address: "postgresql://…"; None: a file in the folder.
+        folder: where that file is.
+
+    Attributes:
+        shared: whether other processes may write to it too.
+    """
+
+    def __init__(self, address: str | None, folder: Path) -> None:
+        self.shared = address is not None
+        self.engine = _sqlite(folder / FILE) if address is None else _postgres(address)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection for looks that change nothing."""
+        with self._told(), self.engine.connect() as connection:
+            level = {"isolation_level": "REPEATABLE READ"} if self.shared else {}
+            yield connection.execution_options(reads=True, **level)  # one moment, for all it reads
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction, which is kept when the block ends and undone when it fails."""
+        with self._told(), self.engine.begin() as connection:
+            yield connection
+
+    def notify(self, connection: Connection) -> None:
+        """Tell other processes, when this transaction is kept, that something changed."""
+        if self.shared:
+            connection.execute(text("SELECT pg_notify(:channel, '')"), {"channel": CHANNEL})
+
+    def close(self) -> None:
+        """Give all connections back."""
+        self.engine.dispose()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except (IntegrityError, ProgrammingError, DataError):
+            raise  # a bug of ours
+        except SQLAlchemyError as error:
+            cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+            advice = "is PostgreSQL there?" if self.shared else "is there room on the disk?"
+            raise StoreTrouble(f"the store does not answer ({cause}): {advice}") from error
+
+
+def _sqlite(path: Path) -> Engine:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    engine = create_engine(f"sqlite:///{path}", connect_args={"isolation_level": None})
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _: Any) -> None:
+        connection.text_factory = _lenient
+        for pragma in PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        reads = connection.get_execution_options().get("reads", False)
+        connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _lenient(content: bytes) -> str:
+    """Damaged text as text: it costs whoever uses it an error, and nobody else."""
+    return content.decode("utf-8", "replace")
+
+
+def _postgres(address: str) -> Engine:
+    need("psycopg", "postgres", "a store in PostgreSQL")
+    try:
+        url = make_url(address).set(drivername="postgresql+psycopg")
+    except ArgumentError:
+        raise BadInput(
+            "store is no address: expected postgresql://USER@HOST/DATABASE, or nothing for SQLite."
+        ) from None
+    given = {"connect_timeout": CONNECT_S, "tcp_user_timeout": SILENT_MS, "prepare_threshold": None}
+    return create_engine(url, pool_pre_ping=True, pool_size=4, connect_args=given)
+
+
+def wait_for(database: Database, seconds: float) -> None:
+    """Return when the database answers; raise what it says when it does not in time."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            with database.reading() as connection:
+                connection.execute(text("SELECT 1"))
+            return
+        except StoreTrouble:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)

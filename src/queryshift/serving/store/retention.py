@@ -1,0 +1,37 @@
+"""What is deleted by its age: answers under keys always, all else as the operator says."""
+
+from __future__ import annotations
+
+import time
+
+from sqlalchemy import text
+
+from .database import Database
+from .key_rows import SECONDS
+from .tenant_rows import DAY, remove_tenant
+
+
+def expire(database: Database, days: float | None) -> int:
+    """Delete what is too old; how many tenants went.
+
+    Args:
+        database: the store.
+        days: after which history, events and clicks go, and tenants that nobody asked; None: never.
+    """
+    now = time.time()
+    with database.writing() as connection:
+        old = {"limit": now - SECONDS}
+        connection.execute(text("DELETE FROM idempotency_keys WHERE at <= :limit"), old)
+        if days is None:
+            return 0
+        old = {"limit": now - days * DAY}
+        for table in ("history", "events"):
+            connection.execute(text(f"DELETE FROM {table} WHERE at <= :limit"), old)
+        connection.execute(
+            text("DELETE FROM clicks WHERE day < :day"), {"day": int(now / DAY - days)}
+        )
+        gone = connection.scalars(text("SELECT id FROM tenants WHERE last_seen <= :limit"), old)
+        ids = list(gone)
+        for id in ids:
+            remove_tenant(connection, id)
+        return len(ids)

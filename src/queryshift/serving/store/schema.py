@@ -1,0 +1,55 @@
+"""The schema's version: brought up to date at the start; one that is newer is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from alembic.config import Config
+from alembic.runtime.environment import EnvironmentContext
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import text
+
+from queryshift import __version__
+from queryshift.errors import BadInput
+
+from .database import Database
+
+LOCK = 7_163_702_741  # of PostgreSQL's advisory locks: one process at a time changes the schema
+HERE = Path(__file__).parent
+
+
+@contextmanager
+def alone(database: Database) -> Iterator[None]:
+    """Hold other processes that start at the same time; SQLite has one process anyway."""
+    if not database.shared:
+        yield
+        return
+    with database.writing() as connection:
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
+        yield
+
+
+def migrate(database: Database) -> None:
+    """Bring the schema up to date, in one transaction; a newer one is refused, unchanged."""
+    config = Config()
+    config.set_main_option("script_location", str(HERE))
+    config.set_main_option("version_locations", str(HERE / "migrations"))
+    config.set_main_option("path_separator", "newline")
+    script = ScriptDirectory.from_config(config)
+    with alone(database), database.writing() as connection:
+        now = MigrationContext.configure(connection).get_current_revision()
+        if now is not None and now not in {one.revision for one in script.walk_revisions()}:
+            raise BadInput(
+                f'the store has schema "{now}" of a newer queryshift, this is {__version__}: start '
+                "the newer one, or restore a backup."
+            )
+
+        def up(current: object, _: object) -> object:
+            return script._upgrade_revs("head", current)  # type: ignore[arg-type]
+
+        with EnvironmentContext(config, script, fn=up) as environment:
+            environment.configure(connection=connection, transactional_ddl=False)
+            environment.run_migrations()
