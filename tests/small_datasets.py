@@ -33,6 +33,10 @@ def _fashion_gen(root: Path) -> Path:
 
 
 WRITERS = {
+    "aws": small.aws,
+    "msmarco": small.msmarco,
+    "pacs": small.pacs,
+    "esc50": small.esc50,
     "coco": small.coco,
     "flickr30k": lambda root: small.flickr(root, "flickr30k", "flickr30k-images"),
     "flickr8k": small.flickr8k,

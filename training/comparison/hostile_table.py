@@ -117,26 +117,6 @@ def counted(runs: Runs) -> str:
     )
 
 
-def choices(runs: Runs) -> str:
-    """Of every guard that was tried: what it keeps at least, and how far below it is at most."""
-    tried: dict[str, list[tuple[str, Run]]] = defaultdict(list)
-    for stream, run in runs.guarded():
-        tried[run[1]].append((stream, run))
-    lines = [
-        "| guard | runs | least share of a gain kept | furthest below frozen |",
-        "|---|--:|--:|--:|",
-    ]
-    for guard, every in sorted(tried.items()):
-        kept = [(share, one) for one in every if (share := runs.share(*one)) is not None]
-        share, least = min(kept)
-        below, lost = max((runs.below(*one), one) for one in every)
-        where = [f"{NAMES.get(one[1][0], one[1][0])} on *{one[0]}*" for one in (least, lost)]
-        settings = guard.partition(":")[2].replace(",", ", ") or "as it is"
-        kept_least, furthest = f"{share:.0%}, {where[0]}", f"{below:.2f}, {where[1]}"
-        lines.append(f"| {settings} | {len(every)} | {kept_least} | {furthest} |")
-    return "\n".join(lines)
-
-
 def page(path: Path) -> str:
     """The whole page."""
     runs = Runs.read(path, "test")
@@ -152,7 +132,6 @@ def page(path: Path) -> str:
         counted=counted(runs),
         misses=misses(runs),
         **{label: table(runs, columns) for label, columns in pairs.items()},
-        choices=choices(Runs.read(path, "dev")),
     )
 
 

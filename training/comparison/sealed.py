@@ -134,16 +134,16 @@ def _world(task: str) -> tuple[Dataset, Any]:
     return tangram(task, split), captions
 
 
-def _left(path: Path, tasks: list[str]) -> list[Work]:
+def _left(path: Path, tasks: list[str], seeds: list[int], methods: list[str] | None) -> list[Work]:
     """Streams of which some method is not in the file yet, with those methods only."""
     done: set[tuple[Any, ...]] = set()
     if path.exists():
         for line in map(json.loads, path.read_text().splitlines()):
             done.add((Stream(*(line[n] for n in Stream.__annotations__)), line["method"]))
     left = [
-        (one, tuple(spec for spec in specs if (one, spec) not in done))
+        (one, tuple(m for m in specs if (one, m) not in done and (not methods or m in methods)))
         for one, specs in works()
-        if one.task in tasks
+        if one.task in tasks and one.seed in seeds
     ]
     return [(one, specs) for one, specs in left if specs]
 
@@ -152,7 +152,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("--rates", type=Path, required=True)
-    parser.add_argument("--world", default="sealed-2", help="dev, to try the script out")
+    parser.add_argument("--world", default="sealed-4", help="dev, to try the script out")
+    parser.add_argument("--methods", nargs="*", help="only these; None: all of the plan")
+    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
     parser.add_argument("--tasks", nargs="*", default=list(TASKS))
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--processes", type=int, default=2)
@@ -161,7 +163,7 @@ def main() -> None:
     deadline = time.monotonic() + 60 * options.minutes
     rates = json.loads(options.rates.read_text())
     OPTIONS.update(vars(options), rates=rates)
-    left = _left(options.file, options.tasks)
+    left = _left(options.file, options.tasks, options.seeds, options.methods)
     with mp.get_context("fork").Pool(min(options.processes, len(options.tasks))) as pool:
         WORLDS.update(zip(options.tasks, pool.map(_world, options.tasks), strict=True))
     print(f"{len(left)} streams to run, worlds made", flush=True)

@@ -27,7 +27,10 @@ IN_README = {
     "SHOT": "shot",
 }
 LINE = "- [Photographs](photographs.md): "  # in the list of results
-CORRECTED = "On [photographs](results/photographs.md) (Flickr8k's test split, a small encoder) "
+CORRECTED = (
+    "At version 0.1.0, before the policy of today, on [photographs](results/photographs.md) "
+    "(Flickr8k's test split, a small encoder) "
+)
 SENTENCE = "On real [photographs](docs/results/photographs.md) (Flickr8k, a small encoder) "
 
 

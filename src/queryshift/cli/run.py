@@ -30,11 +30,10 @@ _PAPERS = tuple(name for name in METHODS if name not in OURS)
     "--method",
     "methods",
     multiple=True,
-    default=("frozen", "rest"),
-    show_default=True,
     metavar="NAME[:SETTING=VALUE,...][+WRAPPER]",
     help=f"One of {', '.join(METHODS)}, with settings of its own or in a wrapper: "
-    "rest:gap=false,mining=false or tent:lr=0.001+refined; or all: the paper's eleven.",
+    "rest:gap=false,mining=false or tent:lr=0.001+refined; default: a session that is told none; "
+    "or all: the paper's eleven.  [default: frozen, rest]",
 )
 @click.option(
     "--model", default="", help="A name, a path, or module:function; by default the paper's."
@@ -104,7 +103,9 @@ def _plans(benchmark: str, given: dict[str, Any]) -> list[Plan]:
 
     if given["rerank"] is not None and not given["matcher"]:
         raise click.UsageError("--rerank says how many hits --matcher ranks anew: give both.")
-    methods = [_PAPERS if name == "all" else (name,) for name in given["methods"]]
+    first = find(benchmark)[0]
+    named = given["methods"] or first.methods
+    methods = [_PAPERS if name == "all" else (name,) for name in named]
     choices = Choices(
         model=given["model"],
         root=given["root"],
@@ -122,7 +123,7 @@ def _plans(benchmark: str, given: dict[str, Any]) -> list[Plan]:
         rerank=given["rerank"],
     )
     plan = Plan(
-        row=find(benchmark)[0],
+        row=first,
         methods=tuple(chain(*methods)),
         seeds=tuple(range(given["seeds"])),
         shifts=given["shifts"],

@@ -28,6 +28,8 @@ class Guard:
             queries for collapse to be looked for: few share an answer by chance.
         repeats: Distance, as a share of the gallery's spread, within which queries of a batch are
             the same: those count once, however often they are asked.
+        spread: Least spread of queries that teach, as a share of the gallery's: a batch without
+            spread teaches nothing.
         anchor: Share of what was learnt that is given up by each batch, so that no stream leads
             further from the source than 1 / anchor batches do.
         ordinary: What queries look like when all is well: the source answers such batches, and
@@ -44,7 +46,8 @@ class Guard:
 
     collapse: float = setting(0.5, "ours", "share of first places one candidate may gain")
     smallest_batch: int = setting(8, "ours", "different queries that a batch needs to teach")
-    repeats: float = setting(0.25, "ours", "distance of queries that are the same, of its spread")
+    repeats: float = setting(0.05, "ours", "distance of queries that are the same, of its spread")
+    spread: float = setting(0.19, "ours", "least spread of what teaches, of the gallery's")
     anchor: float = setting(0.002, "ours", "share of what was learnt that each batch gives up")
     ordinary: Ordinary | None = setting(None, "ours", "what queries look like when all is well")
 
@@ -54,10 +57,10 @@ class Guard:
             raise BadInput(
                 f"got Guard(collapse={self.collapse}), expected a share above 0 and at most 1."
             )
-        if min(self.repeats, self.anchor) < 0 or self.anchor >= 1:
+        if min(self.repeats, self.spread, self.anchor) < 0 or self.anchor >= 1:
             raise BadInput(
-                f"got Guard(repeats={self.repeats}, anchor={self.anchor}), expected a distance of "
-                "at least 0, and a share of at least 0 and below 1."
+                f"got Guard(repeats={self.repeats}, spread={self.spread}, anchor={self.anchor}), "
+                "expected shares of at least 0, and an anchor below 1."
             )
         if not (self.ordinary is None or isinstance(self.ordinary, Ordinary)):
             raise BadInput(

@@ -68,7 +68,7 @@ def _disagreement(adaptation: Adaptation, answer: Answer, batch: Batch) -> float
 def _remembered(adaptation: Adaptation, proposal: Proposal, forward: Forward) -> Mapping[str, Any]:
     """What the re-ranking stages remember: different queries, seen by the adapted model."""
     state, rows = proposal.state, proposal.rows
-    if proposal.weight == 0:
+    if proposal.weight == 0 or (rows is not None and not bool(rows.any())):
         return state.stages
     if rows is not None:
         forward = forward.taking(rows)

@@ -15,8 +15,7 @@ GONE_OF_STATE = ("recent", "lead", "by_source")
 GONE_OF_METHOD = {"infomax": ("remembered",)}
 GONE_OF_MEMORY = {"infomax": ("claims",)}
 GONE_OF_SETTINGS = ("choose",)
-GONE_OF_GUARD = ("drift", "spread", "pull", "surer")
-EARLIER_REPEATS = 0.05  # what it was where nobody set it; today's takes its place
+GONE_OF_GUARD = ("drift", "pull", "surer")
 
 
 def migrated(
@@ -49,8 +48,7 @@ def _settings(values: Mapping[str, Any]) -> dict[str, Any]:
     kept = _without(values, GONE_OF_SETTINGS)
     guard = kept["guard"]
     if guard is not None and any(name in guard for name in GONE_OF_GUARD):
-        unset = ("repeats",) if guard.get("repeats") == EARLIER_REPEATS else ()
-        kept["guard"] = _without(guard, GONE_OF_GUARD + unset)
+        kept["guard"] = _without(guard, GONE_OF_GUARD)
     return kept
 
 

@@ -2,8 +2,8 @@
 
 1. Doubt. The source model is in doubt where its first places stand out no more than by accident,
    in the mean over the latest 64 queries (`retrieval/unsureness.py`).
-2. What teaches. Queries that repeat another one of their batch teach nothing, and fewer than eight
-   different ones teach nothing together.
+2. What teaches. Queries that repeat another one of their batch teach nothing; fewer than eight
+   different ones, or queries without spread, teach nothing together.
 3. How much. The learning rate is times the doubt, falls with the root of the number of batches, and
    steps learn from ever smaller parts of a batch. A batch that is in no doubt teaches nothing.
 4. The rate. Where neither the user nor the encoder names one, the first batch gives it: query
@@ -36,6 +36,7 @@ from queryshift.methods.optimiser import BETAS
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.fusion import SHORTLIST
 from queryshift.retrieval.hub_correction import Hubs
+from queryshift.retrieval.hub_sums import SHARPNESS
 from queryshift.retrieval.unsureness import (
     BEST,
     FIRST,
@@ -65,6 +66,7 @@ CONSTANTS: Mapping[str, float] = {
     "latest": LATEST,
     "smallest_batch": Guard().smallest_batch,
     "repeats": Guard().repeats,
+    "spread": Guard().spread,
     "anchor": Guard().anchor,
     "collapse": Guard().collapse,
     "part": InfoMax().part,
@@ -73,6 +75,7 @@ CONSTANTS: Mapping[str, float] = {
     "share": InfoMax().share,
     "move": MOVE,
     "bank": Hubs().bank,
+    "sharpness": SHARPNESS,
     "most": MOST,
     "shortlist": SHORTLIST,
     "slow": BETAS[0],
@@ -98,7 +101,7 @@ class Look:
 
     doubt: float  # between 0 and 1
     chances: Tensor  # of the latest queries from now on
-    rows: Tensor | None  # (B,) queries that repeat none before them, on the CPU; None: all
+    rows: Tensor | None  # (B,) queries that may teach, on the CPU: not all; None: all
     different: int  # how many those are
 
     def teaches(self, guard: Guard, smallest: int) -> bool:
@@ -119,12 +122,16 @@ def look(source: Forward, before: Tensor, guard: Guard) -> Look:
     """
     vectors = source.vectors.detach().float()
     chances = latest(before, chances_of(source))
-    reach = guard.repeats * gallery_spread(source.gallery, vectors)
+    whole = gallery_spread(source.gallery, vectors)
+    reach = guard.repeats * whole
     copies = (torch.cdist(vectors, vectors) <= reach).tril(-1).any(dim=1) & (reach > 0)
-    found, *repeated = torch.cat((doubt(chances)[None], copies.to(chances))).tolist()
+    apart = spread_of(vectors, ~copies) >= guard.spread * whole
+    said = torch.cat((doubt(chances)[None], apart[None].to(chances), copies.to(chances)))
+    doubted, spread_out, *repeated = said.tolist()
     rows = torch.tensor(repeated, device="cpu") == 0
-    whole = bool(rows.all())
-    return Look(found, chances, None if whole else rows, int(rows.sum()))
+    if not spread_out and len(rows) > 1:
+        rows = torch.zeros_like(rows)
+    return Look(doubted, chances, None if bool(rows.all()) else rows, int(rows.sum()))
 
 
 def doubt_of(source: Forward, before: Tensor) -> float:
@@ -159,6 +166,12 @@ def step_rows(rows: Tensor | None, size: int, share: float, step: int, steps: in
 
 
 def gallery_spread(gallery: Searchable, like: Tensor) -> Tensor:
-    """Mean distance of a gallery's centres to their own."""
+    """The spread of a gallery: that of some centres of its candidates."""
     centres = gallery.centroids(CENTRES).to(like)
-    return distance(centres, centres.mean(dim=0)).mean()
+    return spread_of(centres, torch.ones_like(centres[:, 0]))
+
+
+def spread_of(vectors: Tensor, rows: Tensor) -> Tensor:
+    """Mean distance of some rows (n,) of vectors to their centre; 0 of none."""
+    weights = rows.to(vectors) / rows.sum().clamp(min=1)
+    return (weights * distance(vectors, weights @ vectors)).sum()

@@ -1,5 +1,6 @@
 """Small datasets with the publishers' files, field names and irregularities."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -169,3 +170,69 @@ def _pairs(split: str, names: list[str]) -> list[dict]:
         return [first, second]
     hidden = ("target_hard", "target_soft")
     return [{k: v for k, v in pair.items() if k not in hidden} for pair in (first, second)]
+
+
+def aws(root: Path) -> Path:
+    """Three services, `alpha` for development; old models, a text twice, a text too short."""
+    texts = {
+        "alpha": ["<p>Lists every hosted zone of the account that asks for it.</p>", "Too short."],
+        "beta": ["Starts the <b>scan</b> &amp; returns its number without waiting for its end."],
+        "gamma": [
+            "Lists every hosted zone of the account that asks for it.",
+            "Deletes an image with all its tags from the registry for good.",
+        ],
+    }
+    for service, documents in texts.items():
+        operations = {
+            f"{'Get' if at else 'List'}DBZone{at}": {"documentation": text}
+            for at, text in enumerate(documents)
+        }
+        about = {"serviceFullName": f"Amazon {service.title()} Service"}
+        model = {"metadata": about, "operations": operations}
+        write_json(root / service / "2020-01-01" / "service-2.json", model)
+        write_json(root / service / "2019-01-01" / "service-2.json", {"old": True})
+    packed = root / "gamma" / "2020-01-01" / "service-2.json"
+    packed.with_suffix(".json.gz").write_bytes(gzip.compress(packed.read_bytes()))
+    packed.unlink()
+    (root / "endpoints").mkdir()
+    return root
+
+
+def msmarco(root: Path) -> Path:
+    """Passages and judgements of one repository, queries of the other; one query is judged not."""
+    passages = root / "embedding-leaderboard" / "datasets" / "msmarco"
+    queries = root / "CharacterBERT-DR" / "data" / "dl2019"
+    (passages / "qrels").mkdir(parents=True)
+    queries.mkdir(parents=True)
+    texts = ["A goldfish grows\u2028all its life.", "Wifi is faster.", "Pain in the side."]
+    lines = [json.dumps({"_id": f"p{at}", "text": text}) for at, text in enumerate(texts)]
+    (passages / "corpus.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (passages / "qrels" / "test.tsv").write_text("11\tp0\t3\n11\tp1\t1\n22\tp1\t2\n22\tp2\t2\n")
+    for name in ("", *(f"typo{at}." for at in range(1, 11))):
+        rows = [f"11\tdo goldfsh grow {name}", "22\twifj or bluetooth", "33\tnever judged"]
+        (queries / f"queries.dl2019.{name}tsv").write_text("\n".join(rows) + "\n")
+    return root
+
+
+def pacs(root: Path) -> Path:
+    """Two pictures of each domain and class, one of them for development."""
+    for domain in ("photo", "art_painting", "cartoon", "sketch"):
+        for kind in ("dog", "house"):
+            write_picture(root / "PACS" / domain / kind / "1.jpg", shade=90)
+            write_picture(root / "PACS" / domain / kind / "4.png")
+            (root / "PACS" / domain / kind / "Thumbs.db").write_text("no picture")
+    return root
+
+
+def esc50(root: Path) -> Path:
+    """A recording of each fold, of two classes in turn."""
+    rows = ["filename,fold,target,category,esc10,src_file,take"]
+    (root / "audio").mkdir(parents=True)
+    for fold in range(1, 6):
+        name = f"{fold}-100-A-{fold % 2}.wav"
+        tone = np.sin(np.arange(16000, dtype=np.float32) / (fold + 3)) / 2
+        soundfile.write(root / "audio" / name, tone, 16000)
+        rows.append(f"{name},{fold},{fold % 2},{('dog', 'hand_saw')[fold % 2]},False,100,A")
+    (root / "meta").mkdir()
+    (root / "meta" / "esc50.csv").write_text("\n".join(rows) + "\n")
+    return root

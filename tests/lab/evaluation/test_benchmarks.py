@@ -29,6 +29,7 @@ TWENTY = """coco-o coco-d flickr-o flickr-d audioset-o audioset-d fiq-o fiq-d ci
 general2flickr general2coco general2nocaps-id general2nocaps-od general2rsicd general2rsitmd
 audioset2vgg fiq2cirr cirr2fiq fashion-gen"""
 ROWS = pytest.mark.parametrize("row", BENCHMARKS.values(), ids=BENCHMARKS)
+REAL = {f"{name}{side}" for name in ("aws", "msmarco", "pacs", "esc50") for side in ("", "-dev")}
 TRANSLATOR = ("there", "back")
 
 
@@ -37,7 +38,21 @@ def test_the_papers_twenty():
     ways = {f"tangram{world}-{way}" for world in ("", "-sealed") for way in ("o", "d", "clean")}
     embedded = ways | {"tangram2crayon", "tangram2products", "tangram-sentence"}
     photographs = {"flickr8k-o", "flickr8k-d", "flickr8k-clean"}
-    assert set(SERIES) == set(PAPER) | embedded | photographs
+    assert set(SERIES) == set(PAPER) | embedded | photographs | REAL | {"real-clip"}
+
+
+def test_real_sets_have_a_development_part_in_the_same_form():
+    for name in (row.name for row in BENCHMARKS.values() if row.series in REAL):
+        row, other = BENCHMARKS[name], BENCHMARKS[_other_side(name)]
+        assert (row.shifts, row.severities) == (other.shifts, other.severities)
+        assert row.part != other.part and not row.diverse
+    assert BENCHMARKS["aws-typos"].severities == (2, 5)  # 10 % and 25 % of the letters
+
+
+def _other_side(name):
+    series = BENCHMARKS[name].series
+    twin = series.removesuffix("-dev") if series.endswith("-dev") else f"{series}-dev"
+    return name.replace(series, twin, 1)
 
 
 def test_the_documentation_names_every_benchmark_and_option():
@@ -81,7 +96,7 @@ def test_as_many_shifts_as_the_paper_lists(name, shifts):
 @ROWS
 def test_the_papers_settings(row):
     assert row.batch == (32 if row.query == COMPOSED else 64)
-    assert row.severities in ((), (5,))
+    assert row.severities in ((), (5,)) or row.series in REAL
     if row.series in PAPER:
         assert row.temperature == (0.001 if row.dataset == "fashion-gen" else 0.01)
     assert row.diverse == (
@@ -96,7 +111,8 @@ def test_the_papers_settings(row):
 @ROWS
 def test_a_row_names_things_that_are_there(row):
     assert row.dataset in DATASETS or row.dataset == "tangram"
-    assert row.model in MODELS or (not row.model and row.needs[-1] == "--model")
+    hub = "/" in row.model and row.needs == ("a network",)
+    assert row.model in MODELS or hub or (not row.model and row.needs[-1] == "--model")
     if row.on_disk:
         reader = DATASETS[row.dataset]
         assert row.query in reader.asks

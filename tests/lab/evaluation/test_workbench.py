@@ -53,3 +53,19 @@ def test_two_workbenches_share_nothing(loads):
     for _ in range(2):
         Workbench().encoders(ROW, Choices(model="one"))
     assert loads == ["one", "one"]
+
+
+@pytest.mark.parametrize(
+    ("name", "read_as"),
+    [
+        ("coco-o-image", "published"),
+        ("general2nocaps-id-text", "published"),
+        ("flickr8k-o-image", "library"),
+        ("real-clip-image", "library"),
+        ("aws-clean", "library"),
+        ("tangram-o-text", "library"),
+    ],
+)
+def test_only_the_papers_rows_are_read_as_published(name, read_as):
+    assert Choices().preprocessing_for(BENCHMARKS[name]) == read_as
+    assert Choices(preprocessing="library").preprocessing_for(BENCHMARKS[name]) == "library"

@@ -47,9 +47,10 @@ def families(modality: str) -> Mapping[str, tuple[Corruption, ...]]:
 
 
 def find(modality: str, name: str) -> Corruption:
-    """The corruption called `name`."""
+    """The corruption called `name`, the paper's or another."""
     table = families(modality)
-    known = {corruption.__name__: corruption for family in table.values() for corruption in family}
+    others = getattr(import_module(f"queryshift.lab.corruptions.{modality}"), "OTHERS", ())
+    known = {one.__name__: one for family in (*table.values(), others) for one in family}
     if not isinstance(name, str) or name not in known:
         raise unknown(f"{modality} corruption", name, known)
     return known[name]

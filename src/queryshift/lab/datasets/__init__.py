@@ -33,6 +33,10 @@ DATASETS: Table[Reader] = Table(
         "vggsound": f"{__name__}.audio_video:VGGSOUND",
         "fashion-iq": f"{__name__}.fashion_iq:READER",
         "cirr": f"{__name__}.cirr:READER",
+        "aws": f"{__name__}.aws:READER",
+        "msmarco": f"{__name__}.msmarco:READER",
+        "pacs": f"{__name__}.pacs:READER",
+        "esc50": f"{__name__}.esc50:READER",
     },
 )
 """Name to the `Reader` of a dataset on disk: `DATASETS["coco"](root, query="text")`."""

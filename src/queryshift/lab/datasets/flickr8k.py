@@ -80,4 +80,8 @@ READER = Reader(
     paper_parts=(),
     paper={},
     read=read,
+    archives=tuple(
+        f"https://github.com/jbrownlee/Datasets/releases/download/Flickr8k/Flickr8k_{which}.zip"
+        for which in ("text", "Dataset")
+    ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,6 +44,8 @@ class Reader:
     paper_parts: tuple[str, ...]
     paper: Counts
     read: Callable[[Path, str, str], Dataset]  # root, part, modality of the queries
+    source: str = ""  # a sentence on where the files are to be had
+    archives: tuple[str, ...] = ()  # addresses of zip files that hold all of them
 
     def __call__(
         self, root: str | Path, query: str | None = None, part: str | None = None
@@ -55,12 +58,24 @@ class Reader:
             raise unknown(f"part of {self.name}", part, self.parts)
         home = Path(root).expanduser()
         if not home.is_dir():
-            raise BadFile(f'there is no folder "{home}": expected the one that holds {self.name}.')
-        dataset = self.read(home, part, query)
+            raise self._missing(
+                f'there is no folder "{home}": expected the one that holds {self.name}.'
+            )
+        dataset = self._read(home, part, query)
         if not len(dataset):
             reason = " ".join([f'part "{part}": are these other files?', *dataset.left_out[:1]])
-            raise BadFile(f'"{home}" has no query of {self.name}, {reason}')
+            raise self._missing(f'"{home}" has no query of {self.name}, {reason}')
         return dataset
+
+    def _read(self, home: Path, part: str, query: str) -> Dataset:
+        try:
+            return self.read(home, part, query)
+        except BadFile as error:
+            raise self._missing(str(error)) from error
+
+    def _missing(self, what: str) -> BadFile:
+        """An error that also says where the files are to be had."""
+        return BadFile(f"{what} {self.source}".strip())
 
 
 def find_file(root: Path, *names: str) -> Path:
@@ -101,6 +116,11 @@ def records(path: Path, content: Any, **fields: Kind) -> Sequence[dict[str, Any]
                     f"expected {kind.words}: take it from the publisher again."
                 )
     return content
+
+
+def developed(name: str, share: float) -> bool:
+    """Whether what has this name is for development: its own draw, whatever else there is."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=4).digest()) < share * 2**32
 
 
 def parted(

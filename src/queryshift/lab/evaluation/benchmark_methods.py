@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
+from queryshift.encoders.encoder import Encoder
+from queryshift.encoders.matcher import Matching
+from queryshift.galleries import Gallery
 from queryshift.methods import Method
-from queryshift.methods.specs import Spec
+from queryshift.methods.specs import Spec, canonical
 from queryshift.retrieval.hub_correction import Hubs
+from queryshift.sessions.session import Session
 
 from .benchmarks import Benchmark
+
+DEFAULT = "default"
+"""In the place of a method: a session that is told none, as users have it, with its guard."""
 
 
 def method_of(text: str, row: Benchmark) -> Method:
@@ -25,3 +33,31 @@ def method_of(text: str, row: Benchmark) -> Method:
 def hubs_of(text: str) -> Hubs | None:
     """The hub correction of a spec, for `Session(..., hubs=)`."""
     return Spec.read(text).hubs
+
+
+def checked(text: str, row: Benchmark) -> str:
+    """The one way to write a spec or the default, once all that it says is found to be right."""
+    if text == DEFAULT:
+        return text
+    method_of(text, row)
+    return canonical(text)
+
+
+def settings_of(text: str, row: Benchmark, encoder: Encoder) -> dict[str, Any]:
+    """What a spec comes down to for an encoder; nothing for the default, which sessions choose."""
+    return {} if text == DEFAULT else asdict(method_of(text, row).resolved(encoder))
+
+
+def session_of(
+    text: str,
+    row: Benchmark,
+    encoder: Encoder,
+    gallery: Gallery,
+    seed: int,
+    matcher: Matching | None = None,
+) -> Session:
+    """A fresh session of a spec, exactly as published and without a guard, or the default."""
+    if text == DEFAULT:
+        return Session(encoder, gallery, matcher=matcher, seed=seed)
+    method, hubs = method_of(text, row), hubs_of(text)
+    return Session(encoder, gallery, method, matcher=matcher, hubs=hubs, seed=seed, guard=None)

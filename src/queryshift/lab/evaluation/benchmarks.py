@@ -38,6 +38,8 @@ class Benchmark:
     categories: tuple[str, ...] = ()  # each with a gallery and a session of its own
     as_published: bool = False  # corrupted as the published scripts do, mistakes included
     sentence: str = "backtranslation"  # the change at the sentence level of combinations
+    methods: tuple[str, ...] = ("frozen", "rest")  # of a run that names none
+    downloads: bool = False  # the dataset's files, where they are not there
     file: str = ""  # that describes a user's own benchmark
 
     @property
@@ -64,6 +66,7 @@ class Benchmark:
     def needs(self) -> tuple[str, ...]:
         """What a user has to bring."""
         files = (f"--root ({self.dataset})",) if self.on_disk and not self.file else ()
+        files = ("a network",) if self.downloads else files
         return files if self.model else (*files, "--model")
 
 
@@ -128,6 +131,8 @@ def _natural(series: str, dataset: str, part: str = "", **more: Any) -> Iterator
 
 _PRETRAINED = "BLIP ViT-B/16, pre-trained (model_base.pth)"
 _SMALL = "a small dual encoder (training.photographs.encoders:make)"
+_SENTENCES = "a sentence encoder (docs/models-sentence-transformers.md)"
+_SOUNDS = "a small dual encoder (training.sounds.encoders:make)"
 _CAV_MAE = "CAV-MAE, trained on AudioSet"
 _SPRC = {name: f"SPRC (BLIP-2), fine-tuned on {name}" for name in ("FashionIQ", "CIRR")}
 
@@ -153,6 +158,62 @@ def _photographs() -> Iterator[Benchmark]:
     yield from map(online, directions("flickr8k-o", "image", "text", **shared))
     yield from directions("flickr8k-d", "image", "text", diverse=True, **shared)
     yield from directions("flickr8k-clean", "image", "text", severities=(), **shared)
+
+
+def _real_clip() -> Iterator[Benchmark]:
+    """A public model on public photographs; whoever has a network runs it with one command."""
+    shared = {
+        "dataset": "flickr8k",
+        "source": "CLIP ViT-B/16",
+        "model": "openai/clip-vit-base-patch16",
+        "temperature": None,
+        "methods": ("frozen", "default", "rest", "shot"),
+        "downloads": True,
+    }
+    few = {
+        "image": ("gaussian_noise", "motion_blur", "fog", "jpeg"),
+        "text": ("ocr", "character_swap", "synonym_replacement", "word_deletion"),
+    }
+    for row in directions("real-clip", "image", "text", **shared):
+        yield replace(row, shifts=few[row.query])
+        yield replace(row, name=f"real-clip-clean-{row.query}", severities=())
+
+
+def _real_sets() -> Iterator[Benchmark]:
+    """Real text, pictures and sounds, which the paper does not use: a test and a development part.
+
+    The requests are for documentation of an API, in the ways people type them.
+    """
+    for side, dev in (("test", ""), ("dev", "-dev")):
+        aws = _real(f"aws{dev}", "clean", "text", _SENTENCES, side)
+        yield aws
+        yield replace(aws, name=f"aws{dev}-chatty", shifts=("chatty",), severities=(1,))
+        yield replace(aws, name=f"aws{dev}-typos", shifts=("typos",), severities=(2, 5))
+        yield replace(aws, name=f"aws{dev}-half", shifts=("half_typos",), severities=(5,))
+        for way in ("zipf", "duplicates"):
+            yield replace(aws, name=f"aws{dev}-{way}", part=f"{side}-{way}")
+        yield _real(f"msmarco{dev}", "clean", "text", _SENTENCES, side)
+        yield _real(f"msmarco{dev}", "typos", "text", _SENTENCES, f"{side}-typos")
+        for domain in ("photo", "art_painting", "cartoon", "sketch"):
+            yield _real(f"pacs{dev}", domain, "image", _SMALL, f"{domain}{dev}")
+        sounds = _real(f"esc50{dev}", "clean", "audio", _SOUNDS, side)
+        yield sounds
+        heard = single_shifts("audio")
+        yield replace(sounds, name=f"esc50{dev}-noisy", shifts=heard, severities=(5,))
+
+
+def _real(series: str, way: str, query: str, source: str, part: str) -> Benchmark:
+    return Benchmark(
+        name=f"{series}-{way}",
+        series=series,
+        dataset=series.removesuffix("-dev"),
+        query=query,
+        gallery="text",
+        source=source,
+        part=part,
+        severities=(),
+        temperature=None,
+    )
 
 
 def _video_and_audio() -> Iterator[Benchmark]:
@@ -229,6 +290,8 @@ BENCHMARKS: dict[str, Benchmark] = {
         _video_and_audio(),
         _composed_queries(),
         _photographs(),
+        _real_clip(),
+        _real_sets(),
         _tangram(),
         _sentences(),
     )
@@ -236,5 +299,6 @@ BENCHMARKS: dict[str, Benchmark] = {
 """Every row by name; `find` also knows the paper's names, which may stand for two rows."""
 
 SERIES = tuple(dict.fromkeys(row.series for row in BENCHMARKS.values()))
-PAPER = tuple(name for name in SERIES if not name.startswith(("tangram", "flickr8k")))
+_OTHERS = ("tangram", "flickr8k", "real-clip", "aws", "msmarco", "pacs", "esc50")
+PAPER = tuple(name for name in SERIES if not name.startswith(_OTHERS))
 """The paper's twenty."""

@@ -11,6 +11,7 @@ from .characters import character_delete, character_insert, character_replace, c
 from .levels import LEVELS as LEVELS
 from .levels import at_level as at_level
 from .published import as_published as as_published
+from .requests import chatty, half_typos, typos
 from .sentences import active, backtranslation, casual, formal, passive
 from .sentences import sentence as sentence
 from .similarity import similar as similar
@@ -27,3 +28,6 @@ FAMILIES: dict[str, tuple[Corruption, ...]] = {
     ),
     "sentence": (formal, casual, passive, active, backtranslation),
 }
+
+OTHERS: tuple[Corruption, ...] = (typos, half_typos, chatty)
+"""Not the paper's, and drawn by no diverse benchmark: found by name."""

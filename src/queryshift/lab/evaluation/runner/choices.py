@@ -7,7 +7,7 @@ from pathlib import Path
 
 from queryshift.models import PUBLISHED_RERANK
 
-from ..benchmarks import Benchmark
+from ..benchmarks import PAPER, Benchmark
 from ..materials import Materials
 
 
@@ -31,7 +31,7 @@ class Choices(Materials):
 
     def preprocessing_for(self, row: Benchmark) -> str:
         """How items are read."""
-        return self.preprocessing or ("published" if row.on_disk else "library")
+        return self.preprocessing or ("published" if row.series in PAPER else "library")
 
     def rerank_for(self, row: Benchmark) -> int | None:
         """How many hits the matcher re-ranks; None: as many as the matcher recommends."""

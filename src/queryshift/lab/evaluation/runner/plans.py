@@ -7,9 +7,8 @@ from itertools import product
 
 from queryshift.errors import BadInput, unknown
 from queryshift.lab.corruptions import check_severity
-from queryshift.methods.specs import canonical
 
-from ..benchmark_methods import method_of
+from ..benchmark_methods import checked
 from ..benchmarks import AS_IT_IS, Benchmark, find
 from ..streams import TRANSLATED, needs_translator, translates
 from .choices import Choices
@@ -61,9 +60,8 @@ class Plan:
             raise BadInput(f"{self.row.name} corrupts nothing, so it has no severities.")
         for severity in self.severities:
             check_severity(severity)
-        for method in self.methods:
-            method_of(method, self.row)
-        object.__setattr__(self, "methods", tuple(dict.fromkeys(map(canonical, self.methods))))
+        methods = dict.fromkeys(checked(method, self.row) for method in self.methods)
+        object.__setattr__(self, "methods", tuple(methods))
         if not self.tasks():
             raise BadInput(f"nothing is left of {self.row.name}: {' '.join(self.notes())}")
 

@@ -10,6 +10,7 @@ from typing import Any
 from queryshift.errors import BadFile, BadInput
 from queryshift.galleries import Gallery
 from queryshift.lab.datasets import DATASETS, HOME, Dataset, found_at, usable
+from queryshift.lab.datasets.downloads import downloaded
 from queryshift.lab.datasets.tangram import tangram
 
 from ..benchmarks import Benchmark
@@ -87,7 +88,8 @@ def prepare(
 def _refuse_what_lacks(row: Benchmark, choices: Choices) -> None:
     """Say all that a user has yet to bring, before anything long begins."""
     lacking = []
-    if row.on_disk and not row.file and found_at(row.dataset, choices.root) is None:
+    bring = row.on_disk and not row.file and not row.downloads
+    if bring and found_at(row.dataset, choices.root) is None:
         place = f"set {HOME} to the folder that holds {row.dataset}/"
         lacking.append(f"the files of {row.dataset}: give --root, or {place}")
     if not choices.model_for(row):
@@ -98,7 +100,7 @@ def _refuse_what_lacks(row: Benchmark, choices: Choices) -> None:
 
 def _listed(row: Benchmark, choices: Choices, category: str) -> Dataset:
     """The queries and candidates as the annotations list them."""
-    root = found_at(row.dataset, choices.root) if row.on_disk and not row.file else None
+    root = _root(row, choices) if row.on_disk and not row.file else None
     if row.file:
         whole = own_dataset(Path(row.file))
     elif root is None:
@@ -106,6 +108,14 @@ def _listed(row: Benchmark, choices: Choices, category: str) -> Dataset:
     else:
         whole = DATASETS[row.dataset](root, row.query, category or row.part or None)
     return whole if choices.queries is None else whole.asking(range(len(whole))[: choices.queries])
+
+
+def _root(row: Benchmark, choices: Choices) -> Path | None:
+    """Where the dataset's files lie, once they are downloaded if a row does so."""
+    place = found_at(row.dataset, choices.root)
+    if choices.root or not row.downloads or (place and place.is_dir()):
+        return place
+    return downloaded(row.dataset, place)
 
 
 def _readable(row: Benchmark, choices: Choices, listed: Dataset) -> tuple[Dataset, list[str]]:

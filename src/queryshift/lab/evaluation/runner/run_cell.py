@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from queryshift.sessions.session import Session
-
-from ..benchmark_methods import hubs_of, method_of
+from ..benchmark_methods import DEFAULT, hubs_of, session_of, settings_of
 from ..results import Cell
 from ..stream_evaluation import StreamResult, run
 from .machine import Memory, device_name, versions
@@ -27,12 +25,13 @@ def run_cell(
     watch: Callable[[int], None] | None = None,
 ) -> Cell:
     """Run one cell; `watch` is told how many queries were answered."""
-    row, encoder, hubs = prepared.row, workbench.encoder(prepared), hubs_of(task.method)
+    row, encoder = prepared.row, workbench.encoder(prepared)
+    hubs = None if task.method == DEFAULT else hubs_of(task.method)
     memory = Memory(encoder.device)
     streams = [_stream(workbench, prepared, part, task, watch) for part in prepared.parts]
     settings = {
         **prepared.settings_under(task.shift),
-        "method": asdict(method_of(task.method, row).resolved(encoder)),
+        "method": settings_of(task.method, row, encoder),
         **({} if hubs is None else {"hubs": asdict(hubs)}),
         "skipped": list(prepared.skipped),
     }
@@ -63,14 +62,13 @@ def _stream(
     watch: Callable[[int], None] | None,
 ) -> StreamResult:
     """One part of the benchmark, in a session of its own."""
-    session = Session(
+    session = session_of(
+        task.method,
+        prepared.row,
         workbench.encoder(prepared),
         workbench.gallery(prepared, part),
-        method_of(task.method, prepared.row),
-        matcher=workbench.matching(prepared, part),
-        hubs=hubs_of(task.method),
-        seed=task.seed,
-        guard=None,
+        task.seed,
+        workbench.matching(prepared, part),
     )
     return run(
         session,

@@ -7,14 +7,14 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from queryshift.errors import BadInput
 from queryshift.support.progress import counting
 
-from ..benchmark_methods import method_of
+from ..benchmark_methods import settings_of
 from ..report import check_base
 from ..results import Cell, Lines, read_lines, write_line
 from .executors import Execute, in_turn
@@ -79,7 +79,7 @@ class _Run:
         prepared = prepare(plan.row, plan.choices, self.out / "galleries", self.workbench)
         done = {_task(cell): cell for cell in earlier if cell.model == prepared.model}
         methods = {
-            name: asdict(method_of(name, plan.row).resolved(self.workbench.encoder(prepared)))
+            name: settings_of(name, plan.row, self.workbench.encoder(prepared))
             for name in plan.methods
         }
         _refuse_other_settings(prepared, methods, done.values(), path)

@@ -1,0 +1,155 @@
+"""Documentation of the AWS API, from the service models in the package botocore.
+
+A document is the description of one operation, a query its service and name in words: "Route 53
+list hosted zones". Services are split: those of the development parts have no document in the
+test parts.
+"""
+
+from __future__ import annotations
+
+import gzip
+import html
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from queryshift.errors import BadFile
+
+from .dataset import Dataset
+from .reader import Reader, developed
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+VERSION = "1.44.0"  # of botocore: other versions have other texts
+SHORTEST, LONGEST = 40, 300  # characters of a document
+DEVELOPED = 0.25  # of the services
+COUNTS = {"test": (12_000, 3_000), "dev": (4_600, 1_500)}  # documents, queries
+EVERY, COPIES, DROPPED = 3, 2, 0.15  # documents with copies, copies of each, words left out
+_TAG, _SPACE = re.compile(r"<[^>]+>"), re.compile(r"\s+")
+_BRAND = re.compile(r"\b(Amazon|AWS)\b")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation of a service, with what asks for it and what is found."""
+
+    service: str
+    name: str
+    query: str
+    document: str
+
+
+def read(root: Path, part: str, query: str) -> Dataset:
+    """One part: its documents, and queries in the way the part is asked."""
+    from numpy.random import default_rng
+
+    side, _, way = part.partition("-")
+    documents, asked = COUNTS[side]
+    rng = default_rng(0)
+    found = _drawn(rng, _operations(root, side), documents)
+    rows = [int(row) for row in rng.permutation(len(found))[:asked]]
+    matches: list[Sequence[int]] = [(row,) for row in range(len(found))]
+    texts = [each.document for each in found]
+    if way == "zipf":
+        rows = _repeated(rng, rows)
+    if way == "duplicates":
+        copies = [(row, _shortened(rng, texts[row])) for row in _copied(len(found))]
+        for place, (row, _) in enumerate(copies, start=len(found)):
+            matches[row] = (*matches[row], place)
+        texts += [text for _, text in copies]
+    return Dataset(
+        "aws",
+        "text",
+        "text",
+        queries=[found[row].query for row in rows],
+        query_ids=[
+            f"{place}:{found[row].service}/{found[row].name}" for place, row in enumerate(rows)
+        ],
+        candidates=texts,
+        matches=[matches[row] for row in rows],
+        labels=[found[row].service for row in rows],
+        counts={
+            "documents": len(texts),
+            "queries": len(rows),
+            "pairs": sum(len(matches[row]) for row in rows),
+        },
+    )
+
+
+def _operations(root: Path, side: str) -> list[Operation]:
+    """Those of one side's services, in order of their names; a text that repeats counts once."""
+    texts: dict[str, Operation] = {}
+    for service in sorted(path for path in root.iterdir() if path.is_dir()):
+        for each in _of_service(service):
+            texts.setdefault(each.document, each)
+    return [
+        each for each in texts.values() if developed(each.service, DEVELOPED) == (side == "dev")
+    ]
+
+
+def _of_service(folder: Path) -> Iterator[Operation]:
+    """The operations in the newest model of a service; a folder without a model has none."""
+    models = sorted(folder.glob("*/service-2.json*"))
+    if not models:
+        return
+    stored = _model(models[-1])
+    title = " ".join(_BRAND.sub("", stored["metadata"]["serviceFullName"]).split())
+    for name, about in stored["operations"].items():
+        plain = html.unescape(_TAG.sub(" ", about.get("documentation", "")))
+        document = _SPACE.sub(" ", plain).strip()[:LONGEST]
+        if len(document) >= SHORTEST:
+            spoken = " ".join(_WORD.findall(name)).lower()
+            yield Operation(folder.name, name, f"{title} {spoken}", document)
+
+
+def _model(path: Path) -> Any:
+    try:
+        content = path.read_bytes()
+        return json.loads(gzip.decompress(content) if path.suffix == ".gz" else content)
+    except (OSError, ValueError, EOFError) as error:
+        raise BadFile(f'"{path}" cannot be read ({error}): install botocore again.') from error
+
+
+def _drawn(rng: Generator, items: Sequence[Operation], count: int) -> list[Operation]:
+    return [items[row] for row in rng.permutation(len(items))[:count]]
+
+
+def _repeated(rng: Generator, rows: Sequence[int]) -> list[int]:
+    """As many rows, drawn by 1 / rank: few operations are most of the traffic."""
+    import numpy as np
+
+    share = 1 / np.arange(1, len(rows) + 1)
+    return [int(row) for row in rng.choice(rows, size=len(rows), p=share / share.sum())]
+
+
+def _copied(count: int) -> list[int]:
+    return [row for row in range(0, count, EVERY) for _ in range(COPIES)]
+
+
+def _shortened(rng: Generator, text: str) -> str:
+    """The text without some of its words."""
+    words = text.split()
+    return " ".join(word for word in words if rng.random() >= DROPPED) or text
+
+
+READER = Reader(
+    name="aws",
+    asks=("text",),
+    parts={
+        "test": {"documents": 12_000, "queries": 3_000, "pairs": 3_000},
+        "test-zipf": {"documents": 12_000, "queries": 3_000, "pairs": 3_000},
+        "test-duplicates": {"documents": 20_000, "queries": 3_000, "pairs": 5_002},
+        "dev": {"documents": 4_600, "queries": 1_500, "pairs": 1_500},
+        "dev-zipf": {"documents": 4_600, "queries": 1_500, "pairs": 1_500},
+        "dev-duplicates": {"documents": 7_668, "queries": 1_500, "pairs": 2_500},
+    },
+    paper_parts=(),
+    paper={},
+    read=read,
+    source=f"It is the folder botocore/data of `pip install botocore=={VERSION}`.",
+)

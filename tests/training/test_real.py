@@ -1,0 +1,113 @@
+"""The measurement on real sets: rows by name, runs that go on, and the page made from them."""
+
+import numpy as np
+import pytest
+from training.real import measure, pages
+from training.real.measure import Row
+
+from queryshift.errors import UnknownName
+from queryshift.lab.datasets import DATASETS
+from queryshift.lab.evaluation.results import Cell, read_folder
+from small_datasets import small
+
+METHODS = ("frozen", "frozen+hubs", "vectors", "default", "bm25", "spelling+bm25+frozen")
+
+
+def test_a_row_says_what_answers():
+    assert Row.read("bm25") == Row(spelled=False, lexical=True, method="")
+    assert Row.read("spelling+bm25+frozen+hubs") == Row(True, True, "frozen+hubs")
+    assert Row.read("bm25+default") == Row(False, True, "default")
+    assert [Row.read(name).by_vectors for name in METHODS] == [True, True, True, False, False, True]
+    with pytest.raises(UnknownName, match="spelling"):
+        Row.read("bm25+spelling+frozen")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("real")
+    return small.aws(folder / "aws"), folder / "runs"
+
+
+def command(monkeypatch, capsys, runs, *more):
+    words = ("aws", "--model", "small=tangram", "--root", runs[0], "--out", runs[1], *more)
+    monkeypatch.setattr("sys.argv", ["measure", *map(str, words)])
+    measure.main()
+    return capsys.readouterr().out
+
+
+def test_every_row_runs_and_nothing_runs_twice(monkeypatch, capsys, runs):
+    told = command(monkeypatch, capsys, runs, "--only", "aws-typos", "--methods", *METHODS)
+    assert told.count(" cells\n") == 2  # 10 % and 25 %
+    cells = read_folder(runs[1]).cells
+    assert {(cell.severity, cell.method) for cell in cells} == {
+        (severity, method) for severity in (2, 5) for method in METHODS
+    }
+    frozen = {cell.severity: cell for cell in cells if cell.method == "frozen"}
+    assert frozen[2].settings["content"] == frozen[5].settings["content"]
+    again = command(monkeypatch, capsys, runs, "--only", "aws-typos", "--methods", *METHODS, "shot")
+    assert "small-aws-typos-typos-2.jsonl: 1 cells" in again
+
+
+def test_repeated_queries_are_one_in_intervals(monkeypatch, capsys, runs):
+    command(monkeypatch, capsys, runs, "--only", "zipf", "--methods", "frozen")
+    (cell,) = (cell for cell in read_folder(runs[1]).cells if cell.benchmark == "aws-zipf")
+    queries = list(DATASETS["aws"](runs[0], part="test-zipf").queries)
+    assert len(set(queries)) == 1  # both draws hit the same one
+    assert cell.settings["groups"] == [0, 0]
+
+
+def cell(method, hits, benchmark="aws-clean", **more):
+    ranks = np.where(np.asarray(hits), 1, 60)
+    given = {"shift": "", "severity": 0, "protocol": "online", "seed": 0, "model": "m", **more}
+    return Cell(benchmark=benchmark, method=method, ranks=ranks, candidates=99, **given)
+
+
+RIGHT = np.arange(400) % 4 == 0  # a quarter
+BETTER, WORSE = np.arange(400) % 2 == 0, np.arange(400) % 8 == 0
+
+
+def test_the_page_shows_losses_first():
+    cells = [cell("frozen", RIGHT), cell("rest:lr=0.001", BETTER), cell("default", WORSE)]
+    text = pages.page(cells)
+    lost = text.split("## Losses first")[1].split("##")[0]
+    assert "| aws | m | clean | default | frozen | -12.50 (" in lost
+    assert "below it in 1, by -12.5 points" in text.split("## Losses")[0]
+    assert "| m | rest | 50.0 |" in text
+
+
+def test_gains_are_no_losses_and_chance_is_said():
+    cells = [cell("frozen", RIGHT), cell("vectors", BETTER), cell("frozen+hubs", BETTER)]
+    assert pages.losses(cells) == "None in what was run."
+    assert "above the unadapted encoder beyond chance in 1 of 1" in pages.meaning(cells)
+    assert "+0.00 (+0.00 to +0.00, within chance)" in pages.differences(cells)
+
+
+def test_without_ours_the_page_says_so():
+    text = pages.page([cell("frozen", RIGHT), cell("bm25", WORSE)])
+    assert text.count("ot run yet.") > 6 and "above the unadapted" not in text
+    assert "| none | bm25 | 12.5 |" in text and "| m | frozen | 25.0 |" in text
+
+
+def test_repetitions_are_drawn_together_and_each_counts():
+    groups = {"groups": [0] * 300 + list(range(1, 101))}
+    popular = np.arange(400) < 300  # one query that is three quarters of the traffic
+    cells = [cell("frozen", ~popular, settings=groups), cell("vectors", popular, settings=groups)]
+    found = pages.difference(cells, "vectors", "frozen", ("m", "clean"))
+    assert found.points == 50.0 and not found.beyond_chance  # 300 gained, 100 lost; but one query
+    alone = [cell("frozen", ~popular), cell("vectors", popular)]
+    assert pages.difference(alone, "vectors", "frozen", ("m", "clean")).beyond_chance
+
+
+def test_cells_are_kept_beside_those_kept_before(runs, tmp_path):
+    first = pages.keep([runs[1]], tmp_path)
+    again = pages.keep([], tmp_path)
+    assert len(first) == len(again) > 10
+    assert {one.key for one in first} == {one.key for one in again}
+    assert (tmp_path / "small-aws-typos.jsonl.gz").exists()
+
+
+def test_what_correcting_the_spelling_gives_is_said_beside_ours():
+    typed = {"benchmark": "aws-typos", "shift": "typos", "severity": 2}
+    rows = {"frozen": WORSE, "vectors": RIGHT, "spelling+frozen": BETTER}
+    text = pages.meaning([cell(name, hits, **typed) for name, hits in rows.items()])
+    assert "with typos 10 % m finds 50.0 % so; without, `frozen` 12.5, `vectors` 25.0." in text
