@@ -435,7 +435,8 @@ def test_running_sums_are_those_of_the_whole_bank():
     bank = session.state.stages["hubs"]
     anew = over(in_memory(), bank=100)
     anew.restore(replace(session.state, stages={"hubs": replace(bank)}))
-    assert torch.allclose(anew.answer(batch).scores(), answer.scores(), atol=2e-4)
+    found = anew.answer(batch).scores()
+    assert torch.allclose(found, answer.scores(), atol=1e-3)  # half precision: 5e-4 of a score
 
 
 def test_clear_queries_leave_no_trace_when_they_leave_the_bank():
