@@ -12,7 +12,7 @@ from queryshift.errors import BadInput
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.unsureness import LATEST
 
-NEVER = Guard(collapse=1.0, smallest_batch=1, repeats=0.0, anchor=0.0)
+NEVER = Guard(collapse=1.0, smallest_batch=1, repeats=0.0, spread=0.0, anchor=0.0)
 STRICT = Guard(collapse=1e-9)  # no candidate may gain a first place
 
 

@@ -115,13 +115,32 @@ class TestWhatTeaches:
         apart = float(torch.linalg.vector_norm(vectors[0] - vectors[1]))
         limit = apart / float(gallery_spread(gallery, vectors))
         found = [
-            self.seen(encoder, gallery, batches[0][:2], repeats=limit * factor).different
+            self.seen(
+                encoder, gallery, batches[0][:2], repeats=limit * factor, spread=0.0
+            ).different
             for factor in (0.99, 1.01)
         ]
         assert found == [2, 1]
 
     def test_without_a_distance_nothing_is_a_repeat(self, encoder, gallery, batches):
-        assert self.seen(encoder, gallery, batches[0][:1] * 9, repeats=0.0).different == 9
+        limits = {"repeats": 0.0, "spread": 0.0}
+        assert self.seen(encoder, gallery, batches[0][:1] * 9, **limits).different == 9
+
+    def test_queries_without_spread_teach_nothing(self, encoder, gallery, batches):
+        """Copies do not count: neither for the spread nor for their centre."""
+        queries = [*batches[0][:9], *batches[0][:1] * 9]
+        vectors = encoder.encode(batches[0][:9])
+        apart = torch.linalg.vector_norm(vectors - vectors.mean(dim=0), dim=1).mean()
+        limit = float(apart / gallery_spread(gallery, vectors))
+        found = [
+            self.seen(encoder, gallery, queries, spread=limit * factor) for factor in (0.99, 1.01)
+        ]
+        assert [one.different for one in found] == [9, 0]
+        assert not found[1].rows.any() and not found[1].teaches(Guard(), 1)
+
+    def test_one_query_has_no_spread_to_ask_for(self, encoder, gallery, batches):
+        seen = self.seen(encoder, gallery, batches[0][:1])
+        assert seen.rows is None and seen.different == 1
 
     @pytest.mark.parametrize(
         ("doubted", "size", "different", "smallest", "expected"),

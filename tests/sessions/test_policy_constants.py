@@ -19,7 +19,7 @@ from queryshift.retrieval.unsureness import LATEST
 from queryshift.sessions.policy import CONSTANTS
 
 HOME = Path(queryshift.__file__).parent
-HARMLESS = (0, 1, 2)  # and -1, which is a minus before a 1
+HARMLESS = ("0", "1", "2", "0.0", "1.0")  # and -1, which is a minus before a 1
 AXES = ("dim", "ndim", "digest_size")  # keywords whose values are no quantities
 
 OF_POLICY = {
@@ -35,6 +35,7 @@ OF_POLICY = {
         "Guard.collapse": "collapse",
         "Guard.smallest_batch": "smallest_batch",
         "Guard.repeats": "repeats",
+        "Guard.spread": "spread",
         "Guard.anchor": "anchor",
     },
     "methods/infomax.py": {
@@ -46,6 +47,7 @@ OF_POLICY = {
     "methods/optimiser.py": {"BETAS": "slow slower"},
     "retrieval/fusion.py": {"SHORTLIST": "shortlist"},
     "retrieval/hub_correction.py": {"Hubs.bank": "bank"},
+    "retrieval/hub_sums.py": {"SHARPNESS": "sharpness"},
     "sessions/policy.py": {"MOST": "most", "MOVE": "move"},
 }
 """Where each of `CONSTANTS` is written down."""
@@ -138,7 +140,7 @@ def literals(text: str) -> Iterator[tuple[str, float]]:
 
     def within(node: ast.AST, place: str) -> Iterator[tuple[str, float]]:
         if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-            if node.value not in HARMLESS:
+            if repr(node.value) not in HARMLESS:
                 yield f"{place}:{node.value:g}" if place.endswith("()") else place, node.value
         elif (isinstance(node, ast.keyword) and node.arg in AXES) or (
             isinstance(node, ast.Compare) and ast.unparse(node.left).endswith("ndim")
@@ -240,6 +242,7 @@ def test_each_constant_is_written_down_once(passed):
         ("def f(x=9):\n    y = x * -5\n    return y.sum(dim=3)", [("f():9", 9), ("f():5", 5)]),
         ("class C:\n    def f(self):\n        return self.v.ndim != 3 or 44", [("C.f():44", 44)]),
         ("A = x[-1] + 2 * y[0]", []),
+        ("A = 2.0", [("A", 2.0)]),
     ],
 )
 def test_numbers_are_found_where_they_stand(text, expected):
