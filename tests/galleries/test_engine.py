@@ -109,7 +109,7 @@ def test_exclusions_of_known_candidates_cost_no_trip(there, memory):
     assert first == here.answer(batch, exclude=exclude).top(5).ids
     before = there.trips
     session.answer(batch, exclude=exclude)
-    assert there.trips == before + 1
+    assert there.trips == before + 2  # one search for each model
 
 
 def test_the_default_learns_over_an_engine_where_candidates_are_left_out(there):
@@ -167,13 +167,13 @@ def test_many_sessions_of_a_gallery_are_one_trip(there, memory):
     before = there.trips
     answers = qs.answer_many(sessions, batches, exclude)
     assert [answer.top(5).ids for answer in answers] == alone
-    assert there.trips == before + 1
+    assert there.trips == before + 2  # one search for each model
     fresh = ArrayEngine(memory.ids, memory.vectors[:, 0].numpy())
     for session in sessions:
         session.gallery = fresh
     before = fresh.trips
     [answer.top(5) for answer in qs.answer_many(sessions, batches, exclude)]
-    assert fresh.trips <= before + 3  # all ids at once, the number of candidates, and the search
+    assert fresh.trips <= before + 4  # all ids at once, the number of candidates, two searches
 
 
 class TestALostConnection:
@@ -251,20 +251,6 @@ def test_a_session_is_saved_and_goes_on_over_an_engine(there, tmp_path):
     assert again.settings.depth == 30
     assert again.answer(batches[1]).top(5).ids == session.answer(batches[1]).top(5).ids
     assert torch.equal(again.state.adapted.values, session.state.adapted.values)
-
-
-def test_what_was_asked_for_is_forgotten_where_an_engine_numbers_candidates_anew(
-    there, memory, tmp_path
-):
-    """First places are remembered by the numbers that an engine gives its hits as they come."""
-    batch = list(toy_queries(1, 12, CANDIDATES)[0])
-    for gallery, kept in ((there, False), (memory, True)):
-        session = qs.Session(ToyEncoder(), gallery, qs.InfoMax(lr=1e-2), guard=None)
-        session.answer(batch)
-        session.save(tmp_path / "kept")
-        again = qs.Session.load(tmp_path / "kept", ToyEncoder(), gallery)
-        assert session.state.memory.claims is not None
-        assert (again.state.memory.claims is not None) is kept
 
 
 def test_gathered_exclusions_follow_to_another_engine(there, memory):

@@ -82,7 +82,7 @@ def test_queries_and_passages_are_cut_apart(tmp_path):
     folder = sentence(tmp_path, prompts={"query": "red "})
     model = qs.load(folder, adapt={"query": "last:1"})
     gallery = qs.Gallery.build(model["passage"], TEXTS)
-    session = qs.Session(model["query"], gallery, qs.REST())
+    session = qs.Session(model["query"], gallery, qs.REST(), guard=None)
     before = session.answer(TEXTS, adapt=False).top(4).scores
     session.answer(TEXTS)
     assert not torch.equal(session.answer(TEXTS, adapt=False).top(4).scores, before)

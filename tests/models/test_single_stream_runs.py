@@ -53,9 +53,8 @@ def test_a_cell_is_what_a_session_with_a_matcher_gives(plan, judged):
     dataset, gallery = prepared.parts[0].dataset, prepared.parts[0].gallery
     judge = matcher(load("tangram"), "image", 6).over(dataset.candidates)
     queries = shifted(dataset, corruption_of(plan.row, SHIFT), 5)
-    session = Session(
-        workbench.encoder(prepared), gallery, method_of("rest", plan.row), matcher=judge
-    )
+    method = method_of("rest", plan.row)
+    session = Session(workbench.encoder(prepared), gallery, method, matcher=judge, guard=None)
     outcome = run(session, queries, dataset.matches)
     assert np.array_equal(judged[1][1].ranks, outcome.all_ranks)
 

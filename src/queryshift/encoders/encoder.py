@@ -159,6 +159,12 @@ class Encoder(FrozenModule):
         """An item prepared before its batch is known, by any thread; `ready` takes it as an item.
 
         For items whose tensors have the same shape in every batch, such as pictures.
+
+        Args:
+            item: An item as the user gives it.
+
+        Returns:
+            What `ready` takes in its place.
         """
         return PreparedItem(self.prepare([item]))
 

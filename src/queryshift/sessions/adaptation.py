@@ -16,6 +16,7 @@ from queryshift.methods.optimiser import Adapted, Layout
 from queryshift.methods.source_like import SourceLike
 from queryshift.retrieval.batch import Batch
 from queryshift.retrieval.forward import Forward
+from queryshift.retrieval.fusion import SHORTLIST
 from queryshift.retrieval.reranking import MatcherStage, Stage
 from queryshift.retrieval.unsureness import no_doubt
 from queryshift.retrieval.vector_checks import fitting
@@ -69,10 +70,11 @@ class Adaptation:
 
     @property
     def depth(self) -> int:
-        """Hits to ask an engine for at once: no fewer than hubs or the matcher rank anew."""
+        """Hits to ask an engine for at once: no fewer than are fused or ranked anew."""
+        fused = 0 if self.settings.guard is None else SHORTLIST
         corrected = 0 if self.settings.hubs is None else self.settings.hubs.depth
         matched = 0 if self.matching is None else self.matching.matcher.rerank
-        return max(self.settings.depth, corrected, matched)
+        return max(self.settings.depth, fused, corrected, matched)
 
     def fresh(self, gallery: Searchable) -> State:
         """The state before the first batch."""

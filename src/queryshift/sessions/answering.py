@@ -96,7 +96,7 @@ def answer_of(
         return Answer(plain, ranking(adaptation, state, plain, None, 0.0))
 
     def live() -> Answer:
-        plain = checked(adaptation.source_forward(batch)) if 0 < share < 1 else None
+        plain = adaptation.source_forward(batch) if 0 < share < 1 else None
         order = ranking(adaptation, state, forward, plain, share)
         return Answer(forward, order, source=source)
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from queryshift.errors import BadInput
 from queryshift.retrieval.forward import Forward
-from queryshift.retrieval.unsureness import BEST
+from queryshift.retrieval.fusion import SHORTLIST
 from queryshift.support.setting_fields import check_values, setting
 
 from .ordinary import Ordinary
@@ -79,7 +79,8 @@ class Guard:
         Returns:
             A sentence; None if they may stand.
         """
-        share = gained(now.hits(BEST).positions[:, 0], source.hits(BEST).positions[:, 0])
+        first, source_first = (one.hits(SHORTLIST).positions[:, 0] for one in (now, source))
+        share = gained(first, source_first)
         finite = torch.isfinite(now.vectors).all()
         known, taken = torch.stack((finite.to(now.vectors), share.to(now.vectors))).tolist()
         if not known:

@@ -106,7 +106,7 @@ class _Asked:
     @property
     def rows(self) -> Tensor:
         """Where its queries are among all."""
-        return torch.arange(self.first, self.first + len(self.queries))
+        return torch.arange(self.first, self.first + len(self.queries), device="cpu")
 
 
 def _asked(

@@ -121,6 +121,7 @@ def look(source: Forward, before: Tensor, guard: Guard) -> Look:
         guard: How near queries lie that are the same.
     """
     vectors = source.vectors.detach().float()
+    source.hits(SHORTLIST)  # as many as an answer needs: one search serves all
     chances = latest(before, chances_of(source))
     whole = gallery_spread(source.gallery, vectors)
     reach = guard.repeats * whole
@@ -128,14 +129,14 @@ def look(source: Forward, before: Tensor, guard: Guard) -> Look:
     apart = spread_of(vectors, ~copies) >= guard.spread * whole
     said = torch.cat((doubt(chances)[None], apart[None].to(chances), copies.to(chances)))
     doubted, spread_out, *repeated = said.tolist()
-    rows = torch.tensor(repeated, device="cpu") == 0
-    if not spread_out and len(rows) > 1:
-        rows = torch.zeros_like(rows)
-    return Look(doubted, chances, None if bool(rows.all()) else rows, int(rows.sum()))
+    teaching = [(bool(spread_out) or len(repeated) == 1) and not copy for copy in repeated]
+    rows = None if all(teaching) else torch.tensor(teaching, device="cpu")
+    return Look(doubted, chances, rows, sum(teaching))
 
 
 def doubt_of(source: Forward, before: Tensor) -> float:
     """How much in doubt the source is of queries, together with the latest before them."""
+    source.hits(SHORTLIST)  # as many as an answer needs: one search serves all
     return float(doubt(latest(before, chances_of(source))))
 
 
@@ -158,11 +159,11 @@ def step_rows(rows: Tensor | None, size: int, share: float, step: int, steps: in
     """
     if share >= 1:
         return rows
-    teaching = torch.arange(size) if rows is None else rows.nonzero()[:, 0]
+    teaching = torch.arange(size, device="cpu") if rows is None else rows.nonzero()[:, 0]
     count = math.ceil(share * len(teaching))
     first = step * len(teaching) // steps
     some = teaching.roll(-first)[:count]
-    return torch.zeros(size, dtype=torch.bool).index_fill_(0, some, True)
+    return torch.zeros(size, dtype=torch.bool, device="cpu").index_fill_(0, some, True)
 
 
 def gallery_spread(gallery: Searchable, like: Tensor) -> Tensor:

@@ -99,9 +99,12 @@ class TestStreams:
         assert demo.rows[0].right_after == demo.rows[0].right_before
 
     def test_every_method_goes_its_own_way(self, demo):
-        for streams in (demo.shifted, demo.clean):
-            spreads = {one.result.history[-1].spread for one in streams}
-            assert len(spreads) == len(streams)
+        spreads = {one.result.history[-1].spread for one in demo.shifted}
+        assert len(spreads) == len(demo.shifted)
+
+    def test_the_default_leaves_clean_queries_to_the_source(self, demo):
+        frozen, *methods, default = [one.result.history[-1].spread for one in demo.clean]
+        assert default == frozen and frozen not in methods
 
     def test_the_default_is_a_session_of_encoder_and_gallery_alone(self, demo):
         encoder = load("tangram")["image"]
