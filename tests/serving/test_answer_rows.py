@@ -41,7 +41,7 @@ class Odd(Encoder):
 
 def collection_of(encoder):
     gallery = Gallery.build(encoder, items(40))
-    made = (CollectionSettings(), encoder, encoder, gallery, Tent(lr=0.01), None, None, False)
+    made = (CollectionSettings(), encoder, encoder, gallery, Tent(lr=0.01), None, None, "after")
     return Collection("shop", *made)
 
 
