@@ -8,12 +8,13 @@ from torch import nn
 from torch.nn.functional import normalize
 
 from miniature import DIMENSION, ITEM, Toy, items, shifted
-from queryshift import Encoder, Frozen, Gallery, Tent, answer_many
+from queryshift import Encoder, Frozen, Gallery, Guard, Tent, answer_many
 from queryshift.encoders.vectors import Vectors
 from queryshift.serving import answer_rows as rows
 from queryshift.serving.answer_rows import Asked, answer_rows
 from queryshift.serving.collection import Collection
 from queryshift.serving.settings import CollectionSettings
+from queryshift.sessions.answering import standing_weight
 
 
 class Squared(nn.LayerNorm):
@@ -39,9 +40,10 @@ class Odd(Encoder):
         return normalize(self.norm(self.first(prepared)), dim=1)
 
 
-def collection_of(encoder):
+def collection_of(encoder, guard=None):
+    """A collection whose sessions answer by what they learnt, or with a guard mix both models."""
     gallery = Gallery.build(encoder, items(40))
-    made = (CollectionSettings(), encoder, encoder, gallery, Tent(lr=0.01), None, None, False)
+    made = (CollectionSettings(), encoder, encoder, gallery, Tent(lr=0.01), None, guard, "after")
     return Collection("shop", *made)
 
 
@@ -49,11 +51,13 @@ def asked_in_shadow(session):
     return [Asked([item], [[]], 3, session, source=True) for item in shifted(items(40))[:4]]
 
 
+@pytest.mark.parametrize("guard", [None, Guard()])
 @pytest.mark.parametrize("kind", [Odd, Toy])
-def test_both_answers_are_those_of_each_session_by_itself(kind):
-    collection = collection_of(kind())
+def test_both_answers_are_those_of_each_session_by_itself(kind, guard):
+    collection = collection_of(kind(), guard)
     session, asked = collection.session(), asked_in_shadow(None)
-    session.answer([one.items[0] for one in asked])
+    session.answer(shifted(items(40))[:16])
+    assert standing_weight(session.adaptation, session.state) > 0
     answers = answer_rows(collection, [replace(one, session=session) for one in asked])
     for one, (answer,) in zip(asked, answers, strict=True):
         assert answer.error is None
@@ -102,8 +106,9 @@ def test_a_request_with_scores_too_near_to_tell_is_answered_by_itself(apart, loo
     assert first == second and asked_at_once == [2, 1, 1][: 2 * looks - 1]
 
 
-def test_the_top_ten_of_a_request_are_the_same_whoever_asks_with_it():
-    collection = collection_of(Toy())
+@pytest.mark.parametrize("guard", [None, Guard()])
+def test_the_top_ten_of_a_request_are_the_same_whoever_asks_with_it(guard):
+    collection = collection_of(Toy(), guard)
     candidates = collection.gallery.vectors.clone()
     candidates[20:] = candidates[:20] + 1e-7 * torch.rand(20, 1, DIMENSION)  # as good as equal
     collection = replace(
@@ -113,6 +118,7 @@ def test_the_top_ten_of_a_request_are_the_same_whoever_asks_with_it():
     one, other = collection.session(), collection.session()
     for session in (one, other):
         session.answer(queries[:16])
+        assert standing_weight(session.adaptation, session.state) > 0
     for start in range(8):
         mine = Asked(queries[start : start + 8], [[]] * 8, 10, one, source=False)
         alone = ids(answer_rows(collection, [mine]))[0]
