@@ -29,7 +29,6 @@ def pages(root: Path, kept: str = KEPT) -> dict[Path, str]:
         results / "default.md": default_page(found, costs),
         results / "sealed.md": tables_page(found, json.loads(rates.read_text())),
         results / "README.md": between((results / "README.md").read_text(), minute),
-        root / "README.md": replaced((root / "README.md").read_text(), tables.readme(found, costs)),
     }
 
 

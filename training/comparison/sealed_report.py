@@ -108,25 +108,6 @@ def cheap(found: Rows, costs: dict[str, float]) -> str:
     return table(lines, ["method", "recall at 1", "forwards"])
 
 
-def readme(found: Rows, costs: dict[str, float]) -> dict[str, str]:
-    """Rows of the first table of the README by what they begin with."""
-    shown = ("frozen", "frozen+hubs", DEFAULT, "rest", "shot")
-    wanted = {
-        "shifted, severity 3 of 5": ("online", 3),
-        "shifted, severity 5 of 5": ("online", 5),
-        "shifted, some candidates popular (Zipf)": ("zipf", 3),
-        "clean": ("clean", 3),
-    }
-    lines = {}
-    for name, (kind, severity) in wanted.items():
-        some = [found[kind, task, severity] for task in TASKS]
-        numbers = [f"{mean_of(some, method):.1f}" for method in shown]
-        best = max(numbers, key=float)
-        lines[name] = [f"**{one}**" if one == best else one for one in numbers]
-    lines["cost, in forwards of the encoder"] = [f"{costs[method]:.1f}" for method in shown]
-    return {name: " | ".join((f"| {name}", *cells)) + " |" for name, cells in lines.items()}
-
-
 def rates(chosen: Rates) -> str:
     """Learning rate and temperature of each method, by task."""
     own = {task: chosen["/".join(TASKS[task][:2])] for task in TASKS}
