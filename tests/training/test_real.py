@@ -98,7 +98,8 @@ def test_repetitions_are_drawn_together_and_each_counts():
     assert pages.difference(alone, "vectors", "frozen", ("m", "clean")).beyond_chance
 
 
-def test_cells_are_kept_beside_those_kept_before(runs, tmp_path):
+def test_cells_are_kept_beside_those_kept_before(monkeypatch, capsys, runs, tmp_path):
+    command(monkeypatch, capsys, runs, "--only", "aws-typos", "--methods", *METHODS)
     first = pages.keep([runs[1]], tmp_path)
     again = pages.keep([], tmp_path)
     assert len(first) == len(again) > 10
