@@ -81,7 +81,7 @@ CONSTANTS: Mapping[str, float] = {
     "slow": BETAS[0],
     "slower": BETAS[1],
 }
-"""Every number that can change a default session's answer, by name."""
+"""The numbers of the eight rules, by name; `steps` and rounding guards stand where they are used."""
 
 
 def default_method(encoder: Encoder) -> Method:
