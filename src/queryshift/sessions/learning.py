@@ -80,9 +80,10 @@ def _proposal(
 ) -> Proposal:
     """The state after the steps, with the forward that `score_from` says, of the whole batch."""
     (start, before, after), (first, last) = states, forwards
-    score_from = adaptation.settings.score_from
     answers = {"before": (start, first), "last_forward": (before, last), "after": (after, None)}
-    seen, forward = answers[score_from] if after.finite else (before, last)
+    seen, forward = answers[adaptation.settings.score_from]
+    if forward is None and not after.finite:  # only here: it waits for a GPU
+        seen, forward = before, last
     if forward is None or len(forward) < len(batch):
         forward = answering_forward(adaptation, seen, batch)
     return Proposal(after, forward, first, measures)

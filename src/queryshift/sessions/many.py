@@ -24,6 +24,7 @@ from queryshift.methods.optimiser import Layout
 from queryshift.retrieval.answer import Answer
 from queryshift.retrieval.batch import Batch
 from queryshift.retrieval.forward import Forward
+from queryshift.retrieval.fusion import SHORTLIST
 from queryshift.retrieval.pool import Pool
 from queryshift.retrieval.vector_checks import checked
 from queryshift.support.alone import working
@@ -135,7 +136,8 @@ def _forwards(
         for rows, gallery, pairs in zip(parts, galleries, excluded, strict=True)
     ]
     if hits is not None:
-        _search_at_once(forwards, hits)
+        fused = any(one.compared for one in asked)  # which looks further than what is shown
+        _search_at_once(forwards, max(hits, SHORTLIST) if fused else hits)
     return forwards
 
 

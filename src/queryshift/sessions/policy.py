@@ -81,7 +81,7 @@ CONSTANTS: Mapping[str, float] = {
     "slow": BETAS[0],
     "slower": BETAS[1],
 }
-"""The numbers of the eight rules, by name; `steps` and rounding guards stand where they are used."""
+"""The numbers of the eight rules, by name; `steps` is a setting of the session."""
 
 
 def default_method(encoder: Encoder) -> Method:
