@@ -56,8 +56,6 @@ def test_the_lines_of_the_first_world_are_missed_and_reached_as_its_numbers_say(
 def test_numbers_are_put_where_a_page_has_them():
     text = f"a\n{sealed_pages.START}old{sealed_pages.END}\nb"
     assert sealed_pages.between(text, "new") == text.replace("old", "new")
-    table = "| clean | 1 |\n| other | 2 |"
-    assert sealed_pages.replaced(table, {"clean": "| clean | 3 |"}) == table.replace("1", "3")
 
 
 def test_streams_are_drawn_alike_every_time_and_ask_as_they_say():

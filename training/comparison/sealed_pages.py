@@ -69,14 +69,6 @@ def between(text: str, table: str) -> str:
     return before + START + table + END + rest.split(END)[1]
 
 
-def replaced(text: str, own: dict[str, str]) -> str:
-    """The text with the rows of a table that begin so replaced."""
-    lines = text.split("\n")
-    return "\n".join(
-        own.get(line.partition("|")[2].partition("|")[0].strip(), line) for line in lines
-    )
-
-
 def main(root: Path) -> None:
     for path, text in pages(root).items():
         path.write_text(text)

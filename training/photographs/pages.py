@@ -10,28 +10,19 @@ from pathlib import Path
 
 from queryshift.lab.evaluation.results import Cell, read_folder
 from training.comparison import lines
-from training.comparison.sealed_pages import replaced
 
 from . import report
 from .report import DIRECTIONS, Difference, difference, in_both, recall
 
 TEMPLATE = Path(__file__).with_name("page.md")
-DEFAULT, BARE = "default", "infomax+hubs"  # BARE: the default's parts without guard and choice
+DEFAULT, BARE = "default", "infomax+hubs"  # BARE: the default's parts without a guard
 SHORT = ("frozen", "frozen+hubs", "rest", "tcr", "shot", "shot+hubs", DEFAULT)
 OTHERS = ("frozen", "shot", "rest", "tcr", "shot+hubs", "rest+hubs")
-IN_README = {
-    "as it is": "frozen",
-    "hubs corrected": "frozen+hubs",
-    "default": DEFAULT,
-    "REST": "rest",
-    "SHOT": "shot",
-}
 LINE = "- [Photographs](photographs.md): "  # in the list of results
 CORRECTED = (
     "At version 0.1.0, before the policy of today, on [photographs](results/photographs.md) "
     "(Flickr8k's test split, a small encoder) "
 )
-SENTENCE = "On real [photographs](docs/results/photographs.md) (Flickr8k, a small encoder) "
 
 
 def pages(root: Path) -> dict[Path, str]:
@@ -39,17 +30,12 @@ def pages(root: Path) -> dict[Path, str]:
     results = root / "docs" / "results"
     val = read_folder(results / "photographs" / "val").cells
     test = report.finished(read_folder(results / "photographs" / "test").cells)
-    readme, list_of_results = (
-        path.read_text() for path in (root / "README.md", results / "README.md")
-    )
+    list_of_results = (results / "README.md").read_text()
     corrected = root / "docs" / "hub-correction.md"
     return {
         corrected: _with_line(corrected.read_text(), CORRECTED, by_correction(test)),
         results / "photographs.md": page(val, test),
         results / "README.md": _with_line(list_of_results, LINE, in_a_line(test)),
-        root / "README.md": _with_line(
-            replaced(readme, readme_rows(readme, test)), SENTENCE, in_a_sentence(test)
-        ),
     }
 
 
@@ -110,21 +96,6 @@ def in_a_line(test: list[Cell]) -> str:
     return f"Flickr8k with a small encoder of our own; our default is {gains} there."
 
 
-def in_a_sentence(test: list[Cell]) -> str:
-    """What the README says after `SENTENCE`."""
-    shown = {
-        method: recall(test, method, "image") for method in ("frozen", "rest", "shot", DEFAULT)
-    }
-    clean = {method: recall(test, method, "image", clean=True) for method in ("frozen", DEFAULT)}
-    return (
-        f"image queries have {shown['frozen']:.1f} % without adaptation, "
-        f"{shown['rest']:.1f} % with REST, {shown['shot']:.1f} % with SHOT and "
-        f"{shown[DEFAULT]:.1f} % with the default (clean ones {clean['frozen']:.1f} % without "
-        f"adaptation, {clean[DEFAULT]:.1f} % with the default); text queries gain next to "
-        "nothing with any of them."
-    )
-
-
 def by_correction(test: list[Cell]) -> str:
     """What the page of hub correction says after `CORRECTED`."""
     image, text = (
@@ -178,19 +149,6 @@ def reasons(test: list[Cell]) -> str:
             f"own method and hub correction without them (`{BARE}`)."
         )
     return "\n".join(f"- {one}" for one in told)
-
-
-def readme_rows(readme: str, test: list[Cell]) -> dict[str, str]:
-    """The photographs' rows of the README's first table, by their first cell."""
-    (head,) = (line for line in readme.split("\n") if line.startswith("| queries |"))
-    columns = [cell.strip() for cell in head.strip("|").split("|")][1:]
-    rows = {}
-    for label, clean in (("photographs, shifted", False), ("photographs, clean", True)):
-        shown = [f"{recall(test, IN_README[one], 'image', clean):.1f}" for one in columns]
-        best = max(shown, key=float)
-        cells = (f"**{one}**" if one == best else one for one in shown)
-        rows[label] = f"| {label} | {' | '.join(cells)} |"
-    return rows
 
 
 def _against(gain: Difference) -> str:
