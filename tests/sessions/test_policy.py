@@ -7,7 +7,17 @@ import pytest
 import torch
 
 from miniature import SharedToy, Toy, same, stream
-from queryshift import REST, Gallery, Guard, Hubs, InfoMax, Refined, Session, answer_many
+from queryshift import (
+    REST,
+    Gallery,
+    Guard,
+    GuardWarning,
+    Hubs,
+    InfoMax,
+    Refined,
+    Session,
+    answer_many,
+)
 from queryshift.methods.optimiser import Adapted, Layout
 from queryshift.retrieval.batch import Batch
 from queryshift.retrieval.forward import Forward
@@ -402,3 +412,16 @@ class TestWithoutAGuard:
         count.restart()
         session.answer(batches[1], adapt=False).top(5)
         assert count.forwards == 1
+
+
+def test_a_batch_that_blows_up_after_a_part_of_it_was_learnt_is_answered_whole(
+    encoder, gallery, batches, tmp_path
+):
+    calm = Session(encoder, gallery, InfoMax(lr=1e-3), guard=None)
+    calm.answer(batches[0])
+    calm.save(tmp_path / "state")
+    wild = Session.load(tmp_path / "state", encoder, gallery, lr=1e38, steps=1)
+    with pytest.warns(GuardWarning, match="not finite"):
+        answer = wild.answer(batches[1])
+    assert len(answer.top(3).ids) == len(batches[1])
+    assert wild.state.adapted.updates == calm.state.adapted.updates

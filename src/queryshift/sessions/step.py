@@ -99,8 +99,10 @@ def _settled(
         event = _objection(adaptation, proposal, batch)
     else:
         event = Event("not_finite", DROPPED)
-        kept = replace(before, ordinary_streak=0)
-        proposal = replace(proposal, state=kept, forward=proposal.first)
+        kept, forward = replace(before, ordinary_streak=0), proposal.first
+        if len(forward) < len(batch):  # the first step saw a part of it
+            forward = answering_forward(adaptation, before, batch)
+        proposal = replace(proposal, state=kept, forward=forward)
     if event is None or adaptation.settings.guard is None:
         return proposal, event
     state = adaptation.restarted(proposal.state, batch.gallery)
