@@ -29,6 +29,7 @@ from queryshift.lab import tangram
 from queryshift.lab.corruptions import corrupt, find
 from queryshift.models import matcher
 from queryshift.retrieval import listed
+from queryshift.sessions.state import State
 from tampering import rewritten
 
 WIDTH = 12
@@ -67,7 +68,7 @@ def plain(asked: list[torch.Tensor], gallery: Gallery, size: int = 1024, homes=N
     stored, claims, chances = [], [], []
     for batch, home in zip(asked, homes or [gallery] * len(asked), strict=True):
         rows = similarities(batch.double(), gallery)
-        unit = _spread(stored or rows) / 2  # first places come before the spread is taken anew
+        unit = _spread(stored or rows)  # first places come before the spread is taken anew
         stored = stored + similarities(batch.half().double(), gallery)
         hub = [unit * math.log(sum(math.exp(row[c] / unit) for row in stored)) for c in _all(rows)]
         corrected = [max(_all(rows), key=lambda c: row[c] - hub[c]) for row in rows]
@@ -75,8 +76,8 @@ def plain(asked: list[torch.Tensor], gallery: Gallery, size: int = 1024, homes=N
         claims = (claims + (corrected if home is gallery else firsts))[-size:]
         chances = (chances + list(map(_chance, similarities(batch.double(), home))))[-size:]
         stored = stored[-size:]
-    unit, latest = _spread(stored) / 2, chances[-64:]
-    doubt = min(1.0, max(0.0, (2 * sum(latest) / len(latest) - 0.75) / 0.2))
+    unit, latest = _spread(stored), chances[-64:]
+    doubt = min(1.0, max(0.0, (2 * sum(latest) / len(latest) - 0.7) / 0.3))
     strength = doubt * min(1.0, (len(stored) - 1) / 63)
     for c in _all(rows):
         pairs = list(zip(stored, claims, strict=True))
@@ -342,7 +343,7 @@ class TestWithinASession:
 
     @pytest.mark.parametrize("method", [TCRUntrained(), TSA()])
     def test_views_of_other_vectors_are_corrected(self, method, encoder, gallery, batches):
-        session = Session(encoder, gallery, method, hubs=Hubs(), guard=Guard(repeats=0.0))
+        session = Session(encoder, gallery, method, hubs=Hubs(), guard=Guard())
         for batch in batches:
             answer = session.answer(batch)
         assert torch.isfinite(answer.scores()).all()
@@ -352,7 +353,7 @@ class TestWithinASession:
         session = Session(encoder, gallery, REST(), hubs=Hubs(), guard=Guard())
         session.answer(batches[0])
         assert len(session.state.stages["hubs"]) == 12
-        monkeypatch.setattr(Guard, "objection", lambda *_: "collapse: too much")
+        monkeypatch.setattr(State, "finite", False)
         with pytest.warns(GuardWarning):
             session.answer(batches[1])
         assert session.state.resets == 1

@@ -19,7 +19,6 @@ from .similarity import similarity
 AT_ONCE = 2**24  # scores held at once: 64 MB
 SMALLEST_SPREAD = 1e-4
 STEPS = 8  # to a doubling of the spread
-SHARPNESS = 2.0  # parts of the spread: each is one unit of the exponent
 STEEPEST = 80.0  # exponent; float32 goes to 88
 LEAST = 1e-5  # share of a candidate's sum that is left without those whose first place it is
 CENTRES = 256  # of an engine's candidates, that the spread is measured on
@@ -70,7 +69,7 @@ class Scale(NamedTuple):
     """How similarities become weights."""
 
     centre: float  # similarity that has weight 1
-    spread: float  # of which a part is one unit of the exponent
+    spread: float  # one unit of the exponent
 
     def column_sums(self, scores: Tensor) -> Tensor:
         """Each candidate's sum (N,) of the weights of similarities (b, N)."""
@@ -87,11 +86,11 @@ class Scale(NamedTuple):
     def nearness(self, sums: Tensor) -> Tensor:
         """Sums of weights (N,) as similarities."""
         least = torch.finfo(torch.float32).tiny
-        return (sums.clamp(min=least).log() * (self.spread / SHARPNESS) + self.centre).float()
+        return (sums.clamp(min=least).log() * self.spread + self.centre).float()
 
     def weights(self, scores: Tensor) -> Tensor:
         """Weights of similarities, of any shape."""
-        steep = (scores - self.centre).mul_(SHARPNESS / self.spread)
+        steep = (scores - self.centre).mul_(1 / self.spread)
         return steep.clamp_(-STEEPEST, STEEPEST).exp_()
 
 
@@ -181,16 +180,16 @@ def spread_over(bank: QueryBank, gallery: Searchable) -> float:
 def nearness_of(bank: QueryBank, positions: Tensor, vectors: Tensor, spread: float) -> Nearness:
     """How near the bank is to candidates (U,) with vectors (U, V, D)."""
     width = max(1, AT_ONCE // max(1, len(bank) * vectors.shape[1]))
-    queries, unit = bank.vectors.float(), spread / SHARPNESS
+    queries = bank.vectors.float()
     parts = []
     for start in range(0, len(positions), width):
-        scores = similarity(queries, vectors[start : start + width]) / unit
+        scores = similarity(queries, vectors[start : start + width]) / spread
         some = positions[start : start + width]
         taken = _taken(bank, some)
         of_all = torch.logsumexp(scores, dim=0)
         others = torch.logsumexp(scores.masked_fill(taken, -torch.inf), dim=0)
         least = of_all + math.log(LEAST)
-        parts.append(torch.stack((of_all, torch.maximum(others, least))) * unit)
+        parts.append(torch.stack((of_all, torch.maximum(others, least))) * spread)
     return Nearness(*torch.cat(parts, dim=1))
 
 

@@ -40,9 +40,7 @@ class QueryBank:
 
     def unknown(self, vectors: Tensor) -> Tensor:
         """Which of these vectors (B,) neither the bank nor an earlier row of them has."""
-        keys = _keys(vectors)
-        repeated = (keys[:, None] == keys[None]).tril(-1).any(dim=1)
-        return ~(repeated | torch.isin(keys, self.keys))
+        return ~(repeated(vectors) | torch.isin(_keys(vectors), self.keys))
 
     def others(self, vectors: Tensor) -> Tensor:
         """Which rows (n,) of the bank are none of these vectors."""
@@ -104,6 +102,12 @@ class QueryBank:
 
     def _parts(self) -> tuple[Tensor, ...]:
         return self.vectors, self.firsts, self.claims, self.unsure
+
+
+def repeated(vectors: Tensor) -> Tensor:
+    """Which vectors (B,) are, in half precision, those of an earlier row."""
+    keys = _keys(vectors)
+    return (keys[:, None] == keys[None]).tril(-1).any(dim=1)
 
 
 def _keys(vectors: Tensor) -> Tensor:
