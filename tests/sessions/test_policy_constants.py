@@ -89,11 +89,11 @@ SAFEGUARDS = {
     "retrieval/fusion.py": {"BEHIND": "more than scores differ by: the order is the same"},
     "retrieval/hub_correction.py": {"BEHIND": "more than scores differ by: the order is the same"},
     "retrieval/hub_sums.py": {
-        "AT_ONCE": PIECES,
+        "AT_ONCE AHEAD MOST_AHEAD": PIECES,
         "SMALLEST_SPREAD STEEPEST": ROUNDING,
     },
     "retrieval/listed.py": {"SMALLEST_SPREAD": ROUNDING},
-    "retrieval/query_bank.py": {"MIXER _keys():29": IDENTITY},
+    "retrieval/query_bank.py": {"MIXER keys_of():29": IDENTITY},
     "retrieval/refinement.py": {"refine():10 refine():0.02": STATISTICS},
     "retrieval/reranking.py": {"UNMATCHED": OTHERS},
     "retrieval/unsureness.py": {"chances():4": "the middle of sure and unsure, of half the chance"},

@@ -123,13 +123,15 @@ def look(source: Forward, before: Tensor, guard: Guard) -> Look:
     vectors = source.vectors.detach().float()
     source.hits(SHORTLIST)  # as many as an answer needs: one search serves all
     chances = latest(before, chances_of(source))
+    if len(vectors) == 1:  # repeats nothing, and has no spread
+        return Look(float(doubt(chances)), chances, None, 1)
     whole = gallery_spread(source.gallery, vectors)
     reach = guard.repeats * whole
     copies = (torch.cdist(vectors, vectors) <= reach).tril(-1).any(dim=1) & (reach > 0)
     apart = spread_of(vectors, ~copies) >= guard.spread * whole
     said = torch.cat((doubt(chances)[None], apart[None].to(chances), copies.to(chances)))
     doubted, spread_out, *repeated = said.tolist()
-    teaching = [(bool(spread_out) or len(repeated) == 1) and not copy for copy in repeated]
+    teaching = [bool(spread_out) and not copy for copy in repeated]
     rows = None if all(teaching) else torch.tensor(teaching, device="cpu")
     return Look(doubted, chances, rows, sum(teaching))
 
