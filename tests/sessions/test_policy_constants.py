@@ -125,8 +125,8 @@ OUTSIDE = {
     "retrieval/hub_sums.py": {
         "STEPS": "how exactly the spread is known: within 5 %, so that sums stay valid",
         "LEAST": "what is left of a sum of which as good as all is a candidate's own",
-        "CENTRES": ENGINES,
     },
+    "retrieval/hub_hits.py": {"CENTRES": ENGINES},
     "retrieval/listed.py": {"WHOLE": ENGINES},
     "retrieval/pool.py": {"DEPTH": ENGINES},
     "sessions/policy.py": {"CENTRES": "how exactly the gallery's spread is known"},

@@ -49,7 +49,7 @@ class Hubs:
     """
 
     bank: int = setting(1024, "ours", "latest query vectors that are remembered")
-    depth: int = setting(1000, "ours", "hits that are corrected on an engine")
+    depth: int = setting(100, "ours", "hits that are corrected on an engine")
 
     name = "hubs"
     learns = True

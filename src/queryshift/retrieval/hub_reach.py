@@ -11,12 +11,13 @@ from queryshift.galleries.exclusions import mask_excluded
 from queryshift.support.lazy import lazy_property
 
 from .forward import Forward
-from .hub_sums import HubSums, Nearness, nearness_of, spread_over
+from .hub_hits import CENTRES, CentreMoments, HitSums
+from .hub_sums import HubSums
 from .listed import in_memory
 from .query_bank import QueryBank, keys_of
 from .unsureness import BEST, chances_of
 
-SUMS = "sums"  # of a bank, kept beside it: no part of what is saved
+SUMS, MOMENTS = "sums", "moments"  # of a bank, kept beside it: no part of what is saved
 
 
 @dataclass(frozen=True)
@@ -60,14 +61,24 @@ class Reach:
             kept = vars(bank)[SUMS] = HubSums.of(bank, self.forward.gallery)
         return kept
 
-    def nearness(self, bank: QueryBank) -> HubSums | Nearness:
+    def moments(self, bank: QueryBank) -> CentreMoments:
+        """The bank's moments before a gallery whose hits are corrected."""
+        kept: CentreMoments | None = vars(bank).get(MOMENTS)
+        if kept is None or kept.centres is not self.forward.gallery.centroids(CENTRES):
+            kept = vars(bank)[MOMENTS] = CentreMoments.of(bank, self.forward.gallery)
+        return kept
+
+    def nearness(self, bank: QueryBank) -> HubSums | HitSums:
         """How near the bank is to each candidate (L,)."""
         if self.places is None:
             return self.sums(bank)
-        candidates = self.forward.hits(1).candidates
-        vectors = candidates.vectors_at(self.positions[None])[0].to(self.scores)
-        spread = spread_over(bank, self.forward.gallery)
-        return nearness_of(bank, self.positions, vectors, spread)
+        kept: HitSums | None = vars(self).get(SUMS)
+        if kept is None or kept.bank is not bank:
+            candidates = self.forward.hits(1).candidates
+            vectors = candidates.vectors_at(self.positions[None])[0].to(self.scores)
+            kept = HitSums(bank, self.positions, vectors, self.moments(bank).scale)
+            vars(self)[SUMS] = kept
+        return kept
 
     def joined(self, bank: QueryBank, unknown: Tensor | None) -> QueryBank:
         """The bank and, behind its rows, those of this batch that `unknown` (B,) says: None, all"""
@@ -80,6 +91,8 @@ class Reach:
         joined = bank.joined(rows)
         if self.places is None:
             vars(joined)[SUMS] = self.sums(bank).with_batch(scores)
+        else:
+            vars(joined)[MOMENTS] = self.moments(bank).plus(rows)
         claims = self.first_places(self.scores - self.column(self.nearness(joined).of_all))
         rows.claims.copy_(claims if unknown is None else claims[unknown])  # both are new
         joined.claims[len(bank) :] = rows.claims
@@ -92,6 +105,11 @@ class Reach:
         removed, left = bank.split(size)
         if self.places is None:
             vars(left)[SUMS] = self.sums(bank).without(removed, left)
+        else:
+            after = vars(left)[MOMENTS] = self.moments(bank).minus(removed)
+            kept = self.nearness(bank)
+            if isinstance(kept, HitSums):
+                vars(self)[SUMS] = kept.left(len(removed), left, after.scale)
         return left
 
 

@@ -25,7 +25,6 @@ STEPS = 8  # to a doubling of the spread
 SHARPNESS = 2.0  # parts of the spread: each is one unit of the exponent
 STEEPEST = 80.0  # exponent; float32 goes to 88
 LEAST = 1e-5  # share of a candidate's sum that is left without those whose first place it is
-CENTRES = 256  # of an engine's candidates, that the spread is measured on
 
 
 @dataclass(frozen=True)
@@ -84,6 +83,12 @@ class Scale(NamedTuple):
     def weights(self, scores: Tensor) -> Tensor:
         """Weights of similarities, of any shape."""
         steep = (scores - self.centre).mul_(SHARPNESS / self.spread)
+        return steep.clamp_(-STEEPEST, STEEPEST).exp_()
+
+    def weights_of(self, queries: Tensor, candidates: Tensor) -> Tensor:
+        """Weights (n, N) of the similarities of queries (n, D) to candidates (N, V, D)."""
+        unit = SHARPNESS / self.spread
+        steep = all_scores(queries * unit, candidates).sub_(self.centre * unit)
         return steep.clamp_(-STEEPEST, STEEPEST).exp_()
 
 
@@ -199,35 +204,6 @@ class HubSums:
     def others(self) -> Tensor:
         """How near those are (N,) whose first place it is not."""
         return self.scale.nearness(torch.maximum(self.total - self.own, self.total * LEAST))
-
-
-class Nearness(NamedTuple):
-    """How near a bank is to some candidates."""
-
-    of_all: Tensor  # (U,) of its queries
-    others: Tensor  # (U,) of those whose first place it is not
-
-
-def spread_over(bank: QueryBank, gallery: Searchable) -> float:
-    """The spread of a gallery that cannot give its vectors, from centres of its candidates."""
-    queries = bank.vectors.float()
-    return Moments.of(queries @ gallery.centroids(CENTRES).to(queries).T).spread
-
-
-def nearness_of(bank: QueryBank, positions: Tensor, vectors: Tensor, spread: float) -> Nearness:
-    """How near the bank is to candidates (U,) with vectors (U, V, D)."""
-    width = max(1, AT_ONCE // max(1, len(bank) * vectors.shape[1]))
-    queries, unit = bank.vectors.float(), spread / SHARPNESS
-    parts = []
-    for start in range(0, len(positions), width):
-        scores = similarity(queries, vectors[start : start + width]) / unit
-        some = positions[start : start + width]
-        taken = _taken(bank, some)
-        of_all = torch.logsumexp(scores, dim=0)
-        others = torch.logsumexp(scores.masked_fill(taken, -torch.inf), dim=0)
-        least = of_all + math.log(LEAST)
-        parts.append(torch.stack((of_all, torch.maximum(others, least))) * unit)
-    return Nearness(*torch.cat(parts, dim=1))
 
 
 def _add_claims(
