@@ -253,7 +253,7 @@ class EngineGallery:
             )
         excluded = 0 if exclude is None or not len(exclude) else int(exclude[:, 0].bincount().max())
         plain = np.ascontiguousarray(queries.detach().to("cpu", torch.float32).numpy())
-        answers = self._found(plain, at_least_one(count) + excluded)
+        answers = self._find_in_parts(plain, at_least_one(count) + excluded)
         return self._met(answers, queries.device)
 
     def centroids(self, count: int) -> Tensor:
@@ -328,7 +328,7 @@ class EngineGallery:
                 "has changed here, ask again when the engine is back."
             ) from None  # what a client raised may show where it connected, and as whom
 
-    def _found(self, queries: NDArray[np.float32], count: int) -> list[Found]:
+    def _find_in_parts(self, queries: NDArray[np.float32], count: int) -> list[Found]:
         """What the engine finds, in as many calls as keep each well within the timeout."""
         answers: list[Found] = []
 

@@ -1,4 +1,4 @@
-"""How near a bank of queries is to the hits of one search, where a gallery is no whole in memory."""
+"""How near a bank of queries is to the hits of one search, where not all candidates are scored."""
 
 from __future__ import annotations
 

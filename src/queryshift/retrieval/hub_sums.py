@@ -88,7 +88,7 @@ class Scale(NamedTuple):
     def weights_of(self, queries: Tensor, candidates: Tensor) -> Tensor:
         """Weights (n, N) of the similarities of queries (n, D) to candidates (N, V, D)."""
         unit = SHARPNESS / self.spread
-        steep = all_scores(queries * unit, candidates).sub_(self.centre * unit)
+        steep = similarity(queries * unit, candidates).sub_(self.centre * unit)
         return steep.clamp_(-STEEPEST, STEEPEST).exp_()
 
 
