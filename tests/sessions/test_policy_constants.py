@@ -78,11 +78,11 @@ SAFEGUARDS = {
     "retrieval/fusion.py": {"BEHIND": "more than scores differ by: the order is the same"},
     "retrieval/hub_correction.py": {"BEHIND": "more than scores differ by: the order is the same"},
     "retrieval/hub_sums.py": {
-        "AT_ONCE": PIECES,
+        "AT_ONCE AHEAD MOST_AHEAD": PIECES,
         "SMALLEST_SPREAD STEEPEST": ROUNDING,
     },
     "retrieval/listed.py": {"SMALLEST_SPREAD": ROUNDING},
-    "retrieval/query_bank.py": {"MIXER _keys():29": IDENTITY},
+    "retrieval/query_bank.py": {"MIXER keys_of():29": IDENTITY},
     "retrieval/refinement.py": {"refine():10 refine():0.02": STATISTICS},
     "retrieval/reranking.py": {"UNMATCHED": OTHERS},
     "retrieval/unsureness.py": {"chances():4": "half a doubt, of half the chance"},
@@ -113,8 +113,8 @@ OUTSIDE = {
     "retrieval/hub_sums.py": {
         "STEPS": "how exactly the spread is known: within 5 %, so that sums stay valid",
         "LEAST": "what is left of a sum of which as good as all is a candidate's own",
-        "CENTRES": ENGINES,
     },
+    "retrieval/hub_hits.py": {"CENTRES": ENGINES},
     "retrieval/listed.py": {"WHOLE": ENGINES},
     "retrieval/pool.py": {"DEPTH": ENGINES},
     "sessions/policy.py": {"CENTRES": "how exactly the gallery's spread is known"},

@@ -124,7 +124,7 @@ class TestFilesOfAnEarlierPolicy:
             for name in ("default", "refined-infomax")
         )
         assert default.method == InfoMax(lr=0.003) and default.adaptation.finds_rate
-        assert default.settings.guard == Guard() and default.settings.hubs == Hubs()
+        assert default.settings.guard == Guard() and default.settings.hubs == Hubs(depth=1000)
         assert refined.method.rate == pytest.approx(0.03) and not refined.adaptation.finds_rate
         assert refined.settings.guard == Guard()
 

@@ -41,7 +41,9 @@ def chances(best: Tensor) -> Tensor:
 
 @torch.no_grad()
 def chances_of(forward: Forward) -> Tensor:
-    """The chances (B,) of a forward's queries; of a small gallery only the first part is a tail.
+    """The chances (B,) of a forward's queries, computed once.
+
+    Of a small gallery only the first part is a tail.
 
     Args:
         forward: The batch.
@@ -49,7 +51,11 @@ def chances_of(forward: Forward) -> Tensor:
     Returns:
         As `chances`.
     """
-    return chances(forward.hits(BEST).scores[:, : len(forward.gallery) // (FIRST + 1)])
+    if "chances" not in forward.cache:
+        best = forward.hits(BEST).scores[:, : len(forward.gallery) // (FIRST + 1)]
+        forward.cache["chances"] = chances(best)
+    kept: Tensor = forward.cache["chances"]
+    return kept
 
 
 def doubt(chance: Tensor) -> Tensor:

@@ -36,7 +36,7 @@ from queryshift.methods.losses import distance
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.fusion import SHORTLIST
 from queryshift.retrieval.hub_correction import Hubs
-from queryshift.retrieval.query_bank import repeated
+from queryshift.retrieval.query_bank import keys_of, repeated
 from queryshift.retrieval.unsureness import BEST, FIRST, LATEST, SURE, chances_of, doubt, latest
 
 from .guard import Guard
@@ -102,11 +102,13 @@ def look(source: Forward, before: Tensor, guard: Guard) -> Look:
     vectors = source.vectors.detach().float()
     source.hits(SHORTLIST)  # as many as an answer needs: one search serves all
     chances = latest(before, chances_of(source))
-    copies = repeated(vectors)
+    if len(vectors) == 1:  # repeats nothing, and has no spread
+        return Look(float(doubt(chances)), chances, None, 1)
+    copies = repeated(keys_of(vectors))
     apart = spread_of(vectors, ~copies) >= guard.spread * gallery_spread(source.gallery, vectors)
     said = torch.cat((doubt(chances)[None], apart[None].to(chances), copies.to(chances)))
     doubted, spread_out, *again = said.tolist()
-    teaching = [(bool(spread_out) or len(again) == 1) and not copy for copy in again]
+    teaching = [bool(spread_out) and not copy for copy in again]
     rows = None if all(teaching) else torch.tensor(teaching, device="cpu")
     return Look(doubted, chances, rows, sum(teaching))
 
