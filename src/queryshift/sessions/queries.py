@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from queryshift.encoders.encoder import Encoder
 from queryshift.encoders.prepared import check_several
+from queryshift.encoders.vectors import Vectors, is_one_vector
 from queryshift.errors import BadInput, BadItem, unknown
 from queryshift.galleries import Searchable
 from queryshift.galleries.exclusions import Exclusion, Group, excluded_pairs, exclusions_by_query
@@ -16,8 +18,10 @@ from .adaptation import Adaptation
 OnBad = Literal["raise", "skip"]
 
 
-def grouped(queries: Any, exclude: Any) -> list[tuple[Any, Exclusion]]:
-    """Each query with what to leave out for it."""
+def grouped(encoder: Encoder, queries: Any, exclude: Any) -> list[tuple[Any, Exclusion]]:
+    """Each query with what to leave out for it; a single vector is a batch of one."""
+    if isinstance(encoder, Vectors) and is_one_vector(queries):
+        queries = [queries]
     check_several(queries)
     items = list(queries)
     ids = None if exclude is None else exclusions_by_query(exclude)
