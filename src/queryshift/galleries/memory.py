@@ -83,7 +83,7 @@ class Gallery(ExactGallery):
             batch_size: Candidates that are encoded at once.
 
         Returns:
-            A gallery that knows the encoder's fingerprint.
+            A gallery that knows the encoder's fingerprint, and the model that it was loaded with.
 
         Examples:
             >>> import queryshift as qs
@@ -103,7 +103,10 @@ class Gallery(ExactGallery):
             encoder.encode(items[start : start + batch_size])
             for start in track(starts, "embedding the gallery")
         ]
-        return cls(ids, checked_vectors(torch.cat(parts), rescale=False), encoder.fingerprint())
+        vectors, made_by = checked_vectors(torch.cat(parts), rescale=False), encoder.fingerprint()
+        loaded = encoder.origin
+        known = loaded is not None and loaded.fingerprint == made_by  # not changed since
+        return cls(ids, vectors, made_by, loaded if known else None)
 
     @classmethod
     def from_vectors(

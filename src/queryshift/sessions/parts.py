@@ -52,6 +52,9 @@ def _compare_origin(encoder: Encoder, gallery: Searchable) -> None:
     origin = getattr(gallery, "origin", None)  # galleries of one's own need not have one
     if origin is None or isinstance(encoder, Vectors):
         return
+    loaded = encoder.origin
+    if loaded is not None and loaded.encoders == origin.encoders:
+        return
     own = encoder.fingerprint()
     if own not in origin.encoders.values():
         warnings.warn(
