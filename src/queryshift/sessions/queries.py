@@ -18,10 +18,13 @@ from .adaptation import Adaptation
 OnBad = Literal["raise", "skip"]
 
 
-def grouped(encoder: Encoder, queries: Any, exclude: Any) -> list[tuple[Any, Exclusion]]:
-    """Each query with what to leave out for it; a single vector is a batch of one."""
-    if isinstance(encoder, Vectors) and is_one_vector(queries):
-        queries = [queries]
+def as_batch(encoder: Encoder, queries: Any) -> Any:
+    """The queries as they are; a single vector as a batch of one."""
+    return [queries] if isinstance(encoder, Vectors) and is_one_vector(queries) else queries
+
+
+def grouped(queries: Any, exclude: Any) -> list[tuple[Any, Exclusion]]:
+    """Each query with what to leave out for it."""
     check_several(queries)
     items = list(queries)
     ids = None if exclude is None else exclusions_by_query(exclude)

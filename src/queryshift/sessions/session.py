@@ -28,7 +28,7 @@ from .guard import Guard
 from .learner import Learner
 from .parts import Candidates, as_gallery, check_parts
 from .policy import default_method, default_settings
-from .queries import OnBad, grouped, readable_batch
+from .queries import OnBad, as_batch, grouped, readable_batch
 from .recall_warning import warn_of_recall
 from .settings import LEFT_OPEN, SETTINGS, Mode, ScoreFrom, Settings, given
 from .state import State
@@ -153,7 +153,8 @@ class Session:
             if self.settings.worker:
                 learner.worker.check()
             gallery = self.gallery
-            asked = known_exclusions(grouped(self.encoder, queries, exclude), gallery, missing)
+            items = grouped(as_batch(self.encoder, queries), exclude)
+            asked = known_exclusions(items, gallery, missing)
             batch, group, skipped = readable_batch(self.adaptation, asked, gallery, on_bad)
             if self.settings.gather is not None and adapt and self.method.adapting:
                 answer = learner.answer_now(batch)
