@@ -1,18 +1,25 @@
-# Each target does all of its own set-up: a virtual environment in .venv, made once.
+# Each target does all of its own set-up: a virtual environment in .venv, made once. The demo needs
+# a part of it; all else adds the developers' tools. Each step says how long it took.
 PYTHON ?= python3
 BIN := .venv/bin
+DEMO := .venv/.ready-demo
 READY := .venv/.ready
+# Without --no-compile pip would compile thousands of files that nobody imports.
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile -c constraints.txt torch==2.13.0
+
+# $(call timed,what is done,command)
+timed = @echo "$(1) ..."; start=$$(date +%s); $(2) && echo "$(1): $$(($$(date +%s) - start)) s"
 
 .PHONY: demo serve test test-slow test-gpu test-engines test-service test-browser fuzz torture lint docs bench weights
 
-demo: $(READY)
-	$(BIN)/queryshift demo
+demo: $(DEMO)
+	$(call timed,The demo,$(BIN)/queryshift demo)
 
 serve: $(READY)
 	$(BIN)/queryshift serve
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2
+	$(call timed,The tests,$(BIN)/python -m pytest -n 2)
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow
@@ -70,7 +77,12 @@ weights: $(READY)
 		-e ".[dev,ray]" milvus==2.3.5
 	touch $@
 
-$(READY): pyproject.toml constraints.txt
-	$(BIN)/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet -c constraints.txt torch==2.13.0 -e ".[dev]"
-	touch $@
+$(DEMO): pyproject.toml constraints.txt
+	$(call timed,Making an environment in .venv,\
+		{ $(BIN)/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv .venv; })
+	$(call timed,Installing what the demo needs (torch first: 200 MB),$(INSTALL) -e ".[lab]")
+	@touch $@
+
+$(READY): $(DEMO)
+	$(call timed,Installing the developers' tools (about 1 GB),$(INSTALL) -e ".[dev]")
+	@touch $@

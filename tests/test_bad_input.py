@@ -351,7 +351,7 @@ class TestParts:
         [
             ({"encoder": {"image": 1, "text": 2}}, r'model\["image"\] or model\["text"\]'),
             ({"encoder": torch.nn.Linear(2, 2)}, "got a Linear as encoder.*queryshift.load"),
-            ({"gallery": torch.eye(8)}, "got a Tensor as gallery.*from_vectors"),
+            ({"gallery": "vectors.npy"}, "got a str as gallery.*from_vectors"),
             ({"gallery": ["a", "b"]}, "got a list as gallery"),
             (
                 {"matcher": torch.nn.Linear(2, 2)},

@@ -1,5 +1,7 @@
 """The core installs and answers with its own dependencies alone."""
 
+import json
+import re
 import subprocess
 import sys
 import venv
@@ -42,6 +44,18 @@ assert again.answer(items[16:]).top(3).scores.shape == (16, 3)
 """
 
 
+VECTORS = """
+import numpy
+numpy.save("documents.npy", numpy.random.default_rng(0).normal(size=(50, 384)))
+numpy.save("queries.npy", numpy.load("documents.npy")[:8])
+"""
+
+
+def first_block() -> str:
+    """The first Python block of the README, as it stands."""
+    return re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)[0]
+
+
 def ran(python: str | Path, code: str, folder: Path) -> None:
     command = [str(python), "-c", code]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
@@ -81,14 +95,30 @@ def test_every_tested_python_is_named():
 
 
 @pytest.mark.slow
-def test_a_wheel_answers_in_an_environment_of_its_own(tmp_path):
+def test_a_wheel_answers_in_an_environment_of_its_own(tmp_path, monkeypatch):
     venv.create(tmp_path / "bare", with_pip=True)
     python = tmp_path / "bare" / "bin" / "python"
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, ROOT]
     subprocess.run(build, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("queryshift-*.whl")
-    pip = [python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", wheel]
-    subprocess.run(pip, check=True)
+    pip = [
+        python,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-compile",
+        "-c",
+        ROOT / "constraints.txt",
+    ]
+    subprocess.run([*pip, wheel], check=True)
     ran(python, PROGRAM, tmp_path)
+    ran(python, f"{VECTORS}{first_block()}assert best[3][0] == 3, best[3]\n", tmp_path)
     with pytest.raises(AssertionError, match="No module named 'cv2'"):
         ran(python, "import cv2", tmp_path)
+    subprocess.run([*pip, f"{wheel}[lab]"], check=True)
+    demo = [python.with_name("queryshift"), "demo", "--quick", "--json"]
+    shown = subprocess.run(demo, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    found = {row["method"]: row for row in json.loads(shown)["rows"] if row["stream"] == "shifted"}
+    assert found["default"]["right_after"] > 2 * found["frozen"]["right_after"]
+    assert (tmp_path / "queryshift-demo.html").is_file()

@@ -1,5 +1,6 @@
 """The built wheel installs and runs outside the clone."""
 
+import email
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import queryshift
 
 pytestmark = pytest.mark.slow
 
+LARGEST = 20 * 10**6  # bytes
 ROOT = Path(queryshift.__file__).parents[2]
 PROGRAM = """
 from pathlib import Path
@@ -45,6 +47,22 @@ def installed(wheel, tmp_path_factory) -> Path:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder]
     subprocess.run([*pip, wheel], check=True)
     return folder
+
+
+def test_it_is_small_enough_for_pypi(wheel):
+    assert wheel.stat().st_size <= LARGEST
+
+
+def test_its_page_on_pypi_renders(wheel):
+    check = [sys.executable, "-m", "twine", "check", "--strict", wheel]
+    ran = subprocess.run(check, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    (name,) = (one for one in zipfile.ZipFile(wheel).namelist() if one.endswith("/METADATA"))
+    told = email.message_from_bytes(zipfile.ZipFile(wheel).read(name))
+    assert told["Description-Content-Type"] == "text/markdown"
+    assert told.get_payload().startswith("# queryshift")
+    assert told.get_all("Project-URL") and told["License-Expression"] == "Apache-2.0"
+    assert "Development Status :: 4 - Beta" in told.get_all("Classifier")
 
 
 def test_weights_and_tables_are_inside(wheel):

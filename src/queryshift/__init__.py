@@ -1,14 +1,58 @@
 """queryshift: online adaptation of cross-modal retrieval models to the queries they really get.
 
-The public names are imported on first use, so that `import queryshift` loads no torch.
+The public names are imported on first use, so that `import queryshift` loads no torch. Checkers
+and editors see them as the imports below.
 """
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from .encoders.encoder import Encoder as Encoder
+    from .encoders.vectors import Vectors as Vectors
+    from .errors import Error as Error
+    from .galleries import Gallery as Gallery
+    from .galleries import Hits as Hits
+    from .galleries import Searchable as Searchable
+    from .lab.own_traffic.evaluate import evaluate as evaluate
+    from .methods import COME as COME
+    from .methods import EATA as EATA
+    from .methods import METHODS as METHODS
+    from .methods import PL as PL
+    from .methods import READ as READ
+    from .methods import REST as REST
+    from .methods import SAR as SAR
+    from .methods import SHOT as SHOT
+    from .methods import TCR as TCR
+    from .methods import TSA as TSA
+    from .methods import Decoupled as Decoupled
+    from .methods import Frozen as Frozen
+    from .methods import InfoMax as InfoMax
+    from .methods import Method as Method
+    from .methods import Refined as Refined
+    from .methods import TCRUntrained as TCRUntrained
+    from .methods import Tent as Tent
+    from .models import MODELS as MODELS
+    from .models import load as load
+    from .retrieval.answer import Answer as Answer
+    from .retrieval.hub_correction import Hubs as Hubs
+    from .sessions.batch_stats import BatchStats as BatchStats
+    from .sessions.events import Event as Event
+    from .sessions.events import GuardWarning as GuardWarning
+    from .sessions.feedback import ClickScores as ClickScores
+    from .sessions.guard import Guard as Guard
+    from .sessions.many import answer_many as answer_many
+    from .sessions.ordinary import Ordinary as Ordinary
+    from .sessions.ordinary_warnings import OrdinaryWarning as OrdinaryWarning
+    from .sessions.recall_check import RecallCheck as RecallCheck
+    from .sessions.recall_check import check_recall as check_recall
+    from .sessions.recall_warning import RecallWarning as RecallWarning
+    from .sessions.session import Session as Session
 
 _HOMES = {
     "Encoder": "encoders.encoder",
@@ -53,13 +97,30 @@ _HOMES = {
     "Error": "errors",
 }
 
+_RENAMED: dict[str, tuple[str, str]] = {}
+"""Old names that still work: the new name, and the version that will drop the old one."""
+
 __all__ = ["__version__", *sorted(_HOMES)]
 
+if not TYPE_CHECKING:  # a checker would take every misspelt name for one that may be there
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'queryshift' has no attribute {name!r}")
-    return getattr(import_module(f"queryshift.{_HOMES[name]}"), name)
+    def __getattr__(name: str) -> object:
+        if name in _RENAMED:
+            name = _renamed(name)
+        if name not in _HOMES:
+            raise AttributeError(f"module 'queryshift' has no attribute {name!r}")
+        return getattr(import_module(f"queryshift.{_HOMES[name]}"), name)
+
+
+def _renamed(old: str) -> str:
+    """The name of today for an old one, with a warning."""
+    new, dropped = _RENAMED[old]
+    warnings.warn(
+        f"queryshift.{old} is now queryshift.{new}; the old name goes in version {dropped}.",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    return new
 
 
 def __dir__() -> list[str]:

@@ -104,19 +104,28 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> UnknownName:
     names = list(known)
     if len(names) > WHOLE_TABLE:
         return UnknownName(f'no {kind} "{name}"; {_nearest(name, names)}')
-    near = get_close_matches(str(name).lower(), names, n=1, cutoff=0.4)
+    near = _like(name, names)[:1]
     hint = f'; did you mean "{near[0]}"?' if near else "."
     return UnknownName(f'no {kind} "{name}"{hint} Known: {", ".join(names)}.')
 
 
 def _nearest(name: object, names: list[str]) -> str:
     """Up to three names that are like this one, as a question; else the first three."""
-    near = get_close_matches(str(name).lower(), names, n=SUGGESTED, cutoff=0.4)
+    near = _like(name, names)
     if not near:
         first = ", ".join(f'"{known}"' for known in names[:SUGGESTED])
         return f"there are {first} and {len(names) - SUGGESTED} others."
     *others, last = (f'"{known}"' for known in near)
     return f"did you mean {' or '.join(filter(None, (', '.join(others), last)))}?"
+
+
+def _like(name: object, names: list[str]) -> list[str]:
+    """Up to three names that are like this one: that of its initials (lr), or spelt like it."""
+    said = str(name).lower()
+    initials = "".join(word[:1] for word in said.split("_"))
+    if "_" in said and initials in names:
+        return [initials]
+    return get_close_matches(said, names, n=SUGGESTED, cutoff=0.4)
 
 
 def missing(package: str, extra: str, purpose: str) -> MissingExtra:

@@ -37,6 +37,41 @@ def test_a_candidate_without_a_text(session):
         matches(session, {"crimson": ""}, "a blue circle", k=1, adapt=False)
 
 
+ROWS = {"crimson": [1.0, 0.0, 0.0], "navy": [0.0, 1.0, 0.0], "forest": [0.0, 0.0, 1.0]}
+ASKED = {"red": [0.9, 0.1, 0.0], "blue": [0.2, 3.0, 0.1]}
+
+
+class TestVectors:
+    @pytest.fixture()
+    def over_vectors(self):
+        gallery = qs.Gallery.from_vectors(list(ROWS), list(ROWS.values()))
+        return qs.Session(qs.Vectors(3), gallery)
+
+    def test_a_query_is_embedded_first(self, over_vectors):
+        (found,) = matches(over_vectors, TEXTS, "blue", 1, True, ASKED.__getitem__)
+        assert (found.id, found.document) == ("navy", "a blue circle")
+        assert over_vectors.state.batches == 1
+
+    def test_without_a_way_to_embed_it_the_error_says_so(self, over_vectors):
+        with pytest.raises(BadInput, match=r"embed=embeddings\.embed_query"):
+            matches(over_vectors, TEXTS, "blue", 1, True)
+
+    def test_a_retriever_of_langchain(self, over_vectors):
+        pytest.importorskip("langchain_core")
+        from queryshift.integrations.langchain import SessionRetriever
+
+        embed = ASKED.__getitem__
+        retriever = SessionRetriever(session=over_vectors, documents=TEXTS, k=1, embed=embed)
+        assert [row[0].id for row in retriever.batch(["red", "blue"])] == ["crimson", "navy"]
+
+    def test_a_retriever_of_llama_index(self, over_vectors):
+        pytest.importorskip("llama_index.core")
+        from queryshift.integrations.llama_index import SessionRetriever
+
+        retriever = SessionRetriever(over_vectors, TEXTS, k=1, embed=ASKED.__getitem__)
+        assert retriever.retrieve("red")[0].node.node_id == "crimson"
+
+
 @pytest.mark.parametrize("name", ["langchain", "llama_index"])
 def test_the_extra_is_named_where_the_library_is_absent(name):
     library = {"langchain": "langchain_core", "llama_index": "llama_index"}[name]

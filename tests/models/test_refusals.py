@@ -96,7 +96,7 @@ def test_a_name_that_is_not_cached_while_offline():
     with pytest.raises(BadInput, match="not in the local Hugging Face cache") as refusal:
         qs.load("somebody/some-model")
     assert '"somebody/some-model"' in str(refusal.value)
-    assert "give a directory" in str(refusal.value)
+    assert "copy the model's directory here and give its path" in str(refusal.value)
 
 
 @pytest.mark.parametrize("name", [None, torch.nn.Linear(2, 2), 3])

@@ -391,9 +391,8 @@ class TestWithinASession:
         assert session.answer(batches[0]).scores().dtype == torch.float64
 
     def test_says_what_it_is(self, capsys):
-        session = over(in_memory(), bank=9)
-        assert "hubs.bank" in session.describe()
-        capsys.readouterr()
+        over(in_memory(), bank=9).describe()
+        assert "hubs.bank" in capsys.readouterr().out
 
     @pytest.mark.parametrize("given", [{"bank": 0}, {"depth": -1}, {"bank": 1.5}])
     def test_what_cannot_be_is_refused(self, given):

@@ -6,13 +6,24 @@ from typing import get_args
 import pytest
 
 from miniature import Toy
-from queryshift import METHODS, REST, Decoupled, Guard, Ordinary, Refined, Session, Tent
+from queryshift import (
+    METHODS,
+    REST,
+    Decoupled,
+    Guard,
+    Hubs,
+    Ordinary,
+    Refined,
+    Session,
+    Tent,
+    Vectors,
+)
 from queryshift.methods import WRAPPERS
-from queryshift.sessions.describe import table
+from queryshift.sessions.describe import LEARNING, table
 from queryshift.sessions.settings import Settings
 from queryshift.support.setting_fields import Origin
 
-ORIGINS = (*get_args(Origin), "the user", "the encoder")
+ORIGINS = (*get_args(Origin), "the user", "the encoder", "the default", "the first batch")
 
 
 def rows(session) -> dict[str, tuple[str, str]]:
@@ -27,7 +38,7 @@ def rows(session) -> dict[str, tuple[str, str]]:
 
 def test_it_is_printed(encoder, gallery, capsys):
     session = Session(encoder, gallery, REST())
-    session.describe()
+    assert session.describe() is None  # else a notebook would show it twice
     assert capsys.readouterr().out == table(session) + "\n"
 
 
@@ -36,7 +47,7 @@ def test_every_setting_of_every_method_has_an_origin_and_a_meaning(name, encoder
     method = METHODS[name]()
     found = rows(Session(encoder, gallery, method))
     expected = {one.name for one in (*fields(method), *fields(Settings))}
-    assert expected <= set(found)
+    assert expected - set(found) == (set() if method.adapting else set(LEARNING))
     for one in fields(method):
         assert one.metadata["origin"] in ORIGINS
         assert one.metadata["about"]
@@ -53,8 +64,9 @@ def test_wrapped_methods_are_shown_too(name, encoder, gallery):
 def test_a_guard_is_shown_line_by_line(encoder, gallery):
     guard = Guard(spread=3.0, ordinary=Ordinary(mean=0.5, deviation=0.1, count=300))
     found = rows(Session(encoder, gallery, Tent(), guard=guard))
-    assert found["guard"] == ("given", "the user")
+    assert found["guard"] == ("on", "the user")
     assert found["guard.spread"] == ("3.0", "the user")
+    assert found["guard.collapse"] == ("0.5", "ours")
     assert found["guard.ordinary.count"] == ("300", "the user")
     assert found["guard.ordinary.limit"] == ("3.0", "ours")
 
@@ -74,6 +86,42 @@ def test_origins(gallery):
     assert found["temperature"] == ("0.02", "paper")
     assert rows(Session(toy, gallery, REST(), lr=0.1))["lr"] == ("0.1", "the user")
     assert rows(Session(toy, gallery, REST(lr=0.2)))["lr"] == ("0.2", "the user")
+
+
+class TestTheDefaultSession:
+    def test_nobody_gave_what_it_chose(self, encoder, gallery):
+        found = rows(Session(encoder, gallery))
+        assert found["method"] == ("infomax", "the default")
+        assert found["hubs"] == ("on", "the default")
+        assert found["score_from"] == ("after", "the default")
+
+    def test_what_was_given_stays_the_users(self, encoder, gallery):
+        found = rows(Session(encoder, gallery, hubs=Hubs(bank=7), score_from="before"))
+        assert found["hubs"] == ("on", "the user") and found["hubs.bank"] == ("7", "the user")
+        assert found["score_from"] == ("before", "the user")
+        assert rows(Session(encoder, gallery, guard=None))["hubs"] == ("None", "the default")
+        assert rows(Session(encoder, gallery, REST()))["hubs"] == ("None", "ours")
+
+    def test_a_rate_of_the_stream_is_known_after_its_first_batch(self, encoder, gallery, batches):
+        session = Session(encoder, gallery)
+        assert rows(session)["lr"] == ("not yet known", "the first batch")
+        session.answer(batches[0])
+        if session.state.adapted.updates:
+            assert float(rows(session)["lr"][0]) == pytest.approx(session.state.rate, rel=0.1)
+
+    def test_it_is_known_in_forks_and_files(self, encoder, gallery, tmp_path):
+        session = Session(encoder, gallery)
+        session.save(tmp_path / "state")
+        again = Session.load(tmp_path / "state", encoder, gallery)
+        assert rows(again) == rows(session) == rows(session.fork())
+        again = Session.load(tmp_path / "state", encoder, gallery, hubs=Hubs(bank=7))
+        assert rows(again)["hubs"] == ("on", "the user")
+
+
+def test_a_session_that_learns_nothing_has_no_rate(gallery):
+    found = rows(Session(Vectors(gallery.dimension), gallery))
+    assert found["method"] == ("frozen", "the default")
+    assert not found.keys() & {*LEARNING, "adapts"}
 
 
 def test_a_wrapped_methods_rate_is_advised_by_the_encoder(gallery):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -15,6 +15,9 @@ from queryshift.support.alone import working
 from .adapted_parameters import Params as Params
 from .frozen_module import FrozenModule
 from .prepared import Prepared, PreparedItem, check, check_several, count, joined, move
+
+if TYPE_CHECKING:
+    from queryshift.galleries.origin import Origin
 
 
 class Encoder(FrozenModule):
@@ -48,6 +51,9 @@ class Encoder(FrozenModule):
 
     dimension: int | None = None
     """Length of the vectors, if it is known before the first of them; a session checks it."""
+
+    origin: Origin | None = None
+    """The model that it was loaded with, and the modality it has there; `queryshift.load` says."""
 
     @abstractmethod
     def prepare(self, items: Sequence[Any]) -> Prepared:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import blake2b
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,14 @@ class Vectors(Encoder):
         if float(largest) == 0:
             raise BadInput("is a zero vector, which is near nothing: drop it.")
         return normalize(vector / largest, dim=0).float()
+
+
+def is_one_vector(queries: Any) -> bool:
+    """Whether these are the numbers of a single vector, not a batch of vectors."""
+    if isinstance(queries, Tensor | np.ndarray):
+        return queries.ndim == 1 and len(queries) > 0 and queries.dtype != np.dtype(object)
+    numbers = isinstance(queries, list | tuple) and len(queries) > 0
+    return numbers and all(isinstance(one, Real) for one in queries)
 
 
 def _is_dense(item: Any, dimension: int) -> bool:

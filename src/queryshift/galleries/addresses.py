@@ -22,6 +22,8 @@ ENGINES: Table[Opener] = Table(
         "qdrant": "queryshift.galleries.qdrant:open",
         "qdrant-edge": "queryshift.galleries.qdrant_edge:open",
         "faiss": "queryshift.galleries.faiss:open",
+        "elasticsearch": "queryshift.galleries.elasticsearch:open",
+        "opensearch": "queryshift.galleries.elasticsearch:open",
     },
 )
 

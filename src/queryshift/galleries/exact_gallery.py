@@ -54,9 +54,13 @@ class ExactGallery:
         self._rows = self._rows.compact()
         return self._stored
 
-    @lazy_property
+    @property
     def version(self) -> str:
         """A short hash of how many candidates there are and of a sample of their ids."""
+        return self._version
+
+    @lazy_property
+    def _version(self) -> str:
         step = max(1, len(self) // 256)
         last = (len(self) - 1) // step * step
         sampled = [*range(0, last, step), *range(last, len(self))]  # `add` changes the end

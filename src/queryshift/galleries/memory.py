@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from queryshift.encoders.encoder import Encoder, check_encoder
@@ -82,7 +83,7 @@ class Gallery(ExactGallery):
             batch_size: Candidates that are encoded at once.
 
         Returns:
-            A gallery that knows the encoder's fingerprint.
+            A gallery that knows the encoder's fingerprint, and the model that it was loaded with.
 
         Examples:
             >>> import queryshift as qs
@@ -102,14 +103,19 @@ class Gallery(ExactGallery):
             encoder.encode(items[start : start + batch_size])
             for start in track(starts, "embedding the gallery")
         ]
-        return cls(ids, checked_vectors(torch.cat(parts), rescale=False), encoder.fingerprint())
+        vectors, made_by = checked_vectors(torch.cat(parts), rescale=False), encoder.fingerprint()
+        loaded = encoder.origin
+        known = loaded is not None and loaded.fingerprint == made_by  # not changed since
+        return cls(ids, vectors, made_by, loaded if known else None)
 
     @classmethod
-    def from_vectors(cls, ids: Sequence[Id], vectors: Tensor | Sequence[Any]) -> Self:
+    def from_vectors(
+        cls, ids: Sequence[Id] | None, vectors: Tensor | NDArray[Any] | Sequence[Any]
+    ) -> Self:
         """A gallery of vectors that exist already.
 
         Args:
-            ids: An id for each candidate.
+            ids: An id for each candidate; None numbers them: 0, 1, 2.
             vectors: A tensor, an array or a list of either, (N, D) or (N, V, D), scaled to unit
                 length. A `numpy.memmap` stays on disk: only the lengths of its vectors are kept in
                 memory, where not all of them are 1, and scores are divided by them.
@@ -122,7 +128,9 @@ class Gallery(ExactGallery):
             >>> qs.Gallery.from_vectors(["a", "b"], [[3.0, 4.0], [1.0, 0.0]]).vectors[0]
             tensor([[0.6000, 0.8000]])
         """
-        return cls._over(Rows.of(_segment(ids, *vectors_and_lengths(vectors))))
+        checked, lengths = vectors_and_lengths(vectors)
+        named = range(len(checked)) if ids is None else ids
+        return cls._over(Rows.of(_segment(named, checked, lengths)))
 
     @classmethod
     def load(cls, path: str | Path, *, verify: bool = True, mapped: bool = True) -> Self:
@@ -207,7 +215,9 @@ class Gallery(ExactGallery):
             )
         return self._joined(type(self).build(encoder, items, ids))
 
-    def add_vectors(self, ids: Sequence[Id], vectors: Tensor | Sequence[Any]) -> Self:
+    def add_vectors(
+        self, ids: Sequence[Id], vectors: Tensor | NDArray[Any] | Sequence[Any]
+    ) -> Self:
         """A new gallery with more candidates whose vectors exist already.
 
         Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from queryshift.errors import missing
@@ -29,17 +29,19 @@ class SessionRetriever(BaseRetriever):  # type: ignore[misc]
         documents: a text or a `Document` for each id of the session's gallery.
         k: how many documents a query gets.
         adapt: whether the session learns from the queries.
+        embed: makes a query's vector, for a session over `Vectors`: `embeddings.embed_query`.
     """
 
     session: Session
     documents: Annotated[Mapping[Any, Any], SkipValidation]
     k: int = 4
     adapt: bool = True
+    embed: Annotated[Callable[[str], Any] | None, SkipValidation] = None
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
-        found = matches(self.session, self.documents, query, self.k, self.adapt)
+        found = matches(self.session, self.documents, query, self.k, self.adapt, self.embed)
         return [_with_score(match) for match in found]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from queryshift.errors import missing
 from queryshift.sessions.session import Session
 
-from .lookup import Match, matches
+from .lookup import Embed, Match, matches
 
 try:
     from llama_index.core.retrievers import BaseRetriever
@@ -28,17 +28,25 @@ class SessionRetriever(BaseRetriever):  # type: ignore[misc]
         documents: a text or a node for each id of the session's gallery.
         k: how many nodes a query gets.
         adapt: whether the session learns from the queries.
+        embed: makes a query's vector, for a session over `Vectors`:
+            `embed_model.get_query_embedding`.
     """
 
     def __init__(
-        self, session: Session, documents: Mapping[Any, Any], k: int = 4, adapt: bool = True
+        self,
+        session: Session,
+        documents: Mapping[Any, Any],
+        k: int = 4,
+        adapt: bool = True,
+        embed: Embed | None = None,
     ) -> None:
         super().__init__()
         self.session, self.documents = session, documents
-        self.k, self.adapt = k, adapt
+        self.k, self.adapt, self.embed = k, adapt, embed
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        found = matches(self.session, self.documents, query_bundle.query_str, self.k, self.adapt)
+        asked = query_bundle.query_str
+        found = matches(self.session, self.documents, asked, self.k, self.adapt, self.embed)
         return [NodeWithScore(node=_node(match), score=match.score) for match in found]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
+from queryshift.encoders.vectors import Vectors
 from queryshift.errors import BadInput
 from queryshift.galleries.hits import Id
 from queryshift.sessions.session import Session
+
+Embed: TypeAlias = Callable[[str], Any]
+"""A query's vector: a list, an array or a tensor of numbers."""
 
 
 class Match(NamedTuple):
@@ -19,7 +23,12 @@ class Match(NamedTuple):
 
 
 def matches(
-    session: Session, documents: Mapping[Any, Any], query: str, k: int, adapt: bool
+    session: Session,
+    documents: Mapping[Any, Any],
+    query: str,
+    k: int,
+    adapt: bool,
+    embed: Embed | None = None,
 ) -> list[Match]:
     """The best k candidates of one query with their documents, best first.
 
@@ -29,11 +38,18 @@ def matches(
         query: what is asked.
         k: how many candidates.
         adapt: whether the session learns from the query.
+        embed: the query's vector, where the session is over `Vectors`.
 
     Returns:
         One match for each hit.
     """
-    hits = session.answer([query], adapt=adapt).top(k)
+    if embed is None and isinstance(session.encoder, Vectors):
+        raise BadInput(
+            "the session takes vectors, and the retriever is asked with text: say what makes a "
+            "query's vector, embed=embeddings.embed_query."
+        )
+    asked = query if embed is None else embed(query)
+    hits = session.answer([asked], adapt=adapt).top(k)
     rows = zip(hits.ids[0], hits.scores[0].tolist(), strict=True)
     return [Match(id, _document(documents, id), score) for id, score in rows]
 

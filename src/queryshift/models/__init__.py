@@ -1,9 +1,9 @@
 """Models people have: Hugging Face checkpoints, open_clip, and authors' own files, as encoders.
 
-Imports: `support`, `media`, `encoders`. Start with `loading.py`, which chooses the file by format,
-then `blocks.py`, what most encoders here are. Captions become tokens in `tokenising.py`, pictures
-pixels in `image_preprocessing.py`; Hugging Face checkpoints are read in `hf.py`, authors' own files
-in `checkpoints.py`.
+Imports: `support`, `media`, `encoders`, `galleries`. Start with `loading.py`, which chooses the
+file by format, then `blocks.py`, what most encoders here are. Captions become tokens in
+`tokenising.py`, pictures pixels in `image_preprocessing.py`; Hugging Face checkpoints are read in
+`hf.py`, authors' own files in `checkpoints.py`.
 """
 
 from .loading import (

@@ -16,6 +16,7 @@ from queryshift.support.lazy import lazy_property
 from queryshift.support.optional import need
 from queryshift.support.paths import is_there
 
+from . import hub
 from .blocks import BlockEncoder
 from .image_preprocessing import Pictures
 from .stems import read_in_full
@@ -118,11 +119,16 @@ class Checkpoint:
                 'use preprocessing="library".'
             )
 
+    @lazy_property
+    def _local(self) -> bool:
+        """Whether nothing is to be fetched: a directory, or the Hub is out of reach."""
+        return is_there(Path(self.name)) or not hub.reachable()
+
     @property
     def _safely(self) -> dict[str, Any]:
         return {
             "trust_remote_code": False,
-            "local_files_only": is_there(Path(self.name)),
+            "local_files_only": self._local,
             "subfolder": self.subfolder,
         }
 
@@ -142,12 +148,15 @@ class Checkpoint:
     def _fetched(self, file: str) -> Path:
         cached_file = _transformers().utils.cached_file
         try:
-            return Path(cached_file(self.name, file, subfolder=self.subfolder))
+            return Path(cached_file(self.name, file, **self._safely))
         except (OSError, ValueError) as error:
+            reason = f"could not be fetched ({_first_line(error).rstrip('.')})"
+            if self._local:
+                reason = f"{hub.endpoint()} cannot be reached from here"
             raise BadInput(
                 f'model "{self.name}" is no directory here, not in the local Hugging Face cache, '
-                f"and could not be fetched ({_first_line(error)}) Go online once, correct the name "
-                "(short ones stand in queryshift.MODELS), or give a directory."
+                f"and {reason}: go online once, copy the model's directory here and give its path, "
+                "or correct the name (short ones stand in queryshift.MODELS)."
             ) from error
 
     @contextmanager

@@ -131,7 +131,18 @@ def load(
     for encoder in model.values():
         _move(encoder.eval(), device or encoder.device)
         _speed_up(encoder, precision, compile, cuda_graphs)
+    _tell_origin(name, model)
     return model
+
+
+def _tell_origin(name: Any, model: dict[str, Encoder]) -> None:
+    """Let encoders know which were loaded together: a gallery of other weights is noticed."""
+    from queryshift.galleries.origin import Origin
+
+    told = str(name) if isinstance(name, str | Path) else getattr(name, "__name__", "your model")
+    prints = {modality: encoder.fingerprint() for modality, encoder in model.items()}
+    for modality, encoder in model.items():
+        encoder.origin = Origin(told, modality, prints)
 
 
 def matcher(

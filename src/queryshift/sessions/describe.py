@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import Field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +14,24 @@ if TYPE_CHECKING:
 
 Row = tuple[str, str, str, str]
 
-USER, ENCODER = "the user", "the encoder"
+USER, ENCODER, DEFAULT, STREAM = "the user", "the encoder", "the default", "the first batch"
 TUNABLE = ("lr", "temperature")
 """Settings that a method may leave to the encoder; a wrapper has its method's."""
+LEARNING = ("lr", "weight_decay", "optimiser", "steps", "score_from")
+"""Settings that mean nothing where a method learns nothing."""
 
 
-def origins(asked: Method, encoder: Encoder, lr: float | None) -> dict[str, str]:
-    """Where each of `TUNABLE` comes from, for a method as it was asked for."""
+def origins(
+    asked: Method, encoder: Encoder, lr: float | None, defaults: Iterable[str] = ()
+) -> dict[str, str]:
+    """Where each of `TUNABLE` comes from, for a method as it was asked for; and of `defaults`.
+
+    Args:
+        asked: The method.
+        encoder: The encoder, which may recommend both.
+        lr: What the user says.
+        defaults: Names of what the default session chose, the method among them.
+    """
     told = {
         name for name in TUNABLE for layer in _layers(asked) if getattr(layer, name) is not None
     }
@@ -28,10 +39,11 @@ def origins(asked: Method, encoder: Encoder, lr: float | None) -> dict[str, str]
         told.add("lr")
     advised = advice(encoder.recommended, asked.name)
     published = {field.name: field.metadata.get("origin", "ours") for field in fields(asked)}
-    return {
+    tuned = {
         name: USER if name in told else ENCODER if name in advised else published[name]
         for name in TUNABLE
     }
+    return tuned | dict.fromkeys(defaults, DEFAULT)
 
 
 def found(known: Mapping[str, str]) -> bool:
@@ -51,9 +63,20 @@ def table(session: Session) -> str:
 
 
 def _method_rows(session: Session) -> Iterator[Row]:
-    yield ("method", session.method.name, "the user", "")
+    yield ("method", session.method.name, session.origins.get("method", USER), "")
     for depth, layer in enumerate(_layers(session.method)):
-        yield from _fields_of(layer, session.origins, prefix=f"{layer.name}." if depth else "")
+        prefix = f"{layer.name}." if depth else ""
+        for row in _fields_of(layer, session.origins, prefix):
+            if session.method.adapting or row[0] not in LEARNING:
+                yield _found_rate(session, row) if row[0] == "lr" else row
+
+
+def _found_rate(session: Session, row: Row) -> Row:
+    """The row of the learning rate; where the stream gives it, what it gave."""
+    if not session.adaptation.finds_rate:
+        return row
+    rate = session.state.rate
+    return ("lr", f"{rate:.2g}" if rate else "not yet known", STREAM, row[3])
 
 
 def _layers(method: Method) -> Iterator[Method]:
@@ -76,9 +99,16 @@ def _fields_of(method: Method, known: Mapping[str, str], prefix: str) -> Iterato
 
 def _session_rows(session: Session) -> Iterator[Row]:
     for field in fields(session.settings):
+        if not session.method.adapting and field.name in LEARNING:
+            continue
         value = getattr(session.settings, field.name)
-        shown = "given" if is_dataclass(value) else str(value)
-        yield (field.name, shown, _origin(field, value), field.metadata["about"])
+        origin = session.origins.get(field.name) or _origin(field, value)
+        yield (
+            field.name,
+            "on" if is_dataclass(value) else str(value),
+            origin,
+            field.metadata["about"],
+        )
         if is_dataclass(value):
             yield from _rows_within(value, field.name)
 
@@ -94,12 +124,14 @@ def _rows_within(value: Any, name: str) -> Iterator[Row]:
 
 
 def _size_rows(session: Session) -> Iterator[Row]:
+    yield ("encoder", type(session.encoder).__name__, USER, "")
+    yield ("gallery", f"{len(session.gallery):,} candidates", USER, "")
+    if not session.method.adapting:
+        return
     adapted = session.state.adapted.values
-    yield ("encoder", type(session.encoder).__name__, "the user", "")
-    yield ("gallery", f"{len(session.gallery):,} candidates", "the user", "")
     size = f"{adapted.numel():,} in {len(session.params)} tensors"
     yield ("adapts", size, "paper", f"{adapted.numel() * adapted.element_size() / 1024:.0f} KiB")
 
 
 def _origin(field: Field[Any], value: Any) -> str:
-    return field.metadata.get("origin", "ours") if value == field.default else "the user"
+    return field.metadata.get("origin", "ours") if value == field.default else USER

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
 
 from queryshift.encoders.encoder import Encoder, check_encoder
 from queryshift.encoders.matcher import Matching
 from queryshift.encoders.vectors import Vectors
 from queryshift.errors import BadInput, GalleryMismatch
-from queryshift.galleries import EngineGallery, Searchable
+from queryshift.galleries import EngineGallery, Gallery, Searchable
 from queryshift.methods.base import Method
+
+Candidates: TypeAlias = Searchable | Tensor | NDArray[Any]
+"""What a session takes as its gallery."""
 
 
 def check_parts(encoder: Any, gallery: Any, method: Any, matcher: Any) -> None:
     """Refuse what is no encoder, gallery, method or matcher, and say what is."""
     check_encoder(encoder)
-    check_gallery(gallery)
     if encoder.dimension not in (None, gallery.dimension):
         raise GalleryMismatch(
             f"{type(encoder).__name__} gives vectors of {encoder.dimension} dimensions, the "
@@ -28,19 +34,26 @@ def check_parts(encoder: Any, gallery: Any, method: Any, matcher: Any) -> None:
     check_matcher(matcher, gallery)
 
 
-def check_gallery(gallery: Any) -> None:
-    """Refuse what cannot be searched."""
+def as_gallery(gallery: Any) -> Searchable:
+    """A gallery as it is; an array of vectors as one that numbers them. All else is refused."""
+    if isinstance(gallery, Tensor | np.ndarray):
+        return Gallery.from_vectors(None, gallery)
     if isinstance(gallery, type) or not hasattr(gallery, "search"):
         raise BadInput(
-            f"got a {type(gallery).__name__} as gallery: make one with Gallery.build(encoder, "
-            "items) or Gallery.from_vectors(ids, vectors)."
+            f"got a {type(gallery).__name__} as gallery, expected an array or a tensor of vectors, "
+            "or a gallery: Gallery.build(encoder, items), Gallery.from_vectors(ids, vectors)."
         )
+    searchable: Searchable = gallery
+    return searchable
 
 
 def _compare_origin(encoder: Encoder, gallery: Searchable) -> None:
     """Warn of queries whose encoder is none of the model's that built the gallery."""
     origin = getattr(gallery, "origin", None)  # galleries of one's own need not have one
     if origin is None or isinstance(encoder, Vectors):
+        return
+    loaded = encoder.origin
+    if loaded is not None and loaded.encoders == origin.encoders:
         return
     own = encoder.fingerprint()
     if own not in origin.encoders.values():

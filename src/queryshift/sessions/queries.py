@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from queryshift.encoders.encoder import Encoder
 from queryshift.encoders.prepared import check_several
+from queryshift.encoders.vectors import Vectors, is_one_vector
 from queryshift.errors import BadInput, BadItem, unknown
 from queryshift.galleries import Searchable
 from queryshift.galleries.exclusions import Exclusion, Group, excluded_pairs, exclusions_by_query
@@ -14,6 +16,11 @@ from queryshift.support.alone import working
 from .adaptation import Adaptation
 
 OnBad = Literal["raise", "skip"]
+
+
+def as_batch(encoder: Encoder, queries: Any) -> Any:
+    """The queries as they are; a single vector as a batch of one."""
+    return [queries] if isinstance(encoder, Vectors) and is_one_vector(queries) else queries
 
 
 def grouped(queries: Any, exclude: Any) -> list[tuple[Any, Exclusion]]:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import fields
 from pathlib import Path
 from reprlib import repr as shortened
-from typing import Any, Self
+from typing import Any, Literal, Never, Self
 
 from queryshift.encoders.encoder import Encoder, Params
 from queryshift.encoders.matcher import Matching
-from queryshift.errors import BadInput, unknown
+from queryshift.errors import BadInput
 from queryshift.galleries import Searchable
 from queryshift.galleries.exclusions import Exclusion, Missing, known_exclusions
 from queryshift.methods.base import Method
 from queryshift.retrieval.answer import Answer
+from queryshift.retrieval.hub_correction import Hubs
 from queryshift.support.priority import answering
 from queryshift.support.torch_modes import adaptation_modes
 
@@ -24,12 +24,13 @@ from .adaptation import Adaptation
 from .batch_stats import BatchStats
 from .describe import found, origins, table
 from .events import Event
+from .guard import Guard
 from .learner import Learner
-from .parts import check_gallery, check_parts
+from .parts import Candidates, as_gallery, check_parts
 from .policy import default_method, default_settings
-from .queries import OnBad, grouped, readable_batch
+from .queries import OnBad, as_batch, grouped, readable_batch
 from .recall_warning import warn_of_recall
-from .settings import Settings
+from .settings import LEFT_OPEN, SETTINGS, Mode, ScoreFrom, Settings, given
 from .state import State
 from .state_file import Snapshot, read_state, write_state
 
@@ -39,7 +40,8 @@ class Session:
 
     Args:
         encoder: turns queries into vectors; it never changes.
-        gallery: the candidates.
+        gallery: the candidates; an array or a tensor of vectors (candidates, dimensions) too, whose
+            rows are then the ids.
         method: how to adapt, with its settings: `REST()`. Without one: `InfoMax()` with
             `hubs=Hubs()` and `guard=Guard()` (docs/guard.md); `Frozen()` where queries come as
             vectors.
@@ -48,14 +50,16 @@ class Session:
         on_batch: called with the `BatchStats` of each batch.
         on_event: called with each `Event`; events are also logged by the logger "queryshift".
         steps: updates per batch (3).
-        score_from: the forward that answers: "last_forward", "before" or "after" the updates.
+        score_from: the forward that answers: "last_forward", "before" or "after" the updates. By
+            default "after" where no method is named, else "last_forward".
         gather: answer queries at once, and adapt when so many have gathered.
         worker: adapt to gathered queries in the background.
         chunk: queries per graph; bounds memory.
         depth: hits of a query that a search engine is asked for at once (100); later steps of the
             batch search among them.
         guard: bounds what queries can do to the session; None is the bare method (docs/guard.md).
-        hubs: corrects answers for hubs, with any method: `Hubs()`.
+        hubs: corrects answers for hubs, with any method: `Hubs()`. By default where neither a
+            method is named nor the guard is None.
         mode: "live", or "shadow": answers with the source model and adapts beside it.
         watch_angle: measure drift and gradient angles.
         seed: of what a method draws at random.
@@ -80,24 +84,36 @@ class Session:
     def __init__(
         self,
         encoder: Encoder,
-        gallery: Searchable,
+        gallery: Candidates,
         method: Method | None = None,
         *,
         lr: float | None = None,
         matcher: Matching | None = None,
         on_batch: Callable[[BatchStats], object] | None = None,
         on_event: Callable[[Event], object] | None = None,
-        **settings: Any,
+        steps: int = 3,
+        score_from: ScoreFrom | Literal["default"] = "default",
+        gather: int | None = None,
+        worker: bool = False,
+        chunk: int | None = None,
+        depth: int = 100,
+        guard: Guard | None = Guard(),  # noqa: B008  a value that never changes
+        hubs: Hubs | Literal["default"] | None = "default",
+        mode: Mode = "live",
+        watch_angle: bool = False,
+        seed: int = 0,
+        history: int = 65_536,
+        name: str | None = None,
+        **others: Never,
     ) -> None:
+        settings = given(locals())
+        gallery, chosen = as_gallery(gallery), set[str]()
         if method is None:
+            chosen = {"method", *LEFT_OPEN} - settings.keys()
             method, settings = default_method(encoder), default_settings(settings)
         check_parts(encoder, gallery, method, matcher)
         warn_of_recall(gallery)
-        names = [field.name for field in fields(Settings)]
-        for name in settings:
-            if name not in names:
-                raise unknown("setting of a session", name, ["lr", "matcher", *names])
-        self._origins: Mapping[str, str] = origins(method, encoder, lr)
+        self._origins: Mapping[str, str] = origins(method, encoder, lr, chosen)
         resolved = method.resolved(encoder, lr)
         adaptation = Adaptation.of(
             encoder, gallery, resolved, Settings(**settings), matcher, found(self._origins)
@@ -106,7 +122,7 @@ class Session:
 
     def answer(
         self,
-        queries: Sequence[Any],
+        queries: Iterable[Any],
         adapt: bool = True,
         exclude: Sequence[Exclusion] | None = None,
         *,
@@ -116,7 +132,7 @@ class Session:
         """Adapt to a batch of queries, then answer it.
 
         Args:
-            queries: items of the encoder's modality.
+            queries: items of the encoder's modality; over `Vectors` also a single vector.
             adapt: whether to learn from them. Without it the state in force answers at once, even
                 while another thread adapts.
             exclude: for each query, candidates to leave out of search and adaptation. All queries
@@ -137,7 +153,8 @@ class Session:
             if self.settings.worker:
                 learner.worker.check()
             gallery = self.gallery
-            asked = known_exclusions(grouped(queries, exclude), gallery, missing)
+            items = grouped(as_batch(self.encoder, queries), exclude)
+            asked = known_exclusions(items, gallery, missing)
             batch, group, skipped = readable_batch(self.adaptation, asked, gallery, on_bad)
             if self.settings.gather is not None and adapt and self.method.adapting:
                 answer = learner.answer_now(batch)
@@ -154,7 +171,11 @@ class Session:
 
     @adaptation_modes()
     def reset(self) -> None:
-        """Forget everything: back to the source parameters, memory and optimiser empty."""
+        """Forget everything: the session is as new, with the source parameters and no memory.
+
+        With `hubs` it still corrects each batch by the batch's own queries, as a new session does;
+        `answer.source` and `go_shadow` give what the source model says.
+        """
         self._learner.reset()
 
     def go_live(self) -> None:
@@ -189,7 +210,7 @@ class Session:
             A session of the same encoder, gallery, method and settings.
         """
         now, history = self._learner.ledger.copy()
-        values = {field.name: getattr(self.settings, field.name) for field in fields(Settings)}
+        values: dict[str, Any] = {name: getattr(self.settings, name) for name in SETTINGS}
         values |= {"on_batch": self.on_batch, "on_event": self.on_event}
         values |= {"matcher": self.adaptation.matching}
         twin = type(self)(self.encoder, now.gallery, self.method, **values)
@@ -221,15 +242,9 @@ class Session:
             raise BadInput("there are no statistics yet: answer a batch first.")
         return self.history[-1]
 
-    def describe(self) -> str:
-        """Print every setting in force with where it comes from.
-
-        Returns:
-            The table that was printed.
-        """
-        text = table(self)
-        sys.stdout.write(text + "\n")
-        return text
+    def describe(self) -> None:
+        """Print every setting in force with where it comes from."""
+        sys.stdout.write(table(self) + "\n")
 
     def save(self, path: str | Path, history: bool = True) -> None:
         """Write the session, whole or not at all; queries still gathering are not part of it.
@@ -250,16 +265,8 @@ class Session:
             State, settings and history as they were in one moment.
         """
         now, batches = self._learner.ledger.copy()
-        return Snapshot(
-            self.encoder,
-            now.gallery,
-            self.adaptation.matching,
-            self.method,
-            self._origins,
-            self.settings,
-            now.state,
-            batches if history else None,
-        )
+        parts = (self.encoder, now.gallery, self.adaptation.matching, self.method, self._origins)
+        return Snapshot(*parts, self.settings, now.state, batches if history else None)
 
     @classmethod
     @adaptation_modes()
@@ -267,7 +274,7 @@ class Session:
         cls,
         path: str | Path | bytes,
         encoder: Encoder,
-        gallery: Searchable,
+        gallery: Candidates,
         method: Method | None = None,
         matcher: Matching | None = None,
         *,
@@ -291,11 +298,12 @@ class Session:
         Returns:
             A session with the saved state and history.
         """
+        gallery = as_gallery(gallery)
         check_parts(encoder, gallery, method or Method(), matcher)
         stored = read_state(path, encoder, method, matcher, changes)
-        values = {field.name: getattr(stored.settings, field.name) for field in fields(Settings)}
-        calls = {"on_batch": on_batch, "on_event": on_event}
-        session = cls(encoder, gallery, stored.method, **{"matcher": matcher, **calls, **values})
+        values: dict[str, Any] = {name: getattr(stored.settings, name) for name in SETTINGS}
+        values |= {"matcher": matcher, "on_batch": on_batch, "on_event": on_event}
+        session = cls(encoder, gallery, stored.method, **values)
         session._origins, stages = stored.origins, session.adaptation.stages
         session._learner.find_rate(found(stored.origins))
         session.restore(stored.state(session.state, gallery, stages), stored.history())
@@ -353,9 +361,8 @@ class Session:
 
     @gallery.setter
     @adaptation_modes()
-    def gallery(self, gallery: Searchable) -> None:
-        check_gallery(gallery)
-        self._learner.move(gallery)
+    def gallery(self, gallery: Candidates) -> None:
+        self._learner.move(as_gallery(gallery))
 
     @property
     def on_batch(self) -> Callable[[BatchStats], object] | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args
 
 from queryshift.errors import BadInput, unknown
 from queryshift.retrieval.hub_correction import Hubs
@@ -56,3 +57,18 @@ class Settings:
                 "worker=True adapts to gathered queries, but gather is None: "
                 "say how many to gather (gather=16), or leave worker out."
             )
+
+
+SETTINGS = tuple(field.name for field in fields(Settings))
+LEFT_OPEN = ("score_from", "hubs")  # "default" leaves them to the method, or its absence
+
+
+def given(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings among the arguments of `Session`, without those that are left open."""
+    for other in arguments["others"]:
+        raise unknown("setting of a session", other, ["lr", "matcher", *SETTINGS])
+    named = {name: arguments[name] for name in SETTINGS}
+    open_ = {name for name in LEFT_OPEN if isinstance(named[name], str)}
+    return {
+        name: value for name, value in named.items() if not (name in open_ and value == "default")
+    }

@@ -179,6 +179,7 @@ def read_state(
         about, raw = migrated(about, raw)
         tensors = {name: tensor.to(encoder.device) for name, tensor in raw.items()}
         known = _origins(about, encoder, method) | ({} if lr is None else {"lr": "the user"})
+        known = {name: origin for name, origin in known.items() if name not in overrides}
         stored = unpacked_method(about["method"], tensors, method)
         stored = stored.resolved(encoder, about["lr"])  # a method of one's own knows no rate yet
         settings = _settings(about["settings"])
@@ -236,7 +237,7 @@ def _matcher_print(matching: Matching | None) -> str | None:
 def _origins(about: Mapping[str, Any], encoder: Encoder, given: Method | None) -> dict[str, str]:
     """Where the open settings come from; files of before this was kept do not say."""
     stored = about.get("origins", dict.fromkeys(TUNABLE, "the saved file"))
-    known = {name: str(stored[name]) for name in TUNABLE}
+    known = {name: str(stored[name]) for name in {*TUNABLE, *stored}}
     return known if given is None else {**origins(given, encoder, None), "lr": known["lr"]}
 
 

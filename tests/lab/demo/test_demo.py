@@ -71,6 +71,22 @@ class TestPlan:
         for shift in shifts(task):
             assert callable(DemoPlan(task=task, shift=shift).corruption())
 
+    def test_a_quick_one_asks_less_of_fewer(self):
+        plan = DemoPlan(quick=True)
+        assert (plan.queries, plan.methods) == (256, ("frozen", "rest", "default"))
+        assert DemoPlan(queries=8, quick=True).queries == 8
+        assert "Asking frozen, rest and default 256 pictures" in plan.in_words
+        assert "takes about 15 seconds" in plan.in_words
+        assert "quick" in plan.options and "quick" not in DemoPlan().options
+
+    @pytest.mark.parametrize("task", ["image", "text"])
+    def test_a_quick_ones_gallery_has_every_match(self, task):
+        demo = demonstrate(DemoPlan(task=task, queries=16, quick=True))
+        size = len(demo.dataset.candidates)
+        assert size == (2000 if task == "image" else 400)
+        assert all(place < size for own in demo.dataset.matches for place in own)
+        assert [row.method for row in demo.rows] == [*demo.plan.methods] * 2
+
     def test_more_queries_take_longer_and_it_says_so(self):
         few, many = (DemoPlan(queries=queries) for queries in (64, 8192))
         assert few.time_in_words == "about a minute"
@@ -136,7 +152,7 @@ class TestStreams:
     @pytest.mark.parametrize(("task", "batch"), [("composed", 32), ("image", 64)])
     def test_batches_are_those_of_the_benchmark(self, task, batch, monkeypatch):
         monkeypatch.setattr(run_demo, "tangram", small)
-        monkeypatch.setattr(run_demo, "SHOWN", ("frozen",))
+        monkeypatch.setattr(DemoPlan, "methods", ("frozen",))
         asked = demonstrate(DemoPlan(task=task, queries=70))
         sizes = [seen.queries for seen in asked.shifted[0].result.history]
         assert sizes == [batch] * (70 // batch) + [70 % batch]

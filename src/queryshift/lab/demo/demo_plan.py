@@ -14,6 +14,7 @@ from queryshift.lab.evaluation.streams import TRANSLATED, corruption_of
 DIVERSE = "diverse"
 DEFAULT = "default"  # a session for which no method is named
 SHOWN = ("frozen", "tent", "shot", "tcr", "rest", DEFAULT)
+QUICK, QUICK_QUERIES, QUICK_SHARE = ("frozen", "rest", DEFAULT), 256, 5  # a fifth of the gallery
 
 SECONDS = {
     "image": (20, 0.05),
@@ -50,8 +51,11 @@ class DemoPlan:
     severity: int = 3
     seed: int = 0
     queries: int = 1024
+    quick: bool = False
 
     def __post_init__(self) -> None:
+        if self.quick:
+            object.__setattr__(self, "queries", min(self.queries, QUICK_QUERIES))
         if self.task not in TASKS:
             raise unknown("task", self.task, TASKS)
         if self.queries < 2:
@@ -59,6 +63,11 @@ class DemoPlan:
         check_severity(self.severity)
         if self.named not in shifts(self.task):
             raise unknown(f"shift of {self.task} queries", self.shift, shifts(self.task))
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Who answers."""
+        return QUICK if self.quick else SHOWN
 
     @property
     def named(self) -> str:
@@ -79,7 +88,8 @@ class DemoPlan:
     @property
     def in_words(self) -> str:
         """What will be asked, in a sentence."""
-        methods, asked = f"{', '.join(SHOWN[:-1])} and {SHOWN[-1]}", f"{self.queries:,}"
+        *others, last = self.methods
+        methods, asked = f"{', '.join(others)} and {last}", f"{self.queries:,}"
         return (
             f"Asking {methods} {asked} {self.words.queries} under {self.shift_in_words}, "
             f"then {self.queries // 2:,} clean ones. This takes {self.time_in_words} on two cores."
@@ -88,6 +98,8 @@ class DemoPlan:
     @property
     def time_in_words(self) -> str:
         """How long it takes, roughly, by what was measured of the task."""
+        if self.quick:
+            return "about 15 seconds"
         fixed, per_query = SECONDS[self.task]
         minutes = round((fixed + per_query * self.queries) / 60)
         return "about a minute" if minutes <= 1 else f"about {minutes} minutes"
@@ -95,7 +107,9 @@ class DemoPlan:
     @property
     def options(self) -> dict[str, object]:
         """The options of the command that asks for this."""
-        return {**asdict(self), "shift": self.named}
+        named = {**asdict(self), "shift": self.named}
+        named.pop("quick")
+        return named | ({"quick": ""} if self.quick else {})
 
     @property
     def batch(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,7 @@ from queryshift.retrieval.answer import Answer
 from queryshift.sessions.session import Session
 from queryshift.support.progress import counting
 
-from .demo_plan import DEFAULT, SHOWN, DemoPlan
+from .demo_plan import DEFAULT, QUICK_SHARE, DemoPlan
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,9 @@ def demonstrate(plan: DemoPlan) -> Demo:
     model, query, other = TASKS[plan.task]
     corruption = plan.corruption()
     dataset = tangram(plan.task, count=plan.queries)
+    if plan.quick:
+        kept = len(dataset.candidates) // QUICK_SHARE
+        dataset = replace(dataset, candidates=dataset.candidates[:kept])
     encoders = load(model)
     gallery = Gallery.build(encoders[other], dataset.candidates, batch_size=256)
     queries = shifted(dataset, corruption, plan.severity, plan.seed)
@@ -128,7 +131,7 @@ def _streams(
 ) -> Iterator[Stream]:
     """The same queries in the same order, by each method from its source on."""
     matches = dataset.matches[: len(queries)]
-    for method in SHOWN:
+    for method in plan.methods:
         session = _session(encoder, gallery, method)
         with counting(f"{label}: {method}", len(queries)) as watch:
             result = run(session, queries, matches, plan.seed, plan.batch, watch)

@@ -1,0 +1,197 @@
+"""Elasticsearch and OpenSearch over plain HTTP, after their reference: never met a real server."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+from urllib.parse import quote, unquote, urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from queryshift.errors import BadInput, EngineLost, GalleryMismatch
+
+from .breadth import Breadth
+from .engine import EngineGallery, Found
+from .engine_vectors import checked_engine_vectors
+from .hits import Id
+from .stored_vectors import LOOKED_AT, address_options, known_metric
+
+Dialect = Literal["elasticsearch", "opensearch"]
+MOST = 10_000  # hits of one search, unless the index allows more
+TYPES = {"elasticsearch": "dense_vector", "opensearch": "knn_vector"}
+METRICS = {
+    **{"cosine": "cosine", "dot_product": "dot", "l2_norm": "l2"},
+    **{"cosinesimil": "cosine", "innerproduct": "dot", "l2": "l2"},
+}
+OPTIONS = {"field": str, "ef": int, "secure": int}
+
+
+class Elasticsearch(EngineGallery):
+    """Candidates in an index, used as it is; its documents' `_id` are the ids.
+
+    **Untested against a real server**: try it with `queryshift gallery check` first.
+
+    Args:
+        url: "http://host:9200" or "https://…".
+        index: The index, or an alias of one.
+        field: The vector field: a dense_vector of Elasticsearch, a knn_vector of OpenSearch.
+        dialect: "elasticsearch" or "opensearch".
+        user: A user name, never printed.
+        password: Its password; without a user an API key, as in ELASTICSEARCH_API_KEY.
+        ef: Breadth of an HNSW search: num_candidates, ef_search.
+        timeout: Seconds that a call may take.
+
+    Examples:
+        >>> Elasticsearch("http://localhost:9200", "items", "embedding")  # doctest: +SKIP
+        Elasticsearch(index="items", field="embedding")
+    """
+
+    def __init__(
+        self,
+        url: str,
+        index: str,
+        field: str,
+        *,
+        dialect: Dialect = "elasticsearch",
+        user: str = "",
+        password: str = "",
+        ef: int = 256,
+        timeout: float = 10.0,
+    ) -> None:
+        self._url, self._index, self._field, self._dialect = url, index, field, dialect
+        key = password or os.environ.get(f"{dialect.upper()}_API_KEY", "")
+        basic = base64.b64encode(f"{user}:{key}".encode()).decode()
+        told = f"Basic {basic}" if user else f"ApiKey {key}"
+        self._headers = {"Content-Type": "application/json"} | (
+            {"Authorization": told} if key else {}
+        )
+        self.timeout = timeout
+        self.breadth: Breadth = Breadth("ef", ef, MOST)
+        about = self._about()
+        super().__init__(about.get("dims", about.get("dimension", 0)), timeout=timeout)
+        said = about.get("similarity") or about.get("space_type")
+        said = said or (about.get("method") or {}).get("space_type")
+        said = said or ("cosine" if dialect == "elasticsearch" else "l2")  # what each takes
+        self.metric = known_metric(index, METRICS.get(said, said))
+        checked_engine_vectors(self.sample(LOOKED_AT, 0), self.dimension, self.metric)
+
+    def find(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
+        """The best `count` documents of each query with their vectors, all in one call."""
+        ef, field, rows = max(self.breadth.value, count), self._field, queries.tolist()
+        if self._dialect == "elasticsearch":
+            how = {"field": field, "k": count, "num_candidates": ef}
+            return self._found([{"knn": {**how, "query_vector": row}} for row in rows], count)
+        how = {"k": count, "method_parameters": {"ef_search": ef}}
+        named = [{field: {**how, "vector": row}} for row in rows]
+        return self._found([{"query": {"knn": one}} for one in named], count)
+
+    def find_exact(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
+        """The best `count` documents of each query by a script that reads all of them."""
+        same = f"cosineSimilarity(params.query_value, '{self._field}') + 1.0"
+        how = {"source": same, "lang": "painless"}
+        if self._dialect == "opensearch":
+            how = {"source": "knn_score", "lang": "knn"}
+        space = {"field": self._field, "space_type": "cosinesimil"}
+        scripts = [{**how, "params": {**space, "query_value": q.tolist()}} for q in queries]
+        scored = [{"query": self._having, "script": script} for script in scripts]
+        return self._found([{"query": {"script_score": one}} for one in scored], count)
+
+    def sample(self, count: int, seed: int) -> NDArray[np.float32]:
+        """Vectors of documents in an order drawn from the seed; 10,000 at most."""
+        drawn = {"query": self._having, "random_score": {"seed": seed, "field": "_seq_no"}}
+        (found,) = self._found([{"query": {"function_score": drawn}}], min(count, MOST))
+        return found.vectors
+
+    def count(self) -> int:
+        """The number of documents that have a vector."""
+        return int(self._call("_count", {"query": self._having})["count"])
+
+    def known(self, ids: Sequence[Id]) -> set[Id]:
+        """Those of the ids that are documents with a vector; of 10,000 at most at a time."""
+        asked = {"ids": {"values": [one for one in ids if isinstance(one, str)]}}
+        query = {"bool": {"filter": [self._having, asked]}}
+        told = self._call("_search", {"query": query, "size": min(len(ids), MOST)})
+        return {hit["_id"] for hit in told["hits"]["hits"]}
+
+    @property
+    def place(self) -> str:
+        """Server, index and field."""
+        return f"{self._url}/{self._index}?field={self._field}"
+
+    def __repr__(self) -> str:
+        return f'Elasticsearch(index="{self._index}", field="{self._field}")'
+
+    @property
+    def _having(self) -> dict[str, Any]:
+        return {"exists": {"field": self._field}}
+
+    def _about(self) -> Mapping[str, Any]:
+        """What the mapping says of the field."""
+        (told,) = self._call("_mapping").values()
+        about: Mapping[str, Any] = told["mappings"].get("properties", {}).get(self._field, {})
+        if about.get("type") != TYPES[self._dialect]:
+            raise GalleryMismatch(
+                f'index "{self._index}" has no field "{self._field}" of type '
+                f"{TYPES[self._dialect]}: correct field= in the address."
+            )
+        return about
+
+    def _found(self, asked: Sequence[Mapping[str, Any]], count: int) -> list[Found]:
+        """What each search finds, all of them in one request."""
+        vectors: dict[str, Any] = {"_source": [self._field]}
+        if self._dialect == "elasticsearch":  # whose _source leaves vectors out from 9.2 on
+            vectors = {"_source": False, "fields": [self._field]}
+        lines = [line for one in asked for line in ({}, {**one, **vectors, "size": count})]
+        answers = self._call("_msearch", *lines)["responses"]
+        for answer in answers:
+            if "error" in answer:
+                raise BadInput(f"{self._dialect} refused a search: {answer['error']}.")
+        return [self._rows(answer["hits"]["hits"]) for answer in answers]
+
+    def _rows(self, hits: Sequence[Mapping[str, Any]]) -> Found:
+        held = [hit.get("fields") or hit["_source"] for hit in hits]
+        rows = np.array([one[self._field] for one in held], dtype=np.float32)
+        return Found([hit["_id"] for hit in hits], rows.reshape(len(hits), self.dimension))
+
+    def _call(self, verb: str, *lines: Mapping[str, Any]) -> Any:
+        """What the server answers to lines of JSON; errors become the library's."""
+        sent = "".join(f"{json.dumps(line)}\n" for line in lines).encode() or None
+        url = f"{self._url}/{quote(self._index, safe='')}/{verb}"
+        request = urllib.request.Request(url, sent, self._headers)
+        try:
+            with urllib.request.urlopen(request, timeout=self.timeout) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            text = f"{error.code} {error.reason}"
+            if 400 <= error.code < 500 and error.code != 429:
+                raise BadInput(
+                    f"{self._dialect} refused ({text}): correct the address, the index, or the "
+                    "credentials."
+                ) from None
+        except (OSError, ValueError) as error:
+            text = type(error).__name__
+        raise EngineLost(f"{self._dialect} does not answer ({text}): is the server running?")
+
+
+def open(address: str) -> Elasticsearch:
+    """The index at "elasticsearch://host:9200/index?field=…" or "opensearch://…"."""
+    expected = "expected elasticsearch://host:9200/index?field=embedding"
+    try:
+        parts = urlsplit(address)
+        port = parts.port or 9200
+    except ValueError:
+        raise BadInput(f"the address cannot be read, {expected}.") from None
+    options = address_options(parts.query, OPTIONS)
+    index = unquote(parts.path).strip("/")
+    if not (parts.hostname and index and options.get("field")):
+        raise BadInput(f"the address needs a host, an index and a field, {expected}.")
+    url = f"{'https' if options.pop('secure', 0) else 'http'}://{parts.hostname}:{port}"
+    options |= {"user": unquote(parts.username or ""), "password": unquote(parts.password or "")}
+    dialect: Dialect = "opensearch" if parts.scheme == "opensearch" else "elasticsearch"
+    return Elasticsearch(url, index, dialect=dialect, **options)
