@@ -17,7 +17,7 @@ from queryshift.errors import BadInput
 from queryshift.lab import tangram
 from queryshift.lab.evaluation.method_colours import COLOURS
 from queryshift.lab.own_traffic.page import html
-from queryshift.lab.own_traffic.replay import replay
+from queryshift.lab.own_traffic.replay import replay, session_of
 from queryshift.lab.own_traffic.traffic import traffic
 
 COUNT = 48
@@ -110,7 +110,7 @@ def test_the_page_has_the_table_the_curve_and_the_worst_queries(log, tmp_path):
     first = [line.split("│")[1].strip() for line in ran.stdout.splitlines() if line.count("│") > 2]
     assert "rest:lr=0.000123456789,temperature=0.0123456789" in "".join(first)
     page = out.read_text()
-    assert "against frozen" in page and "<polyline" in page and "Worst with" in page
+    assert "minus frozen" in page and "<polyline" in page and "answers worst" in page
     assert "ocr" in page and "order of their time stamps" in page
     assert "http" not in page.replace("http-equiv", "")  # it needs nothing else
     assert "prefers-color-scheme: dark" in page
@@ -139,7 +139,9 @@ def test_vectors_need_no_model_and_several_answers_are_counted(tmp_path):
 
 def test_a_difference_is_that_of_the_same_queries(log):
     asked = traffic("tangram", log / "products.jsonl", log / "log.jsonl", columns={"id": "sku"})
-    first, second = replay(asked, qs.Frozen()), replay(asked, qs.Tent(lr=0.0))
+    first, second = (
+        replay(asked, session_of(asked, spec), spec) for spec in ("frozen", "tent:lr=0")
+    )
     assert first.ranks.equal(second.ranks) and (first.forwards, second.forwards) == (1.0, 3.0)
 
 
