@@ -114,13 +114,15 @@ def _show_advice(advice: Advice, console: Console) -> None:
 
 
 def _table(evaluation: Evaluation) -> Table:
+    from rich.box import SIMPLE
     from rich.table import Column, Table
 
     from queryshift.lab.own_traffic.evaluate import MEASURES
 
-    short = [name.replace("recall", "R").replace("ndcg", "nDCG") for name in MEASURES]
+    short = [name.replace("recall", "R").replace("ndcg@10", "ndcg") for name in MEASURES]
     method = Column("method", overflow="fold")  # in a narrow terminal a long name is never cut
-    table = Table(method, *short, "R@1 against frozen", "ms", "forwards")
+    gain = Column("R@1 gain (95 %)", no_wrap=True)
+    table = Table(method, *short, gain, "ms", box=SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
     for row in evaluation.rows:
         beside = f"{row.difference:+.1f} ({row.low:+.1f} to {row.high:+.1f})"
         table.add_row(
@@ -128,6 +130,5 @@ def _table(evaluation: Evaluation) -> Table:
             *(f"{row.measures[name]:.1f}" for name in MEASURES),
             "" if row.method == "frozen" else beside,
             f"{1000 * row.seconds_per_query:.1f}",
-            f"{row.forwards_per_query:.1f}",
         )
     return table

@@ -61,6 +61,9 @@ class BadRows:
         """How many were left out, and the first of them; nothing where all are good."""
         if not self.count:
             return []
-        lines = [f"{self.count:,} {self.what} left out, as they cannot be used:", *self.named]
+        lines = [
+            f"Left out of the {self.what}, as they cannot be used: {self.count:,}.",
+            *self.named,
+        ]
         more = self.count - len(self.named)
         return [*lines, f"and {more:,} more."] if more else lines

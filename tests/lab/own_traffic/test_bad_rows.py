@@ -49,17 +49,23 @@ def asked(home, *more):
 def test_bad_rows_are_left_out_counted_and_named(home):
     ran = asked(home)
     assert ran.exit_code == 0, ran.output
-    assert "3 queries left out" in ran.output and "1 candidates left out" in ran.output
+    assert (
+        "Left out of the queries, as they cannot be used: 3." in ran.output
+        and "Left out of the candidates, as they cannot be used: 1." in ran.output
+    )
     for said in ("line 4: the text is empty", "line 6: got the time stamp", "line 8: not JSON"):
         assert said in ran.output
     assert "'broken.png'" in ran.output
-    assert "3 matches left out" in ran.output and 'no query with the id "900"' in ran.output
+    assert (
+        "Left out of the matches, as they cannot be used: 3." in ran.output
+        and 'no query with the id "900"' in ran.output
+    )
     told = json.loads(asked(home, "--json").output)
     assert told["left_out"] == {"queries": 3, "candidates": 1, "matches": 3}
     assert (told["queries"], told["candidates"]) == (COUNT - 2, COUNT)
     page = home / "page.html"
     asked(home, "--out", str(page))
-    assert "3 queries left out" in page.read_text()
+    assert "Left out of the queries, as they cannot be used: 3." in page.read_text()
 
 
 def test_strict_stops_at_the_first(home):

@@ -107,8 +107,12 @@ def test_the_page_has_the_table_the_curve_and_the_worst_queries(log, tmp_path):
     command += ["-m", "rest:lr=0.000123456789,temperature=0.0123456789", "--shift", "ocr:5"]
     ran = CliRunner().invoke(main, command)
     assert ran.exit_code == 0, ran.output
-    first = [line.split("│")[1].strip() for line in ran.stdout.splitlines() if line.count("│") > 2]
-    assert "rest:lr=0.000123456789,temperature=0.0123456789" in "".join(first)
+    wide = CliRunner().invoke(main, command, env={"COLUMNS": "160"})
+    assert "rest:lr=0.000123456789,temperature=0.0123456789" in wide.stdout
+    rows = [line.split() for line in ran.stdout.splitlines() if line.startswith(" ")]
+    assert "rest:lr=0.000123456789,temperature=0.0123456789" in "".join(
+        row[0] for row in rows if row
+    )
     page = out.read_text()
     assert "minus frozen" in page and "<polyline" in page and "answers worst" in page
     assert "ocr" in page and "order of their time stamps" in page

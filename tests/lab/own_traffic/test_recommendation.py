@@ -41,7 +41,7 @@ def told(**shares):
 def test_the_default_is_used_where_it_is_better_beyond_chance():
     use, sentence = told(frozen=0.3, frozen_hubs=0.4, default=0.4, rest=0.35)
     assert use == "default"
-    assert sentence.startswith("Use the default session, Session(encoder, gallery): its first")
+    assert sentence.startswith("Use the default session, qs.Session(encoder, gallery): its first")
     assert (
         "40.0 %" in sentence and "30.0 %" in sentence and "+10.0 points (95 % interval" in sentence
     )

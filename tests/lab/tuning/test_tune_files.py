@@ -198,8 +198,14 @@ class TestBadRows:
         command = ["tune", "tangram", *given, "--temperatures", "0.05"]
         ran = CliRunner().invoke(main, command, env=WIDE)
         assert ran.exit_code == 0, ran.output
-        assert "1 queries left out" in ran.output and "broken.png" in ran.output
-        assert "1 labels left out" in ran.output and "gone.png" in ran.output
+        assert (
+            "Left out of the queries, as they cannot be used: 1." in ran.output
+            and "broken.png" in ran.output
+        )
+        assert (
+            "Left out of the labels, as they cannot be used: 1." in ran.output
+            and "gone.png" in ran.output
+        )
         assert CliRunner().invoke(main, [*command, "--strict"]).exit_code == 2
 
 

@@ -136,7 +136,8 @@ def evaluate(
         return Evaluation(asked, (), (), advice, 0, advice.use, advice.sentence)
     cells, kept = _cells(asked, specs, path, batch_size)
     rows = _rows(cells)
-    return Evaluation(asked, cells, tuple(rows), None, kept, *recommended(rows, cells))
+    use, sentence = recommended(rows, cells, asked.encoder_in_code)
+    return Evaluation(asked, cells, tuple(rows), None, kept, use, sentence)
 
 
 def _specs(asked: Traffic, methods: Sequence[str]) -> list[str]:

@@ -18,7 +18,7 @@ from queryshift.methods.frozen import Frozen
 from queryshift.sessions.ordinary import Ordinary
 from queryshift.sessions.session import Session
 
-from .recommendation import AS_CODE, decisive_clicks, rounded
+from .recommendation import decisive_clicks, in_words, rounded
 from .replay import BATCH, replay
 from .traffic import Traffic
 
@@ -30,7 +30,9 @@ ALIKE = 0.5  # of the first results taken by one candidate: the session tells no
 KEPT = 0.8  # of the source's different results
 CROWDED = 0.05  # growth of the share of first results that the most frequent candidates take
 CHANGED = 0.01  # of the first results: with fewer changes nothing can be gained or lost
-SPREAD = 0.15  # of the hub share, which adaptation must take away from hubs
+SPREAD = 0.02  # of the hub share, which adaptation must take away from hubs
+MOST = 0.65  # of the first results: with more changes, the model as it is was lost
+FEW = 0.15  # of the first results: with fewer changes, only what hubs held is changed
 REPEATED = 1.25  # times as near to each other as candidates: queries ask for the same again
 
 UNKNOWN = (
@@ -67,6 +69,7 @@ class Advice:
     reasons: tuple[str, ...]
     signals: Signals
     unknown: tuple[str, ...] = UNKNOWN
+    encoder: str = "encoder"  # in Python
 
     @property
     def use(self) -> str:
@@ -76,7 +79,7 @@ class Advice:
     @property
     def sentence(self) -> str:
         """What to do, in a sentence."""
-        what = AS_CODE.get(self.method, f'the method "{self.method}"')
+        what = in_words(self.method, self.encoder)
         if self.verdict == "adapt":
             return f"Adapt: use {what}; a likely gain, which no label confirms."
         if self.verdict == "do not adapt":
@@ -157,7 +160,7 @@ def advise(
         _shift_score(traffic, ordinary, source.vectors),
     )
     verdict, reasons = judge(signals)
-    return Advice(verdict, method, tuple(reasons), signals)
+    return Advice(verdict, method, tuple(reasons), signals, encoder=traffic.encoder_in_code)
 
 
 def signals_of(
@@ -185,22 +188,26 @@ def judge(signals: Signals) -> tuple[Verdict, list[str]]:
     against = _reasons_against(signals)
     if against:
         return "do not adapt", against
-    less = f"{100 * max(0.0, signals.spread):.0f} %"
+    changed = f"Adaptation changes {100 * signals.changed:.0f} % of the first results"
     hubs = (
-        f"Hubs, the candidates that come first most often, lose {less} of their first results to "
-        "others"
+        f"hubs, the candidates that come first most often, lose {100 * signals.spread:.0f} % of "
+        "theirs to others"
     )
     if signals.spread < SPREAD:
-        return "cannot tell", [f"{hubs}: with less than {100 * SPREAD:.0f} % it may be chance."]
+        return "cannot tell", [f"{changed}, but not those of the candidates that come first most."]
+    if signals.changed >= MOST:
+        return "adapt", [f"{changed}, and {hubs}: the model as it is tells little apart."]
+    if signals.changed > FEW:
+        return "cannot tell", [
+            f"{changed}, and {hubs}. Streams with between {100 * FEW:.0f} and {100 * MOST:.0f} % "
+            "were helped as often as not."
+        ]
     if signals.repeats > REPEATED:
         return "cannot tell", [
-            f"{hubs}, but many queries seem to ask for the same: then the same candidates should "
-            "come first often."
+            f"{changed}, and {hubs}, but many queries seem to ask for the same: then the same "
+            "candidates should come first often."
         ]
-    return "adapt", [
-        f"{hubs}, and the queries do not ask for the same again and again: correcting hubs helps "
-        "such traffic.",
-    ]
+    return "adapt", [f"{changed}, and {hubs}: few changes, where hubs stood in the way."]
 
 
 def hub_share(first: Tensor, candidates: int) -> float:

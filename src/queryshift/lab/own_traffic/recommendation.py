@@ -17,9 +17,10 @@ TWICE = 2 / 3  # adaptation wins two of three queries that it decides
 MOST_QUERIES = 100_000  # with more, nobody needs to know
 AS_CODE = {
     "frozen": "the model as it is",
-    DEFAULT: "the default session, Session(encoder, gallery)",
-    "frozen+hubs": "hub correction alone, Session(encoder, gallery, Frozen(), hubs=Hubs())",
+    DEFAULT: "the default session, qs.Session({}, gallery)",
+    "frozen+hubs": "hub correction alone, qs.Session({}, gallery, qs.Frozen(), hubs=qs.Hubs())",
 }
+"""A method in words and in code; {} is the encoder."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,18 @@ class Row:
     forwards_per_query: float
 
 
-def recommended(rows: Sequence[Row], cells: Sequence[Cell]) -> tuple[str, str]:
+def recommended(
+    rows: Sequence[Row], cells: Sequence[Cell], encoder: str = "encoder"
+) -> tuple[str, str]:
     """The method to use, and a sentence that says so; rows and cells have the frozen model first.
 
     The default where it is better than the frozen model beyond chance, unless another method is
     better than the default beyond chance; else the best that is better than the frozen model.
+
+    Args:
+        rows: the table.
+        cells: what it was made from.
+        encoder: Python for the encoder of the queries.
     """
     by_method = {cell.method: cell for cell in cells}
     sure = sorted(
@@ -55,8 +63,8 @@ def recommended(rows: Sequence[Row], cells: Sequence[Cell]) -> tuple[str, str]:
             break
     before, after = (row.measures["recall@1"] for row in (rows[0], chosen))
     return chosen.method, (
-        f"Use {_in_words(chosen.method)}: its first result is right for {after:.1f} % of the "
-        f"queries, the model as it is has {before:.1f} %. That is {_points(chosen)}."
+        f"Use {in_words(chosen.method, encoder)}: its first result is right for {after:.1f} % of "
+        f"the queries, the model as it is has {before:.1f} %. That is {_points(chosen)}."
     )
 
 
@@ -81,8 +89,9 @@ def _keep(rows: Sequence[Row], cells: dict[str, Cell]) -> str:
     )
 
 
-def _in_words(method: str) -> str:
-    return AS_CODE.get(method, f'the method "{method}"')
+def in_words(method: str, encoder: str) -> str:
+    """A method in words, and in code where that is short."""
+    return AS_CODE.get(method, f'the method "{method}"').format(encoder)
 
 
 def _points(row: Row) -> str:

@@ -66,6 +66,12 @@ class Traffic:
         """The queries that have a right answer."""
         return [row for row, right in enumerate(self.matches) if right]
 
+    @property
+    def encoder_in_code(self) -> str:
+        """Python for the encoder of the queries, as a sentence writes it."""
+        vectors = isinstance(self.encoder, Vectors)
+        return f"qs.Vectors({self.encoder.dimension})" if vectors else "encoder"
+
     def batch(self, rows: Sequence[int]) -> list[Any]:
         """Queries as they are asked, shifted where that was wished."""
         return [self.query(row) for row in rows]
