@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
+from itertools import product
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ from queryshift.lab.datasets.tangram_tasks import TASKS
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS, single_shifts
 from queryshift.lab.evaluation.stream_evaluation import shifted
 from queryshift.lab.evaluation.streams import corruption_of
-from queryshift.lab.own_traffic.label_free import Signals, judge, signals_of
+from queryshift.lab.own_traffic.label_free import LIMITS, Limits, Signals, judge, signals_of
 from queryshift.lab.own_traffic.replay import Replay, replay, session_of
 from queryshift.lab.own_traffic.traffic import Traffic
 from queryshift.media.collection import Collection
@@ -58,6 +59,13 @@ SEEDS = (0, 1)
 CHATTY = "hi team please can you help me i want to know how i can {} thanks a lot in advance"
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 DOMAINS = ("tangram", "text", "photographs")
+GRID = {
+    "spread": (0.1, 0.05, 0.02),
+    "most": (0.9, 0.8, 0.7, 0.65, 0.6, 0.5, 0.4, 0.3),
+    "few": (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3),
+    "repeated": (1.1, 1.2, 1.25, 1.3, 1.4),
+}
+"""Limits that are tried, the careful ones first."""
 VERDICTS = ("adapt", "do not adapt", "cannot tell")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -289,10 +297,44 @@ def domain_of(row: dict[str, Any]) -> str:
     return "text" if row["task"] == TEXT else "tangram"
 
 
-def verdict_of(row: dict[str, Any]) -> str:
+def verdict_of(row: dict[str, Any], limits: Limits = LIMITS) -> str:
     """The verdict; what was not measured on photographs cannot be a reason."""
     unknown = {"largest_share_after": nan, "repeats": nan, "shift_score": None}
-    return judge(Signals(**{**unknown, **row["signals"]}))[0]
+    return judge(Signals(**{**unknown, **row["signals"]}), limits)[0]
+
+
+def fitted(rows: Sequence[dict[str, Any]]) -> Limits:
+    """Limits that find the most helped streams of each domain, and call no other "adapt"."""
+    best, most = LIMITS, -1.0
+    for given in product(*GRID.values()):
+        limits = Limits(**dict(zip(GRID, given, strict=True)))
+        told = [row for row in rows if verdict_of(row, limits) == "adapt"]
+        if all(effect(row) == "helped" for row in told):
+            found = Counter(domain_of(row) for row in told)
+            share = sum(count / helped(rows)[name] for name, count in found.items())
+            best, most = (limits, share) if share > most else (best, most)
+    return best
+
+
+def helped(rows: Sequence[dict[str, Any]]) -> Counter[str]:
+    """Helped streams of each domain."""
+    return Counter(domain_of(row) for row in rows if effect(row) == "helped")
+
+
+def left_out(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """What limits from the other domains say of each domain."""
+    lines = [
+        "| domain left out | helped, found | harmed, called adapt | neither, called adapt |",
+        "|---|--:|--:|--:|",
+    ]
+    for domain in DOMAINS:
+        limits = fitted([row for row in rows if domain_of(row) != domain])
+        own = [row for row in rows if domain_of(row) == domain]
+        all_of = Counter(map(effect, own))
+        told = Counter(effect(row) for row in own if verdict_of(row, limits) == "adapt")
+        cells = (f"{told[what]} of {all_of[what]}" for what in ("helped", "harmed", "neither"))
+        lines.append(f"| {domain} | {' | '.join(cells)} |")
+    return lines
 
 
 def effect(row: dict[str, Any]) -> str:
@@ -319,6 +361,7 @@ def main() -> None:
             if some:
                 print(f"{domain}, {split}, {len(some)} streams\n")
                 print("\n".join(agreement(some)), end="\n\n")
+    print("\n".join(left_out([row for row in rows if row["split"] == "test"])))
 
 
 def kept(path: Path) -> list[dict[str, Any]]:

@@ -54,7 +54,7 @@ def command(
     Queries and candidates are a folder of pictures, a folder of sounds, or a file with one caption
     a line; a caption's name in the labels is the caption, a file's name is its name. Labels may
     name a few queries only. Without labels the contrast decides (docs/tune.md), and a sample of
-    ordinary queries tells whether to adapt at all.
+    ordinary queries shows how far these are from them.
 
     \b
     $ queryshift tune clip-base --queries photos/ --gallery captions.txt

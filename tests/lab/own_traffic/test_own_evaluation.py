@@ -155,3 +155,16 @@ def test_ids_that_do_not_belong_together_are_refused():
         qs.evaluate("tangram", {"a": "an arrow"}, asked, matches=right)
     with pytest.raises(BadInput, match="matches and clicks"):
         qs.evaluate("tangram", {"a": "an arrow"}, asked, matches=right, clicks=right)
+
+
+def test_a_faiss_index_is_a_gallery(tmp_path):
+    faiss = pytest.importorskip("faiss")
+    vectors = np.random.default_rng(0).normal(size=(20, 8)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    index = faiss.IndexFlatIP(8)
+    index.add(vectors)
+    faiss.write_index(index, str(tmp_path / "docs.faiss"))
+    (tmp_path / "docs.faiss.ids.json").write_text(json.dumps([f"d{row}" for row in range(20)]))
+    right = {row: [f"d{row}"] for row in range(20)}
+    done = qs.evaluate(None, tmp_path / "docs.faiss", list(vectors + 0.01), matches=right)
+    assert done.rows[0].measures["recall@1"] == 100.0

@@ -30,14 +30,22 @@ ALIKE = 0.5  # of the first results taken by one candidate: the session tells no
 KEPT = 0.8  # of the source's different results
 CROWDED = 0.05  # growth of the share of first results that the most frequent candidates take
 CHANGED = 0.01  # of the first results: with fewer changes nothing can be gained or lost
-SPREAD = 0.02  # of the hub share, which adaptation must take away from hubs
-MOST = 0.65  # of the first results: with more changes, the model as it is was lost
-FEW = 0.15  # of the first results: with fewer changes, only what hubs held is changed
-REPEATED = 1.25  # times as near to each other as candidates: queries ask for the same again
-
 UNKNOWN = (
     "Without right answers nobody can say how often the results are right, before or after.",
 )
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When the verdict is "adapt"; how they were chosen is in docs/your-own-data.md."""
+
+    spread: float = 0.05  # of the hub share, which adaptation must take away from hubs
+    most: float = 0.7  # of the first results: with more changes, the model as it is was lost
+    few: float = 0.15  # of the first results: with fewer changes, only what hubs held is changed
+    repeated: float = 1.25  # times as near to each other as candidates: queries ask for the same
+
+
+LIMITS = Limits()
 
 
 @dataclass(frozen=True)
@@ -181,7 +189,7 @@ def signals_of(
     )
 
 
-def judge(signals: Signals) -> tuple[Verdict, list[str]]:
+def judge(signals: Signals, limits: Limits = LIMITS) -> tuple[Verdict, list[str]]:
     """The verdict that the measures allow; any reason against adapting decides."""
     if signals.queries < FEWEST:
         return "cannot tell", [f"{signals.queries} queries are too few, {FEWEST} are needed."]
@@ -193,16 +201,16 @@ def judge(signals: Signals) -> tuple[Verdict, list[str]]:
         f"hubs, the candidates that come first most often, lose {100 * signals.spread:.0f} % of "
         "theirs to others"
     )
-    if signals.spread < SPREAD:
+    if signals.spread < limits.spread:
         return "cannot tell", [f"{changed}, but not those of the candidates that come first most."]
-    if signals.changed >= MOST:
+    if signals.changed >= limits.most:
         return "adapt", [f"{changed}, and {hubs}: the model as it is tells little apart."]
-    if signals.changed > FEW:
+    if signals.changed > limits.few:
         return "cannot tell", [
-            f"{changed}, and {hubs}. Streams with between {100 * FEW:.0f} and {100 * MOST:.0f} % "
-            "were helped as often as not."
+            f"{changed}, and {hubs}. Streams with between {100 * limits.few:.0f} and "
+            f"{100 * limits.most:.0f} % were helped as often as not."
         ]
-    if signals.repeats > REPEATED:
+    if signals.repeats > limits.repeated:
         return "cannot tell", [
             f"{changed}, and {hubs}, but many queries seem to ask for the same: then the same "
             "candidates should come first often."

@@ -15,7 +15,7 @@ import numpy as np
 from queryshift.encoders.encoder import Encoder
 from queryshift.encoders.vectors import Vectors
 from queryshift.errors import BadInput, BadItem
-from queryshift.galleries import Gallery
+from queryshift.galleries import Gallery, faiss
 from queryshift.lab.corruptions import corrupt, find
 from queryshift.lab.datasets.answers import answers_by_query, partners
 from queryshift.lab.evaluation.runner.gallery_cache import content_hash, embedded
@@ -119,7 +119,7 @@ def traffic(
         BadRows(what, strict) for what in ("queries", "candidates", "matches")
     )
     asked = as_collection(queries, columns, bad=bad_queries)
-    candidates = as_collection(gallery, columns, bad=bad_candidates)
+    candidates = _candidates(gallery, columns, bad_candidates)
     wanted = None if shift is None else Shift.read(shift)
     if wanted is not None:
         find(asked.modality, wanted.name)  # before anything long begins
@@ -140,6 +140,15 @@ def traffic(
         seed=seed,
         bad=(bad_queries, bad_candidates, bad_matches),
     )
+
+
+def _candidates(gallery: Any, columns: Mapping[str, str] | None, bad: BadRows) -> Collection:
+    """The candidates; those of a FAISS index are read into memory."""
+    address = str(gallery) if isinstance(gallery, str | Path) else ""
+    if not address.startswith("faiss:") and not address.endswith(".faiss"):
+        return as_collection(gallery, columns, bad=bad)
+    ids, vectors = faiss.open(f"faiss:{address.removeprefix('faiss:')}").rows()
+    return Collection("vector", ids, list(vectors))
 
 
 def readable(encoder: Encoder, items: Collection, bad: BadRows) -> Collection:
