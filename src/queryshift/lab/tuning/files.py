@@ -73,13 +73,7 @@ def tune_files(
     query, other = (_encoder(encoders, items, model) for items in (query_items, candidates))
     names = (query_items.names, candidates.names)
     matches = None if labels is None else read_labels(labels, *names, bad["labels"])
-    given = {} if method == DEFAULT else {"guard": None}
-    kind, settings = named(method, query, given)
-    if not kind.adapting:
-        raise BadInput(
-            f'"{method}" has no learning rate, so there is nothing to tune: name a method that '
-            "adapts, or compare it with others by `queryshift evaluate`."
-        )
+    kind, settings = _adapting(method, query)
     with errors_named(other):
         built = Gallery.build(other, candidates.items)
     with errors_named(query):
@@ -102,6 +96,17 @@ def tune_files(
     sampled = replace(query_items, items=query_items.items[:sample])
     usual = None if ordinary is None else read_items(ordinary, bad["samples"]).items
     return advised(tuned, advice_on(query, built, sampled, best, usual, settings))
+
+
+def _adapting(text: str, encoder: Encoder) -> tuple[Method, dict[str, Any]]:
+    """The method of a spec and its sessions' settings; one without a learning rate is refused."""
+    method, settings = named(text, encoder, {} if text == DEFAULT else {"guard": None})
+    if not method.adapting:
+        raise BadInput(
+            f'"{text}" has no learning rate, so there is nothing to tune: name a method that '
+            "adapts, or compare it with others by `queryshift evaluate`."
+        )
+    return method, settings
 
 
 def advice_on(
