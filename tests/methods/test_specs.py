@@ -134,3 +134,11 @@ def test_hubs_that_cannot_be_are_refused(spec, said):
 def test_a_method_alone_has_no_hubs():
     with pytest.raises(BadInput, match=r"hubs=Hubs\(\)"):
         parse("rest+hubs")
+
+
+def test_the_default_is_a_name_and_no_method():
+    assert canonical(" default") == "default"
+    with pytest.raises(BadInput, match=r"a session without one: Session\(encoder, gallery\)"):
+        parse("default")
+    with pytest.raises(UnknownName, match='did you mean "default"'):
+        Spec.read("defualt")

@@ -47,6 +47,15 @@ def test_without_a_method_it_runs_what_a_bare_session_runs(files, address, monke
     assert made.about()["method"] == bare.method.name
 
 
+def test_the_default_and_hub_correction_alone_are_names(files, monkeypatch):
+    monkeypatch.chdir(files)
+    made = [opened(files, gallery="captions.gallery", method=name) for name in (None, "default")]
+    assert made[0].session().settings == made[1].session().settings
+    assert made[0].method == made[1].method
+    alone = opened(files, gallery="captions.gallery", method="frozen+hubs")
+    assert alone.method.name == "frozen" and alone.hubs == qs.Hubs()
+
+
 def test_vectors_without_a_method_are_corrected_for_hubs_and_nothing_adapts(files):
     made = opened(files, gallery=str(files / "captions.gallery"), model="vectors", queries="vector")
     assert made.about()["method"] == "frozen" and made.about()["hubs"] is True

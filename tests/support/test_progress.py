@@ -64,3 +64,13 @@ def test_lines_say_how_long_the_rest_takes(monkeypatch, capsys):
         more(100)
     progress.IN_LINES.reset(token)
     assert capsys.readouterr().err == "encoding: 100 of 1,000, 0:09:00 left\n"
+
+
+def test_lines_end_with_the_last_count(monkeypatch, capsys):
+    seconds = iter([0.0, 60.0, 60.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(seconds, 61.0))
+    token = progress.IN_LINES.set(True)
+    assert len(list(progress.track(range(4), "replaying"))) == 4
+    progress.IN_LINES.reset(token)
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].startswith("replaying: 1 of 4") and told[-1] == "replaying: 4 of 4"

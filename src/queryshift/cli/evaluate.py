@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .column_option import columns_given
+from .own_data_options import strict_option, traceback_option
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from queryshift.lab.own_traffic.evaluate import Evaluation
@@ -32,12 +34,14 @@ _COUNT = click.IntRange(min=1)
     "--methods",
     multiple=True,
     metavar="NAME[:SETTING=VALUE,...]",
-    help="May be given several times.  [default: frozen, tcr, rest, shot]",
+    help="May be given several times: default, frozen+hubs, tent:lr=0.001.  [default: frozen, "
+    "frozen+hubs, default, rest; for vectors: frozen, default]",
 )
 @click.option("--shift", metavar="NAME[:SEVERITY]", help="Corrupt the queries: gaussian_noise:3.")
 @click.option("--column", "columns", multiple=True, callback=columns_given, help="Such as id=sku.")
 @click.option("--batch", "batch_size", type=_COUNT, default=64, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)
+@strict_option
 @click.option(
     "--results",
     type=_PATH,
@@ -47,12 +51,14 @@ _COUNT = click.IntRange(min=1)
 )
 @click.option("--out", type=_PATH, help="Write a page: the table, curves, the worst queries.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, for other programs.")
+@traceback_option
 def command(out: Path | None, as_json: bool, **given: Any) -> None:
     """Replay your queries over your gallery, with and without adaptation.
 
     Files are a folder of pictures or sounds, .jsonl, .csv, .tsv or .parquet with an id and a text,
     path or vector column, .npy or .safetensors vectors, or a folder that `datasets` saved; see
-    docs/your-own-data.md. Without matches or clicks you get advice instead of a table.
+    docs/your-own-data.md. Without matches or clicks you get advice instead of a table. Rows that
+    cannot be used are left out and counted; above a fifth of a file is refused.
 
     \b
     $ queryshift evaluate --model clip-base --gallery photos/ --queries log.csv --out page.html
@@ -82,6 +88,8 @@ def _show(evaluation: Evaluation) -> None:
 
     console = Console(highlight=False)
     asked = evaluation.traffic
+    for sentence in evaluation.bad:
+        console.print(sentence, markup=False)
     if evaluation.advice is not None:
         _show_advice(evaluation.advice, console)
         return
@@ -92,27 +100,29 @@ def _show(evaluation: Evaluation) -> None:
     console.print(_table(evaluation))
     if evaluation.kept:
         console.print(f"{evaluation.kept} methods were kept from before.")
+    console.print(evaluation.verdict, style="bold", markup=False)
 
 
-def _show_advice(advice: Advice, console: Any) -> None:
-    console.print(f"[bold]{advice.verdict}[/] ({advice.method}), by what can be known:")
+def _show_advice(advice: Advice, console: Console) -> None:
     for sentence in advice.reasons:
-        console.print(f"- {sentence}")
-    for name, value in vars(advice.signals).items():
-        shown = "not known" if value is None else f"{value:.3g}"
-        console.print(f"  {name.replace('_', ' ')}: {shown}")
+        console.print(f"- {sentence}", markup=False)
+    for name, value in advice.measured:
+        console.print(f"  {name}: {value}", markup=False)
     for sentence in advice.unknown:
-        console.print(sentence)
+        console.print(sentence, markup=False)
+    console.print(advice.sentence, style="bold", markup=False)
 
 
 def _table(evaluation: Evaluation) -> Table:
+    from rich.box import SIMPLE
     from rich.table import Column, Table
 
     from queryshift.lab.own_traffic.evaluate import MEASURES
 
-    short = [name.replace("recall", "R").replace("ndcg", "nDCG") for name in MEASURES]
+    short = [name.replace("recall", "R").replace("ndcg@10", "ndcg") for name in MEASURES]
     method = Column("method", overflow="fold")  # in a narrow terminal a long name is never cut
-    table = Table(method, *short, "R@1 against frozen", "ms", "forwards")
+    gain = Column("R@1 gain (95 %)", no_wrap=True)
+    table = Table(method, *short, gain, "ms", box=SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
     for row in evaluation.rows:
         beside = f"{row.difference:+.1f} ({row.low:+.1f} to {row.high:+.1f})"
         table.add_row(
@@ -120,6 +130,5 @@ def _table(evaluation: Evaluation) -> Table:
             *(f"{row.measures[name]:.1f}" for name in MEASURES),
             "" if row.method == "frozen" else beside,
             f"{1000 * row.seconds_per_query:.1f}",
-            f"{row.forwards_per_query:.1f}",
         )
     return table

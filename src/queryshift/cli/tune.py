@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from queryshift.methods import METHODS
-
-from .known_name import KnownName
+from .own_data_options import strict_option, traceback_option
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -35,11 +33,18 @@ def _numbers(
 @click.option("--gallery", type=_PATH, required=True, help="Candidates.")
 @click.option("--labels", type=_PATH, help='JSON: {"query name": ["candidate name", ...], ...}.')
 @click.option("--ordinary", type=_PATH, help="Queries as they come when all is well.")
-@click.option("--method", default="rest", show_default=True, type=KnownName("method", METHODS))
+@click.option(
+    "--method",
+    default="rest",
+    show_default=True,
+    help="Such as default, rest, shot or infomax+hubs: see `queryshift list methods`.",
+)
 @click.option("--rates", callback=_numbers, help="Learning rates; by default 1e-5 to 3e-3.")
 @click.option("--temperatures", callback=_numbers, help="By default 0.01,0.02,0.05.")
 @click.option("--sample", type=int, help="How many queries to adapt to; by default 256.")
 @click.option("--seed", type=int, help="Of the sample; by default 0.")
+@strict_option
+@traceback_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, for other programs.")
 def command(
     model: str, queries: Path, gallery: Path, labels: Path | None, as_json: bool, **given: object
@@ -49,7 +54,7 @@ def command(
     Queries and candidates are a folder of pictures, a folder of sounds, or a file with one caption
     a line; a caption's name in the labels is the caption, a file's name is its name. Labels may
     name a few queries only. Without labels the contrast decides (docs/tune.md), and a sample of
-    ordinary queries tells whether to adapt at all.
+    ordinary queries shows how far these are from them.
 
     \b
     $ queryshift tune clip-base --queries photos/ --gallery captions.txt
@@ -69,10 +74,13 @@ def _show(tuned: Tuned) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
+    for sentence in (sentence for each in tuned.bad for sentence in each.sentences):
+        console.print(sentence, markup=False)
     console.print(_table(tuned))
     decided = f"recall at 1 over {tuned.labelled} labels" if tuned.labelled else "the contrast"
     if tuned.advice is not None:
-        console.print(f"Without labels: {tuned.advice.verdict}. {' '.join(tuned.advice.reasons)}")
+        for sentence in dict.fromkeys((*tuned.advice.reasons, tuned.advice.sentence)):
+            console.print(sentence, markup=False)
     elif tuned.best is None:
         console.print(f"By {decided} nothing was better than not adapting:")
     elif tuned.at_edge:

@@ -98,6 +98,11 @@ class Faiss(EngineGallery):
         drawn = np.random.default_rng(seed).choice(total, min(count, total), replace=False)
         return self._vectors_of(np.sort(drawn))
 
+    def rows(self) -> tuple[Sequence[Id], NDArray[np.float32]]:
+        """All ids and vectors, in the order of the index."""
+        places = np.arange(self.count())
+        return self._row_ids or places.tolist(), self._vectors_of(places)
+
     def count(self) -> int:
         """The number of candidates."""
         return int(self._index.ntotal)

@@ -16,6 +16,7 @@ import numpy as np
 from queryshift.errors import BadFile, BadInput
 from queryshift.support.paths import is_file, is_there, user_path
 
+from .bad_rows import BadRows
 from .lazy_items import EncodedPicture, LazyItems, Picture, Sound, Source
 from .pictures import PICTURES
 from .records import TABLES, Record, is_dataset, read_records
@@ -49,15 +50,29 @@ class Collection:
     def __len__(self) -> int:
         return len(self.items)
 
+    def chosen(self, rows: Sequence[int]) -> Collection:
+        """The items in these rows, none of them opened."""
+        items = self.items
+        return Collection(
+            self.modality,
+            [self.ids[row] for row in rows],
+            items.chosen(rows) if isinstance(items, LazyItems) else [items[row] for row in rows],
+            [self.partners[row] for row in rows] if self.partners else (),
+            [self.times[row] for row in rows] if self.times else (),
+        )
+
 
 def as_collection(
-    given: Any, columns: Mapping[str, str] | None = None, check_rows: bool = True
+    given: Any,
+    columns: Mapping[str, str] | None = None,
+    check_rows: bool = True,
+    bad: BadRows | None = None,
 ) -> Collection:
     """A collection from a path, or from `{id: item}` or a list of texts, arrays or paths."""
     if isinstance(given, Collection):
         return given
     if isinstance(given, str | Path):
-        return read_collection(Path(given), columns, check_rows)
+        return read_collection(Path(given), columns, check_rows, bad)
     pairs = given if isinstance(given, Mapping) else dict(enumerate(given))
     if not pairs:
         raise BadInput("got a collection without items, expected at least one.")
@@ -77,7 +92,10 @@ def _modality(item: Any) -> str:
 
 
 def read_collection(
-    path: Path, columns: Mapping[str, str] | None = None, check_rows: bool = True
+    path: Path,
+    columns: Mapping[str, str] | None = None,
+    check_rows: bool = True,
+    bad: BadRows | None = None,
 ) -> Collection:
     """A collection from a file or a folder.
 
@@ -88,6 +106,7 @@ def read_collection(
             `{"id": "sku", "path": "photo"}`.
         check_rows: whether a table's empty items and missing files are refused now, not when they
             are opened.
+        bad: counts rows that cannot be used, which are left out; without it, the first is an error.
     """
     path = user_path(path)
     if not is_there(path):
@@ -96,8 +115,8 @@ def read_collection(
     if path.is_dir() and not is_dataset(path):
         return _folder(path)
     if path.is_dir() or ending in TABLES:
-        with closing(read_records(path, columns)) as records:
-            return _table(path, records, check_rows)
+        with closing(read_records(path, columns, bad)) as records:
+            return _table(path, records, check_rows, bad or BadRows("rows", strict=True))
     if ending in VECTORS:
         ids, vectors = read_vectors(path)
         return Collection("vector", ids, list(vectors))
@@ -134,7 +153,7 @@ def _files(ids: Sequence[Id], files: Sequence[Path], mixed: bool = False) -> Col
     return Collection(kind, ids, LazyItems([OPENED[kind](file) for file in files]))
 
 
-def _table(path: Path, records: Iterator[Record], check_rows: bool) -> Collection:
+def _table(path: Path, records: Iterator[Record], check_rows: bool, bad: BadRows) -> Collection:
     """The items of a table, in the order of their time stamps where it has them.
 
     Of each row nothing is kept but its id, its item, its partners and its time.
@@ -142,14 +161,17 @@ def _table(path: Path, records: Iterator[Record], check_rows: bool) -> Collectio
     base = path if path.is_dir() else path.parent
     ids, values, named, times = list[Id](), list[Any](), list[Sequence[Id]](), list[float]()
     role = ""
-    for row, record in enumerate(records):
+    for record in records:
         role = role or _item_role(path, record)
-        value = _value(base, record, role, check_rows)
-        values.append(value)
-        ids.append(_id(record, str(value) if role == "file" else row))
-        named.append(_partners(record, role))
-        if "time" in record.values:
-            times.append(_seconds(record))
+        row = len(values) + bad.count
+        with bad.skipping():
+            value = _value(base, record, role, check_rows)
+            if "time" in record.values:
+                times.append(_seconds(record))
+            values.append(value)
+            ids.append(_id(record, str(value) if role == "file" else row))
+            named.append(_partners(record, role))
+    bad.check(len(values) + bad.count)
     if times:
         order = sorted(range(len(times)), key=times.__getitem__)
         ids, values = [ids[row] for row in order], [values[row] for row in order]

@@ -14,6 +14,8 @@ from typing import Any, TextIO
 from queryshift.errors import BadFile, unknown
 from queryshift.support.optional import need
 
+from .bad_rows import BadRows
+
 ROLES: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "_id", "query_id", "item_id", "product_id", "candidate_id"),
     "text": ("text", "caption", "query", "title", "item"),
@@ -41,7 +43,7 @@ class Record:
         return BadFile(f"{self.place}: {reason}")
 
 
-Row = tuple[str, Mapping[str, Any]]  # where it stands, and its values by column
+Row = tuple[str, Mapping[str, Any] | BadFile]  # where it stands; its values by column, or its fault
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class _Table:
 
 
 def read_records(
-    path: Path, columns: Mapping[str, str] | None = None
+    path: Path, columns: Mapping[str, str] | None = None, bad: BadRows | None = None
 ) -> Generator[Record, None, None]:
     """The rows of a table, one at a time, so that none but the caller's are in memory.
 
@@ -62,6 +64,7 @@ def read_records(
     Args:
         path: the file, or a folder that `datasets` saved.
         columns: the column of a role, where it is called otherwise than in `ROLES`.
+        bad: counts rows that cannot be read; without it, the first is an error.
     """
     for role in columns or {}:
         if role not in ROLES:
@@ -73,6 +76,11 @@ def read_records(
     empty = True
     for place, values in table.rows(list(used.values())):
         empty = False
+        if isinstance(values, BadFile):
+            if bad is None:
+                raise values
+            bad.add(values)
+            continue
         yield Record(place, {role: values.get(name) for role, name in used.items()})
     if empty:
         raise BadFile(f'"{path}" has no rows: expected at least one.')
@@ -97,7 +105,8 @@ def _columns(names: set[str], chosen: Mapping[str, str]) -> dict[str, str]:
 
 def _jsonl(path: Path) -> _Table:
     """A table whose rows may have columns of their own: it is read once for their names."""
-    names = dict.fromkeys(name for _, values in _objects(path) for name in values)
+    rows = (values for _, values in _objects(path) if not isinstance(values, BadFile))
+    names = dict.fromkeys(name for values in rows for name in values)
     return _Table(names, lambda used: _objects(path))
 
 
@@ -109,13 +118,13 @@ def _objects(path: Path) -> Iterator[Row]:
                 yield place, _object(place, line)
 
 
-def _object(place: str, line: str) -> dict[str, Any]:
+def _object(place: str, line: str) -> dict[str, Any] | BadFile:
     try:
         values = json.loads(line)
-    except ValueError as error:
-        raise BadFile(f"{place}: not JSON ({error}), expected one object a line.") from error
+    except (ValueError, RecursionError) as error:
+        return BadFile(f"{place}: not JSON ({error}), expected one object a line.")
     if not isinstance(values, dict):
-        raise BadFile(f"{place}: got a {type(values).__name__}, expected an object.")
+        return BadFile(f"{place}: got a {type(values).__name__}, expected an object.")
     return values
 
 
@@ -126,13 +135,16 @@ def _csv(path: Path) -> _Table:
 
     def rows(used: list[str]) -> Iterator[Row]:
         for place, values in islice(_fields(path), 1, None):
-            if len(values) not in (0, len(header)):
-                raise BadFile(
-                    f"{place}: got {len(values)} fields, expected {len(header)} as in the "
-                    "first line: put fields with a delimiter in them in quotes."
-                )
-            if values:
+            if len(values) == len(header):
                 yield place, dict(zip(header, values, strict=True))
+            elif values:
+                yield (
+                    place,
+                    BadFile(
+                        f"{place}: got {len(values)} fields, expected {len(header)} as in the "
+                        "first line: put fields with a delimiter in them in quotes."
+                    ),
+                )
 
     return _Table(header, rows)
 

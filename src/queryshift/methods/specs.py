@@ -1,4 +1,4 @@
-"""Methods in words: "rest", "tent:lr=0.001+decoupled", "rest:gap=false+hubs"."""
+"""Methods in words: "default", "rest", "tent:lr=0.001+decoupled", "frozen+hubs"."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from . import METHODS, WRAPPERS, Method
 if TYPE_CHECKING:
     from queryshift.retrieval.hub_correction import Hubs
 
+DEFAULT = "default"
+"""In place of a method: a session that is told none. `sessions/named.py` makes it."""
 HUBS = "hubs"
 _CORRECTIONS: Table[type[Hubs]] = Table(
     "correction", {HUBS: "queryshift.retrieval.hub_correction:Hubs"}
@@ -48,6 +50,13 @@ class Spec:
     def read(cls, text: str) -> Spec:
         """The spec that a text stands for; every name and value in it is checked."""
         first, *others = text.split("+")
+        if _name(first) == DEFAULT:
+            if text.strip() != DEFAULT:
+                raise BadInput(
+                    f'"{text}": {DEFAULT} chooses its own settings and corrects hubs: write '
+                    f"{DEFAULT} alone, or name a method, such as infomax:lr=0.001+hubs."
+                )
+            return cls(Part(DEFAULT, {}))
         last = others.pop() if others and _name(others[-1]) == HUBS else None
         if any(_name(one) == HUBS for one in others):
             raise BadInput(
@@ -80,6 +89,10 @@ class Spec:
         A wrapper that the method has built in becomes a setting of the method, unless the text
         gives either of them settings.
         """
+        if self.method.name == DEFAULT:
+            raise BadInput(
+                f'"{DEFAULT}" is no method, but a session without one: Session(encoder, gallery).'
+            )
         settings, around = dict(defaults or {}), []
         for wrapper in self.wrappers:
             instead = self.kind.built_in.get(str(wrapper), {})
@@ -132,6 +145,8 @@ def _name(text: str) -> str:
 
 def _part(text: str, table: Mapping[str, type[Any]]) -> Part:
     name, colon, given = text.strip().partition(":")
+    if table is METHODS and name not in table:
+        raise unknown("method", name, [DEFAULT, *table])
     kind = table[name]
     settings: dict[str, Any] = {}
     for pair in given.split(",") if colon else ():

@@ -18,14 +18,14 @@ from queryshift.galleries import EngineGallery, Gallery, Searchable
 from queryshift.galleries.hits import Id
 from queryshift.methods.base import Method
 from queryshift.methods.frozen import Frozen
-from queryshift.methods.specs import Spec
+from queryshift.methods.specs import DEFAULT
 from queryshift.models import load
 from queryshift.retrieval.hub_correction import Hubs
 from queryshift.sessions.guard import Guard
+from queryshift.sessions.named import named
 from queryshift.sessions.ordinary import Ordinary
-from queryshift.sessions.policy import default_method, default_settings
 from queryshift.sessions.session import Session
-from queryshift.sessions.settings import ScoreFrom, Settings
+from queryshift.sessions.settings import ScoreFrom
 from queryshift.support.torch_modes import adaptation_modes
 
 from .query_file import FileWorld
@@ -190,11 +190,7 @@ def open_collection(
 
 def _adapting(settings: CollectionSettings, reader: Encoder) -> tuple[Method, dict[str, Any]]:
     """How sessions adapt, as the file says; without a method, as a session without one does."""
-    given = {"guard": settings.guard or None}
-    if settings.method is None:
-        return default_method(reader), default_settings(given)
-    spec = Spec.read(settings.method)
-    return spec.make(), {"hubs": spec.hubs, "score_from": Settings().score_from, **given}
+    return named(settings.method or DEFAULT, reader, {"guard": settings.guard or None})
 
 
 def _try_learning(collection: Collection) -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
-from queryshift.errors import BadFile, Error
+from queryshift.errors import BadFile
 from queryshift.galleries.hits import Id
+from queryshift.media.bad_rows import BadRows
 
-from .queries import FILES, Raw, raw_query
+from .queries import FILES, Raw, decoded, raw_query
+
+logger = logging.getLogger("queryshift.serving")
 
 
 def read_queries(path: Path, modality: str) -> list[Raw]:
@@ -21,7 +25,14 @@ def read_queries(path: Path, modality: str) -> list[Raw]:
             sound may be the name of a file beside it, `{"image_file": "red.png"}`.
         modality: what one query of the collection is.
     """
-    return [raw_query(line.get("query", line), modality) for line in _lines(path)]
+    found, bad = list[Raw](), BadRows(f"queries of {path.name}")
+    for number, line in _lines(path, bad):
+        with bad.skipping(f"line {number}"):
+            raw = raw_query(line.get("query", line), modality)
+            decoded(raw, modality)
+            found.append(raw)
+    _tell(bad, len(found))
+    return found
 
 
 class FileWorld:
@@ -32,10 +43,12 @@ class FileWorld:
     """
 
     def __init__(self, path: Path) -> None:
+        bad = BadRows(f"queries of {path.name}")
         self._samples = [
-            {"id": number, "query": line.get("query", line), "right": line.get("right", [])}
-            for number, line in enumerate(_lines(path))
+            {"id": place, "query": line.get("query", line), "right": line.get("right", [])}
+            for place, (_, line) in enumerate(_lines(path, bad))
         ]
+        _tell(bad, len(self._samples))
 
     def samples(self, start: int, stop: int) -> list[dict[str, Any]]:
         """Some of the file's queries, in its order."""
@@ -50,22 +63,36 @@ class FileWorld:
         return []
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+def _lines(path: Path, bad: BadRows) -> list[tuple[int, dict[str, Any]]]:
+    """The lines that hold a query, each with its number in the file."""
     try:
-        for text in path.read_text(encoding="utf-8").splitlines():
-            line = json.loads(text)
-            query = line.get("query", line)
-            for kind in FILES:
-                if name := query.pop(f"{kind}_file", None):
-                    content = (path.parent / name).read_bytes()
-                    query[kind] = base64.b64encode(content).decode()
-            found.append(line)
+        texts = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise BadFile(f'"{path}" cannot be read ({error}).') from error
-    except (ValueError, AttributeError, Error) as error:
-        raise BadFile(
-            f'line {len(found) + 1} of "{path}" is no query ({error}): expected '
-            'one as a search takes it, {"text": "..."}.'
-        ) from error
+    found = []
+    for number, text in enumerate(texts, start=1):
+        with bad.skipping(f"line {number}"):
+            found.append((number, _line(path, text)))
     return found
+
+
+def _line(path: Path, text: str) -> dict[str, Any]:
+    try:
+        line: dict[str, Any] = json.loads(text)
+        query = line.get("query", line)
+        for kind in FILES:
+            if name := query.pop(f"{kind}_file", None):
+                content = (path.parent / name).read_bytes()
+                query[kind] = base64.b64encode(content).decode()
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise BadFile(
+            f'no query ({error}): expected one as a search takes it, {{"text": "..."}}.'
+        ) from error
+    return line
+
+
+def _tell(bad: BadRows, good: int) -> None:
+    """Log what was left out; a file of which too much is bad is refused."""
+    bad.check(good + bad.count)
+    for sentence in bad.sentences:
+        logger.warning("%s", sentence)

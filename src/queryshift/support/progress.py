@@ -46,7 +46,9 @@ def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterat
 def counting(label: str, total: int) -> Iterator[Callable[[int], None]]:
     """Yield a function to be told how much more is done; on a terminal, show a bar at once."""
     if not sys.stderr.isatty():
-        yield _Lines(label, total).more
+        lines = _Lines(label, total)
+        yield lines.more
+        lines.end()
         return
     with _bar() as bar:
         task = bar.add_task(label, total=total)
@@ -58,6 +60,7 @@ def _tracked_in_lines(items: Iterable[Item], label: str, total: int | None) -> I
     for item in items:
         yield item
         lines.more(1)
+    lines.end()
 
 
 class _Lines:
@@ -67,14 +70,23 @@ class _Lines:
         self._label, self._total = label, total
         self._done, self._started = 0, time.monotonic()
         self._last = self._started
+        self._written: int | None = None  # the count of the last line
 
     def more(self, count: int) -> None:
         """Count so many more; write a line if the last one is long ago."""
         self._done += count
         if IN_LINES.get() and time.monotonic() - self._last >= LINE_EVERY_S:
-            self._last = time.monotonic()
-            sys.stderr.write(f"{self._label}: {self._done:,}{self._rest()}\n")
-            sys.stderr.flush()
+            self._write()
+
+    def end(self) -> None:
+        """Write the last line, if there were others and it is not there yet."""
+        if self._written not in (None, self._done):
+            self._write()
+
+    def _write(self) -> None:
+        self._last, self._written = time.monotonic(), self._done
+        sys.stderr.write(f"{self._label}: {self._done:,}{self._rest()}\n")
+        sys.stderr.flush()
 
     def _rest(self) -> str:
         """How many there are, and how long the others take at this pace."""

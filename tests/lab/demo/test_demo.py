@@ -296,6 +296,13 @@ class TestCharts:
         assert places[-1] <= low.up(0) + 4
         assert [lower - upper for upper, lower in pairwise(places)] == [20, 20]
 
+    def test_names_stay_as_near_to_their_lines_as_the_others_allow(self):
+        chart = Chart({"a": [52], "b": [51], "c": [50], "d": [10]}, [64], bounds=(0, 100))
+        far = {
+            name: chart.ends[name] - chart.up(line[-1]) - 4 for name, line in chart.lines.items()
+        }
+        assert far["d"] == 0 and abs(far["b"]) < 1 and abs(far["a"] + far["c"]) < 1
+
     def test_ticks(self):
         assert [tick.label for tick in self.chart.rows] == ["0", "25", "50", "75", "100"]
         assert [tick.label for tick in self.chart.columns] == ["0", "32", "64", "96", "128"]

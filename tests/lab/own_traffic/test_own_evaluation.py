@@ -17,7 +17,7 @@ from queryshift.errors import BadInput
 from queryshift.lab import tangram
 from queryshift.lab.evaluation.method_colours import COLOURS
 from queryshift.lab.own_traffic.page import html
-from queryshift.lab.own_traffic.replay import replay
+from queryshift.lab.own_traffic.replay import replay, session_of
 from queryshift.lab.own_traffic.traffic import traffic
 
 COUNT = 48
@@ -107,10 +107,14 @@ def test_the_page_has_the_table_the_curve_and_the_worst_queries(log, tmp_path):
     command += ["-m", "rest:lr=0.000123456789,temperature=0.0123456789", "--shift", "ocr:5"]
     ran = CliRunner().invoke(main, command)
     assert ran.exit_code == 0, ran.output
-    first = [line.split("│")[1].strip() for line in ran.stdout.splitlines() if line.count("│") > 2]
-    assert "rest:lr=0.000123456789,temperature=0.0123456789" in "".join(first)
+    wide = CliRunner().invoke(main, command, env={"COLUMNS": "160"})
+    assert "rest:lr=0.000123456789,temperature=0.0123456789" in wide.stdout
+    rows = [line.split() for line in ran.stdout.splitlines() if line.startswith(" ")]
+    assert "rest:lr=0.000123456789,temperature=0.0123456789" in "".join(
+        row[0] for row in rows if row
+    )
     page = out.read_text()
-    assert "against frozen" in page and "<polyline" in page and "Worst with" in page
+    assert "minus frozen" in page and "<polyline" in page and "answers worst" in page
     assert "ocr" in page and "order of their time stamps" in page
     assert "http" not in page.replace("http-equiv", "")  # it needs nothing else
     assert "prefers-color-scheme: dark" in page
@@ -139,7 +143,9 @@ def test_vectors_need_no_model_and_several_answers_are_counted(tmp_path):
 
 def test_a_difference_is_that_of_the_same_queries(log):
     asked = traffic("tangram", log / "products.jsonl", log / "log.jsonl", columns={"id": "sku"})
-    first, second = replay(asked, qs.Frozen()), replay(asked, qs.Tent(lr=0.0))
+    first, second = (
+        replay(asked, session_of(asked, spec), spec) for spec in ("frozen", "tent:lr=0")
+    )
     assert first.ranks.equal(second.ranks) and (first.forwards, second.forwards) == (1.0, 3.0)
 
 
@@ -149,3 +155,16 @@ def test_ids_that_do_not_belong_together_are_refused():
         qs.evaluate("tangram", {"a": "an arrow"}, asked, matches=right)
     with pytest.raises(BadInput, match="matches and clicks"):
         qs.evaluate("tangram", {"a": "an arrow"}, asked, matches=right, clicks=right)
+
+
+def test_a_faiss_index_is_a_gallery(tmp_path):
+    faiss = pytest.importorskip("faiss")
+    vectors = np.random.default_rng(0).normal(size=(20, 8)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    index = faiss.IndexFlatIP(8)
+    index.add(vectors)
+    faiss.write_index(index, str(tmp_path / "docs.faiss"))
+    (tmp_path / "docs.faiss.ids.json").write_text(json.dumps([f"d{row}" for row in range(20)]))
+    right = {row: [f"d{row}"] for row in range(20)}
+    done = qs.evaluate(None, tmp_path / "docs.faiss", list(vectors + 0.01), matches=right)
+    assert done.rows[0].measures["recall@1"] == 100.0

@@ -1,6 +1,8 @@
 """Tuning from files, and the command."""
 
 import json
+import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +14,10 @@ import queryshift as qs
 from queryshift.cli import main
 from queryshift.errors import BadFile, BadInput, UnknownName
 from queryshift.lab import tangram
-from queryshift.lab.tuning.files import Named, advice_on, read_items, read_labels, tune_files
+from queryshift.lab.tuning.files import Named, advice_on, tune_files
+from queryshift.lab.tuning.files import read_items as read_items_into
+from queryshift.lab.tuning.files import read_labels as read_labels_into
+from queryshift.media.bad_rows import BadRows
 
 COUNT = 16
 WIDE = {"COLUMNS": "120"}
@@ -32,6 +37,14 @@ def home(tmp_path_factory):
     labels = {f"{place:02}.png": [captions[place]] for place in range(10)}
     (folder / "labels.json").write_text(json.dumps(labels))
     return folder
+
+
+def read_items(path):
+    return read_items_into(path, BadRows("items", strict=True))
+
+
+def read_labels(*given):
+    return read_labels_into(*given, BadRows("labels", strict=True))
 
 
 def asked(home, *more):
@@ -134,10 +147,10 @@ class TestTheCommand:
         assert [one["lr"] for one in found["trials"]] == [1e-2]
         assert found["labelled"] == 0
 
-    def test_says_without_labels_when_not_to_adapt(self, home):
+    def test_says_without_labels_what_it_cannot_tell(self, home):
         ran = asked(home, "--rates", "1e-2", "--sample", "16")
-        assert "Without labels: do not adapt. 16 queries are too few" in ran.output
-        assert ran.output.splitlines()[-1] == "qs.Frozen()"
+        assert "Cannot tell" in ran.output and "16 queries are too few" in ran.output
+        assert "72 clicks" in ran.output
 
     def test_errors_are_sentences(self, home):
         ran = asked(home, "--rates", "fast")
@@ -149,11 +162,51 @@ class TestTheCommand:
 
 
 class TestWithoutLabels:
-    def test_clean_queries_look_ordinary(self, encoders_of_tangram, captions):
+    def test_a_rate_that_breaks_the_model_is_not_advised(self, encoders_of_tangram, captions):
         queries = Named("text", tuple(captions[:128]), tuple(captions[:128]))
         text, gallery = encoders_of_tangram
-        advice = advice_on(text, gallery, queries, qs.REST(lr=3e-2), captions[128:])
-        assert advice.verdict == "do not adapt" and "look ordinary" in " ".join(advice.reasons)
+        advice = advice_on(text, gallery, queries, qs.Tent(lr=3.0), None, {"guard": None})
+        assert advice.verdict == "do not adapt"
+
+
+class TestNames:
+    def test_the_default_is_tuned_as_a_session(self, home):
+        found = tune_files(
+            "tangram", home / "pictures", home / "captions.txt", method="default", **FEW
+        )
+        assert found.method == "InfoMax"
+        line = replace(found, best=found.trials[0]).line
+        assert line.startswith("qs.Session(encoder, gallery, qs.InfoMax(lr=0.01,")
+        assert line.endswith('hubs=qs.Hubs(), score_from="after")')
+
+    def test_what_has_no_rate_is_refused(self, home):
+        with pytest.raises(BadInput, match="nothing to tune"):
+            tune_files("tangram", home / "pictures", home / "captions.txt", method="frozen+hubs")
+        with pytest.raises(UnknownName, match='did you mean "default"'):
+            tune_files("tangram", home / "pictures", home / "captions.txt", method="defualt")
+
+
+class TestBadRows:
+    def test_are_left_out_and_named(self, home, tmp_path):
+        folder = tmp_path / "pictures"
+        shutil.copytree(home / "pictures", folder)
+        (folder / "broken.png").write_bytes(b"no picture")
+        labels = json.loads((home / "labels.json").read_text()) | {"gone.png": ["x"]}
+        (tmp_path / "labels.json").write_text(json.dumps(labels))
+        given = ["--queries", str(folder), "--gallery", str(home / "captions.txt")]
+        given += ["--labels", str(tmp_path / "labels.json"), "--rates", "1e-2"]
+        command = ["tune", "tangram", *given, "--temperatures", "0.05"]
+        ran = CliRunner().invoke(main, command, env=WIDE)
+        assert ran.exit_code == 0, ran.output
+        assert (
+            "Left out of the queries, as they cannot be used: 1." in ran.output
+            and "broken.png" in ran.output
+        )
+        assert (
+            "Left out of the labels, as they cannot be used: 1." in ran.output
+            and "gone.png" in ran.output
+        )
+        assert CliRunner().invoke(main, [*command, "--strict"]).exit_code == 2
 
 
 @pytest.fixture(scope="module")

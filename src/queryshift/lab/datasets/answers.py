@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from queryshift.errors import BadFile, BadInput, unknown
+from queryshift.media.bad_rows import BadRows
 from queryshift.media.collection import Collection, Id
 from queryshift.media.records import Record, read_records
 from queryshift.support.paths import is_file, user_path
@@ -16,13 +17,16 @@ from queryshift.support.paths import is_file, user_path
 Answers = Mapping[str, Sequence[Id]]
 
 
-def answers_by_query(given: Any, columns: Mapping[str, str] | None = None) -> dict[str, list[Id]]:
+def answers_by_query(
+    given: Any, columns: Mapping[str, str] | None = None, bad: BadRows | None = None
+) -> dict[str, list[Id]]:
     """The right answers of each query by its id as text, from a file or a mapping.
 
     Args:
         given: `{query id: [candidate id, ...]}`, a JSON file of that, or a table with a row for
             each pair: a query's id and a match, or a click.
         columns: the columns of a table by role, "id" and "partner".
+        bad: counts rows that cannot be used, which are left out; without it, the first is an error.
     """
     if isinstance(given, Mapping):
         return {str(query): _several(right) for query, right in given.items()}
@@ -32,26 +36,34 @@ def answers_by_query(given: Any, columns: Mapping[str, str] | None = None) -> di
     if path.suffix.lower() == ".json":
         return answers_by_query(_json(path))
     answers: dict[str, list[Id]] = {}
-    with closing(read_records(path, columns)) as records:
+    bad, rows = bad or BadRows("matches", strict=True), 0
+    with closing(read_records(path, columns, bad)) as records:
         for record in records:
-            right = answers.setdefault(str(_field(record, "id")), [])
-            right.extend(_several(_field(record, "partner")))
+            with bad.skipping():
+                query, right = _field(record, "id"), _field(record, "partner")
+                answers.setdefault(str(query), []).extend(_several(right))
+                rows += 1
+    bad.check(rows + bad.count)
     return answers
 
 
-def partners(queries: Collection, gallery: Collection, given: Answers | None) -> list[list[int]]:
+def partners(
+    queries: Collection, gallery: Collection, given: Answers | None, bad: BadRows | None = None
+) -> list[list[int]]:
     """Positions of each query's right candidates: none for a query without.
 
     They come from `given`, else from what the rows of the queries or of the candidates name. A
-    candidate that is gone is passed over; a query that was never asked is refused.
+    candidate that is gone is passed over; a query that was never asked is a bad row.
     """
     places = _places(gallery)
     names = [str(name) for name in queries.ids]
     if given is not None:
-        known = set(names)
+        bad, known = bad or BadRows("matches", strict=True), set(names)
         for name in given:
-            if name not in known:
-                raise unknown("query with the id", name, list(dict.fromkeys(names))[:20])
+            with bad.skipping():
+                if name not in known:
+                    raise unknown("query with the id", name, list(dict.fromkeys(names))[:20])
+        bad.check(len(given))
         right = [given.get(name, ()) for name in names]
     elif queries.partners:
         right = list(queries.partners)

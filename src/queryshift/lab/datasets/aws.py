@@ -51,7 +51,7 @@ def read(root: Path, part: str, query: str) -> Dataset:
     side, _, way = part.partition("-")
     documents, asked = COUNTS[side]
     rng = default_rng(0)
-    found = _drawn(rng, _operations(root, side), documents)
+    found = drawn(rng, operations(root, side), documents)
     rows = [int(row) for row in rng.permutation(len(found))[:asked]]
     matches: list[Sequence[int]] = [(row,) for row in range(len(found))]
     texts = [each.document for each in found]
@@ -81,7 +81,7 @@ def read(root: Path, part: str, query: str) -> Dataset:
     )
 
 
-def _operations(root: Path, side: str) -> list[Operation]:
+def operations(root: Path, side: str) -> list[Operation]:
     """Those of one side's services, in order of their names; a text that repeats counts once."""
     texts: dict[str, Operation] = {}
     for service in sorted(path for path in root.iterdir() if path.is_dir()):
@@ -115,7 +115,8 @@ def _model(path: Path) -> Any:
         raise BadFile(f'"{path}" cannot be read ({error}): install botocore again.') from error
 
 
-def _drawn(rng: Generator, items: Sequence[Operation], count: int) -> list[Operation]:
+def drawn(rng: Generator, items: Sequence[Operation], count: int) -> list[Operation]:
+    """So many of the operations, in random order."""
     return [items[row] for row in rng.permutation(len(items))[:count]]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 WIDTH, HEIGHT = 640, 300
-LEFT, RIGHT, TOP, BOTTOM = 72, 84, 14, 62
+LEFT, RIGHT, TOP, BOTTOM = 72, 132, 14, 62
 LABEL = 20  # between the names of two lines: the height of their letters on a phone
 
 
@@ -47,13 +47,18 @@ class Chart:
 
     @property
     def ends(self) -> dict[str, float]:
-        """Where each line's name stands, none on top of another."""
-        placed: dict[str, float] = {}
-        for method in sorted(self.lines, key=lambda one: self.lines[one][-1], reverse=True):
-            lowest = max(placed.values(), default=-math.inf)
-            placed[method] = max(self.up(self.lines[method][-1]) + 4, lowest + LABEL)
-        below = max(0.0, max(placed.values()) - (HEIGHT - BOTTOM))
-        return {method: place - below for method, place in placed.items()}
+        """Where each line's name stands: as near to its line as the other names allow."""
+        names = sorted(self.lines, key=lambda one: self.lines[one][-1], reverse=True)
+        groups: list[tuple[float, int]] = []  # names that touch: the first's place, how many
+        for name in names:
+            first, count = self.up(self.lines[name][-1]) + 4, 1
+            while groups and _inside(*groups[-1]) + LABEL * groups[-1][1] > _inside(first, count):
+                above, others = groups.pop()
+                own = others * above + count * (first - LABEL * others)
+                first, count = own / (others + count), others + count
+            groups.append((first, count))
+        places = [_inside(*each) + LABEL * number for each in groups for number in range(each[1])]
+        return dict(zip(names, places, strict=True))
 
     @property
     def rows(self) -> list[Tick]:
@@ -87,6 +92,11 @@ class Chart:
         """Pixels from the top."""
         low, high = self.range
         return TOP + (HEIGHT - TOP - BOTTOM) * (high - value) / (high - low)
+
+
+def _inside(first: float, count: int) -> float:
+    """Where the first of so many names stands, so that all are beside the curves."""
+    return max(TOP, min(first, HEIGHT - BOTTOM - LABEL * (count - 1)))
 
 
 def _round_step(rough: float) -> float:

@@ -9,14 +9,11 @@ from queryshift.encoders.encoder import Encoder
 from queryshift.encoders.matcher import Matching
 from queryshift.galleries import Gallery
 from queryshift.methods import Method
-from queryshift.methods.specs import Spec, canonical
+from queryshift.methods.specs import DEFAULT, Spec, canonical
 from queryshift.retrieval.hub_correction import Hubs
 from queryshift.sessions.session import Session
 
 from .benchmarks import Benchmark
-
-DEFAULT = "default"
-"""In the place of a method: a session that is told none, as users have it, with its guard."""
 
 
 def method_of(text: str, row: Benchmark) -> Method:
@@ -36,11 +33,11 @@ def hubs_of(text: str) -> Hubs | None:
 
 
 def checked(text: str, row: Benchmark) -> str:
-    """The one way to write a spec or the default, once all that it says is found to be right."""
-    if text == DEFAULT:
-        return text
-    method_of(text, row)
-    return canonical(text)
+    """The one way to write a spec, once all that it says is found to be right."""
+    written = canonical(text)
+    if written != DEFAULT:
+        method_of(written, row)
+    return written
 
 
 def settings_of(text: str, row: Benchmark, encoder: Encoder) -> dict[str, Any]:

@@ -9,36 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from queryshift.errors import BadInput
+from queryshift.errors import BadInput, CannotAdapt
 from queryshift.lab.evaluation.rank_metrics import metric
 from queryshift.lab.evaluation.results import Cell, read_lines, write_line
 from queryshift.lab.evaluation.significance import draw_seeds, p_values, resampled_means
-from queryshift.methods.specs import canonical, parse
+from queryshift.methods.specs import DEFAULT, canonical
 
 from .label_free import Advice, advise
-from .replay import BATCH, cell_key, run_method
+from .recommendation import Row, recommended
+from .replay import BATCH, cell_key, run_method, session_of
 from .traffic import Traffic, traffic
 
-METHODS = ("frozen", "tcr", "rest", "shot")
-WITHOUT_LAYERS = ("frozen", "tcr_untrained", "tsa")  # for queries that come as vectors
-JUDGED = "rest"  # where no method that adapts is named
+METHODS = ("frozen", "frozen+hubs", DEFAULT, "rest")
+OF_VECTORS = ("frozen", DEFAULT)  # the default corrects hubs there: nothing can adapt
+WITHOUT_LAYERS = ("frozen", "frozen+hubs")  # for an encoder without norm layers
 MEASURES = ("recall@1", "recall@5", "recall@10", "mrr", "ndcg@10")
 RESAMPLES = 2000
 LEVEL = 95
-
-
-@dataclass(frozen=True)
-class Row:
-    """One method: its measures in percent, and its recall at 1 beside the frozen model's."""
-
-    method: str
-    measures: Mapping[str, float]
-    difference: float  # points of recall at 1
-    low: float  # of the 95 % interval of the difference
-    high: float
-    p: float
-    seconds_per_query: float
-    forwards_per_query: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +37,13 @@ class Evaluation:
     rows: tuple[Row, ...]
     advice: Advice | None
     kept: int  # methods whose results were there from before
+    use: str  # the method to use: "frozen" where none is better beyond chance
+    verdict: str  # what to use, in a sentence
 
     @property
-    def best(self) -> Row | None:
-        """The method with the highest recall at 1, the frozen model among equals."""
-        return max(self.rows, key=lambda row: row.measures["recall@1"], default=None)
+    def bad(self) -> list[str]:
+        """Rows that were left out: how many, and the first of them."""
+        return [sentence for each in self.traffic.bad for sentence in each.sentences]
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but the queries, for JSON."""
@@ -65,8 +54,11 @@ class Evaluation:
             "counted": len(asked.counted),
             "candidates": len(asked.candidates),
             "shift": asked.shift and f"{asked.shift.name}:{asked.shift.severity}",
+            "left_out": {each.what: each.count for each in asked.bad},
             "methods": [vars(row) for row in self.rows],
             "advice": self.advice and self.advice.as_dict(),
+            "use": self.use,
+            "verdict": self.verdict,
         }
 
 
@@ -84,6 +76,7 @@ def evaluate(
     results: str | Path | None = None,
     batch_size: int = BATCH,
     seed: int = 0,
+    strict: bool = False,
 ) -> Evaluation:
     """Replay queries in their order with several methods, and compare them with not adapting.
 
@@ -95,15 +88,18 @@ def evaluate(
             `{query id: [candidate id, ...]}`.
         clicks: the same from a log of clicks; give one of the two.
         ordinary: a sample of queries as they come when all is well, for advice without labels.
-        methods: such as "rest" or "tent:lr=0.001"; by default frozen, tcr, rest and shot.
+        methods: such as "default", "frozen+hubs" or "tent:lr=0.001"; without any frozen,
+            frozen+hubs, default and rest, for vectors frozen and default.
         shift: corrupt the queries first: "gaussian_noise:3".
         columns: names of columns by role: `{"id": "sku"}`.
         results: a file in which finished methods are kept, and found by the next call.
         batch_size: queries that are answered at once.
         seed: of shifts and of what a method draws.
+        strict: whether a row that cannot be used is an error; else it is left out and counted.
 
     Returns:
-        An `Evaluation`: `rows` where right answers are known, `advice` where none are.
+        An `Evaluation`: `rows` where right answers are known, `advice` where none are; `verdict`
+        says what to use.
 
     Examples:
         >>> import queryshift as qs
@@ -126,23 +122,40 @@ def evaluate(
         columns=columns,
         seed=seed,
         folder=path and path.parent / "galleries",
+        strict=strict,
     )
+    specs = _specs(asked, methods)
     if not asked.counted:
         if matches is not None or clicks is not None:
             raise BadInput(
                 "no query has a right answer in the gallery: do the ids of the matches and of the "
                 f"candidates, such as {asked.candidates.ids[0]!r}, belong together?"
             )
-        judged = parse(next((name for name in methods if name != "frozen"), JUDGED))
-        return Evaluation(asked, (), (), advise(asked, judged, ordinary, batch_size), 0)
-    cells, kept = _cells(asked, _specs(asked, methods), path, batch_size)
-    return Evaluation(asked, cells, tuple(_rows(cells)), None, kept)
+        judged = _judged(specs, methods)
+        advice = advise(asked, judged, lambda: session_of(asked, judged), ordinary, batch_size)
+        return Evaluation(asked, (), (), advice, 0, advice.use, advice.sentence)
+    cells, kept = _cells(asked, specs, path, batch_size)
+    rows = _rows(cells)
+    use, sentence = recommended(rows, cells, asked.encoder_in_code)
+    return Evaluation(asked, cells, tuple(rows), None, kept, use, sentence)
 
 
 def _specs(asked: Traffic, methods: Sequence[str]) -> list[str]:
     """The methods to run, the frozen model first: the others are compared with it."""
-    chosen = methods or (WITHOUT_LAYERS if asked.queries.modality == "vector" else METHODS)
+    chosen = methods or (OF_VECTORS if asked.queries.modality == "vector" else METHODS)
+    if not methods and chosen is METHODS:
+        try:
+            asked.encoder.norm_params()
+        except CannotAdapt:
+            chosen = WITHOUT_LAYERS
     return list(dict.fromkeys(["frozen", *map(canonical, chosen)]))
+
+
+def _judged(specs: Sequence[str], methods: Sequence[str]) -> str:
+    """The method that advice without labels is about: the one that was named, or the default."""
+    if not methods and DEFAULT in specs:
+        return DEFAULT
+    return next((spec for spec in specs if spec != "frozen"), DEFAULT)
 
 
 def _cells(
@@ -153,11 +166,12 @@ def _cells(
     if path is not None and path.is_file():
         known = {str(cell.settings.get("key")): cell for cell in read_lines(path).cells}
     cells, kept = [], 0
-    for spec in specs:
+    for number, spec in enumerate(specs, start=1):
         key = cell_key(asked, spec, batch)
         kept += key in known
         if key not in known:
-            known[key] = run_method(asked, spec, key, batch)
+            label = f"{spec}, method {number} of {len(specs)}: batches"
+            known[key] = run_method(asked, spec, key, label, batch)
             if path is not None:
                 write_line(path, known[key])
         cells.append(known[key])

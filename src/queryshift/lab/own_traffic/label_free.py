@@ -3,40 +3,49 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from queryshift.errors import BadInput
+from queryshift.galleries import Gallery
 from queryshift.media.collection import as_collection
-from queryshift.methods.base import Method
 from queryshift.methods.frozen import Frozen
 from queryshift.sessions.ordinary import Ordinary
 from queryshift.sessions.session import Session
 
-from .replay import BATCH, Replay, replay
+from .recommendation import decisive_clicks, in_words, rounded
+from .replay import BATCH, replay
 from .traffic import Traffic
 
 Verdict = Literal["adapt", "do not adapt", "cannot tell"]
 FEWEST = 128  # queries, below which nothing can be told
-PROBES = 256  # queries that both halves of the stream are asked
-POPULAR = 0.01  # of the candidates: those that take the most first places
-ALIKE = 0.5  # of the first places taken by one candidate: the source tells nothing apart
-STRANGE = 10.0  # standard errors from ordinary queries; popular candidates alone reach five
-KEPT = 0.8  # of the source's different answers
-CROWDED = 0.05  # growth of the share of first places that the most frequent candidates take
-STEADY = 0.6  # of the changed answers that both halves of the stream change alike
-UNSTEADY = 0.15  # the same: so few are alike only where adaptation loses its way
-CHANGED = 0.05  # of the answers: fewer changes cannot be worth much
-
+POPULAR = 0.01  # of the candidates: those that take the most first results
+COMPARED = 512  # queries and candidates whose nearest neighbours are compared, at most
+ALIKE = 0.5  # of the first results taken by one candidate: the session tells nothing apart
+KEPT = 0.8  # of the source's different results
+CROWDED = 0.05  # growth of the share of first results that the most frequent candidates take
+CHANGED = 0.01  # of the first results: with fewer changes nothing can be gained or lost
 UNKNOWN = (
-    "Without right answers nobody can say how often the answers are right, before or after.",
-    "The verdict is an estimate from this stream only: matches or clicks for a hundred queries "
-    "tell more.",
+    "Without right answers nobody can say how often the results are right, before or after.",
 )
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When the verdict is "adapt"; how they were chosen is in docs/your-own-data.md."""
+
+    spread: float = 0.05  # of the hub share, which adaptation must take away from hubs
+    most: float = 0.7  # of the first results: with more changes, the model as it is was lost
+    few: float = 0.15  # of the first results: with fewer changes, only what hubs held is changed
+    repeated: float = 1.25  # times as near to each other as candidates: queries ask for the same
+
+
+LIMITS = Limits()
 
 
 @dataclass(frozen=True)
@@ -44,15 +53,19 @@ class Signals:
     """What can be measured without labels; shares from 0 to 1."""
 
     queries: int
-    largest_share: float  # of first places that one candidate takes, before
-    hub_share_before: float  # of first places that the most frequent 1 % of candidates take
+    changed: float  # first results that adaptation changes
+    hub_share_before: float  # of first results that the most frequent 1 % of candidates take
     hub_share_after: float
-    variety_before: float  # different first answers per query
-    variety_after: float
-    agreement: float  # first answers that adaptation leaves as they are
-    stability: float | None  # changed answers that both halves of the stream change alike
-    nearer: float  # mean cosine of a query to its first answer, after less before
-    strangeness: float | None  # standard errors from ordinary queries, where a sample is given
+    different_before: float  # different first results per query
+    different_after: float
+    largest_share_after: float  # of first results that one candidate takes
+    repeats: float  # mean cosine of a query to the nearest other, over that of candidates
+    shift_score: float | None  # standard errors from ordinary queries, where a sample is given
+
+    @property
+    def spread(self) -> float:
+        """How much of the hubs' first results adaptation gives to others."""
+        return 1 - self.hub_share_after / self.hub_share_before
 
 
 @dataclass(frozen=True)
@@ -64,156 +77,200 @@ class Advice:
     reasons: tuple[str, ...]
     signals: Signals
     unknown: tuple[str, ...] = UNKNOWN
+    encoder: str = "encoder"  # in Python
+
+    @property
+    def use(self) -> str:
+        """The method to use for now."""
+        return self.method if self.verdict == "adapt" else "frozen"
+
+    @property
+    def sentence(self) -> str:
+        """What to do, in a sentence."""
+        what = in_words(self.method, self.encoder)
+        if self.verdict == "adapt":
+            return f"Adapt: use {what}; a likely gain, which no label confirms."
+        if self.verdict == "do not adapt":
+            return f"Do not adapt: keep the model as it is. {self.reasons[0]}"
+        return f"Cannot tell whether {what} helps. {self.clicks}"
+
+    @property
+    def clicks(self) -> str:
+        """How many clicks would settle it, by a sign test."""
+        needed, changed = decisive_clicks(), self.signals.changed
+        queries = rounded(needed / max(changed, CHANGED))
+        return (
+            f"{needed} clicks on a first result of one of the two models settle it, if the better "
+            f"one has twice as many (sign test, 5 % level, 80 % power): they differ for "
+            f"{100 * changed:.0f} % of the queries, so ask at least {queries:,} queries in shadow "
+            "mode, or give matches for as many."
+        )
+
+    @property
+    def measured(self) -> list[tuple[str, str]]:
+        """Each measure in words, and its value."""
+        now = self.signals
+        rows = [
+            ("queries", f"{now.queries:,}"),
+            ("first results that adaptation changes", f"{100 * now.changed:.0f} %"),
+            (
+                "hub share: first results that the most frequent 1 % of the candidates take",
+                f"{100 * now.hub_share_before:.0f} % before, "
+                f"{100 * now.hub_share_after:.0f} % after",
+            ),
+            (
+                "different first results per query",
+                f"{now.different_before:.2f} before, {now.different_after:.2f} after",
+            ),
+            (
+                "repetition: how near queries lie to each other, compared with candidates",
+                f"{now.repeats:.2f} times",
+            ),
+        ]
+        if now.shift_score is not None:
+            rows.append(
+                (
+                    "shift score: distance from your ordinary queries",
+                    f"{now.shift_score:.1f} standard errors",
+                )
+            )
+        return rows
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain values."""
-        return asdict(self)
+        return {**asdict(self), "sentence": self.sentence, "clicks": decisive_clicks()}
 
 
-def advise(traffic: Traffic, method: Method, ordinary: Any = None, batch: int = BATCH) -> Advice:
-    """Whether to adapt to this traffic with a method.
+def advise(
+    traffic: Traffic,
+    method: str,
+    session: Callable[[], Session],
+    ordinary: Any = None,
+    batch: int = BATCH,
+) -> Advice:
+    """Whether to adapt to this traffic.
 
     Args:
         traffic: the queries and candidates.
-        method: the one that is judged.
+        method: the one that is judged, by its name.
+        session: makes a fresh session of it.
         ordinary: a sample of queries as they come when all is well: a path or items.
         batch: queries that are answered at once.
     """
-    signals = measure(traffic, method, ordinary, batch)
+    frozen = Session(traffic.encoder, traffic.gallery, Frozen(), guard=None)
+    source = replay(traffic, frozen, "frozen, method 1 of 2: batches", batch)
+    adapted = replay(traffic, session(), f"{method}, method 2 of 2: batches", batch)
+    signals = signals_of(
+        source.top[:, 0],
+        adapted.top[:, 0],
+        source.vectors,
+        traffic.gallery,
+        _shift_score(traffic, ordinary, source.vectors),
+    )
     verdict, reasons = judge(signals)
-    return Advice(verdict, method.name, tuple(reasons), signals)
-
-
-def measure(traffic: Traffic, method: Method, ordinary: Any, batch: int) -> Signals:
-    """Replay the stream with and without adaptation, and look at the answers."""
-    source, adapted = replay(traffic, Frozen(), batch), replay(traffic, method, batch)
-    return signals_of(traffic, method, ordinary, source, adapted, batch)
+    return Advice(verdict, method, tuple(reasons), signals, encoder=traffic.encoder_in_code)
 
 
 def signals_of(
-    traffic: Traffic, method: Method, ordinary: Any, source: Replay, adapted: Replay, batch: int
+    before: Tensor, after: Tensor, vectors: Tensor, gallery: Gallery, shift_score: float | None
 ) -> Signals:
-    """What two replays of a stream, and two halves of it, tell."""
-    before, after = source.top[:, 0], adapted.top[:, 0]
-    few = max(1, round(POPULAR * len(traffic.candidates)))
+    """What the first results (Q,) before and after, and the source's query vectors, tell."""
+    few = max(1, round(POPULAR * len(gallery)))
     return Signals(
         queries=len(before),
-        largest_share=hub_share(before, 1),
+        changed=float((before != after).double().mean()),
         hub_share_before=hub_share(before, few),
         hub_share_after=hub_share(after, few),
-        variety_before=_variety(before),
-        variety_after=_variety(after),
-        agreement=float((before == after).double().mean()),
-        stability=_stability(traffic, method, source, batch),
-        nearer=_nearest(traffic, adapted) - _nearest(traffic, source),
-        strangeness=_strangeness(traffic, ordinary, source),
+        different_before=_different(before),
+        different_after=_different(after),
+        largest_share_after=hub_share(after, 1),
+        repeats=_repeats(vectors, gallery),
+        shift_score=shift_score,
     )
 
 
-def judge(signals: Signals) -> tuple[Verdict, list[str]]:
+def judge(signals: Signals, limits: Limits = LIMITS) -> tuple[Verdict, list[str]]:
     """The verdict that the measures allow; any reason against adapting decides."""
+    if signals.queries < FEWEST:
+        return "cannot tell", [f"{signals.queries} queries are too few, {FEWEST} are needed."]
     against = _reasons_against(signals)
     if against:
         return "do not adapt", against
-    if signals.stability is None or signals.stability < STEADY:
-        steady = "too few" if signals.stability is None else f"{100 * signals.stability:.0f} %"
+    changed = f"Adaptation changes {100 * signals.changed:.0f} % of the first results"
+    hubs = (
+        f"hubs, the candidates that come first most often, lose {100 * signals.spread:.0f} % of "
+        "theirs to others"
+    )
+    if signals.spread < limits.spread:
+        return "cannot tell", [f"{changed}, but not those of the candidates that come first most."]
+    if signals.changed >= limits.most:
+        return "adapt", [f"{changed}, and {hubs}: the model as it is tells little apart."]
+    if signals.changed > limits.few:
         return "cannot tell", [
-            f"{steady} of the changed answers are changed alike by both halves of the stream."
+            f"{changed}, and {hubs}. Streams with between {100 * limits.few:.0f} and "
+            f"{100 * limits.most:.0f} % were helped as often as not."
         ]
-    reasons = [
-        f"Adaptation changes {100 * (1 - signals.agreement):.0f} % of the first answers, and both "
-        f"halves of the stream change {100 * signals.stability:.0f} % of them alike.",
-        f"Different answers per query: {signals.variety_before:.2f} before, "
-        f"{signals.variety_after:.2f} after.",
-    ]
-    if signals.strangeness is None:
+    if signals.repeats > limits.repeated:
         return "cannot tell", [
-            *reasons,
-            "Whether these queries are unusual is not known: give a sample of ordinary ones.",
+            f"{changed}, and {hubs}, but many queries seem to ask for the same: then the same "
+            "candidates should come first often."
         ]
-    return "adapt", [
-        f"The queries lie {signals.strangeness:.1f} standard errors further from the gallery than "
-        "ordinary ones.",
-        *reasons,
-    ]
+    return "adapt", [f"{changed}, and {hubs}: few changes, where hubs stood in the way."]
 
 
 def hub_share(first: Tensor, candidates: int) -> float:
-    """Share of the first places (Q,) that the most frequent candidates take."""
+    """Share of the first results (Q,) that the most frequent candidates take."""
     most = Counter(first.tolist()).most_common(candidates)
     return sum(count for _, count in most) / len(first)
 
 
-def _variety(first: Tensor) -> float:
+def _different(first: Tensor) -> float:
     return len(set(first.tolist())) / len(first)
 
 
 def _reasons_against(signals: Signals) -> list[str]:
-    before, after = signals.variety_before, signals.variety_after
+    before, after = signals.different_before, signals.different_after
     reasons = []
-    if signals.queries < FEWEST:
-        reasons.append(f"{signals.queries} queries are too few, {FEWEST} are needed.")
-    if signals.largest_share > ALIKE:
-        share = f"{100 * signals.largest_share:.0f} %"
-        reasons.append(
-            f"The source model gives one candidate {share} of the first places: it tells these "
-            "queries apart too little to learn from its own answers."
-        )
-    if signals.strangeness is not None and signals.strangeness <= STRANGE:
-        reasons.append(
-            f"The queries look ordinary ({signals.strangeness:.1f} standard errors from the "
-            "sample): there is no shift to adapt to."
-        )
+    if signals.changed < CHANGED:
+        share = f"{100 * (1 - signals.changed):.0f} %"
+        reasons.append(f"Adaptation leaves {share} of the first results as they are.")
+    if signals.largest_share_after > ALIKE:
+        share = f"{100 * signals.largest_share_after:.0f} %"
+        reasons.append(f"After adaptation one candidate comes first for {share} of the queries.")
     if after < KEPT * before:
-        reasons.append(f"Adaptation has fewer different answers: {before:.2f} to {after:.2f}.")
+        reasons.append(
+            f"Adaptation has fewer different first results per query: {before:.2f} before, "
+            f"{after:.2f} after."
+        )
     if signals.hub_share_after > signals.hub_share_before + CROWDED:
         reasons.append(
-            f"The most frequent candidates take more first places: {signals.hub_share_before:.2f} "
-            f"before, {signals.hub_share_after:.2f} after."
+            "The most frequent 1 % of the candidates take more first results: "
+            f"{100 * signals.hub_share_before:.0f} % before, "
+            f"{100 * signals.hub_share_after:.0f} % after."
         )
-    if signals.nearer < 0:
-        reasons.append(
-            f"Queries come no nearer to their answers: {signals.nearer:+.3f} in mean cosine."
-        )
-    if signals.stability is not None and signals.stability < UNSTEADY:
-        reasons.append(
-            f"The two halves of the stream change only {100 * signals.stability:.0f} % of the "
-            "answers alike: what is learnt is chance."
-        )
-    if 1 - signals.agreement < CHANGED:
-        changed = f"{100 * (1 - signals.agreement):.0f} %"
-        reasons.append(f"Adaptation changes only {changed} of the first answers.")
     return reasons
 
 
-def _stability(traffic: Traffic, method: Method, source: Replay, batch: int) -> float | None:
-    """Of probed answers that one half of the stream changes, the share both change alike."""
-    count = len(traffic.queries)
-    probes = list(range(0, count, max(1, count // PROBES)))
-    halves = (range(count // 2), range(count // 2, count))
-    answers = [_after(traffic, method, half, probes, batch) for half in halves]
-    before = source.top[probes, 0]
-    changed = (answers[0] != before) | (answers[1] != before)
-    if not changed.any():
-        return None
-    return float((answers[0] == answers[1])[changed].double().mean())
+def _repeats(vectors: Tensor, gallery: Gallery) -> float:
+    """How near queries lie to each other, over how near as many candidates do."""
+    count = min(COMPARED, len(vectors), len(gallery))
+    draw = torch.Generator().manual_seed(0)
+    some = torch.randperm(len(gallery), generator=draw)[:count]
+    candidates = gallery.vectors[some.to(gallery.vectors.device)].flatten(0, -2)[:count]
+    every = torch.linspace(0, len(vectors) - 1, count).round().long()
+    return _nearest_other(vectors[every]) / max(_nearest_other(candidates.cpu()), 1e-6)
 
 
-def _after(
-    traffic: Traffic, method: Method, rows: Sequence[int], probes: Sequence[int], batch: int
-) -> Tensor:
-    """First answers to the probes after adapting to some of the stream."""
-    session = Session(traffic.encoder, traffic.gallery, method, seed=traffic.seed, guard=None)
-    for start in range(0, len(rows), batch):
-        session.answer(traffic.batch(rows[start : start + batch]))
-    firsts = [
-        session.answer(traffic.batch(probes[start : start + batch]), adapt=False).top(1).positions
-        for start in range(0, len(probes), batch)
-    ]
-    return torch.cat(firsts)[:, 0]
+def _nearest_other(vectors: Tensor) -> float:
+    """Mean cosine of a vector to the nearest other, all moved to have their mean at 0."""
+    if len(vectors) < 2:
+        return 1.0
+    moved = normalize(vectors.double() - vectors.double().mean(dim=0), dim=1)
+    return float((moved @ moved.T).fill_diagonal_(-1).amax(dim=1).mean())
 
 
-def _strangeness(traffic: Traffic, ordinary: Any, source: Replay) -> float | None:
+def _shift_score(traffic: Traffic, ordinary: Any, vectors: Tensor) -> float | None:
+    """How many standard errors further from the gallery the queries lie than ordinary ones."""
     if ordinary is None:
         return None
     sample = as_collection(ordinary)
@@ -221,11 +278,6 @@ def _strangeness(traffic: Traffic, ordinary: Any, source: Replay) -> float | Non
         measured = Ordinary.of(traffic.encoder, traffic.gallery, sample.items)
     except BadInput:  # one answer for everything: nothing is strange to such a model
         return None
-    error = measured.deviation * (1 / len(source.vectors) + 1 / measured.count) ** 0.5
-    return float((measured.mean - _nearest(traffic, source)) / error)
-
-
-def _nearest(traffic: Traffic, outcome: Replay) -> float:
-    """Mean cosine of the queries to their nearest candidates."""
-    vectors = outcome.vectors.to(traffic.encoder.device)
-    return float(traffic.gallery.search(vectors, 1).scores[:, 0].mean())
+    error = measured.deviation * (1 / len(vectors) + 1 / measured.count) ** 0.5
+    nearest = traffic.gallery.search(vectors.to(traffic.encoder.device), 1).scores[:, 0].mean()
+    return float((measured.mean - nearest) / error)

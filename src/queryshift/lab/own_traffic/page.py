@@ -12,6 +12,7 @@ from queryshift.lab.demo.page_parts import Part, parts
 from queryshift.lab.demo.svg_curves import BOTTOM, HEIGHT, LEFT, RIGHT, WIDTH, Chart
 from queryshift.lab.evaluation.method_colours import colours_of
 from queryshift.lab.evaluation.results import Cell
+from queryshift.methods.specs import DEFAULT
 from queryshift.support.atomic_files import replacing
 from queryshift.support.templates import template
 
@@ -20,6 +21,15 @@ from .evaluate import MEASURES, Evaluation
 WORST = 8  # queries of each list
 WINDOWS, WINDOW = 24, 32  # points of a curve at most, queries behind each at least
 THUMBNAIL = 160  # pixels
+MEANINGS = (
+    ("frozen", "The model as it is, which never adapts."),
+    (
+        "frozen+hubs",
+        "The same, corrected for hubs: candidates that come first for too many queries.",
+    ),
+    ("default", "What a session does that is told no method: it adapts and corrects hubs."),
+    ("rest", "The published method REST, which adapts and corrects nothing."),
+)
 FRAME = {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": RIGHT, "bottom": BOTTOM}
 
 
@@ -52,6 +62,7 @@ def html(evaluation: Evaluation) -> str:
     return template("queryshift.lab.own_traffic", "evaluation.html", "queryshift.lab.demo").render(
         evaluation=evaluation,
         measures=MEASURES,
+        meanings=MEANINGS,
         frame=FRAME,
         colours=dict(zip(classes, colours_of(names), strict=True)),
         css_classes=dict(zip(names, classes, strict=True)),
@@ -72,7 +83,9 @@ def recall_along(cells: Sequence[Cell]) -> Chart:
         ]
         for cell in cells
     }
-    return Chart(lines, ends.tolist(), bounds=(0.0, 100.0))
+    values = [value for line in lines.values() for value in line]
+    low, high = 10 * np.floor(min(values) / 10), 10 * np.ceil(max(values) / 10)
+    return Chart(lines, ends.tolist(), bounds=(float(low), float(max(high, low + 10))))
 
 
 def _points(queries: int) -> int:
@@ -83,15 +96,16 @@ def difficult(evaluation: Evaluation) -> list[tuple[str, list[Difficult]]]:
     """The queries that adaptation made worst, and those that are worst with the best method."""
     cells = evaluation.cells
     frozen = cells[0].ranks[:, 0].astype(int)
-    best = next(c for c in cells if evaluation.best and c.method == evaluation.best.method)
-    adapted = best if best is not cells[0] else cells[-1]
+    best = next(cell for cell in cells if cell.method == evaluation.use)
+    others = [cell for cell in cells if cell.method == DEFAULT] or cells[-1:]
+    adapted = best if best is not cells[0] else others[0]
     lost = adapted.ranks[:, 0].astype(int) - frozen
     worse = [row for row in np.argsort(-lost, kind="stable")[:WORST] if lost[row] > 0]
     ranks = best.ranks[:, 0].astype(int)
     worst = [row for row in np.argsort(-ranks, kind="stable")[:WORST] if ranks[row] > 1]
     titled = {
-        f"Worst with {best.method}": worst,
-        f"Made worse by {adapted.method}": worse,
+        f"Queries that {best.method} answers worst": worst,
+        f"Queries that {adapted.method} answers worse than frozen": worse,
     }
     return [
         (title, [_difficult(evaluation, int(row)) for row in rows])

@@ -16,11 +16,12 @@ from queryshift.encoders.encoder import Encoder
 from queryshift.lab.evaluation.metrics import relevant_ranks
 from queryshift.lab.evaluation.results import Cell
 from queryshift.lab.evaluation.runner.machine import device_name, versions
-from queryshift.methods.base import Method
-from queryshift.methods.specs import canonical, parse
+from queryshift.methods.specs import DEFAULT, canonical
+from queryshift.sessions.named import named
 from queryshift.sessions.session import Session
 from queryshift.support.progress import track
 
+from .own_errors import errors_named
 from .traffic import Traffic
 
 BATCH = 64
@@ -39,14 +40,20 @@ class Replay:
     forwards: float  # through the encoder, for each query
 
 
-def replay(traffic: Traffic, method: Method, batch: int = BATCH) -> Replay:
+def session_of(traffic: Traffic, spec: str) -> Session:
+    """A fresh session of a spec, as published and without a guard; the default as users get it."""
+    given = {} if spec == DEFAULT else {"guard": None}
+    method, settings = named(spec, traffic.encoder, given)
+    return Session(traffic.encoder, traffic.gallery, method, seed=traffic.seed, **settings)
+
+
+def replay(traffic: Traffic, session: Session, label: str, batch: int = BATCH) -> Replay:
     """Ask all queries in their order; those without a right answer are asked, and not counted."""
-    session = Session(traffic.encoder, traffic.gallery, method, seed=traffic.seed, guard=None)
     most = max(map(len, traffic.matches), default=0) or 1
     ranks, top, vectors = [], [], []
     seconds, starts = 0.0, range(0, len(traffic.queries), batch)
-    with forwards_counted(traffic.encoder) as forwards:
-        for start in track(starts, f"replaying {method.name}"):
+    with errors_named(traffic.encoder), forwards_counted(traffic.encoder) as forwards:
+        for start in track(starts, label):
             rows = range(start, min(start + batch, len(traffic.queries)))
             asked = traffic.batch(rows)
             started = time.perf_counter()
@@ -89,10 +96,10 @@ def cell_key(traffic: Traffic, spec: str, batch: int) -> str:
     return f"{traffic.content} {canonical(spec)} {batch}"
 
 
-def run_method(traffic: Traffic, spec: str, key: str, batch: int = BATCH) -> Cell:
+def run_method(traffic: Traffic, spec: str, key: str, label: str, batch: int = BATCH) -> Cell:
     """One method, written as in "rest:lr=0.001", as a cell that can be kept on disk."""
-    method = parse(spec)
-    outcome = replay(traffic, method, batch)
+    session = session_of(traffic, spec)
+    outcome = replay(traffic, session, label, batch)
     return Cell(
         benchmark=NAME,
         shift=traffic.shift.name if traffic.shift else "as it came",
@@ -109,7 +116,7 @@ def run_method(traffic: Traffic, spec: str, key: str, batch: int = BATCH) -> Cel
         settings={
             "key": key,
             "batch": batch,
-            "method": asdict(method),
+            "method": asdict(session.method),
             "asked": len(traffic.queries),
             "forwards": outcome.forwards,
             "top": outcome.top.tolist(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,31 +11,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from queryshift.encoders.encoder import Encoder
-from queryshift.errors import BadInput
-from queryshift.galleries import Gallery
+from queryshift.encoders.vectors import Vectors
+from queryshift.errors import BadInput, BadItem
+from queryshift.galleries import Gallery, faiss
 from queryshift.lab.corruptions import corrupt, find
 from queryshift.lab.datasets.answers import answers_by_query, partners
 from queryshift.lab.evaluation.runner.gallery_cache import content_hash, embedded
+from queryshift.media.bad_rows import BadRows
 from queryshift.media.collection import Collection, as_collection
 from queryshift.models import load
+from queryshift.support.progress import track
+
+from .own_errors import errors_named
 
 SEVERITY = 3
-
-
-class VectorEncoder(Encoder):
-    """Vectors as they are, of unit length: for queries that were embedded elsewhere."""
-
-    def prepare(self, items: Sequence[Any]) -> Tensor:
-        """The rows of a batch as one table."""
-        return torch.from_numpy(np.asarray(items, dtype=np.float32))
-
-    def forward(self, prepared: Tensor) -> Tensor:
-        """The same vectors, scaled to unit length."""
-        return torch.nn.functional.normalize(prepared, dim=1)
+AT_ONCE = 64  # items that are read
+FIRST = 100  # vectors that say which length is right
 
 
 @dataclass(frozen=True)
@@ -65,11 +59,18 @@ class Traffic:
     matches: Sequence[Sequence[int]]  # by position, none for a query without a right answer
     shift: Shift | None
     seed: int
+    bad: Sequence[BadRows] = ()
 
     @property
     def counted(self) -> list[int]:
         """The queries that have a right answer."""
         return [row for row, right in enumerate(self.matches) if right]
+
+    @property
+    def encoder_in_code(self) -> str:
+        """Python for the encoder of the queries, as a sentence writes it."""
+        vectors = isinstance(self.encoder, Vectors)
+        return f"qs.Vectors({self.encoder.dimension})" if vectors else "encoder"
 
     def batch(self, rows: Sequence[int]) -> list[Any]:
         """Queries as they are asked, shifted where that was wished."""
@@ -108,30 +109,86 @@ def traffic(
     columns: Mapping[str, str] | None = None,
     seed: int = 0,
     folder: Path | None = None,
+    strict: bool = False,
 ) -> Traffic:
-    """Read a user's data, load the model and embed the candidates, or find them in `folder`."""
-    asked, candidates = as_collection(queries, columns), as_collection(gallery, columns)
-    given = None if answers is None else answers_by_query(answers, columns)
-    matches = partners(asked, candidates, given)
+    """Read a user's data, load the model and embed the candidates, or find them in `folder`.
+
+    Rows that cannot be used are left out and counted in `bad`; with `strict` the first is an error.
+    """
+    bad_queries, bad_candidates, bad_matches = (
+        BadRows(what, strict) for what in ("queries", "candidates", "matches")
+    )
+    asked = as_collection(queries, columns, bad=bad_queries)
+    candidates = _candidates(gallery, columns, bad_candidates)
     wanted = None if shift is None else Shift.read(shift)
     if wanted is not None:
         find(asked.modality, wanted.name)  # before anything long begins
+    given = None if answers is None else answers_by_query(answers, columns, bad_matches)
     encoders = {} if model is None else load(model)
+    encoder = _encoder(encoders, asked.modality, candidates)
+    other = _encoder(encoders, candidates.modality, candidates)
+    asked = readable(encoder, asked, bad_queries)
+    candidates = readable(other, candidates, bad_candidates)
     return Traffic(
         model=str(model or "vectors"),
-        encoder=_encoder(encoders, asked.modality),
-        gallery=_gallery(encoders, candidates, folder),
+        encoder=encoder,
+        gallery=_gallery(other, candidates, folder),
         queries=asked,
         candidates=candidates,
-        matches=matches,
+        matches=partners(asked, candidates, given, bad_matches),
         shift=wanted,
         seed=seed,
+        bad=(bad_queries, bad_candidates, bad_matches),
     )
 
 
-def _encoder(encoders: Mapping[str, Encoder], modality: str) -> Encoder:
+def _candidates(gallery: Any, columns: Mapping[str, str] | None, bad: BadRows) -> Collection:
+    """The candidates; those of a FAISS index are read into memory."""
+    address = str(gallery) if isinstance(gallery, str | Path) else ""
+    if not address.startswith("faiss:") and not address.endswith(".faiss"):
+        return as_collection(gallery, columns, bad=bad)
+    ids, vectors = faiss.open(f"faiss:{address.removeprefix('faiss:')}").rows()
+    return Collection("vector", ids, list(vectors))
+
+
+def readable(encoder: Encoder, items: Collection, bad: BadRows) -> Collection:
+    """The items that an encoder can read; every file is opened once."""
+    total, rows, starts = len(items) + bad.count, list[int](), range(0, len(items), AT_ONCE)
+    with errors_named(encoder):
+        for start in track(starts, f"reading {bad.what}"):
+            opened = {}
+            for row in range(start, min(start + AT_ONCE, len(items))):
+                with bad.skipping(repr(items.ids[row])):
+                    opened[row] = _opened(items.items[row])
+            rows += _prepared(encoder, opened, items.ids, bad)
+    bad.check(total)
+    return items if len(rows) == len(items) else items.chosen(rows)
+
+
+def _opened(item: Any) -> Any:
+    if isinstance(item, str) and not item.strip():
+        raise BadInput("the text is empty: fill it in, or leave the row out.")
+    return item
+
+
+def _prepared(
+    encoder: Encoder, opened: dict[int, Any], ids: Sequence[Any], bad: BadRows
+) -> list[int]:
+    """The rows that an encoder can prepare."""
+    while opened:
+        try:
+            encoder.prepare(list(opened.values()))
+            break
+        except BadItem as error:
+            row = list(opened)[error.index]
+            del opened[row]
+            bad.add(BadInput(error.reason), repr(ids[row]))
+    return list(opened)
+
+
+def _encoder(encoders: Mapping[str, Encoder], modality: str, candidates: Collection) -> Encoder:
     if modality == "vector":
-        return VectorEncoder()
+        return Vectors(_dimension(candidates))
     if modality in encoders:
         return encoders[modality]
     if len(encoders) == 1:
@@ -140,12 +197,22 @@ def _encoder(encoders: Mapping[str, Encoder], modality: str) -> Encoder:
     raise BadInput(f"the items are {modality}, the model encodes {known}.")
 
 
-def _gallery(encoders: Mapping[str, Encoder], items: Collection, folder: Path | None) -> Gallery:
+def _dimension(candidates: Collection) -> int:
+    """The length that most of the first vectors have."""
+    lengths = Counter(np.shape(vector) for vector in candidates.items[:FIRST])
+    shape, _ = lengths.most_common(1)[0]
+    if len(shape) != 1 or not shape[0]:
+        raise BadInput(
+            f"the queries are vectors, the candidates {candidates.modality}: give vectors of both."
+        )
+    return int(shape[0])
+
+
+def _gallery(encoder: Encoder, items: Collection, folder: Path | None) -> Gallery:
     """The candidates embedded; ids are positions."""
     if items.modality == "vector":
-        table = torch.from_numpy(np.asarray(items.items, dtype=np.float32))
-        return Gallery.from_vectors(range(len(items)), table)
-    encoder = _encoder(encoders, items.modality)
-    if folder is None:
-        return Gallery.build(encoder, items.items)
-    return embedded(encoder, items.items, folder)[0].to(encoder.device)
+        return Gallery.from_vectors(range(len(items)), encoder.encode(items.items))
+    with errors_named(encoder):
+        if folder is None:
+            return Gallery.build(encoder, items.items)
+        return embedded(encoder, items.items, folder)[0].to(encoder.device)

@@ -13,13 +13,17 @@ from queryshift.errors import BadFile, BadInput, unknown
 from queryshift.galleries import Gallery
 from queryshift.lab.corruptions.files.formats import CAPTIONS, read_captions
 from queryshift.lab.own_traffic.label_free import Advice, advise
+from queryshift.lab.own_traffic.own_errors import errors_named
 from queryshift.lab.own_traffic.traffic import Traffic
+from queryshift.media.bad_rows import BadRows
 from queryshift.media.collection import Collection
 from queryshift.media.pictures import PICTURES, read_picture
 from queryshift.media.sounds import SOUNDS, read_sound
-from queryshift.methods import METHODS
 from queryshift.methods.base import Method
+from queryshift.methods.specs import DEFAULT, canonical
 from queryshift.models import load
+from queryshift.sessions.named import named
+from queryshift.sessions.session import Session
 from queryshift.support.progress import track
 
 from .grid_search import RATES, SAMPLE, TEMPERATURES, Tuned, tune
@@ -53,39 +57,65 @@ def tune_files(
     sample: int = SAMPLE,
     seed: int = 0,
     ordinary: Path | None = None,
+    strict: bool = False,
 ) -> Tuned:
     """`tune` for a model by name, with queries and candidates from files.
 
     Without labels it also says whether to adapt at all; `ordinary` are queries as they come when
-    all is well, which it needs to tell.
+    all is well. Files and labels that cannot be used are left out and counted; with `strict` the
+    first is an error.
     """
-    kind = METHODS[method]
-    query_items, candidates = read_items(queries), read_items(gallery)
+    canonical(method)  # before anything long begins
+    bad = {what: BadRows(what, strict) for what in ("queries", "candidates", "labels", "samples")}
+    query_items = read_items(queries, bad["queries"])
+    candidates = read_items(gallery, bad["candidates"])
     encoders = load(model)
     query, other = (_encoder(encoders, items, model) for items in (query_items, candidates))
-    matches = None if labels is None else read_labels(labels, query_items.names, candidates.names)
-    built = Gallery.build(other, candidates.items)
-    tuned = tune(
-        query,
-        built,
-        query_items.items,
-        kind(),
-        rates=rates,
-        temperatures=temperatures,
-        matches=matches,
-        sample=sample,
-        seed=seed,
-    )
+    names = (query_items.names, candidates.names)
+    matches = None if labels is None else read_labels(labels, *names, bad["labels"])
+    kind, settings = _adapting(method, query)
+    with errors_named(other):
+        built = Gallery.build(other, candidates.items)
+    with errors_named(query):
+        tuned = tune(
+            query,
+            built,
+            query_items.items,
+            kind,
+            rates=rates,
+            temperatures=temperatures,
+            matches=matches,
+            sample=sample,
+            seed=seed,
+            settings=settings,
+        )
+    tuned = replace(tuned, bad=tuple(bad.values()))
     if tuned.labelled or tuned.best is None:
         return tuned
-    best = kind(lr=tuned.best.lr, temperature=tuned.best.temperature)
+    best = replace(kind, lr=tuned.best.lr, temperature=tuned.best.temperature)
     sampled = replace(query_items, items=query_items.items[:sample])
-    usual = None if ordinary is None else read_items(ordinary).items
-    return advised(tuned, advice_on(query, built, sampled, best, usual))
+    usual = None if ordinary is None else read_items(ordinary, bad["samples"]).items
+    return advised(tuned, advice_on(query, built, sampled, best, usual, settings))
+
+
+def _adapting(text: str, encoder: Encoder) -> tuple[Method, dict[str, Any]]:
+    """The method of a spec and its sessions' settings; one without a learning rate is refused."""
+    method, settings = named(text, encoder, {} if text == DEFAULT else {"guard": None})
+    if not method.adapting:
+        raise BadInput(
+            f'"{text}" has no learning rate, so there is nothing to tune: name a method that '
+            "adapts, or compare it with others by `queryshift evaluate`."
+        )
+    return method, settings
 
 
 def advice_on(
-    encoder: Encoder, gallery: Gallery, queries: Named, method: Method, ordinary: Any
+    encoder: Encoder,
+    gallery: Gallery,
+    queries: Named,
+    method: Method,
+    ordinary: Any,
+    settings: Mapping[str, Any],
 ) -> Advice:
     """What can be known without labels of adapting to these queries with a method."""
     count = len(queries.items)
@@ -99,7 +129,11 @@ def advice_on(
         shift=None,
         seed=0,
     )
-    return advise(stream, method, ordinary)
+
+    def session() -> Session:
+        return Session(encoder, gallery, method, **settings)
+
+    return advise(stream, method.name, session, ordinary)
 
 
 def advised(tuned: Tuned, advice: Advice) -> Tuned:
@@ -108,7 +142,7 @@ def advised(tuned: Tuned, advice: Advice) -> Tuned:
     return replace(tuned, advice=advice, best=best)
 
 
-def read_items(path: Path) -> Named:
+def read_items(path: Path, bad: BadRows) -> Named:
     """The captions of a file, or the pictures or sounds of a folder in the order of their names."""
     if path.is_file():
         if path.suffix.lower() not in CAPTIONS:
@@ -128,24 +162,33 @@ def read_items(path: Path) -> Named:
     if not files or sum(map(bool, listed.values())) > 1:
         counts = " and ".join(f"{len(some)} of {name}" for name, some in listed.items())
         raise BadInput(f'"{path}" has files {counts}: expected a folder of one of the two.')
-    items = tuple(read(file) for file in track(files, f"reading {path.name}"))
-    return Named(modality, tuple(file.name for file in files), items)
+    items: dict[str, Any] = {}
+    for file in track(files, f"reading {path.name}"):
+        with bad.skipping():
+            items[file.name] = read(file)
+    bad.check(len(files))
+    return Named(modality, tuple(items), tuple(items.values()))
 
 
-def read_labels(path: Path, queries: Sequence[str], candidates: Sequence[str]) -> list[list[int]]:
+def read_labels(
+    path: Path, queries: Sequence[str], candidates: Sequence[str], bad: BadRows
+) -> list[list[int]]:
     """Positions of right candidates for each query, none for one that the file does not name."""
     places: dict[str, list[int]] = {}
     for place, name in enumerate(candidates):
         places.setdefault(name, []).append(place)
-    labels = _mapping(path)
-    for name, known in ((n, set(queries)) for n in labels):
-        if name not in known:
-            raise unknown("query", name, sorted(known))
-    for name in (name for right in labels.values() for name in right):
-        if name not in places:
-            raise unknown("candidate", name, list(places))
+    labels, known = _mapping(path), set(queries)
+    for query, right in labels.items():
+        with bad.skipping():
+            if query not in known:
+                raise unknown("query", query, sorted(known))
+            for name in right:
+                if name not in places:
+                    raise unknown("candidate", name, list(places))
+    bad.check(len(labels))
     return [
-        [place for name in labels.get(query, ()) for place in places[name]] for query in queries
+        [place for name in labels.get(query, ()) for place in places.get(name, ())]
+        for query in queries
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import product
 from typing import Any
@@ -14,6 +14,7 @@ from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadInput
 from queryshift.galleries import Hits, Searchable
 from queryshift.lab.own_traffic.label_free import Advice
+from queryshift.media.bad_rows import BadRows
 from queryshift.methods.base import Method
 from queryshift.methods.frozen import Frozen
 from queryshift.methods.rest import REST
@@ -21,6 +22,7 @@ from queryshift.retrieval.answer import Answer
 from queryshift.retrieval.similarity import best_vectors
 from queryshift.sessions.describe import TUNABLE
 from queryshift.sessions.session import Session
+from queryshift.sessions.settings import Settings
 from queryshift.support.progress import track
 
 RATES = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3)
@@ -55,14 +57,18 @@ class Tuned:
     best: Trial | None
     call: str
     """How the method is made, up to its learning rate: "qs.REST(decouple=True, "."""
+    around: str = "{}"
+    """Where the method goes: "qs.Session(encoder, gallery, {}, hubs=qs.Hubs())" with hubs."""
     advice: Advice | None = None  # without labels: whether to adapt at all
+    bad: tuple[BadRows, ...] = ()  # files and labels that were left out
 
     @property
     def line(self) -> str:
-        """Python that makes the recommended method."""
+        """Python that makes the recommended method, or its session."""
         if self.best is None:
             return "qs.Frozen()"
-        return f"{self.call}lr={self.best.lr:g}, temperature={self.best.temperature:g})"
+        rates = f"lr={self.best.lr:g}, temperature={self.best.temperature:g}"
+        return self.around.format(f"{self.call}{rates})")
 
     @property
     def at_edge(self) -> str | None:
@@ -74,8 +80,13 @@ class Tuned:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, for JSON."""
-        values = {name: value for name, value in asdict(self).items() if name != "call"}
-        return {**values, "line": self.line, "at_edge": self.at_edge}
+        values = {
+            name: value
+            for name, value in asdict(self).items()
+            if name not in ("call", "around", "bad")
+        }
+        left_out = {each.what: each.count for each in self.bad}
+        return {**values, "left_out": left_out, "line": self.line, "at_edge": self.at_edge}
 
 
 def tune(
@@ -89,11 +100,13 @@ def tune(
     matches: Sequence[Sequence[int]] | None = None,
     sample: int = SAMPLE,
     seed: int = 0,
+    settings: Mapping[str, Any] | None = None,
 ) -> Tuned:
     """Adapt to a sample of queries at every point of a grid, and choose one (REST by default).
 
     `matches` are the positions of each query's right candidates, none for one without a label.
-    With labels recall at 1 decides, without them the contrast (`docs/tune.md`).
+    With labels recall at 1 decides, without them the contrast (`docs/tune.md`). `settings` are the
+    sessions'; by default the bare method.
     """
     _check(queries, matches, sample, len(gallery))
     draw = torch.Generator().manual_seed(seed)
@@ -103,10 +116,12 @@ def tune(
     right = [set(matches[row]) if matches else set() for row in rows]
     method = method or REST()
     points = [replace(method, lr=lr, temperature=t) for lr, t in product(rates, temperatures)]
-    source, *trials = (
-        _trial(Session(encoder, gallery, point, seed=seed, guard=None), drawn, right)
-        for point in track([Frozen(), *points], "tuning")
-    )
+    settings = {"guard": None} if settings is None else settings
+    sessions = [
+        Session(encoder, gallery, Frozen(), seed=seed, guard=None),
+        *(Session(encoder, gallery, point, seed=seed, **settings) for point in points),
+    ]
+    source, *trials = (_trial(session, drawn, right) for session in track(sessions, "tuning"))
     return Tuned(
         method=type(method).__name__,
         queries=len(drawn),
@@ -115,6 +130,7 @@ def tune(
         trials=tuple(trials),
         best=chosen(source, trials),
         call=_call_of(method),
+        around=_around(settings),
     )
 
 
@@ -158,11 +174,12 @@ def _trial(session: Session, queries: Sequence[Any], right: Sequence[set[int]]) 
     first = [int(place) for top in tops for place in top.positions[:, 0]]
     hits = [place in own for place, own in zip(first, right, strict=True) if own]
     vectors = torch.cat([answer.vectors for answer in answers]).cpu()
+    around = [session.gallery.search(answer.vectors, AROUND).scores.cpu() for answer in answers]
     nearest = torch.cat([_nearest(answer, top) for answer, top in zip(answers, tops, strict=True)])
     return Trial(
         lr=session.method.rate if session.method.adapting else 0.0,
         temperature=session.method.tau,
-        contrast=contrast(vectors, nearest, torch.cat([top.scores for top in tops])),
+        contrast=contrast(vectors, nearest, torch.cat(around)),
         similarity=float((vectors * nearest).sum(dim=1).mean()),
         variety=len(set(first)) / len(first),
         recall=100 * sum(hits) / len(hits) if hits else None,
@@ -180,6 +197,15 @@ def _call_of(method: Method) -> str:
             arguments.append(f"{name}={value!r}" if field.repr else f"{name}={name}")
     home = "qs." if kind.__module__.startswith("queryshift.") else ""
     return f"{home}{kind.__name__}({''.join(f'{argument}, ' for argument in arguments)}"
+
+
+def _around(settings: Mapping[str, Any]) -> str:
+    """Python that makes the session of a method, where it needs more than the method."""
+    if settings.get("hubs") is None:
+        return "{}"
+    order = settings.get("score_from", Settings().score_from)
+    more = "" if order == Settings().score_from else f', score_from="{order}"'
+    return f"qs.Session(encoder, gallery, {{}}, hubs=qs.Hubs(){more})"
 
 
 def _nearest(answer: Answer, top: Hits) -> Tensor:

@@ -1,0 +1,156 @@
+"""What to use, in one sentence: from right answers, or how many clicks it takes to know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import ceil, comb
+
+import numpy as np
+
+from queryshift.lab.evaluation.results import Cell
+from queryshift.methods.specs import DEFAULT
+
+LEVEL, POWER = 0.05, 0.8  # of a test; both as is usual
+TWICE = 2 / 3  # adaptation wins two of three queries that it decides
+MOST_QUERIES = 100_000  # with more, nobody needs to know
+AS_CODE = {
+    "frozen": "the model as it is",
+    DEFAULT: "the default session, qs.Session({}, gallery)",
+    "frozen+hubs": "hub correction alone, qs.Session({}, gallery, qs.Frozen(), hubs=qs.Hubs())",
+}
+"""A method in words and in code; {} is the encoder."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method: its measures in percent, and its recall at 1 beside the frozen model's."""
+
+    method: str
+    measures: dict[str, float]
+    difference: float  # points of recall at 1
+    low: float  # of the 95 % interval of the difference
+    high: float
+    p: float
+    seconds_per_query: float
+    forwards_per_query: float
+
+
+def recommended(
+    rows: Sequence[Row], cells: Sequence[Cell], encoder: str = "encoder"
+) -> tuple[str, str]:
+    """The method to use, and a sentence that says so; rows and cells have the frozen model first.
+
+    The default where it is better than the frozen model beyond chance, unless another method is
+    better than the default beyond chance; else the best that is better than the frozen model.
+
+    Args:
+        rows: the table.
+        cells: what it was made from.
+        encoder: Python for the encoder of the queries.
+    """
+    by_method = {cell.method: cell for cell in cells}
+    sure = sorted(
+        (row for row in rows[1:] if row.low > 0), key=lambda row: -row.measures["recall@1"]
+    )
+    if not sure:
+        return rows[0].method, _keep(rows, by_method)
+    chosen = next((row for row in sure if row.method == DEFAULT), sure[0])
+    for row in sure:
+        if _better(by_method[row.method], by_method[chosen.method]):
+            chosen = row
+            break
+    before, after = (row.measures["recall@1"] for row in (rows[0], chosen))
+    return chosen.method, (
+        f"Use {in_words(chosen.method, encoder)}: its first result is right for {after:.1f} % of "
+        f"the queries, the model as it is has {before:.1f} %. That is {_points(chosen)}."
+    )
+
+
+def _keep(rows: Sequence[Row], cells: dict[str, Cell]) -> str:
+    if len(rows) == 1:
+        return "Only the model as it is was asked: name a method to compare it with."
+    best = max(rows[1:], key=lambda row: row.measures["recall@1"])
+    if best.difference <= 0:
+        return (
+            f"Keep the model as it is: the best of the others, {best.method}, has {_points(best)}."
+        )
+    first, second = (cells[one].ranks[:, 0] == 1 for one in (rows[0].method, best.method))
+    needed = queries_needed(float((first != second).mean()), best.difference / 100)
+    settle = (
+        f"about {rounded(needed):,} labelled queries would settle it"
+        if needed <= MOST_QUERIES
+        else "no practical number of labels would tell them apart"
+    )
+    return (
+        f"Keep the model as it is for now: {best.method} has {_points(best)}, which may be chance; "
+        f"{settle}."
+    )
+
+
+def in_words(method: str, encoder: str) -> str:
+    """A method in words, and in code where that is short."""
+    return AS_CODE.get(method, f'the method "{method}"').format(encoder)
+
+
+def _points(row: Row) -> str:
+    return f"{row.difference:+.1f} points (95 % interval {row.low:+.1f} to {row.high:+.1f})"
+
+
+def _better(one: Cell, other: Cell) -> bool:
+    """Whether one has more right first results beyond chance, on the same queries."""
+    first, second = (cell.ranks[:, 0] == 1 for cell in (one, other))
+    wins, losses = int((first & ~second).sum()), int((second & ~first).sum())
+    return wins > losses and sign_test(wins, losses) < LEVEL
+
+
+def sign_test(wins: int, losses: int) -> float:
+    """The two-sided p of so many wins and losses where both are equally likely."""
+    count, most = wins + losses, max(wins, losses)
+    tail = sum(comb(count, place) for place in range(most, count + 1))
+    return min(1.0, 2 * tail / 2**count)
+
+
+@cache
+def decisive_clicks(share: float = TWICE) -> int:
+    """Wins and losses that a sign test needs to find a winner that takes this share of them.
+
+    Args:
+        share: of the queries that one of two models has right, those of the better model.
+    """
+    count = 5
+    while _power(count, share) < POWER:
+        count += 1
+    return count
+
+
+def _power(count: int, share: float) -> float:
+    """The chance that the better model wins the test."""
+    enough = next(
+        (
+            wins
+            for wins in range(ceil(count / 2), count + 1)
+            if sign_test(wins, count - wins) < LEVEL
+        ),
+        count + 1,
+    )
+    return sum(
+        comb(count, wins) * share**wins * (1 - share) ** (count - wins)
+        for wins in range(enough, count + 1)
+    )
+
+
+def queries_needed(differ: float, gain: float) -> int:
+    """Queries with labels to find a gain, where one model alone is right for a share `differ`.
+
+    McNemar's test, two-sided, by Connor's formula (1987).
+    """
+    spread = max(differ - gain**2, 0.0) ** 0.5
+    return ceil(((1.96 * differ**0.5 + 0.84 * spread) / gain) ** 2)
+
+
+def rounded(count: float) -> int:
+    """To two digits, upwards: nobody needs to read a third."""
+    step = 10 ** max(0, int(np.log10(max(count, 1))) - 1)
+    return int(ceil(count / step) * step)

@@ -1,0 +1,103 @@
+"""With labels, an evaluation ends in one sentence: what to use, by how much, how certain."""
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import queryshift as qs
+from queryshift.cli import main
+from queryshift.lab.evaluation.results import Cell
+from queryshift.lab.own_traffic.evaluate import _rows
+from queryshift.lab.own_traffic.page import html
+from queryshift.lab.own_traffic.recommendation import recommended
+
+COUNT = 400
+
+
+def cell(method, right):
+    """A method that has these queries right."""
+    ranks = np.where(right, 1, 7)[:, None]
+    return Cell(
+        benchmark="own data",
+        shift="",
+        severity=0,
+        protocol="online",
+        method=method,
+        seed=0,
+        ranks=ranks,
+        candidates=100,
+        seconds=1.0,
+        settings={"asked": COUNT, "forwards": 1.0},
+    )
+
+
+def told(**shares):
+    """The recommendation where each method has the first so many right; "_" stands for "+"."""
+    place = np.arange(COUNT)
+    cells = [cell(name.replace("_", "+"), place < share * COUNT) for name, share in shares.items()]
+    return recommended(_rows(cells), cells)
+
+
+def test_the_default_is_used_where_it_is_better_beyond_chance():
+    use, sentence = told(frozen=0.3, frozen_hubs=0.4, default=0.4, rest=0.35)
+    assert use == "default"
+    assert sentence.startswith("Use the default session, qs.Session(encoder, gallery): its first")
+    assert (
+        "40.0 %" in sentence and "30.0 %" in sentence and "+10.0 points (95 % interval" in sentence
+    )
+
+
+def test_another_is_used_where_it_beats_the_default_beyond_chance():
+    assert told(frozen=0.3, default=0.4, rest=0.41)[0] == "default"
+    use, sentence = told(frozen=0.3, default=0.4, rest=0.5)
+    assert use == "rest" and 'Use the method "rest"' in sentence
+
+
+def test_the_model_stays_as_it_is_where_nothing_is_better():
+    use, sentence = told(frozen=0.3, default=0.2)
+    assert use == "frozen" and "Keep the model as it is" in sentence and "-10.0 points" in sentence
+
+
+def test_a_gain_that_may_be_chance_says_how_many_labels_settle_it():
+    right = np.arange(COUNT) < 120
+    other = right.copy()
+    other[110:120], other[300:313] = False, True  # 10 lost, 13 won
+    cells = [cell("frozen", right), cell("default", other)]
+    use, sentence = recommended(_rows(cells), cells)
+    assert use == "frozen" and "may be chance" in sentence and "labelled queries" in sentence
+
+
+def test_vectors_with_labels_compare_frozen_and_default_and_end_in_the_sentence(tmp_path):
+    rng = np.random.default_rng(0)
+    gallery = rng.normal(size=(200, 16)).astype(np.float32)
+    np.save(tmp_path / "gallery.npy", gallery)
+    np.save(tmp_path / "queries.npy", gallery[:150] + 0.5)
+    (tmp_path / "clicks.csv").write_text(
+        "query_id,clicked\n" + "".join(f"{row},{row}\n" for row in range(150))
+    )
+    files = [f"--{name}={tmp_path / name}.npy" for name in ("gallery", "queries")]
+    files += [f"--clicks={tmp_path / 'clicks.csv'}", f"--results={tmp_path / 'r.jsonl'}"]
+    ran = CliRunner().invoke(main, ["evaluate", *files], env={"COLUMNS": "160"})
+    assert ran.exit_code == 0, ran.output
+    assert ran.output.strip().splitlines()[-1].startswith(("Use the default", "Keep the model"))
+    done = qs.evaluate(
+        None,
+        tmp_path / "gallery.npy",
+        tmp_path / "queries.npy",
+        clicks=tmp_path / "clicks.csv",
+    )
+    assert [row.method for row in done.rows] == ["frozen", "default"]
+    assert done.verdict in html(done).replace("&#39;", "'")
+
+
+def test_the_default_rows_are_what_people_would_deploy():
+    texts = {row: f"a {colour} square" for row, colour in enumerate(["red", "blue", "green"])}
+    done = qs.evaluate("tangram", texts, texts, matches={row: [row] for row in texts})
+    assert [row.method for row in done.rows] == ["frozen", "frozen+hubs", "default", "rest"]
+    assert done.rows[2].method == "default" and done.cells[2].settings["method"]
+
+
+@pytest.mark.parametrize("spec", ["default:lr=0.1", "default+hubs", "default+decoupled"])
+def test_the_default_takes_no_settings(spec):
+    with pytest.raises(qs.errors.BadInput, match="write default alone"):
+        qs.evaluate("tangram", ["a"], ["a"], methods=[spec])
