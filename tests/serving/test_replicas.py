@@ -207,6 +207,55 @@ def test_while_the_database_is_away_answers_go_on_and_changes_are_refused(
     run(check())
 
 
+def lost_after(commit):
+    """A commit that is made, and whose acknowledgement never comes: PostgreSQL was killed."""
+
+    def committed(change):
+        commit(change)
+        raise StoreTrouble("the store does not answer.")
+
+    return committed
+
+
+@pytest.mark.parametrize("seen", ["poll", "report", "nothing"])
+@pytest.mark.parametrize("other", [False, True], ids=["alone", "beside another"])
+def test_a_change_whose_acknowledgement_was_lost_counts_once(
+    other, seen, address, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(module, "LOOK_EVERY", 60)
+    monkeypatch.setattr(Listening, "_run", lambda self: None)
+
+    async def check():
+        async with replicas(address, tmp_path) as (first, second):
+            await both_know(first, second)
+            await taught(first, 4)
+            loaded(second).contended_until = 0.0
+            rows = first._residents.rows
+            with monkeypatch.context() as patch:
+                patch.setattr(rows, "commit", lost_after(rows.commit))
+                await first.save(all_changed=True)
+            assert loaded(first).attempt is not None
+            if other:
+                await taught(second, 8)
+                await second.save(all_changed=True)
+            if seen == "poll":
+                await first.follow()
+            if seen == "report":
+                await first.tenant("one")
+            await taught(first, 12)
+            await first.save(all_changed=True)
+            told = [await owner.tenant("one") for owner in (first, second)]
+            return told, await second.history("one", 0, 100)
+
+    told, rows = run(check())
+    batches = 4 if other else 3
+    for one in told:
+        assert (one["batches"], one["updates"], one["drops"]) == (batches, batches, 0)
+        assert one["queries"] == 4 * batches
+        assert one["report"]["updates_in_force"] == 3 * batches
+    assert [row["batch"] for row in rows] == list(range(1, batches + 1))
+
+
 def test_a_sample_of_ordinary_queries_is_put_in_force_everywhere(address, tmp_path):
     async def check():
         async with replicas(address, tmp_path) as (first, second):

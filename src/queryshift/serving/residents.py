@@ -71,7 +71,7 @@ class Residents:
         self._evicting: dict[str, asyncio.Task[None]] = {}
         self._saves: set[asyncio.Task[Any]] = set()  # under way
         self._wanted = Counter[str]()  # by those who wait until they are in memory
-        self._process, self._numbers = uuid4().hex, count()  # name changes
+        self._process, self._numbers = uuid4().hex[:16], count()  # name changes
         self._known = self.rows.count()
         self._count()
 
@@ -149,20 +149,25 @@ class Residents:
 
     async def _save(self, tenant: Tenant, told: bool = False) -> bool:
         """Write all that has changed; whether what was learnt or changed here is in force."""
-        if tenant.attempt is not None and not await self._send(tenant, tenant.attempt):
+        if not await self._send_again(tenant):
             return False
-        token = f"{self._process}-{next(self._numbers)}"
+        token = f"{self._process}-{next(self._numbers):09}"
         change = tenant.unsaved(token, self._settings.history, told)
         return await self._send(tenant, change)
+
+    async def _send_again(self, tenant: Tenant) -> bool:
+        """Settle a change of which nobody knows whether it was made; whether it is in force."""
+        if tenant.attempt is None:
+            return True
+        made = await self._send(tenant, tenant.attempt)
+        tenant.changed()  # what came after it is not stored
+        return made
 
     async def _send(self, tenant: Tenant, change: Change) -> bool:
         since, learnt = tenant.changed_at, tenant.learnt_since_save
         tenant.changed_at, tenant.learnt_since_save, tenant.attempt = None, 0, change
         try:
-            version = await self._disk.write(self.rows.commit, change)
-        except Gone:
-            self._drop(tenant)
-            raise NotFound(f'tenant "{tenant.name}" was deleted.') from None
+            version = await self._commit(tenant, change)
         except Stale:
             await self._lose(tenant, change)
             return False
@@ -178,14 +183,22 @@ class Residents:
         """Drop what was learnt on a version that another process has replaced, and count it."""
         counted = change.counted_only()
         tenant.changed_at, tenant.attempt = time.monotonic(), counted
-        tenant.committed(counted, await self._disk.write(self.rows.commit, counted))
-        tenant.changed_at = tenant.attempt = None
+        tenant.committed(counted, await self._commit(tenant, counted))
+        tenant.attempt = None
         await self._reload(tenant)
+
+    async def _commit(self, tenant: Tenant, change: Change) -> int:
+        try:
+            return await self._disk.write(self.rows.commit, change)
+        except Gone:
+            self._drop(tenant)
+            raise
 
     async def look(self, tenant: Tenant) -> None:
         """Take over what other processes have stored of a tenant, counts too."""
         if self.rows.shared:
             async with tenant.saving:
+                await self._send_again(tenant)
                 stored = await asyncio.to_thread(self.rows.counted, tenant.id)
                 if stored is not None and stored.version == tenant.seen:
                     tenant.follow(stored)
@@ -198,7 +211,7 @@ class Residents:
         False where they have frozen or deleted the tenant.
         """
         if self.rows.shared:
-            with suppress(StoreTrouble):  # it learns on what it knows: the version tells later
+            with suppress(StoreTrouble, Gone):  # it learns on what it knows
                 async with tenant.saving:
                     found = await asyncio.to_thread(self.rows.versions, [tenant.id])
                     if found.get(tenant.id) != tenant.seen:
@@ -213,11 +226,13 @@ class Residents:
         versions = await asyncio.to_thread(self.rows.versions, list(loaded))
         for id, tenant in loaded.items():
             if versions.get(id) != tenant.seen and not tenant.saving.locked():
-                async with tenant.saving:
-                    await self._reload(tenant)
+                with suppress(Gone):
+                    async with tenant.saving:
+                        await self._reload(tenant)
 
     async def _reload(self, tenant: Tenant) -> None:
         """Take over a tenant as it is stored; what was learnt here since is dropped."""
+        await self._send_again(tenant)
         stored = await asyncio.to_thread(self.rows.read, tenant.id)
         if stored is None:
             self._drop(tenant)
@@ -318,7 +333,8 @@ class Residents:
             raise Forbidden(f"there are {most:,} tenants, as many as may be: raise tenants.known.")
         session = stored_session(collection, stored, self.snapshots)
         tenant = Tenant.of(stored, session, collection)
-        if self.rows.shared and stored.saved_by and self._process not in stored.saved_by:
+        other = stored.saved_by and not stored.saved_by.startswith(self._process)
+        if self.rows.shared and other:
             left = stored.record.last_seen + CONTENDED_S - time.time()  # others ask it too
             tenant.contended_until = time.monotonic() + left
         return tenant, stored.new

@@ -11,6 +11,7 @@ from queryshift.sessions.feedback import Ranks
 from queryshift.sessions.state_file import Snapshot, state_bytes
 
 from ..record import Record
+from ..refusals import NotFound
 from ..settings import Mode
 
 
@@ -18,7 +19,7 @@ class Stale(Error):
     """Another process has changed the tenant since it was read."""
 
 
-class Gone(Error):
+class Gone(NotFound):
     """The tenant was deleted."""
 
 
@@ -47,7 +48,7 @@ class StoredTenant:
         record: mode, counts, events and clicks.
         state: what it has learnt; None: nothing yet.
         row: the latest of its history.
-        saved_by: names the latest change.
+        saved_by: names the latest changes, the last one first.
         new: whether it was made just now.
     """
 

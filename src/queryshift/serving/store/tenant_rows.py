@@ -1,7 +1,9 @@
 """What is stored of a collection's tenants: read whole, written in one transaction or not at all.
 
 A row has a version. What was learnt is written `WHERE version = :seen`: who learnt on a version
-that another process has replaced is refused with `Stale`. Counts are added, and lose nothing.
+that another process has replaced is refused with `Stale`. Counts are added, and lose nothing. The
+row names its latest changes, so that one that is sent again, since nobody acknowledged it, is made
+once, also where other processes have changed the tenant in between.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from .database import Database
 from .stored import Change, Gone, Stale, StoredTenant, state_of, stored_state
 
 DAY = 86_400.0  # seconds
+TOKENS = 2000  # characters of the names of the latest changes: about 70 of them
 AT_ONCE = 1000  # numbers of tenants in one statement
 OWN = ("states", "snapshots", "history", "events", "clicks")  # tables of a tenant's rows
 
@@ -100,7 +103,7 @@ class TenantRows:
         ).first()
         if now is None:
             raise Gone("the tenant was deleted.")
-        if now.saved_by != change.token:
+        if change.token not in now.saved_by:
             raise Stale(f"version {change.seen} was changed, {now.version} is stored.")
         return False
 
@@ -269,10 +272,11 @@ WHERE (SELECT count(*) FROM tenants WHERE collection = :collection) < :most
 ON CONFLICT (collection, name) DO NOTHING RETURNING id
 """
 UPDATE = f"""
-UPDATE tenants SET version = version + :step, mode = COALESCE(:mode, mode), saved_by = :token,
+UPDATE tenants SET version = version + :step, mode = COALESCE(:mode, mode),
+saved_by = substr(CAST(:token AS TEXT) || ' ' || saved_by, 1, {TOKENS}),
 {", ".join(f"{name} = {name} + :{name}" for name in COUNTS)},
 last_seen = CASE WHEN last_seen > :last_seen THEN last_seen ELSE :last_seen END
-WHERE id = :id AND saved_by <> :token
+WHERE id = :id AND saved_by NOT LIKE '%' || CAST(:token AS TEXT) || '%'
 """
 PUT_STATE = """
 INSERT INTO states (tenant_id, encoder, gallery, content)
