@@ -10,7 +10,7 @@ from queries_to_send import SEARCH, TENANTS, query, search
 from queryshift import ClickScores
 from queryshift.errors import BadInput
 from queryshift.serving.clicks import ENOUGH, MOST_BYTES, RecentAnswers, click_summary
-from queryshift.serving.refusals import NotFound
+from queryshift.serving.errors import NotFound
 
 
 def both(*ids):

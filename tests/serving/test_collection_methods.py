@@ -9,14 +9,14 @@ from queries_to_send import png
 
 import queryshift as qs
 from queryshift.lab import tangram
-from queryshift.serving.calls import SearchCall
+from queryshift.serving.answering.search import Search, Threads
+from queryshift.serving.answering.search_request import SearchRequest
 from queryshift.serving.collection import open_collection
-from queryshift.serving.disk import Disk
+from queryshift.serving.collection_service import CollectionService
 from queryshift.serving.metrics import Metrics
-from queryshift.serving.owner import Owner
-from queryshift.serving.searching import Searching, Threads
 from queryshift.serving.settings import CollectionSettings, ServeSettings
 from queryshift.serving.store.opening import open_store
+from queryshift.serving.store.writer import Writer
 
 
 @pytest.fixture(scope="module")
@@ -104,13 +104,13 @@ def test_a_group_that_cannot_be_learnt_costs_no_answer_and_is_an_event(files, tm
 
     async def asked():
         collection = replace(plain, method=Broken())
-        settings, disk = ServeSettings(data=tmp_path), Disk(metrics)
+        settings, disk = ServeSettings(data=tmp_path), Writer(metrics)
         store = open_store(settings)
-        searching = Searching(collection, store, settings, pools, disk, metrics)
-        owner = Owner(searching, store, disk, settings.tenants.snapshots)
+        searching = Search(collection, store, settings, pools, disk, metrics)
+        owner = CollectionService(searching, store, disk, settings.tenants.snapshots)
         running = asyncio.create_task(owner.run())
         queries = [png(number) for number in range(4)]
-        told = await owner.search(SearchCall("one", "id", queries, 3, True, [[]] * 4))
+        told = await owner.search(SearchRequest("one", "id", queries, 3, True, [[]] * 4))
         while not (report := await owner.tenant("one"))["guard"]["events"]:
             await asyncio.sleep(0.01)
         running.cancel()

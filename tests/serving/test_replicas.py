@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 import pytest
 from queries_to_send import png
 
-from queryshift.serving import tenants as module
-from queryshift.serving.calls import SearchCall
+from queryshift.serving import service as module
+from queryshift.serving.answering.search_request import SearchRequest
+from queryshift.serving.errors import NotFound, StoreTrouble
 from queryshift.serving.metrics import Metrics
-from queryshift.serving.refusals import NotFound, StoreTrouble
+from queryshift.serving.service import Service
 from queryshift.serving.settings import CollectionSettings, ServeSettings, TenantSettings
 from queryshift.serving.store.listening import Listening
-from queryshift.serving.tenants import Tenants
 
 
 def run(work):
@@ -30,11 +30,11 @@ async def replicas(address, folder, count=2, **collection):
         collections={"tangram": CollectionSettings(**given)},
         tenants=TenantSettings(save_seconds=60, save_batches=50),  # nothing by itself
     )
-    running = [Tenants(settings, Metrics()) for _ in range(count)]
+    running = [Service(settings, Metrics()) for _ in range(count)]
     for one in running:
         await one.start()
     try:
-        yield [one.owner("tangram") for one in running]
+        yield [one.collection("tangram") for one in running]
     finally:
         for one in running:
             await one.stop()
@@ -43,7 +43,7 @@ async def replicas(address, folder, count=2, **collection):
 async def taught(owner, start=0, name="one"):
     """Four queries of a tenant, answered and learnt."""
     queries = [png(number % 64, 90) for number in range(start, start + 4)]
-    await owner.search(SearchCall(name, f"{name}-{start}", queries, 3, True, [[]] * 4))
+    await owner.search(SearchRequest(name, f"{name}-{start}", queries, 3, True, [[]] * 4))
     await owner.drained()
 
 
@@ -57,11 +57,11 @@ async def until(look, seconds=1.0):
 
 
 def loaded(owner, name="one"):
-    return owner._residents.loaded.get(name)
+    return owner._tenants.loaded.get(name)
 
 
 async def in_memory(owner, name="one"):
-    async with owner._residents.using(name):
+    async with owner._tenants.using(name):
         pass
 
 
@@ -120,7 +120,7 @@ def test_an_update_that_lost_the_race_is_dropped_and_counted(address, tmp_path, 
             slow, fast = loaded(second), loaded(first)
             slow.contended_until = 0.0  # it has not heard of the other
             with monkeypatch.context() as patch:  # the second does not look before it learns
-                patch.setattr(type(second._residents.rows), "shared", False)
+                patch.setattr(type(second._tenants.rows), "shared", False)
                 await taught(second, 4)
                 await taught(first, 8)
             await first.save(all_changed=True)
@@ -132,7 +132,7 @@ def test_an_update_that_lost_the_race_is_dropped_and_counted(address, tmp_path, 
             rows = [await owner.history("one", 0, 100) for owner in (first, second)]
             await second.save(all_changed=True)
             stored = await first.tenant("one")
-            metrics = second._searching.metrics.text()
+            metrics = second._search.metrics.text()
             return told, rows, stored, metrics
 
     told, rows, stored, metrics = run(check())
@@ -192,9 +192,9 @@ def test_while_the_database_is_away_answers_go_on_and_changes_are_refused(
                 raise StoreTrouble("the store does not answer.")
 
             with monkeypatch.context() as patch:
-                patch.setattr(owner._residents.rows, "commit", away)
-                patch.setattr(owner._residents.rows, "versions", away)
-                await owner.search(SearchCall("one", "id", [png(1)], 3, False, [[]]))
+                patch.setattr(owner._tenants.rows, "commit", away)
+                patch.setattr(owner._tenants.rows, "versions", away)
+                await owner.search(SearchRequest("one", "id", [png(1)], 3, False, [[]]))
                 await taught(owner, 4)  # it learns on what it knows
                 for change in (owner.set_mode("one", "frozen"), owner.reset("one")):
                     with pytest.raises(StoreTrouble):
@@ -230,7 +230,7 @@ def test_a_change_whose_acknowledgement_was_lost_counts_once(
             await both_know(first, second)
             await taught(first, 4)
             loaded(second).contended_until = 0.0
-            rows = first._residents.rows
+            rows = first._tenants.rows
             with monkeypatch.context() as patch:
                 patch.setattr(rows, "commit", lost_after(rows.commit))
                 await first.save(all_changed=True)

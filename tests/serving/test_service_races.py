@@ -9,13 +9,13 @@ import pytest
 from fastapi import Request
 from queries_to_send import png
 
-from queryshift.serving.calls import SearchCall
-from queryshift.serving.front_door import HungUp, carried_out, unless_hung_up
-from queryshift.serving.idempotency import Remembered
+from queryshift.serving.answering.search_request import SearchRequest
+from queryshift.serving.errors import Refused
+from queryshift.serving.http.idempotency import AnswerCache
+from queryshift.serving.http.request_context import HungUp, carried_out, unless_hung_up
 from queryshift.serving.metrics import Metrics
-from queryshift.serving.refusals import Refused
+from queryshift.serving.service import Service
 from queryshift.serving.settings import CollectionSettings, ServeSettings, TenantSettings
-from queryshift.serving.tenants import Tenants
 
 
 def run(work):
@@ -29,7 +29,7 @@ def small_tenants(folder, **tenants):
         collections={"tangram": CollectionSettings(candidates=64, gather=4, mode="live")},
         tenants=TenantSettings(**tenants),
     )
-    return Tenants(settings, Metrics())
+    return Service(settings, Metrics())
 
 
 @asynccontextmanager
@@ -37,24 +37,24 @@ async def started(folder, **tenants):
     """The owner of such tenants, until the block ends."""
     running = small_tenants(folder, **tenants)
     await running.start()
-    yield running.owner("tangram")
+    yield running.collection("tangram")
     await running.stop()
 
 
 async def taught(owner, name="one"):
     """Four queries of a tenant, answered: one group that is to be learnt."""
     queries = [png(number, 90) for number in range(4)]
-    await owner.search(SearchCall(name, name, queries, 3, True, [[]] * 4))
+    await owner.search(SearchRequest(name, name, queries, 3, True, [[]] * 4))
 
 
 @asynccontextmanager
 async def busy_learner(owner):
     """The learner's thread is busy elsewhere for the block, with a group of "one" behind it."""
     released = threading.Event()
-    owner._searching.threads.learner.submit(released.wait)
+    owner._search.threads.learner.submit(released.wait)
     try:
         await taught(owner)
-        while owner._searching.learning._current != "one":
+        while owner._search.learning._current != "one":
             await asyncio.sleep(0)
         yield
     finally:
@@ -97,9 +97,9 @@ def test_queries_under_way_when_their_tenant_is_frozen_are_not_learnt(tmp_path):
     async def check():
         async with started(tmp_path) as owner:
             released = threading.Event()
-            owner._searching.threads.model.submit(released.wait)
+            owner._search.threads.model.submit(released.wait)
             asked = asyncio.create_task(taught(owner))
-            while not len(owner._searching.answering._asked):
+            while not len(owner._search.answering._asked):
                 await asyncio.sleep(0.01)
             await owner.set_mode("one", "frozen")
             assert not asked.done()
@@ -118,7 +118,7 @@ def test_an_update_under_way_is_not_lost_where_ordinary_queries_are_put(tmp_path
                 await owner.set_ordinary([png(number) for number in range(20, 50)])
                 before = (await owner.tenant("one"))["report"]["updates_in_force"]
             assert before == 0 and await updates(owner) > 0
-            assert owner._residents.loaded["one"].made_for is owner.collection
+            assert owner._tenants.loaded["one"].made_for is owner.collection
 
     run(check())
 
@@ -126,7 +126,7 @@ def test_an_update_under_way_is_not_lost_where_ordinary_queries_are_put(tmp_path
 def test_tenants_that_were_all_in_use_go_to_disk_when_they_are_let_go(tmp_path):
     async def check():
         async with started(tmp_path, loaded=1) as owner:
-            residents = owner._residents
+            residents = owner._tenants
             async with residents.using("one", create=True), residents.using("two", create=True):
                 assert len(residents.loaded) == 2
             while len(residents.loaded) > 1:
@@ -169,7 +169,9 @@ def request(left: asyncio.Event, **headers: str) -> Request:
         "server": ("localhost", 80),
         "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
         "app": SimpleNamespace(
-            state=SimpleNamespace(door=SimpleNamespace(remembered=Remembered(), kept=NothingKept()))
+            state=SimpleNamespace(
+                context=SimpleNamespace(remembered=AnswerCache(), kept=NothingKept())
+            )
         ),
         "state": {"caller": SimpleNamespace(name="me"), "collection": "one", "tenant": "two"},
     }
@@ -221,7 +223,7 @@ def test_what_comes_while_a_server_ends_is_refused(tmp_path):
         ending = asyncio.create_task(tenants.stop())
         await asyncio.sleep(0)
         with pytest.raises(Refused, match="ending") as refused:
-            tenants.owner("tangram")
+            tenants.collection("tangram")
         assert refused.value.status == 503
         await ending
 
@@ -231,13 +233,13 @@ def test_what_comes_while_a_server_ends_is_refused(tmp_path):
 def test_a_tenant_that_cannot_be_written_keeps_no_other_from_it(tmp_path):
     async def check():
         async with started(tmp_path, save_seconds=0.01) as owner:
-            loaded = owner._residents.loaded
-            commit = owner._residents.rows.commit
-            owner._residents.rows.commit = lambda change: (
+            loaded = owner._tenants.loaded
+            commit = owner._tenants.rows.commit
+            owner._tenants.rows.commit = lambda change: (
                 fail() if change.id == loaded["one"].id else commit(change)
             )
             for name in ("one", "two"):
-                await owner.search(SearchCall(name, name, [png(1)], 3, True, [[]]))
+                await owner.search(SearchRequest(name, name, [png(1)], 3, True, [[]]))
             while loaded["two"].changed_at is not None:
                 await asyncio.sleep(0.01)
             assert loaded["one"].changed_at is not None
@@ -271,6 +273,6 @@ def test_bounds_hold_for_those_who_come_at_once(tmp_path):
             )
             name = one_of(kept)["name"]
             assert [one["name"] for one in await owner.snapshots(tenant)] == [name]
-            assert await owner._residents.known() == 1
+            assert await owner._tenants.known() == 1
 
     run(check())

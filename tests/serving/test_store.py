@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from queryshift import REST, Session
 from queryshift.errors import Error
-from queryshift.serving.refusals import Damaged, StoreTrouble
+from queryshift.serving.errors import Damaged, StoreTrouble
 from queryshift.serving.settings import ServeSettings
 from queryshift.serving.store.database import Database
 from queryshift.serving.store.key_rows import SECONDS, Key, KeyRows

@@ -12,7 +12,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from queryshift import __version__
 
-from . import (
+from .http import (
     routes_collections,
     routes_deletion,
     routes_health,
@@ -20,20 +20,20 @@ from . import (
     routes_search,
     routes_tenants,
 )
-from .body_limit import BodyLimit
-from .connection_limit import ConnectionLimit, Connections
-from .framework_errors import malformed, refused_by_framework
-from .front_door import FrontDoor
+from .http.body_limit import BodyLimit
+from .http.connection_limit import ConnectionLimit, Connections
+from .http.framework_errors import malformed, refused_by_framework
+from .http.origin_check import OriginCheck
+from .http.request_context import ServerContext
+from .http.request_log import RequestLog
+from .http.token_check import BEARER, TokenCheck
 from .metrics import Metrics
-from .origin_check import OriginCheck
-from .request_log import RequestLog
+from .service import Service
 from .settings import ServeSettings
-from .tenants import Tenants
-from .token_check import BEARER, TokenCheck
 
 
 def make_app(
-    settings: ServeSettings, tenants: Tenants, metrics: Metrics, connections: Connections
+    settings: ServeSettings, tenants: Service, metrics: Metrics, connections: Connections
 ) -> FastAPI:
     """The application of a server.
 
@@ -59,7 +59,7 @@ def make_app(
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
     )
-    app.state.door = FrontDoor(settings, tenants, metrics)
+    app.state.context = ServerContext(settings, tenants, metrics)
     for routes in (routes_search, routes_collections, routes_tenants, routes_deletion):
         app.include_router(routes.router, dependencies=[BEARER])
     for routes in (routes_health, routes_page):

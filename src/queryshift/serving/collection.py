@@ -28,9 +28,9 @@ from queryshift.sessions.session import Session
 from queryshift.sessions.settings import ScoreFrom, Settings
 from queryshift.support.torch_modes import adaptation_modes
 
+from .probe_queries import probes
 from .query_file import FileWorld
 from .settings import EMBEDDED, VECTORS, CollectionSettings
-from .trial import probes
 
 AT_ONCE = 64  # ordinary queries that are encoded
 SESSION_HISTORY = 4  # batches: a tenant's history is kept apart from its session

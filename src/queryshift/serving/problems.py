@@ -7,7 +7,7 @@ from typing import Any
 
 from queryshift.errors import Error
 
-from .refusals import status_of
+from .errors import status_of
 
 MEDIA_TYPE = "application/problem+json"
 INTERNAL = "something went wrong here, and the log says what, under this request's id."

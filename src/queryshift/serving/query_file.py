@@ -10,7 +10,7 @@ from typing import Any
 from queryshift.errors import BadFile, Error
 from queryshift.galleries.hits import Id
 
-from .queries import FILES, Raw, raw_query
+from .answering.queries import FILES, Raw, raw_query
 
 
 def read_queries(path: Path, modality: str) -> list[Raw]:

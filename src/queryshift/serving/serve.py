@@ -11,14 +11,14 @@ import uvicorn
 from queryshift.errors import BadInput
 
 from .app import make_app
-from .connection_limit import Connections
-from .folder_lock import locked_folder
-from .json_logs import log_config
+from .http.connection_limit import Connections
+from .http.header_limits import protocol_of
+from .http.json_logs import log_config
 from .metrics import Metrics
 from .process import prepare
+from .service import Service
 from .settings import ServeSettings
-from .tenants import Tenants
-from .wire_limits import protocol_of
+from .store.folder_lock import locked_folder
 
 
 def serve(settings: ServeSettings) -> None:
@@ -33,7 +33,7 @@ def serve(settings: ServeSettings) -> None:
     options = _options(settings, connections)
     held = locked_folder(settings.data) if settings.store is None else nullcontext()
     with held:
-        here = Tenants(settings, metrics)
+        here = Service(settings, metrics)
         uvicorn.run(make_app(settings, here, metrics, connections), **options)
 
 

@@ -9,7 +9,7 @@ from queryshift.galleries import EngineGallery
 from queryshift.sessions.session import Session
 
 from .collection import Collection
-from .refusals import Conflict
+from .errors import Conflict
 from .store.snapshot_rows import SnapshotRows
 from .store.stored import StoredState, StoredTenant
 

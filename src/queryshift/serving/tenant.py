@@ -18,7 +18,7 @@ from queryshift.sessions.state_file import Snapshot
 from .clicks import RecentAnswers, click_summary
 from .collection import Collection
 from .json_values import iso, plain
-from .record import COUNTS, Record
+from .store.record import COUNTS, Record
 from .store.stored import Change, StoredTenant
 
 RECENT_ROWS = 256  # of its history that are in memory

@@ -21,7 +21,7 @@ from sqlalchemy.exc import (
 from queryshift.errors import BadInput
 from queryshift.support.optional import need
 
-from ..refusals import StoreTrouble
+from ..errors import StoreTrouble
 
 FILE = "queryshift.db"
 CHANNEL = "queryshift"  # of NOTIFY

@@ -15,10 +15,10 @@ from queryshift.sessions.feedback import ClickScores
 from queryshift.sessions.state_file import KIND
 from queryshift.support.tensor_files import read
 
-from ..record import COUNTS, Record
 from ..settings import Mode
 from .collection_rows import CollectionRows
 from .database import Database
+from .record import COUNTS, Record
 from .schema import alone
 from .snapshot_rows import PUT as PUT_SNAPSHOT
 from .stored import StoredState

@@ -10,9 +10,9 @@ from queryshift.errors import Error
 from queryshift.sessions.feedback import Ranks
 from queryshift.sessions.state_file import Snapshot, state_bytes
 
-from ..record import Record
-from ..refusals import NotFound
+from ..errors import NotFound
 from ..settings import Mode
+from .record import Record
 
 
 class Stale(Error):

@@ -18,11 +18,11 @@ from sqlalchemy import Connection, Text, bindparam, text
 
 from queryshift.sessions.feedback import ClickScores, Ranks
 
+from ..errors import Damaged
 from ..json_values import iso
-from ..record import COUNTS, EVENTS, Record
-from ..refusals import Damaged
 from ..settings import Mode
 from .database import Database
+from .record import COUNTS, EVENTS, Record
 from .stored import Change, Gone, Stale, StoredTenant, state_of, stored_state
 
 DAY = 86_400.0  # seconds

@@ -1,0 +1,207 @@
+"""A batch of queries of several tenants, answered in one forward; runs in the model's thread."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
+from typing import Any, TypeVar
+
+from torch import Tensor
+
+from queryshift.errors import BadInput, CannotAdapt, Error
+from queryshift.galleries.exclusions import known_exclusions
+from queryshift.galleries.hits import Id
+from queryshift.sessions.many import answer_many
+from queryshift.sessions.session import Session
+from queryshift.support.priority import answering
+
+from ..collection import Collection
+
+logger = logging.getLogger("queryshift.serving")
+Hit = dict[str, Any]  # {"id": ..., "score": ...}
+Value = TypeVar("Value")
+TOP = 10  # places that do not depend on the batch
+NEAR = 1e-5  # between scores; the batch changes them by a tenth of it
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Queries of one request that are answered together, and which answers are wanted.
+
+    Attributes:
+        items: the queries, as the encoder takes them.
+        exclude: ids to leave out, for each.
+        count: hits that are wanted.
+        session: gives the adapted answers; None: they are not wanted.
+        source: whether the source's answers are wanted.
+    """
+
+    items: Sequence[Any]
+    exclude: Sequence[Sequence[Id]]
+    count: int
+    session: Session | None
+    source: bool
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, part: slice) -> Asked:
+        return replace(self, items=self.items[part], exclude=self.exclude[part])
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The answers to one query, or why there is none.
+
+    Attributes:
+        adapted: hits by what was learnt, if asked for.
+        source: hits by the source model, if asked for.
+        item: the query as its session learns it: a vector where nothing in the encoder is trained.
+        error: what went wrong.
+    """
+
+    adapted: list[Hit] | None = None
+    source: list[Hit] | None = None
+    item: Any = None
+    error: Exception | None = field(default=None, compare=False)
+
+
+def answer_rows(collection: Collection, asked: Sequence[Asked]) -> list[list[Answered]]:
+    """The answers to a batch; where it fails as a whole, each query is answered by itself.
+
+    A request's top ten are the same whoever else is in its batch. Sums of other sizes are rounded
+    otherwise, so where two of its scores are too near to tell, it is answered in a batch of its
+    own.
+    """
+    with answering():
+        try:
+            found = _together(collection, asked)
+            if len(asked) > 1:
+                for place in found.too_near:
+                    found.rows[place] = _together(collection, [asked[place]]).rows[0]
+            return found.rows
+        except (Error, RuntimeError):
+            return [
+                [_alone(collection, one[row : row + 1]) for row in range(len(one))] for one in asked
+            ]
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The answers to each of several requests, and which have scores that are too near to tell."""
+
+    rows: list[list[Answered]]
+    too_near: Set[int]
+
+
+def _together(collection: Collection, asked: Sequence[Asked]) -> _Found:
+    counts = [len(one) for one in asked]
+    items = collection.items([item for one in asked for item in one.items])
+    by_request = _split(items, counts)
+    exclude = _split(_exclusions(collection, asked), counts)
+    sourced = [place for place, one in enumerate(asked) if one.source]
+    groups = [(collection.source, sourced)] if sourced else []
+    groups += [(one.session, [place]) for place, one in enumerate(asked) if one.session]
+    answers = answer_many(
+        [session for session, _ in groups],
+        [_joined(by_request, places) for _, places in groups],
+        [_joined(exclude, places) for _, places in groups] if any(map(any, exclude)) else None,
+        hits=max(one.count for one in asked) + 1,
+    )
+    hits: dict[tuple[bool, int], Sequence[list[Hit] | None]] = {}
+    too_near = set[int]()
+    for (session, places), answer in zip(groups, answers, strict=True):
+        found = answer.top(max(asked[place].count for place in places) + 1)
+        near = _too_near(found.scores).tolist()
+        rows = _split(
+            list(zip(found.ids, found.scores.tolist(), near, strict=True)), counts, places
+        )
+        for place, own in zip(places, rows, strict=True):
+            count = asked[place].count
+            hits[session is collection.source, place] = [_hits(*row[:2], count) for row in own]
+            if any(row[2] for row in own):
+                too_near.add(place)
+    return _Found(
+        [
+            [
+                Answered(adapted, source, item if collection.encodes_first else None)
+                for adapted, source, item in zip(
+                    hits.get((False, place), none),
+                    hits.get((True, place), none),
+                    by_request[place],
+                    strict=True,
+                )
+            ]
+            for place, none in enumerate([None] * count for count in counts)
+        ],
+        too_near,
+    )
+
+
+def _alone(collection: Collection, one: Asked) -> Answered:
+    """One query's answers; each session's by itself, where they cannot be asked together.
+
+    Where the source's is wanted too, it stands for one that cannot be given.
+    """
+    try:
+        return _together(collection, [one]).rows[0][0]
+    except (Error, RuntimeError) as error:
+        if one.session is None or not isinstance(error, BadInput | CannotAdapt | RuntimeError):
+            return Answered(error=error)
+    adapted = _by_itself(collection, one, one.session)
+    if not one.source:
+        return adapted
+    source = _by_itself(collection, one, collection.source)
+    if adapted.error is not None:
+        logger.warning("the source answers for a session: %s", adapted.error)
+        adapted = source
+    return replace(adapted, source=source.adapted, error=source.error)
+
+
+def _by_itself(collection: Collection, one: Asked, session: Session) -> Answered:
+    """A session's own answer; one whose guard gives up what it learnt answers all the same."""
+    try:
+        items = collection.items(one.items)
+        exclude = [list(ids) for ids in one.exclude]
+        found = session.answer(items, False, exclude, missing="ignore").top(one.count)
+        hits = _hits(found.ids[0], found.scores[0].tolist(), one.count)
+        return Answered(hits, item=items[0] if collection.encodes_first else None)
+    except (Error, RuntimeError) as error:
+        return Answered(error=error)
+
+
+def _exclusions(collection: Collection, asked: Sequence[Asked]) -> list[list[Id]]:
+    """What each query leaves out, without ids that no candidate has: deleted ones are normal."""
+    given = [list(ids) for one in asked for ids in one.exclude]
+    if not any(given):
+        return given
+    known = known_exclusions([(None, ids) for ids in given], collection.gallery, "ignore")
+    return [list(ids or []) for _, ids in known]  # type: ignore[arg-type]
+
+
+def _too_near(scores: Tensor) -> Tensor:
+    """Whether two of a row's first scores are as good as the same."""
+    first = scores[:, : TOP + 1]
+    return ((first[:, :-1] - first[:, 1:]) < NEAR).any(dim=1)
+
+
+def _split(
+    rows: Sequence[Value], counts: Sequence[int], places: Iterable[int] | None = None
+) -> list[Sequence[Value]]:
+    """Rows of all requests, or of those at some places, as those of each."""
+    sizes = counts if places is None else [counts[place] for place in places]
+    ends = list(accumulate(sizes, initial=0))
+    return [rows[start:end] for start, end in pairwise(ends)]
+
+
+def _joined(rows: Sequence[Sequence[Value]], places: Iterable[int]) -> list[Value]:
+    return [one for place in places for one in rows[place]]
+
+
+def _hits(ids: Sequence[Id], scores: Sequence[float], count: int) -> list[Hit]:
+    return [
+        {"id": id, "score": round(score, 6)}
+        for id, score in zip(ids[:count], scores[:count], strict=True)
+    ]

@@ -1,0 +1,148 @@
+"""What a connection may send before it is a request: bytes, lines and seconds are counted.
+
+uvicorn limits none of them with httptools, whose parser keeps a line until it ends; with h11 it
+limits bytes, to 64 KiB.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from http import HTTPStatus
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from ..errors import HeadersTooLarge, Refused
+from ..problems import MEDIA_TYPE, problem
+from ..settings import LimitSettings
+from .connection_limit import Connections
+
+PIPELINED = 16  # requests of a connection that wait for the answer to another
+SENTENCE = "this is no HTTP request: send one as RFC 9112 has it."
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol; closes connections that send too much, or too slowly.
+
+    Attributes:
+        limits: bytes and lines of headers, and the seconds in which they must come.
+        open_connections: those of the server.
+    """
+
+    limits: LimitSettings
+    open_connections: Connections
+
+    _clock: asyncio.TimerHandle | None = None
+    _lines = _counted = 0  # header and trailer lines of the request, and their bytes
+    _unread = 0  # bytes that came since the parser last made something of them
+    _in_body = False
+
+    def connection_made(self, transport: Any) -> None:
+        """The clock begins with the connection."""
+        super().connection_made(transport)
+        self.open_connections.add(self)
+        self._begin()
+
+    def data_received(self, data: bytes) -> None:
+        """Count what the parser keeps to itself: a line that does not end."""
+        self._unread += len(data)
+        super().data_received(data)
+        if self._counted + self._unread > self.limits.header_bytes and self._is_open():
+            self.send_400_response(SENTENCE)
+
+    def on_message_begin(self) -> None:
+        """Clock and counts begin again with each further request."""
+        super().on_message_begin()
+        self._lines = self._counted = self._unread = 0
+        self._in_body = False
+        self._begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Count a line; trailers are counted too, and nobody reads them."""
+        self._unread = 0
+        self._counted += len(name) + len(value) + len(b": \r\n")
+        self._lines += 1
+        if self._counted > self.limits.header_bytes or self._lines > self.limits.header_lines:
+            raise HeadersTooLarge("too much")  # the parser ends; see send_400_response
+        if not self._in_body:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """The headers are there: the body has limits of its own."""
+        self._in_body, self._unread = True, 0
+        self._end()
+        if len(self.pipeline) >= PIPELINED:
+            self.transport.close()
+        else:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body, which is counted elsewhere."""
+        self._unread = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is whole: from now on it waits for us."""
+        self._unread = 0
+        self._end()
+        self.open_connections.begin_request(self)
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """It waits for the client again; what is left of an unread body has its time."""
+        super().on_response_complete()
+        if not self.pipeline:
+            self.open_connections.end_request(self)
+        if self.cycle.more_body:
+            self._begin()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing is left to wait for."""
+        self._end()
+        self.open_connections.discard(self)
+        super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request in a sentence; one that is under way gets no second."""
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.write(_refusal(self._refused()))
+        self.transport.close()
+
+    def _refused(self) -> Refused:
+        if self._counted + self._unread <= self.limits.header_bytes and (
+            self._lines <= self.limits.header_lines
+        ):
+            return Refused(SENTENCE)
+        return HeadersTooLarge(
+            f"the headers have more than {self.limits.header_bytes:,} bytes or "
+            f"{self.limits.header_lines} lines: send less."
+        )
+
+    def _is_open(self) -> bool:
+        return not self.transport.is_closing()
+
+    def _begin(self) -> None:
+        if self._clock is None:
+            self._clock = self.loop.call_later(self.limits.body_seconds, self.transport.close)
+
+    def _end(self) -> None:
+        if self._clock is not None:
+            self._clock.cancel()
+            self._clock = None
+
+
+def protocol_of(limits: LimitSettings, connections: Connections) -> type[HttpToolsProtocol]:
+    """The protocol of a server with these limits, whose connections are counted."""
+    return type("Limited", (LimitedProtocol,), {"limits": limits, "open_connections": connections})
+
+
+def _refusal(refused: Refused) -> bytes:
+    """A whole response, for a connection that has no request."""
+    content = json.dumps(problem(refused)).encode()
+    status = HTTPStatus(refused.status)
+    head = (
+        f"HTTP/1.1 {int(status)} {status.phrase}\r\ncontent-type: {MEDIA_TYPE}\r\n"
+        f"content-length: {len(content)}\r\nconnection: close\r\n\r\n"
+    )
+    return head.encode() + content

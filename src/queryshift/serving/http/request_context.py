@@ -1,0 +1,136 @@
+"""What every route needs: who calls, whether they may, and whose tenant it is about."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from hashlib import blake2b
+from typing import Any, TypeAlias, TypeVar
+
+from fastapi import Request
+
+from ..errors import Forbidden, Refused, TooBusy
+from ..metrics import Metrics
+from ..service import Service
+from ..settings import Scope, ServeSettings
+from ..store.key_rows import Key
+from .idempotency import AnswerCache
+from .stored_answers import StoredAnswers
+from .tokens import Caller
+
+Value = TypeVar("Value")
+Work: TypeAlias = Callable[[], Coroutine[Any, Any, Any]]
+
+
+class HungUp(Exception):
+    """The client is gone: nothing is answered."""
+
+
+class ServerContext:
+    """Settings, tokens and tenants of a running server.
+
+    Args:
+        settings: of the server.
+        tenants: who answers.
+        metrics: what is counted.
+    """
+
+    def __init__(self, settings: ServeSettings, tenants: Service, metrics: Metrics) -> None:
+        self.settings, self.tenants, self.metrics = settings, tenants, metrics
+        self.remembered, self.kept = AnswerCache(), StoredAnswers(tenants.store)
+
+    def allow(
+        self, request: Request, scope: Scope, collection: str, tenant: str | None = None
+    ) -> None:
+        """Refuse a caller whose token does not allow this.
+
+        Args:
+            request: the request; the log is told what it is about.
+            scope: what it needs.
+            collection: where; "*" is all of them.
+            tenant: whose; "*" is everybody's, None what belongs to no tenant.
+        """
+        caller = caller_of(request)
+        routed = request.headers.get("x-queryshift-tenant")
+        if routed is not None and tenant is not None and routed != tenant:
+            raise Refused(
+                f'the header X-Queryshift-Tenant is "{routed[:64]}", the request is about tenant '
+                f'"{tenant}": send the same name in both.'
+            )
+        request.state.collection, request.state.tenant = collection, tenant
+        if not caller.may(scope, collection, tenant):
+            about = "" if tenant is None else f'tenant "{tenant}" of '
+            raise Forbidden(
+                f'the token "{caller.name}" lacks the scope {scope} for {about}"{collection}".'
+            )
+
+    def modality(self, collection: str) -> str:
+        """What one query of a collection is."""
+        self.tenants.collection(collection)  # refuses one that is not there
+        return self.settings.collections[collection].modality
+
+
+def context_of(request: Request) -> ServerContext:
+    """The context of the application that was asked."""
+    context: ServerContext = request.app.state.context
+    return context
+
+
+def caller_of(request: Request) -> Caller:
+    """Who calls, as the token check found."""
+    caller: Caller = request.state.caller
+    return caller
+
+
+async def asked_once(request: Request, content: bytes, work: Work) -> Any:
+    """What the work gives: given up when the client leaves, remembered under its key.
+
+    Args:
+        request: the request, its body read.
+        content: the body: the same key with another is refused.
+        work: starts the work.
+    """
+    try:
+        return await unless_hung_up(request, carried_out(request, content, work))
+    except TooBusy:
+        context_of(request).metrics.refused.labels("queue").inc()
+        raise
+
+
+async def carried_out(request: Request, content: bytes, work: Work) -> Any:
+    """What the work gives, also where the client has left; remembered under its key.
+
+    Args:
+        request: the request, its body read.
+        content: the body: the same key with another is refused.
+        work: starts the work.
+    """
+    key = request.headers.get("idempotency-key")
+    if key is None:
+        return await work()
+    digest = blake2b(content, digest_size=16).digest()
+    about = (request.state.collection, request.state.tenant)
+    known_by = (caller_of(request).name, request.url.path, *about, key)
+    context, kept = context_of(request), Key(*known_by, digest)
+    return await context.remembered.once(known_by, digest, lambda: context.kept.once(kept, work))
+
+
+async def unless_hung_up(request: Request, work: Coroutine[Any, Any, Value]) -> Value:
+    """What the work gives; cancelled when the client leaves or we are. The body must be read."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_left(request))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise HungUp
+    finally:
+        leaving.cancel()
+        if not working.done():
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
