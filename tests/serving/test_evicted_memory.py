@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from queries_to_send import png
 
-from queryshift.serving.answering.search_request import SearchRequest
+from queryshift.serving.answering.search import SearchRequest
 from queryshift.serving.metrics import Metrics
 from queryshift.serving.service import Service
 from queryshift.serving.settings import CollectionSettings, ServeSettings, TenantSettings

@@ -8,7 +8,7 @@ import pytest
 from queries_to_send import png
 
 from queryshift.serving import service as module
-from queryshift.serving.answering.search_request import SearchRequest
+from queryshift.serving.answering.search import SearchRequest
 from queryshift.serving.errors import NotFound, StoreTrouble
 from queryshift.serving.metrics import Metrics
 from queryshift.serving.service import Service

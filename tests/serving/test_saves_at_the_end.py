@@ -5,7 +5,7 @@ import threading
 
 from queries_to_send import png
 
-from queryshift.serving.answering.search_request import SearchRequest
+from queryshift.serving.answering.search import SearchRequest
 from queryshift.serving.metrics import Metrics
 from queryshift.serving.service import Service
 from queryshift.serving.settings import CollectionSettings, ServeSettings, TenantSettings
@@ -15,7 +15,7 @@ async def ended_while_saving(settings: ServeSettings) -> None:
     """End the tenants while a save waits behind another write, so that it has not begun."""
     tenants, busy = Service(settings, Metrics()), threading.Event()
     await tenants.start()
-    other = asyncio.create_task(tenants.disk.write(busy.wait, 60))
+    other = asyncio.create_task(tenants._writer.write(busy.wait, 60))
     owner = tenants.collection("tangram")
     queries = [png(number, 60) for number in range(4)]
     await owner.search(SearchRequest("first", "request", queries, 3, True, [[]] * 4))

@@ -9,13 +9,14 @@ import pytest
 from fastapi import Request
 from queries_to_send import png
 
-from queryshift.serving.answering.search_request import SearchRequest
+from queryshift.serving.answering.search import SearchRequest
 from queryshift.serving.errors import Refused
-from queryshift.serving.http.idempotency import AnswerCache
+from queryshift.serving.http.idempotency import IdempotentRequests
 from queryshift.serving.http.request_context import HungUp, carried_out, unless_hung_up
 from queryshift.serving.metrics import Metrics
 from queryshift.serving.service import Service
 from queryshift.serving.settings import CollectionSettings, ServeSettings, TenantSettings
+from queryshift.serving.store.schema import open_store
 
 
 def run(work):
@@ -51,7 +52,7 @@ async def taught(owner, name="one"):
 async def busy_learner(owner):
     """The learner's thread is busy elsewhere for the block, with a group of "one" behind it."""
     released = threading.Event()
-    owner._search.threads.learner.submit(released.wait)
+    owner._search.runtime.learner.submit(released.wait)
     try:
         await taught(owner)
         while owner._search.learning._current != "one":
@@ -97,7 +98,7 @@ def test_queries_under_way_when_their_tenant_is_frozen_are_not_learnt(tmp_path):
     async def check():
         async with started(tmp_path) as owner:
             released = threading.Event()
-            owner._search.threads.model.submit(released.wait)
+            owner._search.runtime.model.submit(released.wait)
             asked = asyncio.create_task(taught(owner))
             while not len(owner._search.answering._asked):
                 await asyncio.sleep(0.01)
@@ -147,14 +148,7 @@ def test_feedback_that_is_refused_counts_no_click(tmp_path):
     run(check())
 
 
-class NothingKept:
-    """A store that keeps no answers."""
-
-    async def once(self, key, work):
-        return await work()
-
-
-def request(left: asyncio.Event, **headers: str) -> Request:
+def request(left: asyncio.Event, store=None, **headers: str) -> Request:
     """A request whose client leaves when it is told to."""
 
     async def receive():
@@ -169,9 +163,7 @@ def request(left: asyncio.Event, **headers: str) -> Request:
         "server": ("localhost", 80),
         "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
         "app": SimpleNamespace(
-            state=SimpleNamespace(
-                context=SimpleNamespace(remembered=AnswerCache(), kept=NothingKept())
-            )
+            state=SimpleNamespace(context=SimpleNamespace(idempotent=IdempotentRequests(store)))
         ),
         "state": {"caller": SimpleNamespace(name="me"), "collection": "one", "tenant": "two"},
     }
@@ -199,9 +191,9 @@ def test_a_search_is_given_up_when_its_client_leaves_and_when_the_server_gives_i
     run(ended(asyncio.CancelledError))
 
 
-def test_a_change_is_made_once_although_the_client_leaves_and_sends_it_again():
+def test_a_change_is_made_once_although_the_client_leaves_and_sends_it_again(tmp_path):
     async def check():
-        left, made = asyncio.Event(), []
+        left, made, store = asyncio.Event(), [], open_store(ServeSettings(data=tmp_path))
 
         async def work():
             left.set()
@@ -209,7 +201,7 @@ def test_a_change_is_made_once_although_the_client_leaves_and_sends_it_again():
             made.append("undone")
             return made
 
-        asked = request(left, **{"idempotency-key": "undo"})
+        asked = request(left, store, **{"idempotency-key": "undo"})
         assert await carried_out(asked, b"{}", work) == ["undone"]
         assert await carried_out(asked, b"{}", work) == ["undone"]
 

@@ -11,7 +11,7 @@ import pytest
 from queries_to_send import SEARCH, TENANTS, learnt, png, query, search
 
 from queryshift import Error
-from queryshift.serving.answering.search_request import SearchRequest
+from queryshift.serving.answering.search import SearchRequest
 from queryshift.serving.collection import open_collection
 from queryshift.serving.metrics import Metrics
 from queryshift.serving.service import Service

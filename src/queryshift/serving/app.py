@@ -14,32 +14,31 @@ from queryshift import __version__
 
 from .http import (
     routes_collections,
-    routes_deletion,
     routes_health,
     routes_page,
     routes_search,
     routes_tenants,
 )
 from .http.body_limit import BodyLimit
-from .http.connection_limit import ConnectionLimit, Connections
+from .http.connection_limits import ConnectionLimit, Connections
 from .http.framework_errors import malformed, refused_by_framework
 from .http.origin_check import OriginCheck
 from .http.request_context import ServerContext
 from .http.request_log import RequestLog
-from .http.token_check import BEARER, TokenCheck
+from .http.tokens import BEARER, TokenCheck
 from .metrics import Metrics
 from .service import Service
 from .settings import ServeSettings
 
 
 def make_app(
-    settings: ServeSettings, tenants: Service, metrics: Metrics, connections: Connections
+    settings: ServeSettings, service: Service, metrics: Metrics, connections: Connections
 ) -> FastAPI:
     """The application of a server.
 
     Args:
         settings: of the server.
-        tenants: who answers; they start and end with the application.
+        service: who answers; it starts and ends with the application.
         metrics: what is counted.
         connections: those that are open.
     """
@@ -47,9 +46,9 @@ def make_app(
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
-        await tenants.start()
+        await service.start()
         yield
-        await tenants.stop()
+        await service.stop()
 
     app = FastAPI(
         title="queryshift",
@@ -59,8 +58,8 @@ def make_app(
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
     )
-    app.state.context = ServerContext(settings, tenants, metrics)
-    for routes in (routes_search, routes_collections, routes_tenants, routes_deletion):
+    app.state.context = ServerContext(settings, service, metrics)
+    for routes in (routes_search, routes_collections, routes_tenants):
         app.include_router(routes.router, dependencies=[BEARER])
     for routes in (routes_health, routes_page):
         app.include_router(routes.router)

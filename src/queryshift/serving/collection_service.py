@@ -17,18 +17,16 @@ from queryshift.galleries.hits import Id
 from queryshift.sessions.ordinary import Ordinary
 
 from .answering.queries import Raw, decoded
-from .answering.search import Search
-from .answering.search_request import SearchRequest
+from .answering.search import Search, SearchRequest
 from .clicks import Clicks
 from .collection import Collection
 from .corrupting import corrupted
 from .errors import Conflict, DiskFull, Forbidden, NotFound, StoreTrouble
 from .json_values import iso
+from .runtime import Runtime
 from .settings import Mode
-from .store.collection_rows import CollectionRows
-from .store.database import Database
-from .store.stored import StoredState, stored_state
-from .store.writer import Writer
+from .store.collection_rows import store_ordinary, stored_ordinary
+from .store.stored_tenant import StoredState, stored_state
 from .stored_session import opened
 from .tenant import Tenant
 
@@ -43,17 +41,16 @@ class CollectionService:
     """Tenants of one collection, in one process: answers, reports and what an operator does.
 
     Args:
-        searching: answers and learns for the collection's tenants.
-        database: where the collection is stored.
-        disk: writes.
-        snapshots: how many a tenant may have.
+        collection: the model, candidates and method.
+        runtime: what the process has.
     """
 
-    def __init__(self, searching: Search, database: Database, disk: Writer, snapshots: int) -> None:
-        self._search, self._tenants = searching, searching.tenants
-        self._rows, self._snapshots = CollectionRows(database), searching.tenants.snapshots
-        self._disk, self._most_snapshots, self._shared = disk, snapshots, database.shared
+    def __init__(self, collection: Collection, runtime: Runtime) -> None:
+        self._search, self._runtime = Search(collection, runtime), runtime
+        self._tenants, self._snapshots = self._search.tenants, self._search.tenants.snapshots
+        self._writer, self._store = runtime.writer, runtime.store
         self._ordinary_version = 0
+        self.read_ordinary()
 
     @property
     def collection(self) -> Collection:
@@ -151,13 +148,14 @@ class CollectionService:
             batches, state = tenant.record.batches, tenant.settled
             about = {"name": snapshot, "time": iso(time.time()), "batches": batches}
 
-            def keep() -> bool:
-                kept = stored_state(state)
-                return self._snapshots.keep(tenant.id, about, kept, self._most_snapshots)
+            most = self._runtime.settings.tenants.snapshots
 
-            if not await self._kept("the snapshot was not kept", self._disk.write(keep)):
+            def keep() -> bool:
+                return self._snapshots.keep(tenant.id, about, stored_state(state), most)
+
+            if not await self._kept("the snapshot was not kept", self._writer.write(keep)):
                 raise Conflict(
-                    f"there are {self._most_snapshots} snapshots, as many as may be: take one of "
+                    f"there are {most} snapshots, as many as may be: take one of "
                     "their names, delete one, or raise tenants.snapshots."
                 )
             return about
@@ -170,7 +168,7 @@ class CollectionService:
     async def delete_snapshot(self, name: str, snapshot: str) -> bool:
         """Delete a snapshot; whether there was one."""
         async with self._tenants.using(name) as tenant:
-            deleting = self._disk.write(self._snapshots.delete, tenant.id, snapshot)
+            deleting = self._writer.write(self._snapshots.delete, tenant.id, snapshot)
             return await self._kept("the snapshot was not deleted", deleting)
 
     async def rollback(self, name: str, snapshot: str) -> dict[str, Any]:
@@ -196,18 +194,18 @@ class CollectionService:
 
     async def set_ordinary(self, queries: Sequence[Raw]) -> int:
         """Measure ordinary queries, and let every tenant's guard know them."""
-        before, beside = self.collection, self._search.beside
+        before, beside = self.collection, self._runtime.background
         measured: Ordinary
         (measured,) = await beside.do("", [partial(_measured, before, queries)])
         about = json.dumps(asdict(measured))
-        put = self._disk.write(self._rows.put_ordinary, before.name, about)
+        put = self._writer.write(store_ordinary, self._store, before.name, about)
         self._ordinary_version = await self._kept("the sample was not kept", put)
         self._search.collection = before.with_ordinary(measured)
         return measured.count
 
     def read_ordinary(self) -> None:
         """Put the stored sample of ordinary queries in force, where it is another one."""
-        stored = self._rows.ordinary(self.collection.name)
+        stored = stored_ordinary(self._store, self.collection.name)
         if stored is not None and stored[0] != self._ordinary_version:
             self._ordinary_version = stored[0]
             try:
@@ -231,7 +229,7 @@ class CollectionService:
             return []
         starts = range(0, count, AT_ONCE)
         pieces = [partial(world.samples, at, min(at + AT_ONCE, count)) for at in starts]
-        made = await self._search.beside.do(caller, pieces)
+        made = await self._runtime.background.do(caller, pieces)
         return [sample for part in made for sample in part]
 
     async def corrupted(
@@ -243,7 +241,7 @@ class CollectionService:
             partial(corrupted, raw, modality, name, severity, place)
             for place, raw in enumerate(queries)
         ]
-        return await self._search.beside.do(caller, pieces)
+        return await self._runtime.background.do(caller, pieces)
 
     async def candidate(self, text: str) -> dict[str, Any]:
         """A candidate as it is shown; its id is given as text, numbers too."""
@@ -276,7 +274,7 @@ class CollectionService:
         try:
             return await writing
         except StoreTrouble as error:
-            if self._shared:
+            if self._store.shared:
                 raise
             raise DiskFull(f"{told}: {error}") from error
 

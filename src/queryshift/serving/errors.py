@@ -1,10 +1,14 @@
-"""What the service refuses, each with its HTTP status."""
+"""What the service refuses, each with its HTTP status, and how clients are told."""
 
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import Any
 
 from queryshift.errors import EngineLost, Error
+
+MEDIA_TYPE = "application/problem+json"
+INTERNAL = "something went wrong here, and the log says what, under this request's id."
 
 
 class Refused(Error):
@@ -125,3 +129,17 @@ def status_of(error: Error) -> HTTPStatus:
     if isinstance(error, EngineLost):
         return HTTPStatus.SERVICE_UNAVAILABLE
     return HTTPStatus.UNPROCESSABLE_ENTITY
+
+
+def problem(error: Exception, request_id: str | None = None) -> dict[str, Any]:
+    """What a client is told of an error; of a bug of ours, only that there was one."""
+    status = status_of(error) if isinstance(error, Error) else HTTPStatus.INTERNAL_SERVER_ERROR
+    detail = str(error) if isinstance(error, Error) else INTERNAL
+    kind = type(error).__name__ if isinstance(error, Error) else "InternalError"
+    told = {
+        "type": f"urn:queryshift:{kind}",
+        "title": status.phrase,
+        "status": int(status),
+        "detail": detail,
+    }
+    return told if request_id is None else told | {"request_id": request_id}

@@ -11,9 +11,8 @@ import uvicorn
 from queryshift.errors import BadInput
 
 from .app import make_app
-from .http.connection_limit import Connections
-from .http.header_limits import protocol_of
-from .http.json_logs import log_config
+from .http.connection_limits import Connections, protocol_of
+from .http.request_log import log_config
 from .metrics import Metrics
 from .process import prepare
 from .service import Service

@@ -1,30 +1,26 @@
-"""All owners of a server: its collections opened, its threads, its saving, its end."""
+"""All that a process serves: its collections opened, its saving, its end."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from queryshift.errors import unknown
 
-from .answering.decoding import DECODERS
 from .answering.queries import decoded
-from .answering.search import Search, Threads
 from .collection import Collection, open_collection
 from .collection_service import CollectionService
 from .errors import Ending, NotFound, StoreTrouble
 from .metrics import Metrics
 from .query_file import read_queries
+from .runtime import Runtime
 from .settings import ServeSettings
 from .store.listening import Listening
-from .store.opening import open_store
 from .store.retention import expire
-from .store.writer import Writer
 
 SAVE_EVERY = 0.5  # seconds between looks at what is to be written
 LOOK_EVERY = 0.5  # seconds between looks at what other processes changed
@@ -33,7 +29,7 @@ logger = logging.getLogger("queryshift.serving")
 
 
 class Service:
-    """Every tenant of every collection, owned by this process.
+    """Every collection of a process, and what keeps running behind them.
 
     Args:
         settings: of the server.
@@ -41,23 +37,14 @@ class Service:
     """
 
     def __init__(self, settings: ServeSettings, metrics: Metrics) -> None:
-        self._settings = settings
-        self.store, self.disk = open_store(settings), Writer(metrics)
-        self._threads = Threads(
-            ThreadPoolExecutor(1, "queryshift-model"),
-            ThreadPoolExecutor(1, "queryshift-learner"),
-            ThreadPoolExecutor(DECODERS, "queryshift-decoder"),
-        )
+        self._settings, self._runtime = settings, Runtime.of(settings, metrics)
+        self.store, self._writer = self._runtime.store, self._runtime.writer
         self._collections = {}
         for name, one in settings.collections.items():
             made = settings.data / "galleries" / name
             made.mkdir(parents=True, exist_ok=True)
             collection = with_sample(open_collection(name, one, made, settings.device))
-            parts = (self.store, settings, self._threads, self.disk, metrics)
-            searching = Search(collection, *parts)
-            owner = CollectionService(searching, self.store, self.disk, settings.tenants.snapshots)
-            owner.read_ordinary()
-            self._collections[name] = owner
+            self._collections[name] = CollectionService(collection, self._runtime)
         self._running: list[asyncio.Task[None]] = []
         self._listening: Listening | None = None
         self._looking: asyncio.Task[None] | None = None  # at what others changed
@@ -65,28 +52,28 @@ class Service:
 
     @property
     def trouble(self) -> str | None:
-        """Why the disk cannot be written; None where it can."""
-        return self.disk.trouble
+        """Why the store cannot be written; None where it can."""
+        return self._writer.trouble
 
     def names(self) -> list[str]:
         """The collections."""
         return list(self._collections)
 
-    def collection(self, collection: str, tenant: str | None = None) -> CollectionService:
-        """Who owns a tenant; here the same for all tenants of a collection."""
+    def collection(self, name: str) -> CollectionService:
+        """One of the collections."""
         if self._ending:
             raise Ending(
                 "this server is ending, and nothing it answered now would be kept: ask again."
             )
         try:
-            return self._collections[collection]
+            return self._collections[name]
         except KeyError:
-            raise NotFound(str(unknown("collection", collection, self._collections))) from None
+            raise NotFound(str(unknown("collection", name, self._collections))) from None
 
     async def start(self) -> None:
         """Begin to answer, learn and save."""
-        work = [owner.run() for owner in self._collections.values()]
-        work += [self._keep_expiring(), self._keep_saving()]
+        work = [one.run() for one in self._collections.values()]
+        work += [self._runtime.run(), self._keep_expiring(), self._keep_saving()]
         if self.store.shared:
             loop, heard = asyncio.get_running_loop(), asyncio.Event()
             told = partial(loop.call_soon_threadsafe, heard.set)
@@ -97,7 +84,7 @@ class Service:
     async def stop(self) -> None:
         """Refuse what still comes, learn what waits, write all that changed, and end."""
         self._ending = True
-        drained = asyncio.gather(*(owner.drained() for owner in self._collections.values()))
+        drained = asyncio.gather(*(one.drained() for one in self._collections.values()))
         try:
             await asyncio.wait_for(drained, self._settings.drain_seconds / 2)
         except TimeoutError:
@@ -105,14 +92,13 @@ class Service:
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
-        for owner in self._collections.values():
-            await owner.save(all_changed=True)
+        for one in self._collections.values():
+            await one.save(all_changed=True)
         if self._looking is not None:
             await self._looking
         if self._listening is not None:
             await asyncio.to_thread(self._listening.end)
-        self.disk.close()
-        self.store.close()
+        self._runtime.close()
 
     def healthy(self) -> bool:
         """Whether all that must run is running."""
@@ -121,9 +107,9 @@ class Service:
     async def _keep_saving(self) -> None:
         while True:
             await asyncio.sleep(SAVE_EVERY)
-            for owner in self._collections.values():
+            for one in self._collections.values():
                 try:
-                    await owner.save()
+                    await one.save()
                 except Exception:  # a bug of ours must not end all saving
                     logger.exception("tenants were not written")
 
@@ -140,14 +126,14 @@ class Service:
         while True:
             with suppress(StoreTrouble):  # noted, and tried again
                 days = self._settings.tenants.keep_days
-                if await self.disk.write(expire, self.store, days):
+                if await self._writer.write(expire, self.store, days):
                     await self._follow()
             await asyncio.sleep(EXPIRE_EVERY)
 
     async def _follow(self) -> None:
-        for owner in self._collections.values():
+        for one in self._collections.values():
             try:
-                await owner.follow()
+                await one.follow()
             except StoreTrouble as error:
                 logger.info("changes of others are not seen for a while: %s", error)
             except Exception:  # a bug of ours must not end it

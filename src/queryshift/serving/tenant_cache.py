@@ -7,7 +7,6 @@ import logging
 import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from concurrent.futures import Executor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from itertools import count, islice
@@ -20,13 +19,10 @@ from queryshift.sessions.state import State
 from .clicks import RecentAnswers
 from .collection import Collection
 from .errors import Conflict, Forbidden, NotFound, StoreTrouble
-from .metrics import Metrics
-from .settings import TenantSettings
-from .store.database import Database
+from .runtime import Runtime
 from .store.snapshot_rows import SnapshotRows
-from .store.stored import Change, Gone, Stale, StoredTenant
+from .store.stored_tenant import Change, Gone, Stale, StoredTenant
 from .store.tenant_rows import TenantRows
-from .store.writer import Writer
 from .stored_session import stored_session
 from .tenant import Tenant
 
@@ -42,11 +38,7 @@ class TenantCache:
 
     Args:
         collection: gives the collection as it is now.
-        database: where tenants are stored.
-        settings: how many are in memory, and when they are written.
-        disk: writes.
-        learner: the thread in which sessions change.
-        metrics: what is counted.
+        runtime: what the process has.
 
     Attributes:
         rows: the stored tenants.
@@ -54,18 +46,15 @@ class TenantCache:
         loaded: tenants in memory, the least recently used first.
     """
 
-    def __init__(
-        self,
-        collection: Callable[[], Collection],
-        database: Database,
-        settings: TenantSettings,
-        disk: Writer,
-        learner: Executor,
-        metrics: Metrics,
-    ) -> None:
-        self._collection, self._settings = collection, settings
-        self._disk, self._learner, self._metrics = disk, learner, metrics
-        self.rows, self.snapshots = TenantRows(database, collection().name), SnapshotRows(database)
+    def __init__(self, collection: Callable[[], Collection], runtime: Runtime) -> None:
+        self._collection, self._settings = collection, runtime.settings.tenants
+        self._writer, self._learner, self._metrics = (
+            runtime.writer,
+            runtime.learner,
+            runtime.metrics,
+        )
+        self.rows = TenantRows(runtime.store, collection().name)
+        self.snapshots = SnapshotRows(runtime.store)
         self.loaded: OrderedDict[str, Tenant] = OrderedDict()
         self._loading: dict[tuple[str, bool], asyncio.Task[Tenant]] = {}
         self._evicting: dict[str, asyncio.Task[None]] = {}
@@ -93,7 +82,7 @@ class TenantCache:
             yield tenant
         finally:
             tenant.in_use -= 1
-            if tenant.in_use == 0 and self._disk.trouble is None:
+            if tenant.in_use == 0 and self._writer.trouble is None:
                 self._make_room()  # those who came while it was in use found none to send away
 
     async def change(self, tenant: Tenant, work: Callable[..., Value], *args: Any) -> Value:
@@ -189,7 +178,7 @@ class TenantCache:
 
     async def _commit(self, tenant: Tenant, change: Change) -> int:
         try:
-            return await self._disk.write(self.rows.commit, change)
+            return await self._writer.write(self.rows.commit, change)
         except Gone:
             self._drop(tenant)
             raise
@@ -199,7 +188,7 @@ class TenantCache:
         if self.rows.shared:
             async with tenant.saving:
                 await self._send_again(tenant)
-                stored = await asyncio.to_thread(self.rows.counted, tenant.id)
+                stored = await asyncio.to_thread(self.rows.read, tenant.id, False)
                 if stored is not None and stored.version == tenant.seen:
                     tenant.follow(stored)
                 else:
@@ -250,7 +239,7 @@ class TenantCache:
 
     async def delete(self, name: str) -> bool:
         """Delete a tenant and all that is stored of it; whether there was one."""
-        there = await self._disk.write(self.rows.delete, name)
+        there = await self._writer.write(self.rows.delete, name)
         if (tenant := self.loaded.get(name)) is not None:
             self._drop(tenant)
         self._known -= there

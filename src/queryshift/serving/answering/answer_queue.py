@@ -14,8 +14,7 @@ from ..collection import Collection
 from ..metrics import Metrics
 from ..settings import QueueSettings
 from .answer_batch import Answered, Asked, answer_rows
-from .demand import Demand
-from .fair_queue import FairQueue
+from .fair_queue import Demand, FairQueue
 
 logger = logging.getLogger("queryshift.serving")
 FIRST_GUESS = 0.01  # seconds per query, before any was answered

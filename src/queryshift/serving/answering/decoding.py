@@ -1,25 +1,21 @@
-"""Queries read beside the answers: decoded in threads of their own, each or why not."""
+"""Queries as an encoder takes them: small ones at once, files in threads beside the answers."""
 
 from __future__ import annotations
 
-import asyncio
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from queryshift.errors import BadFile, Error
 from queryshift.media.pictures import picture_size
 
-from ..settings import QueueSettings
-from .fair_queue import FairQueue
 from .queries import Raw, decoded, shown
+from .work_queue import WorkQueue
 
 AT_ONCE = ("text", "vector")  # kinds that need no thread to be read
 SMALL_FILE = 2**14  # bytes, and
 SMALL_PICTURE = 2**16  # pixels: decoded in less time than a thread takes to wake up
-DECODERS = max(1, (os.cpu_count() or 2) // 2)  # the other cores answer and learn
 
 
 @dataclass(frozen=True)
@@ -37,59 +33,31 @@ class Readable:
     error: Error | None = None
 
 
-class Decoding:
-    """Reads the queries of one collection, those of all tenants in turn.
+@dataclass(frozen=True)
+class Decoder:
+    """Decodes the queries of one collection, those of all tenants in turn.
 
-    Args:
+    Attributes:
         modality: what one query is.
         prepare: makes a large picture small, as its encoder takes it.
         keep: whether what is shown of them is made too.
-        decoders: the threads that decode files.
-        settings: bounds of the queue.
+        work: the threads that decode files.
     """
 
-    def __init__(
-        self,
-        modality: str,
-        prepare: Callable[[Any], Any],
-        keep: bool,
-        decoders: Executor,
-        settings: QueueSettings,
-    ) -> None:
-        self._modality, self._prepare = modality, prepare
-        self._keep, self._decoders = keep, decoders
-        self._queue = FairQueue[tuple[Raw, asyncio.Future[Readable]]](
-            settings.waiting, settings.waiting_of_tenant
-        )
+    modality: str
+    prepare: Callable[[Any], Any]
+    keep: bool
+    work: WorkQueue
 
-    async def read(self, tenant: str, queries: Sequence[Raw]) -> list[Readable]:
+    async def decode(self, tenant: str, queries: Sequence[Raw]) -> list[Readable]:
         """The queries of a request; when cancelled, those still waiting are given up."""
-        if self._modality in AT_ONCE or (len(queries) == 1 and self._is_small(queries[0])):
-            return [self._read(raw) for raw in queries]
-        loop = asyncio.get_running_loop()
-        waiting = [(raw, loop.create_future()) for raw in queries]
-        self._queue.put(tenant, waiting)
-        return list(await asyncio.gather(*(read for _, read in waiting)))
-
-    async def run(self) -> None:
-        """Read what waits, until cancelled."""
-        await asyncio.gather(*(self._run() for _ in range(DECODERS)))
-
-    async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            await self._queue.some()
-            if (taken := self._queue.take()) is None:
-                continue
-            _, (raw, read) = taken
-            if not read.done():
-                told = await loop.run_in_executor(self._decoders, self._read, raw)
-                if not read.done():
-                    read.set_result(told)
+        if self.modality in AT_ONCE or (len(queries) == 1 and self._is_small(queries[0])):
+            return [self._decoded(raw) for raw in queries]
+        return await self.work.do(tenant, [partial(self._decoded, raw) for raw in queries])
 
     def _is_small(self, raw: Raw) -> bool:
         """Whether a query is a picture that is decoded at once."""
-        if self._modality != "image" or not isinstance(raw, bytes) or len(raw) > SMALL_FILE:
+        if self.modality != "image" or not isinstance(raw, bytes) or len(raw) > SMALL_FILE:
             return False
         try:
             width, height = picture_size(raw)
@@ -97,12 +65,12 @@ class Decoding:
             return False  # the decoder says why
         return width * height <= SMALL_PICTURE
 
-    def _read(self, raw: Raw) -> Readable:
+    def _decoded(self, raw: Raw) -> Readable:
         try:
-            item = decoded(raw, self._modality)
-            told = shown(item, self._modality) if self._keep else None
-            large = self._modality == "image" and item.width * item.height > SMALL_PICTURE
-            return Readable(self._prepare(item) if large else item, told)
+            item = decoded(raw, self.modality)
+            told = shown(item, self.modality) if self.keep else None
+            large = self.modality == "image" and item.width * item.height > SMALL_PICTURE
+            return Readable(self.prepare(item) if large else item, told)
         except Error as error:
             return Readable(error=error)
         except Exception as error:  # decoders raise anything

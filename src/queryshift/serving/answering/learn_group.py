@@ -17,6 +17,9 @@ from queryshift.support.priority import yield_to_answers, yielding
 from ..json_values import iso, plain
 from .queries import Raw, decoded, size_of
 
+MEASURES = ("strangeness", "spread", "gap", "entropy")  # of a batch
+Row = dict[str, Any]
+
 
 @dataclass(frozen=True)
 class Taught:
@@ -38,16 +41,11 @@ class Taught:
         return int(self.item.nbytes) if self.raw is None else size_of(self.raw)
 
 
-@dataclass(frozen=True)
-class Learnt:
-    """What became of a group: the statistics of its batch, and whether parameters moved."""
+def learn_group(session: Session, modality: str, given: Sequence[Taught]) -> Row | None:
+    """Adapt a session to a group, pausing while queries are answered; its statistics.
 
-    row: dict[str, Any]
-    updated: bool
-
-
-def learn_group(session: Session, modality: str, given: Sequence[Taught]) -> Learnt | None:
-    """Adapt a session to a group, pausing while queries are answered; None where it was emptied."""
+    None where the group was emptied.
+    """
     group = list(given)  # at once: it may be given up until now
     if not group:
         return None
@@ -58,18 +56,14 @@ def learn_group(session: Session, modality: str, given: Sequence[Taught]) -> Lea
         answer = session.answer(items, exclude=asked, on_bad="skip", missing="ignore")
         agreement = _agreement(answer)
     stats = session.stats()
-    row = {
+    return {
         "time": iso(time.time()),
         "queries": stats.queries,
-        "strangeness": plain(stats.strangeness),
-        "spread": plain(stats.spread),
-        "gap": plain(stats.gap),
-        "entropy": plain(stats.entropy),
+        **{name: plain(getattr(stats, name)) for name in MEASURES},
         "agreement": agreement,
         "updated": stats.adapted,
         "guard": stats.restart,
     }
-    return Learnt(row, stats.adapted)
 
 
 def _item(one: Taught, modality: str) -> Any:

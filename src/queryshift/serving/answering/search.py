@@ -6,88 +6,81 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any
 
 from queryshift.errors import BadInput
+from queryshift.galleries.hits import Id
 from queryshift.sessions.session import Session
-from queryshift.support.priority import is_answering
 
 from ..clicks import PLACES
 from ..collection import Collection
-from ..errors import NotFound
+from ..errors import NotFound, problem
 from ..json_values import iso
-from ..metrics import Metrics
-from ..problems import problem
-from ..settings import Mode, ServeSettings
-from ..store.database import Database
-from ..store.writer import Writer
+from ..runtime import Runtime
+from ..settings import Mode
 from ..tenant import Tenant
 from ..tenant_cache import TenantCache
 from .answer_batch import Answered, Asked
 from .answer_queue import AnswerQueue
-from .background_work import BackgroundWork
-from .decoding import Decoding, Readable
+from .decoding import Decoder, Readable
 from .learn_group import Taught, learn_group
 from .learning_queue import LearningQueue
-from .search_request import SearchRequest
+from .queries import Raw
 
 logger = logging.getLogger("queryshift.serving")
 
 
 @dataclass(frozen=True)
-class Threads:
-    """Who computes: one thread answers, one learns, a few decode."""
+class SearchRequest:
+    """A search.
 
-    model: Executor
-    learner: Executor
-    decoders: Executor
+    Attributes:
+        tenant: whose session answers.
+        request_id: by which feedback finds the answers again.
+        queries: as they came; one that could not be read is the sentence that says why.
+        count: hits per query.
+        adapt: whether the tenant learns from them.
+        exclude: ids to leave out, for each query.
+        compare: whether both answers are wanted, in any mode.
+        trial: whether nothing of it is counted or kept.
+    """
+
+    tenant: str
+    request_id: str
+    queries: Sequence[Raw]
+    count: int
+    adapt: bool
+    exclude: Sequence[Sequence[Id]]
+    compare: bool = False
+    trial: bool = False
 
 
 class Search:
     """Answers and learns for the tenants of one collection, in one event loop.
 
     Args:
-        collection: the model, candidates and method.
-        database: where the collection's tenants are stored.
-        settings: of the server.
-        threads: who computes.
-        disk: writes.
-        metrics: what is counted.
+        collection: the model, candidates and method; another one may be put in its place.
+        runtime: what the process has.
     """
 
-    def __init__(
-        self,
-        collection: Collection,
-        database: Database,
-        settings: ServeSettings,
-        threads: Threads,
-        disk: Writer,
-        metrics: Metrics,
-    ) -> None:
-        self.collection, self.threads, self.metrics = collection, threads, metrics
-        self._share = settings.queues.learning_share
-        self._feedback_requests = settings.tenants.feedback_requests
+    def __init__(self, collection: Collection, runtime: Runtime) -> None:
+        self.collection, self.runtime, self.metrics = collection, runtime, runtime.metrics
 
         def current() -> Collection:
             return self.collection
 
-        parts = (settings.tenants, disk, threads.learner, metrics)
-        self.tenants = TenantCache(current, database, *parts)
-        keep, queues = collection.settings.keep_queries > 0, settings.queues
-        prepare = collection.reader.prepare_item
-        self.reading = Decoding(collection.modality, prepare, keep, threads.decoders, queues)
-        self.answering = AnswerQueue(current, threads.model, queues, metrics)
-        self.beside = BackgroundWork(lambda: self.answering.busy or is_answering())
-        self.learning = LearningQueue(
-            collection.settings.gather, queues, self._learn, self._dropped, metrics
-        )
+        settings, queues = collection.settings, runtime.settings.queues
+        self.tenants = TenantCache(current, runtime)
+        prepare, keep = collection.reader.prepare_item, settings.keep_queries > 0
+        self._decoder = Decoder(collection.modality, prepare, keep, runtime.decoding)
+        self.answering = AnswerQueue(current, runtime.model, queues, self.metrics)
+        learns = (self._learn, self._dropped, self.metrics)
+        self.learning = LearningQueue(settings.gather, queues, *learns)
 
     async def run(self) -> None:
-        """Read, answer and learn what waits, until cancelled."""
-        work = (self.reading, self.answering, self.beside, self.learning)
-        await asyncio.gather(*(one.run() for one in work))
+        """Answer and learn what waits, until cancelled."""
+        await asyncio.gather(self.answering.run(), self.learning.run())
 
     async def search(self, call: SearchRequest) -> dict[str, Any]:
         """Answer queries; learn from them afterwards, if they are to be learnt from.
@@ -98,7 +91,7 @@ class Search:
         if call.trial:
             return await self._tried(call)
         async with self.tenants.using(call.tenant, create=True) as tenant:
-            read = await self.reading.read(call.tenant, call.queries)
+            read = await self._decoder.decode(call.tenant, call.queries)
             mode, session = tenant.record.mode, tenant.session  # as they are when it is asked
             answers = await self._answered(call, read, mode, session)
             learns = call.adapt and "frozen" not in (mode, tenant.record.mode)
@@ -110,7 +103,7 @@ class Search:
 
     async def _tried(self, call: SearchRequest) -> dict[str, Any]:
         """Answers that leave no trace; a tenant that is not there yet has learnt nothing."""
-        read = await self.reading.read(call.tenant, call.queries)
+        read = await self._decoder.decode(call.tenant, call.queries)
         try:
             async with self.tenants.using(call.tenant) as tenant:
                 mode = tenant.record.mode
@@ -181,7 +174,8 @@ class Search:
             for one in answers
         ]
         if any(answer.source and answer.adapted for answer in answers):
-            tenant.answers.remember(call.request_id, both, self._feedback_requests)
+            most = self.runtime.settings.tenants.feedback_requests
+            tenant.answers.remember(call.request_id, both, most)
         named = {"time": iso(time.time()), "request_id": call.request_id}
         for one, hits in zip(read, both, strict=True):
             if one.shown is not None:
@@ -199,12 +193,7 @@ class Search:
                 learnt = await self.tenants.change(tenant, learn_group, *work)
                 if learnt is None:
                     return
-                record = tenant.record
-                record.batches += 1
-                record.updates += learnt.updated
-                row = {"batch": record.batches, **learnt.row, "dropped": tenant.new_drops()}
-                row["delay"] = round(waited + time.perf_counter() - started, 3)
-                tenant.add_row(row)
+                row = tenant.add_row(learnt, waited + time.perf_counter() - started)
                 while tenant.news:
                     kind = tenant.news.popleft()
                     self.metrics.guard_events.labels(collection.name, kind).inc()
@@ -214,11 +203,11 @@ class Search:
             return
         self.metrics.update_seconds.observe(time.perf_counter() - started)
         self.metrics.learning_delay.observe(row["delay"])
-        self.metrics.updates.labels(collection.name).inc(learnt.updated)
+        self.metrics.updates.labels(collection.name).inc(learnt["updated"])
         if row["strangeness"] is not None:
             self.metrics.strangeness.labels(collection.name).observe(row["strangeness"])
         if busy and self.answering.busy:  # under load learning has its share of the time, no more
-            share = self._share
+            share = self.runtime.settings.queues.learning_share
             await asyncio.sleep((time.perf_counter() - started) * (1 - share) / share)
 
     def _failed(self, name: str, error: Exception) -> None:

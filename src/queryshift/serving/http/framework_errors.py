@@ -9,8 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from ..errors import Malformed, Refused
-from ..problems import MEDIA_TYPE, problem
+from ..errors import MEDIA_TYPE, Malformed, Refused, problem
 
 
 async def refused_by_framework(request: Request, error: Exception) -> JSONResponse:

@@ -4,99 +4,95 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
-from collections import OrderedDict
+import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic_core import to_json
 
-from ..errors import Conflict, Malformed
+from ..errors import Conflict, Malformed, StoreTrouble
+from ..store.database import Database
+from ..store.idempotency_keys import Key, find_answer, keep_answers
 
-SECONDS = 600.0
-ENTRIES = 20_000
-BYTES = 64 * 2**20  # of answers
 LONGEST_KEY = 200
-
-Key = tuple[str, ...]
+Work: TypeAlias = Callable[[], Coroutine[Any, Any, Any]]
+logger = logging.getLogger("queryshift.serving")
 
 
 @dataclass(eq=False)
-class _Entry:
-    """A request under way or answered, and how many wait for it."""
+class _Running:
+    """A request under way, and how many wait for it."""
 
     body: bytes  # a digest of it
-    work: asyncio.Task[Any] | None  # under way
-    since: float
-    answer: bytes = b""  # as JSON: a finished task would keep all that it worked with
+    task: asyncio.Task[Any]
     waiting: int = 0
 
 
-class AnswerCache:
-    """Answers by idempotency key, for ten minutes, as long as there is room for them."""
+class IdempotentRequests:
+    """Requests under way by their keys; the answers are in the store, where all processes see them.
 
-    def __init__(self) -> None:
-        self._entries: OrderedDict[Key, _Entry] = OrderedDict()
-        self._bytes = 0  # of their answers
+    Args:
+        database: the store.
+    """
 
-    async def once(
-        self, key: Key, body: bytes, work: Callable[[], Coroutine[Any, Any, Any]]
-    ) -> Any:
+    def __init__(self, database: Database) -> None:
+        self._database, self._writing = database, asyncio.Lock()
+        self._running: dict[tuple[str, ...], _Running] = {}
+        self._unwritten: list[tuple[Key, bytes]] = []
+
+    async def once(self, key: Key, work: Work) -> Any:
         """The answer to a request, worked out once however often it is sent.
 
         A request that all who sent it have given up is cancelled; what fails is forgotten.
-
-        Args:
-            key: the key, with who sent it and to where.
-            body: a digest of the body: another one under the same key is refused.
-            work: answers the request.
         """
-        if len(key[-1]) > LONGEST_KEY:
+        if len(key.name) > LONGEST_KEY:
             raise Malformed(f"the idempotency key has more than {LONGEST_KEY} characters.")
-        self._forget_old()
-        entry = self._entries.get(key)
-        if entry is None:
-            entry = _Entry(body, asyncio.create_task(work()), time.monotonic())
-            self._entries[key] = entry
-        elif entry.body != body:
-            raise Conflict("this idempotency key was used with another body: take a new one.")
-        if entry.work is None:
-            return json.loads(entry.answer)
-        entry.waiting += 1
+        place = (key.caller, key.path, key.name)
+        running = self._running.get(place)
+        if running is None:
+            running = _Running(key.body, asyncio.create_task(self._answer(key, work)))
+            self._running[place] = running
+        _check_body(running.body, key)
+        running.waiting += 1
         try:
-            return await asyncio.shield(entry.work)
+            return await asyncio.shield(running.task)
         finally:
-            entry.waiting -= 1
-            self._settle(key, entry)
+            running.waiting -= 1
+            if not running.waiting:
+                running.task.cancel()  # nothing, where it is done
+                if self._running.get(place) is running:
+                    del self._running[place]
 
-    def _settle(self, key: Key, entry: _Entry) -> None:
-        """Keep an answer, cancel what nobody waits for any more, forget what gave none."""
-        task = entry.work
-        if task is None:
-            return
-        if not task.done() and entry.waiting == 0:
-            task.cancel()
-        if task.done() and not task.cancelled() and task.exception() is None:
-            entry.answer, entry.work = to_json(task.result()), None
-            if self._entries.get(key) is entry:
-                self._bytes += len(entry.answer)
-                self._forget_old()
-        elif (task.done() or task.cancelling()) and self._entries.get(key) is entry:
-            del self._entries[key]
+    async def _answer(self, key: Key, work: Work) -> Any:
+        """The answer that is stored under a key, or what the work gives, which is then stored.
 
-    def forget(self, collection: str, tenant: str) -> None:
-        """Forget the answers to a tenant's requests."""
-        for key in [key for key in self._entries if key[-3:-1] == (collection, tenant)]:
-            self._entries[key].since = -SECONDS
-            self._entries.move_to_end(key, last=False)
-        self._forget_old()
+        A store that does not answer costs no answer: a retry is then answered anew.
+        """
+        try:
+            found = await asyncio.to_thread(find_answer, self._database, key)
+        except StoreTrouble as error:
+            logger.info("an idempotency key was not looked up: %s", error)
+            return await work()
+        if found is not None:
+            body, answer = found
+            _check_body(body, key)
+            return json.loads(answer)
+        told = await work()
+        self._unwritten.append((key, to_json(told)))
+        await self._write()
+        return told
 
-    def _forget_old(self) -> None:
-        limit = time.monotonic() - SECONDS
-        while self._entries:
-            oldest = next(iter(self._entries.values()))
-            if oldest.since > limit and len(self._entries) < ENTRIES and self._bytes <= BYTES:
-                return
-            self._entries.popitem(last=False)
-            self._bytes -= len(oldest.answer)
+    async def _write(self) -> None:
+        """Write what waits in one transaction: those who come meanwhile wait for the next one."""
+        async with self._writing:
+            answers, self._unwritten = self._unwritten, []
+            try:
+                await asyncio.to_thread(keep_answers, self._database, answers)
+            except StoreTrouble as error:
+                logger.info("%d idempotency keys were not kept: %s", len(answers), error)
+
+
+def _check_body(body: bytes, key: Key) -> None:
+    if body != key.body:
+        raise Conflict("this idempotency key was used with another body: take a new one.")

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from hashlib import blake2b
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from fastapi import Request
 
+from ..collection_service import CollectionService
 from ..errors import Forbidden, Refused, TooBusy
 from ..metrics import Metrics
 from ..service import Service
 from ..settings import Scope, ServeSettings
-from ..store.key_rows import Key
-from .idempotency import AnswerCache
-from .stored_answers import StoredAnswers
+from ..store.idempotency_keys import Key
+from .idempotency import IdempotentRequests, Work
 from .tokens import Caller
 
 Value = TypeVar("Value")
-Work: TypeAlias = Callable[[], Coroutine[Any, Any, Any]]
 
 
 class HungUp(Exception):
@@ -27,47 +26,17 @@ class HungUp(Exception):
 
 
 class ServerContext:
-    """Settings, tokens and tenants of a running server.
+    """What the routes of a running server share.
 
     Args:
         settings: of the server.
-        tenants: who answers.
+        service: who answers.
         metrics: what is counted.
     """
 
-    def __init__(self, settings: ServeSettings, tenants: Service, metrics: Metrics) -> None:
-        self.settings, self.tenants, self.metrics = settings, tenants, metrics
-        self.remembered, self.kept = AnswerCache(), StoredAnswers(tenants.store)
-
-    def allow(
-        self, request: Request, scope: Scope, collection: str, tenant: str | None = None
-    ) -> None:
-        """Refuse a caller whose token does not allow this.
-
-        Args:
-            request: the request; the log is told what it is about.
-            scope: what it needs.
-            collection: where; "*" is all of them.
-            tenant: whose; "*" is everybody's, None what belongs to no tenant.
-        """
-        caller = caller_of(request)
-        routed = request.headers.get("x-queryshift-tenant")
-        if routed is not None and tenant is not None and routed != tenant:
-            raise Refused(
-                f'the header X-Queryshift-Tenant is "{routed[:64]}", the request is about tenant '
-                f'"{tenant}": send the same name in both.'
-            )
-        request.state.collection, request.state.tenant = collection, tenant
-        if not caller.may(scope, collection, tenant):
-            about = "" if tenant is None else f'tenant "{tenant}" of '
-            raise Forbidden(
-                f'the token "{caller.name}" lacks the scope {scope} for {about}"{collection}".'
-            )
-
-    def modality(self, collection: str) -> str:
-        """What one query of a collection is."""
-        self.tenants.collection(collection)  # refuses one that is not there
-        return self.settings.collections[collection].modality
+    def __init__(self, settings: ServeSettings, service: Service, metrics: Metrics) -> None:
+        self.settings, self.service, self.metrics = settings, service, metrics
+        self.idempotent = IdempotentRequests(service.store)
 
 
 def context_of(request: Request) -> ServerContext:
@@ -80,6 +49,40 @@ def caller_of(request: Request) -> Caller:
     """Who calls, as the token check found."""
     caller: Caller = request.state.caller
     return caller
+
+
+def check_allowed(
+    request: Request, scope: Scope, collection: str, tenant: str | None = None
+) -> None:
+    """Refuse a caller whose token does not allow this.
+
+    Args:
+        request: the request; the log is told what it is about.
+        scope: what it needs.
+        collection: where; "*" is all of them.
+        tenant: whose; "*" is everybody's, None what belongs to no tenant.
+    """
+    caller = caller_of(request)
+    routed = request.headers.get("x-queryshift-tenant")
+    if routed is not None and tenant is not None and routed != tenant:
+        raise Refused(
+            f'the header X-Queryshift-Tenant is "{routed[:64]}", the request is about tenant '
+            f'"{tenant}": send the same name in both.'
+        )
+    request.state.collection, request.state.tenant = collection, tenant
+    if not caller.may(scope, collection, tenant):
+        about = "" if tenant is None else f'tenant "{tenant}" of '
+        raise Forbidden(
+            f'the token "{caller.name}" lacks the scope {scope} for {about}"{collection}".'
+        )
+
+
+def allowed(
+    request: Request, scope: Scope, collection: str, tenant: str | None = None
+) -> CollectionService:
+    """The collection, for a caller whose token allows this; see `check_allowed`."""
+    check_allowed(request, scope, collection, tenant)
+    return context_of(request).service.collection(collection)
 
 
 async def asked_once(request: Request, content: bytes, work: Work) -> Any:
@@ -98,21 +101,14 @@ async def asked_once(request: Request, content: bytes, work: Work) -> Any:
 
 
 async def carried_out(request: Request, content: bytes, work: Work) -> Any:
-    """What the work gives, also where the client has left; remembered under its key.
-
-    Args:
-        request: the request, its body read.
-        content: the body: the same key with another is refused.
-        work: starts the work.
-    """
-    key = request.headers.get("idempotency-key")
-    if key is None:
+    """What the work gives, also where the client has left; the arguments are as above."""
+    name = request.headers.get("idempotency-key")
+    if name is None:
         return await work()
+    caller, about = caller_of(request).name, (request.state.collection, request.state.tenant)
     digest = blake2b(content, digest_size=16).digest()
-    about = (request.state.collection, request.state.tenant)
-    known_by = (caller_of(request).name, request.url.path, *about, key)
-    context, kept = context_of(request), Key(*known_by, digest)
-    return await context.remembered.once(known_by, digest, lambda: context.kept.once(kept, work))
+    key = Key(caller, request.url.path, *about, name, digest)
+    return await context_of(request).idempotent.once(key, work)
 
 
 async def unless_hung_up(request: Request, work: Coroutine[Any, Any, Value]) -> Value:

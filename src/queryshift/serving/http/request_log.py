@@ -1,4 +1,4 @@
-"""Around every request: an id, a log line, a measure, and errors as problem+json."""
+"""Around every request: an id, a log line in JSON, a measure, and errors as problem+json."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import json
 import logging
 import re
 import time
+from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
 from queryshift.errors import Error
 
-from ..errors import Refused
+from ..errors import MEDIA_TYPE, Refused, problem
 from ..metrics import Metrics
-from ..problems import MEDIA_TYPE, problem
 from .request_context import HungUp
 
 logger = logging.getLogger("queryshift.serving.requests")
 _GIVEN_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+TOLD = ("request_id", "tenant", "collection", "caller", "route", "status", "ms", "session", "event")
 HUNG_UP = 499  # as nginx logs it: nobody reads it
 
 
@@ -102,3 +103,40 @@ async def _send_problem(send: Any, error: Exception, request_id: str) -> None:
         }
     )
     await send({"type": "http.response.body", "body": content})
+
+
+class JsonLines(logging.Formatter):
+    """A record as JSON: time, level, logger, message, and the fields that it has of `TOLD`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        for name in TOLD:
+            if (value := getattr(record, name, None)) is not None:
+                line[name] = value
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def log_config() -> dict[str, Any]:
+    """The configuration of uvicorn's loggers and of ours."""
+    level = {"handlers": ["lines"], "level": "INFO", "propagate": False}
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"json": {"()": f"{__name__}.{JsonLines.__name__}"}},
+        "handlers": {
+            "lines": {
+                "class": "logging.StreamHandler",
+                "formatter": "json",
+                "stream": "ext://sys.stdout",
+            }
+        },
+        "loggers": {"uvicorn": level, "queryshift": level},
+    }

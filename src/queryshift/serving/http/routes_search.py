@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -12,12 +11,11 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from ..answering.queries import FILES, Raw, raw_query
-from ..answering.search_request import SearchRequest
+from ..answering.search import SearchRequest
 from ..errors import Malformed
 from ..settings import LimitSettings
-from .request_bodies import Query, SearchBody, read_body
-from .request_context import asked_once, context_of
-from .response_bodies import SearchAnswer, described
+from .request_context import allowed, asked_once, context_of
+from .schemas import SearchAnswer, SearchBody, described, read_body
 
 router = APIRouter(tags=["search"])
 PATH = "/v1/collections/{collection}/search"
@@ -43,14 +41,12 @@ BODY = {
 @router.post(PATH, openapi_extra=BODY, responses=described(SearchAnswer))
 async def search(collection: str, request: Request) -> Response:
     """Answer one query or many; the tenant learns from them unless told not to."""
-    context = context_of(request)
-    body, files, content = await _read(request, context.settings.limits)
+    limits = context_of(request).settings.limits
+    body, files, content = await _read(request, limits)
     adapt = body.adapt and not body.trial
-    context.allow(request, "adapt" if adapt else "read", collection, body.tenant)
-    owner = context.tenants.collection(collection, body.tenant)
-    modality = context.modality(collection)
-    queries = _queries(body, files, modality)
-    _check(body, queries, context.settings.limits)
+    service = allowed(request, "adapt" if adapt else "read", collection, body.tenant)
+    queries = _queries(body, files, service.collection.modality)
+    _check(body, queries, limits)
     call = SearchRequest(
         body.tenant,
         request.state.request_id,
@@ -62,7 +58,7 @@ async def search(collection: str, request: Request) -> Response:
         body.trial,
     )
 
-    told = await asked_once(request, content, lambda: owner.search(call))
+    told = await asked_once(request, content, lambda: service.search(call))
     return Response(to_json(told), media_type="application/json")
 
 
@@ -111,18 +107,13 @@ def _queries(body: SearchBody, files: Sequence[bytes], modality: str) -> list[Ra
     given = [*([] if body.query is None else [body.query]), *(body.queries or [])]
     if files and given and len(given) != len(files):
         raise Malformed(f"got {len(given)} queries and {len(files)} files: one file for each.")
-    told = [_parts(one) for one in given] or [{} for _ in files]
+    told = [one.model_dump(exclude_none=True) for one in given] or [{} for _ in files]
     kind = next((part for part in modality.split("+") if part in FILES), None)
     if files and kind is None:
         raise Malformed(f"got files, but queries of this collection are {modality}.")
     for parts, file in zip(told, files, strict=False):
         parts[str(kind)] = file
     return [raw_query(parts, modality) for parts in told]
-
-
-def _parts(query: Query[bytes]) -> dict[str, Any]:
-    parts: dict[str, Any] = query.model_dump(exclude_none=True)
-    return parts
 
 
 def _check(body: SearchBody, queries: Sequence[Raw], limits: LimitSettings) -> None:

@@ -1,4 +1,4 @@
-"""Tenants: reports, history, and what an operator does with what they have learnt."""
+"""Tenants: reports, history, what an operator does with what they have learnt, deletion."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
 
-from ..collection_service import CollectionService
-from ..errors import Malformed
-from ..settings import NAME_PATTERN, Scope
-from .request_bodies import FeedbackBody, ModeBody, NameBody
-from .request_context import Work, caller_of, carried_out, context_of
-from .response_bodies import HistoryTold, SnapshotTold, TenantTold, described
+from ..errors import Malformed, NotFound
+from ..settings import NAME_PATTERN
+from .idempotency import Work
+from .request_context import allowed, caller_of, carried_out, context_of
+from .schemas import (
+    FeedbackBody,
+    HistoryTold,
+    ModeBody,
+    NameBody,
+    SnapshotTold,
+    TenantTold,
+    described,
+)
 
 router = APIRouter(prefix="/v1/collections/{collection}/tenants", tags=["tenants"])
 Tenant = Annotated[str, Path(pattern=NAME_PATTERN)]
 Report = dict[str, Any]
 TOLD = described(TenantTold)
-
-
-def _owner(request: Request, scope: Scope, collection: str, tenant: str) -> CollectionService:
-    context = context_of(request)
-    context.allow(request, scope, collection, tenant)
-    return context.tenants.collection(collection, tenant)
 
 
 async def _once(request: Request, work: Work) -> Report:
@@ -39,17 +40,18 @@ async def tenants(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Report:
     """Tenants by name; `next` is where to go on."""
-    context = context_of(request)
-    context.allow(request, "read", collection)
-    readable = caller_of(request).readable(collection)
-    listed = await context.tenants.collection(collection).tenants(after, limit, readable)
+    service, readable = (
+        allowed(request, "read", collection),
+        caller_of(request).readable(collection),
+    )
+    listed = await service.tenants(after, limit, readable)
     return {"tenants": listed, "next": listed[-1]["tenant"] if len(listed) == limit else None}
 
 
 @router.get("/{tenant}", responses=TOLD)
 async def tenant(collection: str, tenant: Tenant, request: Request) -> Report:
     """A tenant's report."""
-    return await _owner(request, "read", collection, tenant).tenant(tenant)
+    return await allowed(request, "read", collection, tenant).tenant(tenant)
 
 
 @router.get("/{tenant}/history", responses=described(HistoryTold))
@@ -61,55 +63,55 @@ async def history(
     limit: Annotated[int, Query(ge=1, le=5000)] = 1000,
 ) -> Report:
     """Statistics of a tenant's batches after number `since`; `next` is the one to ask from."""
-    rows = await _owner(request, "read", collection, tenant).history(tenant, since, limit)
+    rows = await allowed(request, "read", collection, tenant).history(tenant, since, limit)
     return {"rows": rows, "next": rows[-1]["batch"] if rows else since}
 
 
 @router.get("/{tenant}/latest")
 async def latest(collection: str, tenant: Tenant, request: Request) -> Report:
     """The latest queries with both answers, where the operator allows keeping them."""
-    return {"queries": await _owner(request, "read", collection, tenant).latest(tenant)}
+    return {"queries": await allowed(request, "read", collection, tenant).latest(tenant)}
 
 
 @router.post("/{tenant}/reset", responses=TOLD)
 async def reset(collection: str, tenant: Tenant, request: Request) -> Report:
     """Forget all that was learnt."""
-    owner = _owner(request, "admin", collection, tenant)
-    return await _once(request, lambda: owner.reset(tenant))
+    service = allowed(request, "admin", collection, tenant)
+    return await _once(request, lambda: service.reset(tenant))
 
 
 @router.post("/{tenant}/undo", responses=TOLD)
 async def undo(collection: str, tenant: Tenant, request: Request) -> Report:
     """Return to the state before the last learnt batch."""
-    owner = _owner(request, "admin", collection, tenant)
-    return await _once(request, lambda: owner.undo(tenant))
+    service = allowed(request, "admin", collection, tenant)
+    return await _once(request, lambda: service.undo(tenant))
 
 
 @router.get("/{tenant}/snapshots")
 async def snapshots(collection: str, tenant: Tenant, request: Request) -> Report:
     """The tenant's snapshots, oldest first."""
-    return {"snapshots": await _owner(request, "read", collection, tenant).snapshots(tenant)}
+    return {"snapshots": await allowed(request, "read", collection, tenant).snapshots(tenant)}
 
 
 @router.post("/{tenant}/snapshots", responses=described(SnapshotTold))
 async def snapshot(collection: str, tenant: Tenant, body: NameBody, request: Request) -> Report:
     """Keep what was learnt under a name; the answer comes when it is on disk."""
-    owner = _owner(request, "admin", collection, tenant)
-    return await _once(request, lambda: owner.snapshot(tenant, body.name))
+    service = allowed(request, "admin", collection, tenant)
+    return await _once(request, lambda: service.snapshot(tenant, body.name))
 
 
 @router.post("/{tenant}/rollback", responses=TOLD)
 async def rollback(collection: str, tenant: Tenant, body: NameBody, request: Request) -> Report:
     """Return to a snapshot."""
-    owner = _owner(request, "admin", collection, tenant)
-    return await _once(request, lambda: owner.rollback(tenant, body.name))
+    service = allowed(request, "admin", collection, tenant)
+    return await _once(request, lambda: service.rollback(tenant, body.name))
 
 
 @router.post("/{tenant}/mode", responses=TOLD)
 async def mode(collection: str, tenant: Tenant, body: ModeBody, request: Request) -> Report:
     """Switch between live, shadow and frozen."""
-    owner = _owner(request, "admin", collection, tenant)
-    return await _once(request, lambda: owner.set_mode(tenant, body.mode))
+    service = allowed(request, "admin", collection, tenant)
+    return await _once(request, lambda: service.set_mode(tenant, body.mode))
 
 
 @router.post("/{tenant}/feedback")
@@ -119,5 +121,22 @@ async def feedback(collection: str, tenant: Tenant, body: FeedbackBody, request:
     if sum(len(click.ids) for click in body.clicks) > most:
         raise Malformed(f"at most {most:,} clicks are taken at once: send them in parts.")
     clicks = [(click.query, click.ids) for click in body.clicks]
-    owner = _owner(request, "adapt", collection, tenant)
-    return await _once(request, lambda: owner.feedback(tenant, body.request_id, clicks))
+    service = allowed(request, "adapt", collection, tenant)
+    return await _once(request, lambda: service.feedback(tenant, body.request_id, clicks))
+
+
+@router.delete("/{tenant}", status_code=204)
+async def delete(collection: str, tenant: Tenant, request: Request) -> None:
+    """Delete a tenant: state, snapshots, history, events, clicks, idempotency keys."""
+    if not await allowed(request, "admin", collection, tenant).delete(tenant):
+        raise NotFound(f'there is no tenant "{tenant}".')
+
+
+@router.delete("/{tenant}/snapshots/{snapshot}", status_code=204)
+async def delete_snapshot(
+    collection: str, tenant: Tenant, snapshot: Tenant, request: Request
+) -> None:
+    """Delete a snapshot."""
+    service = allowed(request, "admin", collection, tenant)
+    if not await service.delete_snapshot(tenant, snapshot):
+        raise NotFound(f'"{tenant}" has no snapshot "{snapshot}".')

@@ -1,16 +1,59 @@
-"""Bearer tokens: only their digests are known here, compared in constant time."""
+"""Bearer tokens, looked at before anything else of a request is read.
+
+Only their digests are known here, compared in constant time.
+"""
 
 from __future__ import annotations
 
 import hmac
 import secrets
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Any
 
-from ..errors import Unauthorised
-from ..settings import Scope, TokenSettings
-from .rates import Rate
+from fastapi import Depends
+from fastapi.security import HTTPBearer
+
+from ..errors import TooBusy, Unauthorised
+from ..metrics import Metrics
+from ..settings import Scope, ServeSettings, TokenSettings
+
+BEARER = Depends(HTTPBearer(auto_error=False, description="needed where the server has tokens"))
+"""Says in OpenAPI that a route takes a token; it is checked before any route is."""
+
+OPEN = ("/healthz", "/readyz", "/openapi.json", "/")
+
+
+class Rate:
+    """A bucket of `burst` requests, filled at `rate` a second.
+
+    Args:
+        rate: requests a second.
+        burst: requests at once.
+
+    Example:
+        >>> bucket = Rate(1, burst=2)
+        >>> bucket.take(), bucket.take()
+        (None, None)
+    """
+
+    def __init__(self, rate: float, burst: int) -> None:
+        self._rate, self._burst = rate, burst
+        self._left, self._filled = float(burst), time.monotonic()
+
+    def take(self) -> None:
+        """Take one request out, or refuse it with when to come back."""
+        now = time.monotonic()
+        self._left = min(self._burst, self._left + (now - self._filled) * self._rate)
+        self._filled = now
+        if self._left < 1:
+            raise TooBusy(
+                f"the token asks more than {self._rate:g} times a second: slow down.",
+                (1 - self._left) / self._rate,
+            )
+        self._left -= 1
 
 
 @dataclass(frozen=True)
@@ -92,6 +135,36 @@ class Tokens:
         if found is None:
             raise Unauthorised("the token is not known here: ask the operator for one.")
         return found
+
+
+class TokenCheck:
+    """Refuses callers without a known token, or who ask too often; notes who calls.
+
+    Args:
+        app: the application behind it.
+        settings: with the tokens.
+        metrics: what is counted.
+    """
+
+    def __init__(self, app: Any, settings: ServeSettings, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+        self._tokens = Tokens(settings.tokens)
+        self._open = (*OPEN, "/metrics") if settings.open_metrics else OPEN
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Pass a request on with its caller, or refuse it."""
+        if scope["type"] == "http" and not self._is_open(scope["path"]):
+            header = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
+            caller = scope["state"]["caller"] = self._tokens.caller(header)
+            try:
+                caller.check_rate()
+            except TooBusy:
+                self._metrics.refused.labels("rate").inc()
+                raise
+        await self._app(scope, receive, send)
+
+    def _is_open(self, path: str) -> bool:
+        return path in self._open or path.startswith("/page/")
 
 
 def digest(token: str) -> str:

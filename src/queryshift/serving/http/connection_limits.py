@@ -1,6 +1,6 @@
-"""What a connection may send before it is a request: bytes, lines and seconds are counted.
+"""What a connection may do: how many there are, and the bytes, lines and seconds of each request.
 
-uvicorn limits none of them with httptools, whose parser keeps a line until it ends; with h11 it
+uvicorn limits no headers with httptools, whose parser keeps a line until it ends; with h11 it
 limits bytes, to 64 KiB.
 """
 
@@ -8,18 +8,84 @@ from __future__ import annotations
 
 import asyncio
 import json
-from http import HTTPStatus
+from collections import OrderedDict
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from ..errors import HeadersTooLarge, Refused
-from ..problems import MEDIA_TYPE, problem
+from ..errors import MEDIA_TYPE, HeadersTooLarge, Refused, TooManyConnections, problem
 from ..settings import LimitSettings
-from .connection_limit import Connections
 
 PIPELINED = 16  # requests of a connection that wait for the answer to another
 SENTENCE = "this is no HTTP request: send one as RFC 9112 has it."
+ALWAYS = "/healthz"  # a process is not ended because many ask
+
+
+class Connections:
+    """The open connections; the protocol adds and removes them.
+
+    One too many takes the place of the one that has owed us a request for the longest, if any
+    does: connections that say nothing keep nobody out.
+
+    Args:
+        most: how many may be open.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._open: set[Any] = set()
+        self._owing: OrderedDict[Any, None] = OrderedDict()  # a whole request
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def add(self, protocol: Any) -> None:
+        """Count one that has been opened."""
+        if len(self._open) >= self.most and self._owing:
+            oldest = next(iter(self._owing))
+            self.discard(oldest)
+            oldest.transport.abort()
+        self._open.add(protocol)
+        self._owing[protocol] = None
+
+    def begin_request(self, protocol: Any) -> None:
+        """Note that its request is whole."""
+        self._owing.pop(protocol, None)
+
+    def end_request(self, protocol: Any) -> None:
+        """Note that it has its answer, and may ask again."""
+        if protocol in self._open:
+            self._owing[protocol] = None
+
+    def discard(self, protocol: Any) -> None:
+        """Forget one that is closed."""
+        self._open.discard(protocol)
+        self._owing.pop(protocol, None)
+
+
+class ConnectionLimit:
+    """Refuses requests while too many connections are open, and closes theirs.
+
+    Args:
+        app: the application behind it.
+        connections: those that are open.
+    """
+
+    def __init__(self, app: Any, connections: Connections) -> None:
+        self._app, self._connections = app, connections
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Pass a request on, or refuse it."""
+        if (
+            scope["type"] == "http"
+            and len(self._connections) > self._connections.most
+            and scope["path"] != ALWAYS
+        ):
+            raise TooManyConnections(
+                f"{len(self._connections):,} connections are open, and limits.connections is "
+                f"{self._connections.most:,}: come back later, or use fewer."
+            )
+        await self._app(scope, receive, send)
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -48,7 +114,9 @@ class LimitedProtocol(HttpToolsProtocol):
         """Count what the parser keeps to itself: a line that does not end."""
         self._unread += len(data)
         super().data_received(data)
-        if self._counted + self._unread > self.limits.header_bytes and self._is_open():
+        if self._counted + self._unread > self.limits.header_bytes and (
+            not self.transport.is_closing()
+        ):
             self.send_400_response(SENTENCE)
 
     def on_message_begin(self) -> None:
@@ -119,9 +187,6 @@ class LimitedProtocol(HttpToolsProtocol):
             f"{self.limits.header_lines} lines: send less."
         )
 
-    def _is_open(self) -> bool:
-        return not self.transport.is_closing()
-
     def _begin(self) -> None:
         if self._clock is None:
             self._clock = self.loop.call_later(self.limits.body_seconds, self.transport.close)
@@ -140,7 +205,7 @@ def protocol_of(limits: LimitSettings, connections: Connections) -> type[HttpToo
 def _refusal(refused: Refused) -> bytes:
     """A whole response, for a connection that has no request."""
     content = json.dumps(problem(refused)).encode()
-    status = HTTPStatus(refused.status)
+    status = refused.status
     head = (
         f"HTTP/1.1 {int(status)} {status.phrase}\r\ncontent-type: {MEDIA_TYPE}\r\n"
         f"content-length: {len(content)}\r\nconnection: close\r\n\r\n"

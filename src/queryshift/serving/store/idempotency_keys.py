@@ -34,34 +34,20 @@ class Key:
     body: bytes
 
 
-class KeyRows:
-    """The stored answers; called from threads.
-
-    Args:
-        database: where they are.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def find(self, key: Key) -> tuple[bytes, bytes] | None:
-        """The digest of the body that came with a key, and its answer; None: it is new."""
-        values = {**_named(key), "limit": time.time() - SECONDS}
-        with self._database.reading() as connection:
-            row = connection.execute(text(FIND), values).first()
-            return None if row is None else (bytes(row.body), bytes(row.answer))
-
-    def keep(self, answers: Sequence[tuple[Key, bytes]]) -> None:
-        """Keep answers; one that is there stays."""
-        now = time.time()
-        values = [{**vars(key), "answer": answer, "at": now} for key, answer in answers]
-        if values:
-            with self._database.writing() as connection:
-                connection.execute(text(KEEP), values)
+def find_answer(database: Database, key: Key) -> tuple[bytes, bytes] | None:
+    """The digest of the body that came with a key, and its answer; None: it is new."""
+    where = {"caller": key.caller, "path": key.path, "name": key.name}
+    found = database.rows(FIND, **where, limit=time.time() - SECONDS)
+    return next(((bytes(row.body), bytes(row.answer)) for row in found), None)
 
 
-def _named(key: Key) -> dict[str, str]:
-    return {"caller": key.caller, "path": key.path, "name": key.name}
+def keep_answers(database: Database, answers: Sequence[tuple[Key, bytes]]) -> None:
+    """Keep answers; one that is there stays."""
+    now = time.time()
+    values = [{**vars(key), "answer": answer, "at": now} for key, answer in answers]
+    if values:
+        with database.writing() as connection:
+            connection.execute(text(KEEP), values)
 
 
 FIND = """

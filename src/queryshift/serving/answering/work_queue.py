@@ -1,4 +1,4 @@
-"""Work beside the answers: what is only looked at is made piece by piece, while no query waits."""
+"""Work beside the answers: callers' pieces in turn, in threads of their own, in pauses."""
 
 from __future__ import annotations
 
@@ -10,23 +10,36 @@ from typing import Any
 from .fair_queue import FairQueue
 
 Piece = Callable[[], Any]
-WAITING, WAITING_OF_CALLER = 2048, 512  # pieces
-PATIENCE, LOOK = 0.05, 0.002  # seconds that a piece waits for a pause, and between looks
+LOOK = 0.002  # seconds between looks at whether a query is being answered
 
 
-class BackgroundWork:
-    """One thread for all that is neither answered nor learnt: callers' pieces in turn.
+class WorkQueue:
+    """Pieces of work that may wait: files to decode, samples to draw, queries to measure.
 
     A piece begins when no query is being answered, or when it has waited long enough: under full
     load there is no pause.
 
     Args:
+        name: of its threads.
+        threads: how many.
+        waiting: pieces that may wait in all.
+        waiting_of_caller: the same, of one caller.
         busy: whether queries are being answered.
+        patience: seconds that a piece waits for a pause.
     """
 
-    def __init__(self, busy: Callable[[], bool]) -> None:
-        self._busy, self._thread = busy, ThreadPoolExecutor(1, "queryshift-beside")
-        self._queue = FairQueue[tuple[Piece, asyncio.Future[Any]]](WAITING, WAITING_OF_CALLER)
+    def __init__(
+        self,
+        name: str,
+        threads: int,
+        waiting: int,
+        waiting_of_caller: int,
+        busy: Callable[[], bool],
+        patience: float,
+    ) -> None:
+        self._executor, self._threads = ThreadPoolExecutor(threads, f"queryshift-{name}"), threads
+        self._busy, self._patience = busy, patience
+        self._queue = FairQueue[tuple[Piece, asyncio.Future[Any]]](waiting, waiting_of_caller)
 
     async def do(self, caller: str, pieces: Sequence[Piece]) -> list[Any]:
         """What the pieces give; when cancelled, those still waiting are given up."""
@@ -38,6 +51,9 @@ class BackgroundWork:
 
     async def run(self) -> None:
         """Do what waits, until cancelled."""
+        await asyncio.gather(*(self._work() for _ in range(self._threads)))
+
+    async def _work(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             await self._queue.some()
@@ -48,7 +64,7 @@ class BackgroundWork:
                 continue
             await self._pause()
             try:
-                told = await loop.run_in_executor(self._thread, piece)
+                told = await loop.run_in_executor(self._executor, piece)
             except Exception as error:  # told to who asked for it
                 if not made.done():
                     made.set_exception(error)
@@ -58,6 +74,6 @@ class BackgroundWork:
 
     async def _pause(self) -> None:
         """Return when nobody waits for an answer, or has for long enough."""
-        end = asyncio.get_running_loop().time() + PATIENCE
+        end = asyncio.get_running_loop().time() + self._patience
         while self._busy() and asyncio.get_running_loop().time() < end:
             await asyncio.sleep(LOOK)

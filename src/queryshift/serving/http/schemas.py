@@ -1,11 +1,13 @@
-"""Bodies that requests may have."""
+"""Bodies that requests may have, and that answers have, as OpenAPI describes them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ..answering.queries import Raw, raw_query
 from ..errors import Malformed
 from ..settings import Mode, Name
 
@@ -94,6 +96,81 @@ class FeedbackBody(Strict):
     clicks: list[Click] = Field(max_length=1000)
 
 
+class Problem(BaseModel):
+    """Why something was refused: application/problem+json."""
+
+    type: str
+    title: str
+    status: int
+    detail: str = Field(description="what was got, what was expected, what to do")
+    request_id: str | None = None
+
+
+class Hit(BaseModel):
+    """A candidate that was found."""
+
+    id: Id
+    score: float
+
+
+class Answer(BaseModel):
+    """The answer to one query."""
+
+    hits: list[Hit] = Field(description="best first")
+    source: list[Hit] | None = Field(description="of the unadapted model, where it was asked too")
+    adapted: list[Hit] | None = Field(None, description="of the adapted model, with compare")
+    error: Problem | None = Field(description="why this query was not answered")
+
+
+class SearchAnswer(BaseModel):
+    """The answer to a search."""
+
+    request_id: str = Field(description="by which feedback refers to it")
+    collection: str
+    tenant: str
+    mode: Mode
+    answers: list[Answer] = Field(description="one for each query, in order")
+    adapt: bool = Field(description="whether the tenant learns from them")
+
+
+class SnapshotTold(BaseModel):
+    """A snapshot."""
+
+    name: str
+    time: str
+    batches: int = Field(description="learnt or looked at when it was taken")
+
+
+class TenantTold(BaseModel):
+    """The report of a tenant."""
+
+    tenant: str
+    mode: Mode
+    method: str
+    queries: int
+    batches: int
+    updates: int
+    drops: int = Field(description="groups given up since learning was behind")
+    delay: float | None = Field(
+        description="seconds from the last group being complete until it was learnt"
+    )
+    pending: int = Field(description="queries that are gathered or wait to be learnt")
+    created: str
+    last_seen: str
+    report: dict[str, Any] = Field(description="settings in force and the latest statistics")
+    shift: dict[str, float | None] | None
+    guard: dict[str, Any]
+    snapshots: list[SnapshotTold]
+    clicks: dict[str, Any] | None
+
+
+class HistoryTold(BaseModel):
+    """Rows of a tenant's history."""
+
+    rows: list[dict[str, Any]]
+    next: int = Field(description="the number to ask from next time")
+
+
 def read_body(kind: type[Body], content: bytes) -> Body:
     """A body of this kind, or a refusal that says what is wrong with it."""
     try:
@@ -111,3 +188,14 @@ def sentence(error: ValidationError) -> str:
     if first["type"] == "bytes_invalid_encoding":
         message = NO_BASE64.format(first["ctx"]["encoding_error"].rstrip("."))
     return f"{place}: {message[0].lower()}{message[1:].rstrip('.')}."
+
+
+def raw_queries(queries: Sequence[Query[Any]], modality: str) -> list[Raw]:
+    """The queries of a body, as a collection of this kind of query takes them."""
+    return [raw_query(query.model_dump(exclude_none=True), modality) for query in queries]
+
+
+def described(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
+    """What a route's documentation says of its answers."""
+    problem = {"model": Problem, "description": "refused"}
+    return {200: {"model": model}, "4XX": problem, "5XX": problem}
