@@ -1,6 +1,7 @@
 """Answers of a batch where its sessions cannot be asked together: each by itself."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torch.nn.functional import normalize
 from miniature import DIMENSION, ITEM, Toy, items, shifted
 from queryshift import Encoder, Frozen, Gallery, Guard, Tent, answer_many
 from queryshift.encoders.vectors import Vectors
+from queryshift.retrieval.fusion import FusedRanking
 from queryshift.serving.answering import answer_batch as rows
 from queryshift.serving.answering.answer_batch import Asked, answer_rows
 from queryshift.serving.collection import Collection
@@ -60,7 +62,7 @@ def test_both_answers_are_those_of_each_session_by_itself(kind, guard):
     assert standing_weight(session.adaptation, session.state) > 0
     answers = answer_rows(collection, [replace(one, session=session) for one in asked])
     for one, (answer,) in zip(asked, answers, strict=True):
-        assert answer.error is None
+        assert answer.error is None and answer.by == ("adapted" if guard is None else "both")
         for found, by in ((answer.source, collection.source), (answer.adapted, session)):
             ids = by.answer(one.items, adapt=False).top(3).ids[0]
             assert [hit["id"] for hit in found] == ids
@@ -76,7 +78,7 @@ def test_a_session_that_gives_nonsense_costs_no_answer_of_the_source():
     for one, (answer,) in zip(asked, answer_rows(collection, asked), strict=True):
         ids = collection.source.answer(one.items, adapt=False).top(3).ids[0]
         assert answer.error is None and [hit["id"] for hit in answer.source] == ids
-        assert answer.adapted == answer.source
+        assert answer.adapted == answer.source and answer.by == "source"
     ((alone,),) = answer_rows(collection, [replace(asked[0], source=False)])
     assert alone.adapted is None and "NaN or infinity" in str(alone.error)
 
@@ -104,6 +106,22 @@ def test_a_request_with_scores_too_near_to_tell_is_answered_by_itself(apart, loo
     asked = [Asked([query], [[]], 1, collection.session(), source=False) for _ in range(2)]
     first, second = ids(answer_rows(collection, asked))
     assert first == second and asked_at_once == [2, 1, 1][: 2 * looks - 1]
+
+
+@pytest.mark.parametrize(
+    ("fused", "scores", "near"),
+    [
+        (False, [0.3, 0.299995, 0.1], True),
+        (False, [0.3, 0.2999, 0.1], False),
+        (True, [0.3, 0.2999, 0.1], True),  # a softmax turns rounding into more than that
+        (True, [0.9, 0.1, 3e-6, 2e-6, 1e-6], False),  # tiny, and far apart
+        (True, [0.9, 0.1, 2.0005e-6, 2e-6], True),
+    ],
+)
+def test_scores_of_a_mixture_are_near_by_their_ratio(fused, scores, near):
+    ranking = FusedRanking.__new__(FusedRanking) if fused else None
+    answer = SimpleNamespace(ranking=ranking)
+    assert rows._too_near(answer, torch.tensor([scores])).tolist() == [near]
 
 
 @pytest.mark.parametrize("guard", [None, Guard()])

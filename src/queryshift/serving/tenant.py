@@ -45,6 +45,7 @@ class Tenant:
         settled: its session when the latest batch was counted: what is written next.
         saved_state: the state that is stored.
         attempt: a change whose writing failed; nobody knows whether it was made.
+        answered_by: who gave the latest answer by its session; None: nobody yet.
         contended_until: until when each batch is written at once: other processes learn too.
         learnt_since_save: batches that are not stored yet.
         drops_told: drops that its history knows of.
@@ -70,6 +71,7 @@ class Tenant:
     saved_state: State = field(init=False)
     attempt: Change | None = None
     contended_until: float = 0.0
+    answered_by: str | None = None
     learnt_since_save: int = 0
     drops_told: int = 0
     news: deque[str] = field(default_factory=deque)
@@ -235,9 +237,11 @@ class Tenant:
         return {"updates": self.record.updates, "drops": self.record.drops, "delay": delay}
 
     def _answers_by(self) -> str:
-        """Who answers by what the latest queries were: "source", "adapted" or "both"."""
+        """Who gave the latest answer, "source", "adapted" or "both"; before one, who would."""
         if self.record.mode != "live":
             return "source"
+        if self.answered_by is not None:
+            return self.answered_by
         share = standing_weight(self.session.adaptation, self.session.state)
         return "source" if share == 0 else "adapted" if share == 1 else "both"
 

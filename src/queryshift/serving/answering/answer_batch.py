@@ -6,13 +6,16 @@ import logging
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
+import torch
 from torch import Tensor
 
 from queryshift.errors import BadInput, CannotAdapt, Error
 from queryshift.galleries.exclusions import known_exclusions
 from queryshift.galleries.hits import Id
+from queryshift.retrieval.answer import Answer
+from queryshift.retrieval.fusion import FusedRanking
 from queryshift.sessions.many import answer_many
 from queryshift.sessions.session import Session
 from queryshift.support.priority import answering
@@ -21,9 +24,11 @@ from ..collection import Collection
 
 logger = logging.getLogger("queryshift.serving")
 Hit = dict[str, Any]  # {"id": ..., "score": ...}
+By = Literal["source", "adapted", "both"]
 Value = TypeVar("Value")
 TOP = 10  # places that do not depend on the batch
-NEAR = 1e-5  # between scores; the batch changes them by a tenth of it
+NEAR = 1e-5  # between similarities; the batch changes them by a tenth of it
+NEAR_SHARE = 1e-3  # of a probability: a softmax makes of that change such a part of it, or less
 
 
 @dataclass(frozen=True)
@@ -59,12 +64,14 @@ class Answered:
         adapted: hits by what was learnt, if asked for.
         source: hits by the source model, if asked for.
         item: the query as its session learns it: a vector where nothing in the encoder is trained.
+        by: who gave the adapted answer: "adapted", "both" models, or the "source" alone.
         error: what went wrong.
     """
 
     adapted: list[Hit] | None = None
     source: list[Hit] | None = None
     item: Any = None
+    by: By = "source"
     error: Exception | None = field(default=None, compare=False)
 
 
@@ -111,22 +118,29 @@ def _together(collection: Collection, asked: Sequence[Asked]) -> _Found:
         hits=max(one.count for one in asked) + 1,
     )
     hits: dict[tuple[bool, int], Sequence[list[Hit] | None]] = {}
-    too_near = set[int]()
+    too_near, by = set[int](), dict[int, By]()
     for (session, places), answer in zip(groups, answers, strict=True):
         found = answer.top(max(asked[place].count for place in places) + 1)
-        near = _too_near(found.scores).tolist()
+        near = _too_near(answer, found.scores).tolist()
         rows = _split(
             list(zip(found.ids, found.scores.tolist(), near, strict=True)), counts, places
         )
         for place, own in zip(places, rows, strict=True):
             count = asked[place].count
             hits[session is collection.source, place] = [_hits(*row[:2], count) for row in own]
+            if session is not collection.source:
+                by[place] = _by(session, answer)
             if any(row[2] for row in own):
                 too_near.add(place)
     return _Found(
         [
             [
-                Answered(adapted, source, item if collection.encodes_first else None)
+                Answered(
+                    adapted,
+                    source,
+                    item if collection.encodes_first else None,
+                    by.get(place, "source"),
+                )
                 for adapted, source, item in zip(
                     hits.get((False, place), none),
                     hits.get((True, place), none),
@@ -165,11 +179,21 @@ def _by_itself(collection: Collection, one: Asked, session: Session) -> Answered
     try:
         items = collection.items(one.items)
         exclude = [list(ids) for ids in one.exclude]
-        found = session.answer(items, False, exclude, missing="ignore").top(one.count)
+        answer = session.answer(items, False, exclude, missing="ignore")
+        found = answer.top(one.count)
         hits = _hits(found.ids[0], found.scores[0].tolist(), one.count)
-        return Answered(hits, item=items[0] if collection.encodes_first else None)
+        item = items[0] if collection.encodes_first else None
+        return Answered(hits, item=item, by=_by(session, answer))
     except (Error, RuntimeError) as error:
         return Answered(error=error)
+
+
+def _by(session: Session, answer: Answer) -> By:
+    """Who gave a session's answer: with a guard the source has its say, or all of it."""
+    if isinstance(answer.ranking, FusedRanking):
+        return "both"
+    learnt = session.state.adapted.updates > 0 and session.settings.guard is None
+    return "adapted" if learnt else "source"
 
 
 def _exclusions(collection: Collection, asked: Sequence[Asked]) -> list[list[Id]]:
@@ -181,10 +205,16 @@ def _exclusions(collection: Collection, asked: Sequence[Asked]) -> list[list[Id]
     return [list(ids or []) for _, ids in known]  # type: ignore[arg-type]
 
 
-def _too_near(scores: Tensor) -> Tensor:
-    """Whether two of a row's first scores are as good as the same."""
+def _too_near(answer: Answer, scores: Tensor) -> Tensor:
+    """Whether two of a row's first scores are as good as the same.
+
+    Scores of both models' mixture are probabilities, large and tiny ones: what the batch changes
+    of them is a part of each.
+    """
     first = scores[:, : TOP + 1]
-    return ((first[:, :-1] - first[:, 1:]) < NEAR).any(dim=1)
+    fused = isinstance(answer.ranking, FusedRanking)
+    margin = NEAR_SHARE * first[:, :-1] if fused else torch.full_like(first[:, :-1], NEAR)
+    return ((first[:, :-1] - first[:, 1:]) <= margin).any(dim=1)
 
 
 def _split(

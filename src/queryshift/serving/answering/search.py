@@ -158,6 +158,7 @@ class Search:
         answered = sum(answer.error is None for answer in answers)
         tenant.record.queries += answered
         tenant.record.last_seen = time.time()
+        tenant.answered_by = answers[-1].by
         tenant.changed()
         self.metrics.queries.labels(self.collection.name, mode).inc(answered)
 
