@@ -105,53 +105,34 @@ class _Found:
 
 def _together(collection: Collection, asked: Sequence[Asked]) -> _Found:
     counts = [len(one) for one in asked]
-    items = collection.items([item for one in asked for item in one.items])
-    by_request = _split(items, counts)
+    items = _split(collection.items([item for one in asked for item in one.items]), counts)
     exclude = _split(_exclusions(collection, asked), counts)
     sourced = [place for place, one in enumerate(asked) if one.source]
     groups = [(collection.source, sourced)] if sourced else []
     groups += [(one.session, [place]) for place, one in enumerate(asked) if one.session]
     answers = answer_many(
         [session for session, _ in groups],
-        [_joined(by_request, places) for _, places in groups],
+        [_joined(items, places) for _, places in groups],
         [_joined(exclude, places) for _, places in groups] if any(map(any, exclude)) else None,
         hits=max(one.count for one in asked) + 1,
     )
-    hits: dict[tuple[bool, int], Sequence[list[Hit] | None]] = {}
-    too_near, by = set[int](), dict[int, By]()
+    kept = [part if collection.encodes_first else [None] * len(part) for part in items]
+    rows, too_near = [[Answered(item=item) for item in part] for part in kept], set[int]()
     for (session, places), answer in zip(groups, answers, strict=True):
         found = answer.top(max(asked[place].count for place in places) + 1)
         near = _too_near(answer, found.scores).tolist()
-        rows = _split(
-            list(zip(found.ids, found.scores.tolist(), near, strict=True)), counts, places
-        )
-        for place, own in zip(places, rows, strict=True):
-            count = asked[place].count
-            hits[session is collection.source, place] = [_hits(*row[:2], count) for row in own]
-            if session is not collection.source:
-                by[place] = _by(session, answer)
-            if any(row[2] for row in own):
-                too_near.add(place)
-    return _Found(
-        [
-            [
-                Answered(
-                    adapted,
-                    source,
-                    item if collection.encodes_first else None,
-                    by.get(place, "source"),
-                )
-                for adapted, source, item in zip(
-                    hits.get((False, place), none),
-                    hits.get((True, place), none),
-                    by_request[place],
-                    strict=True,
-                )
-            ]
-            for place, none in enumerate([None] * count for count in counts)
-        ],
-        too_near,
-    )
+        each = zip(found.ids, found.scores.tolist(), near, strict=True)
+        for place in places:
+            for row, before in enumerate(rows[place]):
+                ids, scores, close = next(each)
+                hits = _hits(ids, scores, asked[place].count)
+                if session is collection.source:
+                    rows[place][row] = replace(before, source=hits)
+                else:
+                    rows[place][row] = replace(before, adapted=hits, by=_by(session, answer))
+                if close:
+                    too_near.add(place)
+    return _Found(rows, too_near)
 
 
 def _alone(collection: Collection, one: Asked) -> Answered:
@@ -217,13 +198,9 @@ def _too_near(answer: Answer, scores: Tensor) -> Tensor:
     return ((first[:, :-1] - first[:, 1:]) <= margin).any(dim=1)
 
 
-def _split(
-    rows: Sequence[Value], counts: Sequence[int], places: Iterable[int] | None = None
-) -> list[Sequence[Value]]:
-    """Rows of all requests, or of those at some places, as those of each."""
-    sizes = counts if places is None else [counts[place] for place in places]
-    ends = list(accumulate(sizes, initial=0))
-    return [rows[start:end] for start, end in pairwise(ends)]
+def _split(rows: Sequence[Value], counts: Sequence[int]) -> list[Sequence[Value]]:
+    """Rows of all requests as those of each."""
+    return [rows[start:end] for start, end in pairwise(accumulate(counts, initial=0))]
 
 
 def _joined(rows: Sequence[Sequence[Value]], places: Iterable[int]) -> list[Value]:
