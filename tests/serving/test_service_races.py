@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -10,12 +11,13 @@ from fastapi import Request
 from queries_to_send import png
 
 from queryshift.serving.answering.search import SearchRequest
-from queryshift.serving.errors import Refused
+from queryshift.serving.errors import Conflict, Refused
 from queryshift.serving.http.idempotency import IdempotentRequests
 from queryshift.serving.http.request_context import HungUp, carried_out, unless_hung_up
 from queryshift.serving.metrics import Metrics
 from queryshift.serving.service import Service
 from queryshift.serving.settings import CollectionSettings, ServeSettings, TenantSettings
+from queryshift.serving.store.idempotency_keys import Key
 from queryshift.serving.store.schema import open_store
 
 
@@ -204,6 +206,61 @@ def test_a_change_is_made_once_although_the_client_leaves_and_sends_it_again(tmp
         asked = request(left, store, **{"idempotency-key": "undo"})
         assert await carried_out(asked, b"{}", work) == ["undone"]
         assert await carried_out(asked, b"{}", work) == ["undone"]
+
+    run(check())
+
+
+def test_a_request_that_is_sent_twice_at_once_is_worked_out_once_and_leaves_nothing_in_memory(
+    tmp_path,
+):
+    async def check():
+        store, made, go_on = open_store(ServeSettings(data=tmp_path)), [], asyncio.Event()
+        requests = IdempotentRequests(store)
+        key = Key("me", "/search", "shop", "one", "key", b"body")
+
+        async def work():
+            made.append(1)
+            await go_on.wait()
+            return {"hits": "a" * 10_000}
+
+        first, second = (asyncio.create_task(requests.once(key, work)) for _ in range(2))
+        while not made:
+            await asyncio.sleep(0.01)
+        with pytest.raises(Conflict, match="another body"):
+            await requests.once(replace(key, body=b"other"), work)
+        first.cancel()  # the other still waits for it
+        go_on.set()
+        assert await second == {"hits": "a" * 10_000}
+        assert await requests.once(key, work) == await second
+        assert len(made) == 1 and requests._running == {} and requests._unwritten == []
+        with pytest.raises(Conflict, match="another body"):
+            await requests.once(replace(key, body=b"other"), work)
+        store.close()
+
+    run(check())
+
+
+def test_a_request_that_all_who_sent_it_give_up_is_given_up(tmp_path):
+    async def check():
+        store, made, ended = open_store(ServeSettings(data=tmp_path)), [], []
+        requests = IdempotentRequests(store)
+
+        async def work():
+            made.append(1)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append(1)
+
+        for count in (1, 2):
+            key = Key("me", "/search", "shop", "one", "key", b"body")
+            asked = asyncio.create_task(requests.once(key, work))
+            while len(made) < count:
+                await asyncio.sleep(0.01)
+            asked.cancel()
+            while len(ended) < count:
+                await asyncio.sleep(0.01)
+        store.close()
 
     run(check())
 
