@@ -47,13 +47,12 @@ async def taught(owner, start=0, name="one"):
     await owner.drained()
 
 
-async def until(look, seconds=1.0):
-    """How long it takes until a look gives something true."""
+async def until(look, seconds=30.0):
+    """Return when a look gives something true; on a busy machine that takes a while."""
     started = time.monotonic()
     while not await look():
         assert time.monotonic() - started < seconds, "it was not seen in time"
         await asyncio.sleep(0.01)
-    return time.monotonic() - started
 
 
 def loaded(owner, name="one"):
@@ -72,22 +71,23 @@ async def both_know(first, second):
 
 
 @pytest.mark.parametrize("listening", [True, False], ids=["notified", "polling"])
-def test_changes_by_one_replica_are_seen_by_the_other_within_a_second(
-    listening, address, tmp_path, monkeypatch
-):
-    if not listening:
+def test_changes_by_one_replica_are_seen_by_the_other(listening, address, tmp_path, monkeypatch):
+    assert module.LOOK_EVERY <= 0.5  # so that a change is seen within a second in any case
+    if listening:
+        monkeypatch.setattr(module, "LOOK_EVERY", 600)
+    else:
         monkeypatch.setattr(Listening, "_run", lambda self: None)  # a pooler that forgets LISTEN
 
     async def check():
         async with replicas(address, tmp_path) as (first, second):
             await both_know(first, second)
-            other, took = loaded(second), []
+            other = loaded(second)
 
             async def seen(look):
                 async def looked():
                     return look()
 
-                took.append(await until(looked))
+                await until(looked)
 
             in_force = other.session.state.adapted.updates
             assert in_force == 3
@@ -104,10 +104,8 @@ def test_changes_by_one_replica_are_seen_by_the_other_within_a_second(
             await seen(lambda: loaded(second) is None)
             with pytest.raises(NotFound):
                 await second.tenant("one")
-            return max(took)
 
-    slowest = run(check())
-    assert slowest < (0.4 if listening else 1.0)
+    run(check())
 
 
 def test_an_update_that_lost_the_race_is_dropped_and_counted(address, tmp_path, monkeypatch):

@@ -171,7 +171,11 @@ class Search:
     ) -> None:
         """Keep both answers for feedback, and the queries where that is allowed."""
         both = [
-            {"source": (one.source or [])[:PLACES], "adapted": (one.adapted or [])[:PLACES]}
+            {
+                "source": (one.source or [])[:PLACES],
+                "adapted": (one.adapted or [])[:PLACES],
+                "by": one.by,
+            }
             for one in answers
         ]
         if any(answer.source and answer.adapted for answer in answers):
@@ -229,7 +233,12 @@ class Search:
 def _told(mode: str, answer: Answered, compare: bool) -> dict[str, Any]:
     """One query's answer as clients get it; the adapted one beside it where both are wanted."""
     if answer.error is not None:
-        return {"hits": [], "source": None, "error": problem(answer.error)}
-    hits = answer.adapted if mode == "live" else answer.source
-    told = {"hits": hits, "source": answer.source, "error": None}
+        return {"hits": [], "source": None, "by": None, "error": problem(answer.error)}
+    live = mode == "live"
+    told = {
+        "hits": answer.adapted if live else answer.source,
+        "source": answer.source,
+        "by": answer.by if live or compare else "source",
+        "error": None,
+    }
     return told | {"adapted": answer.adapted} if compare else told

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -119,6 +119,10 @@ class Answer(BaseModel):
     hits: list[Hit] = Field(description="best first")
     source: list[Hit] | None = Field(description="of the unadapted model, where it was asked too")
     adapted: list[Hit] | None = Field(None, description="of the adapted model, with compare")
+    by: Literal["source", "adapted", "both"] | None = Field(
+        description="who gave the adapted answer, which in live mode is hits; scores that both "
+        "models gave are probabilities, others are similarities"
+    )
     error: Problem | None = Field(description="why this query was not answered")
 
 
