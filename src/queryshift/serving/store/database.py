@@ -62,7 +62,9 @@ class Database:
 
     def rows(self, statement: str, **values: Any) -> Sequence[Row[Any]]:
         """The rows that one look finds; a value that is a list stands for its members."""
-        lists = [bindparam(name, expanding=True) for name in values if type(values[name]) is list]
+        lists: list[Any] = [
+            bindparam(name, expanding=True) for name in values if type(values[name]) is list
+        ]
         with self.reading() as connection:
             return connection.execute(text(statement).bindparams(*lists), values).all()
 

@@ -76,5 +76,5 @@ def _number_of_row() -> sa.Column[Any]:
 def _tenant(primary_key: bool = True) -> sa.Column[Any]:
     """Whose row it is: it goes when the tenant goes."""
     whose = sa.ForeignKey("tenants.id", ondelete="CASCADE")
-    more = {"primary_key": primary_key, "index": not primary_key}
+    more: dict[str, Any] = {"primary_key": primary_key, "index": not primary_key}
     return sa.Column("tenant_id", sa.BigInteger, whose, nullable=False, **more)
