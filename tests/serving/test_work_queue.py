@@ -6,11 +6,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 from queryshift.serving.answering.work_queue import WorkQueue
+from queryshift.support.priority import answering, is_answering
 
 
 @asynccontextmanager
-async def running(busy, patience):
-    queue = WorkQueue("test", 1, 8, 4, busy, patience)
+async def running(patience):
+    queue = WorkQueue("test", 1, 8, 4, patience)
     task = asyncio.create_task(queue.run())
     yield queue
     task.cancel()
@@ -21,14 +22,14 @@ def run(work):
 
 
 def test_a_piece_waits_until_no_query_is_answered():
-    answering, done = [True], []
+    done = []
 
     async def check():
-        async with running(lambda: answering[0], 600) as queue:
-            asked = asyncio.create_task(queue.do("one", [lambda: done.append(answering[0])]))
-            await asyncio.sleep(0.05)
-            assert done == []
-            answering[0] = False
+        async with running(patience=600) as queue:
+            with answering():
+                asked = asyncio.create_task(queue.do("one", [lambda: done.append(is_answering())]))
+                await asyncio.sleep(0.05)
+                assert done == []
             await asked
 
     run(check())
@@ -37,8 +38,9 @@ def test_a_piece_waits_until_no_query_is_answered():
 
 def test_under_full_load_a_piece_waits_no_longer_than_its_patience():
     async def check():
-        async with running(lambda: True, 0.01) as queue:
-            return await queue.do("one", [lambda: 1, lambda: 2])
+        async with running(patience=0.01) as queue:
+            with answering():
+                return await queue.do("one", [lambda: 1, lambda: 2])
 
     assert run(check()) == [1, 2]
 
@@ -50,7 +52,7 @@ def test_callers_have_turns_and_one_who_fails_is_told():
         raise ValueError("no picture")
 
     async def check():
-        async with running(lambda: False, 0) as queue:
+        async with running(patience=0) as queue:
             loud = queue.do("loud", [lambda number=number: done.append(number) for number in "abc"])
             quiet, failed = queue.do("quiet", [lambda: done.append("q")]), queue.do("bad", [fail])
             told = await asyncio.gather(loud, quiet, failed, return_exceptions=True)

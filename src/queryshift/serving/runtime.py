@@ -7,8 +7,6 @@ import os
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from queryshift.support.priority import is_answering
-
 from .answering.work_queue import WorkQueue
 from .metrics import Metrics
 from .settings import ServeSettings
@@ -18,7 +16,7 @@ from .store.writer import Writer
 
 DECODERS = max(1, (os.cpu_count() or 2) // 2)  # the other cores answer and learn
 LOOKS, LOOKS_OF_CALLER = 2048, 512  # pieces of work for who only looks
-PATIENCE = 0.05  # seconds that work beside the answers waits for a pause
+PATIENCE = 0.05  # seconds that work for who only looks waits for a pause in the answers
 
 
 @dataclass(frozen=True)
@@ -48,8 +46,7 @@ class Runtime:
     @classmethod
     def of(cls, settings: ServeSettings, metrics: Metrics) -> Runtime:
         """That of a server with these settings, its store opened."""
-        queues, pause = settings.queues, (is_answering, PATIENCE)
-        waiting = (queues.waiting, queues.waiting_of_tenant)
+        waiting = (settings.queues.waiting, settings.queues.waiting_of_tenant)
         return cls(
             settings,
             metrics,
@@ -57,8 +54,8 @@ class Runtime:
             Writer(metrics),
             ThreadPoolExecutor(1, "queryshift-model"),
             ThreadPoolExecutor(1, "queryshift-learner"),
-            WorkQueue("decoder", DECODERS, *waiting, *pause),
-            WorkQueue("background", 1, LOOKS, LOOKS_OF_CALLER, *pause),
+            WorkQueue("decoder", DECODERS, *waiting),
+            WorkQueue("background", 1, LOOKS, LOOKS_OF_CALLER, PATIENCE),
         )
 
     async def run(self) -> None:

@@ -1,4 +1,4 @@
-"""Work beside the answers: callers' pieces in turn, in threads of their own, in pauses."""
+"""Work beside the answers: callers' pieces in turn, in threads of their own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+
+from queryshift.support.priority import is_answering
 
 from .fair_queue import FairQueue
 
@@ -16,29 +18,22 @@ LOOK = 0.002  # seconds between looks at whether a query is being answered
 class WorkQueue:
     """Pieces of work that may wait: files to decode, samples to draw, queries to measure.
 
-    A piece begins when no query is being answered, or when it has waited long enough: under full
-    load there is no pause.
+    With patience, a piece begins when no query is being answered, or when it has waited long
+    enough: under full load there is no pause.
 
     Args:
         name: of its threads.
         threads: how many.
         waiting: pieces that may wait in all.
         waiting_of_caller: the same, of one caller.
-        busy: whether queries are being answered.
-        patience: seconds that a piece waits for a pause.
+        patience: seconds that a piece waits until no query is being answered.
     """
 
     def __init__(
-        self,
-        name: str,
-        threads: int,
-        waiting: int,
-        waiting_of_caller: int,
-        busy: Callable[[], bool],
-        patience: float,
+        self, name: str, threads: int, waiting: int, waiting_of_caller: int, patience: float = 0
     ) -> None:
         self._executor, self._threads = ThreadPoolExecutor(threads, f"queryshift-{name}"), threads
-        self._busy, self._patience = busy, patience
+        self._patience = patience
         self._queue = FairQueue[tuple[Piece, asyncio.Future[Any]]](waiting, waiting_of_caller)
 
     async def do(self, caller: str, pieces: Sequence[Piece]) -> list[Any]:
@@ -75,5 +70,5 @@ class WorkQueue:
     async def _pause(self) -> None:
         """Return when nobody waits for an answer, or has for long enough."""
         end = asyncio.get_running_loop().time() + self._patience
-        while self._busy() and asyncio.get_running_loop().time() < end:
+        while is_answering() and asyncio.get_running_loop().time() < end:
             await asyncio.sleep(LOOK)
