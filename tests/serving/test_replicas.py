@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 import pytest
 from queries_to_send import png
 
-from queryshift.serving import tenants as module
-from queryshift.serving.calls import SearchCall
+from queryshift.serving import service as module
+from queryshift.serving.answering.search import SearchRequest
+from queryshift.serving.errors import NotFound, StoreTrouble
 from queryshift.serving.metrics import Metrics
-from queryshift.serving.refusals import NotFound, StoreTrouble
+from queryshift.serving.service import Service
 from queryshift.serving.settings import CollectionSettings, ServeSettings, TenantSettings
 from queryshift.serving.store.listening import Listening
-from queryshift.serving.tenants import Tenants
 
 
 def run(work):
@@ -30,11 +30,11 @@ async def replicas(address, folder, count=2, **collection):
         collections={"tangram": CollectionSettings(**given)},
         tenants=TenantSettings(save_seconds=60, save_batches=50),  # nothing by itself
     )
-    running = [Tenants(settings, Metrics()) for _ in range(count)]
+    running = [Service(settings, Metrics()) for _ in range(count)]
     for one in running:
         await one.start()
     try:
-        yield [one.owner("tangram") for one in running]
+        yield [one.collection("tangram") for one in running]
     finally:
         for one in running:
             await one.stop()
@@ -43,25 +43,24 @@ async def replicas(address, folder, count=2, **collection):
 async def taught(owner, start=0, name="one"):
     """Four queries of a tenant, answered and learnt."""
     queries = [png(number % 64, 90) for number in range(start, start + 4)]
-    await owner.search(SearchCall(name, f"{name}-{start}", queries, 3, True, [[]] * 4))
+    await owner.search(SearchRequest(name, f"{name}-{start}", queries, 3, True, [[]] * 4))
     await owner.drained()
 
 
-async def until(look, seconds=1.0):
-    """How long it takes until a look gives something true."""
+async def until(look, seconds=30.0):
+    """Return when a look gives something true; on a busy machine that takes a while."""
     started = time.monotonic()
     while not await look():
         assert time.monotonic() - started < seconds, "it was not seen in time"
         await asyncio.sleep(0.01)
-    return time.monotonic() - started
 
 
 def loaded(owner, name="one"):
-    return owner._residents.loaded.get(name)
+    return owner._tenants.loaded.get(name)
 
 
 async def in_memory(owner, name="one"):
-    async with owner._residents.using(name):
+    async with owner._tenants.using(name):
         pass
 
 
@@ -72,22 +71,23 @@ async def both_know(first, second):
 
 
 @pytest.mark.parametrize("listening", [True, False], ids=["notified", "polling"])
-def test_changes_by_one_replica_are_seen_by_the_other_within_a_second(
-    listening, address, tmp_path, monkeypatch
-):
-    if not listening:
+def test_changes_by_one_replica_are_seen_by_the_other(listening, address, tmp_path, monkeypatch):
+    assert module.LOOK_EVERY <= 0.5  # so that a change is seen within a second in any case
+    if listening:
+        monkeypatch.setattr(module, "LOOK_EVERY", 600)
+    else:
         monkeypatch.setattr(Listening, "_run", lambda self: None)  # a pooler that forgets LISTEN
 
     async def check():
         async with replicas(address, tmp_path) as (first, second):
             await both_know(first, second)
-            other, took = loaded(second), []
+            other = loaded(second)
 
             async def seen(look):
                 async def looked():
                     return look()
 
-                took.append(await until(looked))
+                await until(looked)
 
             in_force = other.session.state.adapted.updates
             assert in_force == 3
@@ -104,10 +104,8 @@ def test_changes_by_one_replica_are_seen_by_the_other_within_a_second(
             await seen(lambda: loaded(second) is None)
             with pytest.raises(NotFound):
                 await second.tenant("one")
-            return max(took)
 
-    slowest = run(check())
-    assert slowest < (0.4 if listening else 1.0)
+    run(check())
 
 
 def test_an_update_that_lost_the_race_is_dropped_and_counted(address, tmp_path, monkeypatch):
@@ -120,7 +118,7 @@ def test_an_update_that_lost_the_race_is_dropped_and_counted(address, tmp_path, 
             slow, fast = loaded(second), loaded(first)
             slow.contended_until = 0.0  # it has not heard of the other
             with monkeypatch.context() as patch:  # the second does not look before it learns
-                patch.setattr(type(second._residents.rows), "shared", False)
+                patch.setattr(type(second._tenants.rows), "shared", False)
                 await taught(second, 4)
                 await taught(first, 8)
             await first.save(all_changed=True)
@@ -132,7 +130,7 @@ def test_an_update_that_lost_the_race_is_dropped_and_counted(address, tmp_path, 
             rows = [await owner.history("one", 0, 100) for owner in (first, second)]
             await second.save(all_changed=True)
             stored = await first.tenant("one")
-            metrics = second._searching.metrics.text()
+            metrics = second._search.metrics.text()
             return told, rows, stored, metrics
 
     told, rows, stored, metrics = run(check())
@@ -192,9 +190,9 @@ def test_while_the_database_is_away_answers_go_on_and_changes_are_refused(
                 raise StoreTrouble("the store does not answer.")
 
             with monkeypatch.context() as patch:
-                patch.setattr(owner._residents.rows, "commit", away)
-                patch.setattr(owner._residents.rows, "versions", away)
-                await owner.search(SearchCall("one", "id", [png(1)], 3, False, [[]]))
+                patch.setattr(owner._tenants.rows, "commit", away)
+                patch.setattr(owner._tenants.rows, "versions", away)
+                await owner.search(SearchRequest("one", "id", [png(1)], 3, False, [[]]))
                 await taught(owner, 4)  # it learns on what it knows
                 for change in (owner.set_mode("one", "frozen"), owner.reset("one")):
                     with pytest.raises(StoreTrouble):
@@ -205,6 +203,55 @@ def test_while_the_database_is_away_answers_go_on_and_changes_are_refused(
             assert (told["mode"], told["queries"], told["updates"]) == ("shadow", 9, 2)
 
     run(check())
+
+
+def lost_after(commit):
+    """A commit that is made, and whose acknowledgement never comes: PostgreSQL was killed."""
+
+    def committed(change):
+        commit(change)
+        raise StoreTrouble("the store does not answer.")
+
+    return committed
+
+
+@pytest.mark.parametrize("seen", ["poll", "report", "nothing"])
+@pytest.mark.parametrize("other", [False, True], ids=["alone", "beside another"])
+def test_a_change_whose_acknowledgement_was_lost_counts_once(
+    other, seen, address, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(module, "LOOK_EVERY", 60)
+    monkeypatch.setattr(Listening, "_run", lambda self: None)
+
+    async def check():
+        async with replicas(address, tmp_path) as (first, second):
+            await both_know(first, second)
+            await taught(first, 4)
+            loaded(second).contended_until = 0.0
+            rows = first._tenants.rows
+            with monkeypatch.context() as patch:
+                patch.setattr(rows, "commit", lost_after(rows.commit))
+                await first.save(all_changed=True)
+            assert loaded(first).attempt is not None
+            if other:
+                await taught(second, 8)
+                await second.save(all_changed=True)
+            if seen == "poll":
+                await first.follow()
+            if seen == "report":
+                await first.tenant("one")
+            await taught(first, 12)
+            await first.save(all_changed=True)
+            told = [await owner.tenant("one") for owner in (first, second)]
+            return told, await second.history("one", 0, 100)
+
+    told, rows = run(check())
+    batches = 4 if other else 3
+    for one in told:
+        assert (one["batches"], one["updates"], one["drops"]) == (batches, batches, 0)
+        assert one["queries"] == 4 * batches
+        assert one["report"]["updates_in_force"] == 3 * batches
+    assert [row["batch"] for row in rows] == list(range(1, batches + 1))
 
 
 def test_a_sample_of_ordinary_queries_is_put_in_force_everywhere(address, tmp_path):

@@ -5,22 +5,22 @@ import threading
 
 from queries_to_send import png
 
-from queryshift.serving.calls import SearchCall
+from queryshift.serving.answering.search import SearchRequest
 from queryshift.serving.metrics import Metrics
+from queryshift.serving.service import Service
 from queryshift.serving.settings import CollectionSettings, ServeSettings, TenantSettings
-from queryshift.serving.tenants import Tenants
 
 
 async def ended_while_saving(settings: ServeSettings) -> None:
     """End the tenants while a save waits behind another write, so that it has not begun."""
-    tenants, busy = Tenants(settings, Metrics()), threading.Event()
+    tenants, busy = Service(settings, Metrics()), threading.Event()
     await tenants.start()
-    other = asyncio.create_task(tenants.disk.write(busy.wait, 60))
-    owner = tenants.owner("tangram")
+    other = asyncio.create_task(tenants._writer.write(busy.wait, 60))
+    owner = tenants.collection("tangram")
     queries = [png(number, 60) for number in range(4)]
-    await owner.search(SearchCall("first", "request", queries, 3, True, [[]] * 4))
+    await owner.search(SearchRequest("first", "request", queries, 3, True, [[]] * 4))
     await owner.drained()
-    tenant = owner._residents.loaded["first"]
+    tenant = owner._tenants.loaded["first"]
     while not tenant.saving.locked():
         await asyncio.sleep(0.01)
     end = asyncio.create_task(tenants.stop())
@@ -31,9 +31,9 @@ async def ended_while_saving(settings: ServeSettings) -> None:
 
 
 async def reread(settings: ServeSettings) -> tuple[dict, list[dict]]:
-    tenants = Tenants(settings, Metrics())
+    tenants = Service(settings, Metrics())
     await tenants.start()
-    owner = tenants.owner("tangram")
+    owner = tenants.collection("tangram")
     found = await owner.tenant("first"), await owner.history("first", 0, 100)
     await tenants.stop()
     return found

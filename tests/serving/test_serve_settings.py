@@ -47,10 +47,10 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_p
 
 
 def test_a_guard_has_all_its_fields_here_and_in_the_environment(tmp_path, monkeypatch):
-    toml = "[collections.shop.guard]\nanchor = 0.1\ncollapse = 1\n[collections.bare]\nguard = false"
-    monkeypatch.setenv("QUERYSHIFT_COLLECTIONS__SHOP__GUARD__REPEATS", "3")
+    toml = "[collections.shop.guard]\ncollapse = 1\n[collections.bare]\nguard = false"
+    monkeypatch.setenv("QUERYSHIFT_COLLECTIONS__SHOP__GUARD__SPREAD", "3")
     known = settings(tmp_path, toml).collections
-    assert known["shop"].guard == Guard(anchor=0.1, collapse=1.0, repeats=3.0)
+    assert known["shop"].guard == Guard(collapse=1.0, spread=3.0)
     assert (
         known["bare"].guard is False
         and ServeSettings.model_validate(
@@ -76,8 +76,8 @@ def test_a_guard_has_all_its_fields_here_and_in_the_environment(tmp_path, monkey
         ('[collections.shop]\nmodel = "vectors"', 'queries = "vector"'),
         ('[collections.shop]\nqueries = "vector"', 'model = "vectors"'),
         ("[collections.shop.guard]\ndrift = 3", "no setting collections.shop.guard.drift"),
-        ("[collections.shop.guard]\nanchor = 1.5", "collections.shop.guard: got Guard("),
-        ("[collections.shop.guard]\nrepeats = 'very'", "collections.shop.guard.repeats is"),
+        ("[collections.shop.guard]\ncollapse = 1.5", "collections.shop.guard: got Guard("),
+        ("[collections.shop.guard]\nspread = 'very'", "collections.shop.guard.spread is"),
         (
             "[collections.shop.guard.ordinary]\nmean = 1\ndeviation = 1\ncount = 2",
             "ordinary = FILE",

@@ -13,8 +13,8 @@ import httpx
 import pytest
 from queries_to_send import SEARCH, TENANTS, first_ids, learnt, png, query, search
 
-from queryshift.serving.connection_limit import ConnectionLimit, Connections
-from queryshift.serving.refusals import TooManyConnections
+from queryshift.serving.errors import TooManyConnections
+from queryshift.serving.http.connection_limits import ConnectionLimit, Connections
 from running_server import SMALL, Server
 
 TIGHT = """

@@ -3,19 +3,22 @@
 import asyncio
 import threading
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from fastapi import Request
 from queries_to_send import png
 
-from queryshift.serving.calls import SearchCall
-from queryshift.serving.front_door import HungUp, carried_out, unless_hung_up
-from queryshift.serving.idempotency import Remembered
+from queryshift.serving.answering.search import SearchRequest
+from queryshift.serving.errors import Conflict, Refused
+from queryshift.serving.http.idempotency import IdempotentRequests
+from queryshift.serving.http.request_context import HungUp, carried_out, unless_hung_up
 from queryshift.serving.metrics import Metrics
-from queryshift.serving.refusals import Refused
+from queryshift.serving.service import Service
 from queryshift.serving.settings import CollectionSettings, ServeSettings, TenantSettings
-from queryshift.serving.tenants import Tenants
+from queryshift.serving.store.idempotency_keys import Key
+from queryshift.serving.store.schema import open_store
 
 
 def run(work):
@@ -29,7 +32,7 @@ def small_tenants(folder, **tenants):
         collections={"tangram": CollectionSettings(candidates=64, gather=4, mode="live")},
         tenants=TenantSettings(**tenants),
     )
-    return Tenants(settings, Metrics())
+    return Service(settings, Metrics())
 
 
 @asynccontextmanager
@@ -37,24 +40,24 @@ async def started(folder, **tenants):
     """The owner of such tenants, until the block ends."""
     running = small_tenants(folder, **tenants)
     await running.start()
-    yield running.owner("tangram")
+    yield running.collection("tangram")
     await running.stop()
 
 
 async def taught(owner, name="one"):
     """Four queries of a tenant, answered: one group that is to be learnt."""
     queries = [png(number, 90) for number in range(4)]
-    await owner.search(SearchCall(name, name, queries, 3, True, [[]] * 4))
+    await owner.search(SearchRequest(name, name, queries, 3, True, [[]] * 4))
 
 
 @asynccontextmanager
 async def busy_learner(owner):
     """The learner's thread is busy elsewhere for the block, with a group of "one" behind it."""
     released = threading.Event()
-    owner._searching.threads.learner.submit(released.wait)
+    owner._search.runtime.learner.submit(released.wait)
     try:
         await taught(owner)
-        while owner._searching.learning._current != "one":
+        while owner._search.learning._current != "one":
             await asyncio.sleep(0)
         yield
     finally:
@@ -97,9 +100,9 @@ def test_queries_under_way_when_their_tenant_is_frozen_are_not_learnt(tmp_path):
     async def check():
         async with started(tmp_path) as owner:
             released = threading.Event()
-            owner._searching.threads.model.submit(released.wait)
+            owner._search.runtime.model.submit(released.wait)
             asked = asyncio.create_task(taught(owner))
-            while not len(owner._searching.answering._asked):
+            while not len(owner._search.answering._asked):
                 await asyncio.sleep(0.01)
             await owner.set_mode("one", "frozen")
             assert not asked.done()
@@ -118,7 +121,7 @@ def test_an_update_under_way_is_not_lost_where_ordinary_queries_are_put(tmp_path
                 await owner.set_ordinary([png(number) for number in range(20, 50)])
                 before = (await owner.tenant("one"))["report"]["updates_in_force"]
             assert before == 0 and await updates(owner) > 0
-            assert owner._residents.loaded["one"].made_for is owner.collection
+            assert owner._tenants.loaded["one"].made_for is owner.collection
 
     run(check())
 
@@ -126,7 +129,7 @@ def test_an_update_under_way_is_not_lost_where_ordinary_queries_are_put(tmp_path
 def test_tenants_that_were_all_in_use_go_to_disk_when_they_are_let_go(tmp_path):
     async def check():
         async with started(tmp_path, loaded=1) as owner:
-            residents = owner._residents
+            residents = owner._tenants
             async with residents.using("one", create=True), residents.using("two", create=True):
                 assert len(residents.loaded) == 2
             while len(residents.loaded) > 1:
@@ -147,14 +150,7 @@ def test_feedback_that_is_refused_counts_no_click(tmp_path):
     run(check())
 
 
-class NothingKept:
-    """A store that keeps no answers."""
-
-    async def once(self, key, work):
-        return await work()
-
-
-def request(left: asyncio.Event, **headers: str) -> Request:
+def request(left: asyncio.Event, store=None, **headers: str) -> Request:
     """A request whose client leaves when it is told to."""
 
     async def receive():
@@ -169,7 +165,7 @@ def request(left: asyncio.Event, **headers: str) -> Request:
         "server": ("localhost", 80),
         "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
         "app": SimpleNamespace(
-            state=SimpleNamespace(door=SimpleNamespace(remembered=Remembered(), kept=NothingKept()))
+            state=SimpleNamespace(context=SimpleNamespace(idempotent=IdempotentRequests(store)))
         ),
         "state": {"caller": SimpleNamespace(name="me"), "collection": "one", "tenant": "two"},
     }
@@ -197,9 +193,9 @@ def test_a_search_is_given_up_when_its_client_leaves_and_when_the_server_gives_i
     run(ended(asyncio.CancelledError))
 
 
-def test_a_change_is_made_once_although_the_client_leaves_and_sends_it_again():
+def test_a_change_is_made_once_although_the_client_leaves_and_sends_it_again(tmp_path):
     async def check():
-        left, made = asyncio.Event(), []
+        left, made, store = asyncio.Event(), [], open_store(ServeSettings(data=tmp_path))
 
         async def work():
             left.set()
@@ -207,9 +203,64 @@ def test_a_change_is_made_once_although_the_client_leaves_and_sends_it_again():
             made.append("undone")
             return made
 
-        asked = request(left, **{"idempotency-key": "undo"})
+        asked = request(left, store, **{"idempotency-key": "undo"})
         assert await carried_out(asked, b"{}", work) == ["undone"]
         assert await carried_out(asked, b"{}", work) == ["undone"]
+
+    run(check())
+
+
+def test_a_request_that_is_sent_twice_at_once_is_worked_out_once_and_leaves_nothing_in_memory(
+    tmp_path,
+):
+    async def check():
+        store, made, go_on = open_store(ServeSettings(data=tmp_path)), [], asyncio.Event()
+        requests = IdempotentRequests(store)
+        key = Key("me", "/search", "shop", "one", "key", b"body")
+
+        async def work():
+            made.append(1)
+            await go_on.wait()
+            return {"hits": "a" * 10_000}
+
+        first, second = (asyncio.create_task(requests.once(key, work)) for _ in range(2))
+        while not made:
+            await asyncio.sleep(0.01)
+        with pytest.raises(Conflict, match="another body"):
+            await requests.once(replace(key, body=b"other"), work)
+        first.cancel()  # the other still waits for it
+        go_on.set()
+        assert await second == {"hits": "a" * 10_000}
+        assert await requests.once(key, work) == await second
+        assert len(made) == 1 and requests._running == {} and requests._unwritten == []
+        with pytest.raises(Conflict, match="another body"):
+            await requests.once(replace(key, body=b"other"), work)
+        store.close()
+
+    run(check())
+
+
+def test_a_request_that_all_who_sent_it_give_up_is_given_up(tmp_path):
+    async def check():
+        store, made, ended = open_store(ServeSettings(data=tmp_path)), [], []
+        requests = IdempotentRequests(store)
+
+        async def work():
+            made.append(1)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append(1)
+
+        for count in (1, 2):
+            key = Key("me", "/search", "shop", "one", "key", b"body")
+            asked = asyncio.create_task(requests.once(key, work))
+            while len(made) < count:
+                await asyncio.sleep(0.01)
+            asked.cancel()
+            while len(ended) < count:
+                await asyncio.sleep(0.01)
+        store.close()
 
     run(check())
 
@@ -221,7 +272,7 @@ def test_what_comes_while_a_server_ends_is_refused(tmp_path):
         ending = asyncio.create_task(tenants.stop())
         await asyncio.sleep(0)
         with pytest.raises(Refused, match="ending") as refused:
-            tenants.owner("tangram")
+            tenants.collection("tangram")
         assert refused.value.status == 503
         await ending
 
@@ -231,13 +282,13 @@ def test_what_comes_while_a_server_ends_is_refused(tmp_path):
 def test_a_tenant_that_cannot_be_written_keeps_no_other_from_it(tmp_path):
     async def check():
         async with started(tmp_path, save_seconds=0.01) as owner:
-            loaded = owner._residents.loaded
-            commit = owner._residents.rows.commit
-            owner._residents.rows.commit = lambda change: (
+            loaded = owner._tenants.loaded
+            commit = owner._tenants.rows.commit
+            owner._tenants.rows.commit = lambda change: (
                 fail() if change.id == loaded["one"].id else commit(change)
             )
             for name in ("one", "two"):
-                await owner.search(SearchCall(name, name, [png(1)], 3, True, [[]]))
+                await owner.search(SearchRequest(name, name, [png(1)], 3, True, [[]]))
             while loaded["two"].changed_at is not None:
                 await asyncio.sleep(0.01)
             assert loaded["one"].changed_at is not None
@@ -271,6 +322,6 @@ def test_bounds_hold_for_those_who_come_at_once(tmp_path):
             )
             name = one_of(kept)["name"]
             assert [one["name"] for one in await owner.snapshots(tenant)] == [name]
-            assert await owner._residents.known() == 1
+            assert await owner._tenants.known() == 1
 
     run(check())

@@ -8,8 +8,8 @@ from contextlib import nullcontext
 import pytest
 from queries_to_send import SEARCH, TENANTS, query
 
-from queryshift.serving.origin_check import OriginCheck
-from queryshift.serving.refusals import Forbidden
+from queryshift.serving.errors import Forbidden
+from queryshift.serving.http.origin_check import OriginCheck
 from queryshift.serving.settings import ServeSettings
 
 HTTP = "/v1/collections"

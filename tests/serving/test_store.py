@@ -11,15 +11,14 @@ from sqlalchemy import text
 
 from queryshift import REST, Session
 from queryshift.errors import Error
-from queryshift.serving.refusals import Damaged, StoreTrouble
+from queryshift.serving.errors import Damaged, StoreTrouble
 from queryshift.serving.settings import ServeSettings
 from queryshift.serving.store.database import Database
-from queryshift.serving.store.key_rows import SECONDS, Key, KeyRows
-from queryshift.serving.store.opening import open_store
+from queryshift.serving.store.idempotency_keys import SECONDS, Key, find_answer, keep_answers
 from queryshift.serving.store.retention import expire
-from queryshift.serving.store.schema import migrate
+from queryshift.serving.store.schema import migrate, open_store
 from queryshift.serving.store.snapshot_rows import SnapshotRows
-from queryshift.serving.store.stored import Change, Gone, Stale, stored_state
+from queryshift.serving.store.stored_tenant import Change, Gone, Stale, stored_state
 from queryshift.serving.store.tenant_rows import TenantRows
 from toy import ToyEncoder, toy_gallery
 
@@ -161,10 +160,10 @@ def test_a_deleted_tenant_leaves_nothing_and_who_knew_it_writes_nothing(database
     events = [{"batch": 1}]
     rows.commit(replace(learnt(made, taken, 1, "a"), events=events, clicks={(1, 1): 1}))
     rows.commit(learnt(other, taken, 1, "b"))
-    snapshots, keys = SnapshotRows(database), KeyRows(database)
+    snapshots = SnapshotRows(database)
     about = {"name": "kept", "time": "now", "batches": 1}
     assert snapshots.keep(made.id, about, stored_state(taken), 2)
-    keys.keep([(Key("me", "/search", "shop", "one", "key", b"body"), b"{}")])
+    keep_answers(database, [(Key("me", "/search", "shop", "one", "key", b"body"), b"{}")])
     assert all(counted(database, table) for table in TABLES)
     assert rows.delete("one") and not rows.delete("one")
     assert {table: counted(database, table) for table in TABLES} == {
@@ -203,15 +202,15 @@ def test_snapshots_are_bounded_replaced_and_deleted(database, rows, taken):
 
 
 def test_answers_are_found_by_their_key_for_ten_minutes(database, monkeypatch):
-    keys, key = KeyRows(database), Key("me", "/path", "shop", "one", "key", b"digest")
-    assert keys.find(key) is None
-    keys.keep([(key, b"first"), (replace(key, name="other"), b"else")])
-    keys.keep([(key, b"second")])
-    assert keys.find(replace(key, body=b"other")) == (b"digest", b"first")
-    assert keys.find(replace(key, caller="you")) is None
+    key = Key("me", "/path", "shop", "one", "key", b"digest")
+    assert find_answer(database, key) is None
+    keep_answers(database, [(key, b"first"), (replace(key, name="other"), b"else")])
+    keep_answers(database, [(key, b"second")])
+    assert find_answer(database, replace(key, body=b"other")) == (b"digest", b"first")
+    assert find_answer(database, replace(key, caller="you")) is None
     later = time.time() + SECONDS + 1
     monkeypatch.setattr(time, "time", lambda: later)
-    assert keys.find(key) is None
+    assert find_answer(database, key) is None
     expire(database, None)
     assert counted(database, "idempotency_keys") == 0
 

@@ -11,13 +11,13 @@ import pytest
 from queries_to_send import SEARCH, TENANTS, learnt, png, query, search
 
 from queryshift import Error
-from queryshift.serving import folder_lock
-from queryshift.serving.calls import SearchCall
+from queryshift.serving.answering.search import SearchRequest
 from queryshift.serving.collection import open_collection
-from queryshift.serving.folder_lock import locked_folder
 from queryshift.serving.metrics import Metrics
+from queryshift.serving.service import Service
 from queryshift.serving.settings import CollectionSettings, ServeSettings
-from queryshift.serving.tenants import Tenants
+from queryshift.serving.store import folder_lock
+from queryshift.serving.store.folder_lock import locked_folder
 from running_server import SMALL, Server
 
 ALL = 'scopes = ["read", "adapt", "admin"]'
@@ -39,10 +39,10 @@ def with_owner(given: ServeSettings, work):
     """What work gives with the owner of a server's tenants, which then ends in good order."""
 
     async def started():
-        tenants = Tenants(given, Metrics())
+        tenants = Service(given, Metrics())
         await tenants.start()
         try:
-            return await work(tenants.owner("tangram"))
+            return await work(tenants.collection("tangram"))
         finally:
             await tenants.stop()
 
@@ -51,7 +51,7 @@ def with_owner(given: ServeSettings, work):
 
 async def teach(owner, name="one"):
     queries = [png(number, 90) for number in range(4)]
-    await owner.search(SearchCall(name, name, queries, 3, True, [[]] * 4))
+    await owner.search(SearchRequest(name, name, queries, 3, True, [[]] * 4))
     await owner.drained()
     return await owner.tenant(name)
 
@@ -133,7 +133,7 @@ def test_a_state_that_no_longer_fits_is_kept_aside_and_the_source_answers(change
     assert before["report"]["updates_in_force"] == 3
 
     async def look(owner):
-        asked = SearchCall("one", "id", [png(9, 60)], 3, False, [[]], compare=True)
+        asked = SearchRequest("one", "id", [png(9, 60)], 3, False, [[]], compare=True)
         (answer,) = (await owner.search(asked))["answers"]
         return await owner.tenant("one"), answer
 

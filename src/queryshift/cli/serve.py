@@ -44,7 +44,7 @@ def command(file: Path | None, new_token: bool, **given: Any) -> None:
 
 
 def _show_new_token() -> None:
-    from queryshift.serving.tokens import digest, new_token
+    from queryshift.serving.http.tokens import digest, new_token
 
     token = new_token()
     click.echo(f"The token, for the client; it is shown only here: {token}", err=True)

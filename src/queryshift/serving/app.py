@@ -12,34 +12,33 @@ from starlette.middleware.cors import CORSMiddleware
 
 from queryshift import __version__
 
-from . import (
+from .http import (
     routes_collections,
-    routes_deletion,
     routes_health,
     routes_page,
     routes_search,
     routes_tenants,
 )
-from .body_limit import BodyLimit
-from .connection_limit import ConnectionLimit, Connections
-from .framework_errors import malformed, refused_by_framework
-from .front_door import FrontDoor
+from .http.body_limit import BodyLimit
+from .http.connection_limits import ConnectionLimit, Connections
+from .http.framework_errors import malformed, refused_by_framework
+from .http.origin_check import OriginCheck
+from .http.request_context import ServerContext
+from .http.request_log import RequestLog
+from .http.tokens import BEARER, TokenCheck
 from .metrics import Metrics
-from .origin_check import OriginCheck
-from .request_log import RequestLog
+from .service import Service
 from .settings import ServeSettings
-from .tenants import Tenants
-from .token_check import BEARER, TokenCheck
 
 
 def make_app(
-    settings: ServeSettings, tenants: Tenants, metrics: Metrics, connections: Connections
+    settings: ServeSettings, service: Service, metrics: Metrics, connections: Connections
 ) -> FastAPI:
     """The application of a server.
 
     Args:
         settings: of the server.
-        tenants: who answers; they start and end with the application.
+        service: who answers; it starts and ends with the application.
         metrics: what is counted.
         connections: those that are open.
     """
@@ -47,9 +46,9 @@ def make_app(
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
-        await tenants.start()
+        await service.start()
         yield
-        await tenants.stop()
+        await service.stop()
 
     app = FastAPI(
         title="queryshift",
@@ -59,8 +58,8 @@ def make_app(
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
     )
-    app.state.door = FrontDoor(settings, tenants, metrics)
-    for routes in (routes_search, routes_collections, routes_tenants, routes_deletion):
+    app.state.context = ServerContext(settings, service, metrics)
+    for routes in (routes_search, routes_collections, routes_tenants):
         app.include_router(routes.router, dependencies=[BEARER])
     for routes in (routes_health, routes_page):
         app.include_router(routes.router)

@@ -12,7 +12,7 @@ from queryshift.errors import BadInput
 from queryshift.galleries.hits import Id
 from queryshift.sessions.feedback import ClickScores
 
-from .refusals import NotFound
+from .errors import NotFound
 
 PLACES = 20  # of an answer that are remembered: a click further down says next to nothing
 MOST_BYTES = 2**18  # of a tenant's remembered answers

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import torch
+from PIL import Image
 
 from queryshift.encoders.encoder import Encoder
 from queryshift.encoders.vectors import Vectors
@@ -30,8 +32,8 @@ from queryshift.support.torch_modes import adaptation_modes
 
 from .query_file import FileWorld
 from .settings import EMBEDDED, VECTORS, CollectionSettings
-from .trial import probes
 
+SHAPE, SAMPLES = (64, 64, 3), 16_000  # of a picture and a sound to try a method with
 AT_ONCE = 64  # ordinary queries that are encoded
 SESSION_HISTORY = 4  # batches: a tenant's history is kept apart from its session
 UNBOUNDED = Guard(collapse=1.0, spread=0.0)
@@ -198,7 +200,7 @@ def _try_learning(collection: Collection) -> None:
     if isinstance(collection.gallery, EngineGallery):
         modality = "vector" if collection.encodes_first else collection.modality
         count = max(2, collection.method.smallest_batch)
-        items = probes(modality, count, collection.gallery.dimension)
+        items = _probes(modality, count, collection.gallery.dimension)
         settings = {**collection.session_settings, "guard": None, "steps": 1}
         session = Session(collection.encoder, collection.gallery, collection.method, **settings)
         session.answer(items).top(1)
@@ -233,3 +235,22 @@ def _candidates(
     served = import_module("queryshift.lab.tangram.served")
     tangram = served.TangramWorld(model, settings.candidates)
     return tangram, tangram.gallery(data)
+
+
+def _probes(modality: str, count: int, dimension: int) -> list[Any]:
+    """Queries of noise, as an encoder takes them."""
+    draw = np.random.default_rng(0)
+    kinds: dict[str, Callable[[], Any]] = {
+        "image": lambda: Image.fromarray(draw.integers(0, 256, SHAPE, dtype=np.uint8)),
+        "audio": lambda: draw.uniform(-0.1, 0.1, SAMPLES),
+        "vector": lambda: draw.normal(size=dimension),
+    }
+
+    def text() -> str:
+        return f"query {draw.integers(10**6)}"
+
+    def one() -> Any:
+        parts = [kinds.get(kind, text)() for kind in modality.split("+")]
+        return parts[0] if len(parts) == 1 else tuple(parts)
+
+    return [one() for _ in range(count)]

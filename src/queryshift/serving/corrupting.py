@@ -8,8 +8,8 @@ from typing import Any
 from queryshift.errors import BadInput, MissingExtra
 from queryshift.media.pictures import picture_size
 
-from .queries import Raw, decoded, png
-from .refusals import NotFound
+from .answering.queries import Raw, decoded, png
+from .errors import NotFound
 
 CORRUPTED = ("image", "text")  # kinds of queries that can be
 PIXELS = 2**22  # of a picture that is corrupted: one takes seconds with more

@@ -12,7 +12,7 @@ from queryshift.errors import BadFile
 from queryshift.galleries.hits import Id
 from queryshift.media.bad_rows import BadRows
 
-from .queries import FILES, Raw, decoded, raw_query
+from .answering.queries import FILES, Raw, decoded, raw_query
 
 logger = logging.getLogger("queryshift.serving")
 

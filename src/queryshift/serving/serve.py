@@ -1,24 +1,33 @@
-"""A server from its settings: checks, logs, warnings, and uvicorn."""
+"""A server from its settings: checks, what holds for the whole process, and uvicorn."""
 
 from __future__ import annotations
 
+import ctypes
 import ipaddress
+import logging
+import os
+import sys
+import warnings
 from contextlib import nullcontext
 from typing import Any
 
+import torch
 import uvicorn
 
 from queryshift.errors import BadInput
+from queryshift.media.limits import Limits, set_limits
+from queryshift.sessions.events import GuardWarning
 
 from .app import make_app
-from .connection_limit import Connections
-from .folder_lock import locked_folder
-from .json_logs import log_config
+from .http.connection_limits import Connections, protocol_of
+from .http.request_log import log_config
 from .metrics import Metrics
-from .process import prepare
+from .service import Service
 from .settings import ServeSettings
-from .tenants import Tenants
-from .wire_limits import protocol_of
+from .store.folder_lock import locked_folder
+
+M_ARENA_MAX, ARENAS = -8, 2  # of glibc's mallopt
+SWITCH = 0.0005  # seconds after which who answers has Python's lock from who decodes or learns
 
 
 def serve(settings: ServeSettings) -> None:
@@ -33,7 +42,7 @@ def serve(settings: ServeSettings) -> None:
     options = _options(settings, connections)
     held = locked_folder(settings.data) if settings.store is None else nullcontext()
     with held:
-        here = Tenants(settings, metrics)
+        here = Service(settings, metrics)
         uvicorn.run(make_app(settings, here, metrics, connections), **options)
 
 
@@ -76,3 +85,29 @@ def _options(settings: ServeSettings, connections: Connections) -> dict[str, Any
         "http": protocol_of(settings.limits, connections),
         "ws": "none",
     }
+
+
+def prepare(settings: ServeSettings) -> None:
+    """Set limits on what is read, threads of torch and Python, malloc's arenas, warnings."""
+    _limit_arenas()
+    given = settings.limits
+    sizes = {"pixels": given.pixels, "file_bytes": given.body_bytes}
+    set_limits(Limits(**sizes, seconds=given.seconds, characters=given.characters))
+    sys.setswitchinterval(SWITCH)
+    torch.set_num_threads(settings.threads or max(1, (os.cpu_count() or 2) - 1))
+    warnings.simplefilter("ignore", GuardWarning)  # logged, and an event of the tenant
+    _make_logging_cheap()
+
+
+def _make_logging_cheap() -> None:
+    """Leave out of log records what our lines do not tell: it is found out for every request."""
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    logging._srcfile = None  # as the logging how-to says
+
+
+def _limit_arenas() -> None:
+    """Let threads share arenas: each of its own keeps for ever what its largest moment took."""
+    if sys.platform == "linux" and "MALLOC_ARENA_MAX" not in os.environ:
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none
+        if mallopt is not None:
+            mallopt(M_ARENA_MAX, ARENAS)

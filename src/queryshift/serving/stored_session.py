@@ -9,9 +9,9 @@ from queryshift.galleries import EngineGallery
 from queryshift.sessions.session import Session
 
 from .collection import Collection
-from .refusals import Conflict
+from .errors import Conflict
 from .store.snapshot_rows import SnapshotRows
-from .store.stored import StoredState, StoredTenant
+from .store.stored_tenant import StoredState, StoredTenant
 
 logger = logging.getLogger("queryshift.serving")
 

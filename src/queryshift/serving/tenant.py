@@ -15,11 +15,11 @@ from queryshift.sessions.session import Session
 from queryshift.sessions.state import State
 from queryshift.sessions.state_file import Snapshot
 
+from .answering.learn_group import MEASURES
 from .clicks import RecentAnswers, click_summary
 from .collection import Collection
 from .json_values import iso, plain
-from .record import COUNTS, Record
-from .store.stored import Change, StoredTenant
+from .store.stored_tenant import COUNTS, Change, Record, StoredTenant
 
 RECENT_ROWS = 256  # of its history that are in memory
 
@@ -45,6 +45,7 @@ class Tenant:
         settled: its session when the latest batch was counted: what is written next.
         saved_state: the state that is stored.
         attempt: a change whose writing failed; nobody knows whether it was made.
+        answered_by: who gave the latest answer by its session; None: nobody yet.
         contended_until: until when each batch is written at once: other processes learn too.
         learnt_since_save: batches that are not stored yet.
         drops_told: drops that its history knows of.
@@ -70,6 +71,7 @@ class Tenant:
     saved_state: State = field(init=False)
     attempt: Change | None = None
     contended_until: float = 0.0
+    answered_by: str | None = None
     learnt_since_save: int = 0
     drops_told: int = 0
     news: deque[str] = field(default_factory=deque)
@@ -171,17 +173,23 @@ class Tenant:
         if self.changed_at is None:
             self.changed_at = time.monotonic()
 
-    def add_row(self, row: dict[str, Any]) -> None:
-        """Take a learnt batch's statistics into the history."""
+    def add_row(self, learnt: dict[str, Any], delay: float) -> dict[str, Any]:
+        """Count a learnt batch; the row of its statistics that the history has.
+
+        Args:
+            learnt: the statistics.
+            delay: seconds from its group being complete until it was learnt.
+        """
+        record = self.record
+        record.batches += 1
+        record.updates += learnt["updated"]
+        given_up, self.drops_told = record.drops - self.drops_told, record.drops
+        row = {"batch": record.batches, **learnt, "dropped": given_up, "delay": round(delay, 3)}
         self.rows.append(row)
         self.unwritten.append(row)
         self.learnt_since_save += 1
         self.changed()
-
-    def new_drops(self) -> int:
-        """Groups given up since this was last asked."""
-        before, self.drops_told = self.drops_told, self.record.drops
-        return self.record.drops - before
+        return row
 
     def clicks_told(self) -> dict[str, Any] | None:
         """What its clicks say; made anew, which takes a while, where there are more of them."""
@@ -205,8 +213,8 @@ class Tenant:
 
     def about(self, pending: int) -> dict[str, Any]:
         """What clients are told of it."""
-        record, last = self.record, self.rows[-1] if self.rows else None
-        measures = ("strangeness", "spread", "gap", "entropy", "agreement")
+        record, last = self.record, self.rows[-1] if self.rows else {}
+        shift = {name: last.get(name) for name in (*MEASURES, "agreement")}
         return {
             "tenant": record.tenant,
             "mode": record.mode,
@@ -218,7 +226,7 @@ class Tenant:
             "created": iso(record.created),
             "last_seen": iso(record.last_seen),
             "report": self.report(),
-            "shift": None if last is None else {name: last.get(name) for name in measures},
+            "shift": shift if last else None,
             "guard": {"resets": record.resets, "events": record.events},
             "clicks": self.clicks_told(),
         }
@@ -229,9 +237,11 @@ class Tenant:
         return {"updates": self.record.updates, "drops": self.record.drops, "delay": delay}
 
     def _answers_by(self) -> str:
-        """Who answers by what the latest queries were: "source", "adapted" or "both"."""
+        """Who gave the latest answer, "source", "adapted" or "both"; before one, who would."""
         if self.record.mode != "live":
             return "source"
+        if self.answered_by is not None:
+            return self.answered_by
         share = standing_weight(self.session.adaptation, self.session.state)
         return "source" if share == 0 else "adapted" if share == 1 else "both"
 

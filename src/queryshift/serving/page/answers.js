@@ -26,9 +26,10 @@ function candidate(collection, id) {
 const named = (seen) =>
   seen.image ? make("img", { src: `data:image/png;base64,${seen.image}`, alt: `candidate ${seen.id}` }) : seen.text ?? String(seen.id);
 
-// How the model divides its confidence among some hits: scores may be negative, shares are not.
-function confidence(hits, temperature) {
-  const odds = hits.map((hit) => Math.exp((hit.score - hits[0].score) / temperature));
+// How the model divides its confidence among some hits. Scores that both models gave together are
+// probabilities; others are similarities, which may be negative.
+function confidence(hits, temperature, by) {
+  const odds = hits.map((hit) => (by === "both" ? hit.score : Math.exp((hit.score - hits[0].score) / temperature)));
   const total = odds.reduce((sum, one) => sum + one, 0);
   return odds.map((one) => `${Math.round((100 * one) / total)} %`);
 }
@@ -42,8 +43,8 @@ async function hitRow(collection, hit, place, right, share) {
     make("span", { class: "score", title: `score ${hit.score.toFixed(3)}` }, share));
 }
 
-async function side(collection, title, name, hits, right) {
-  const shares = confidence(hits, collection.temperature);
+async function side(collection, title, name, hits, by, right) {
+  const shares = confidence(hits, collection.temperature, by);
   const rows = await Promise.all(hits.map((hit, index) => hitRow(collection, hit, index + 1, right, shares[index])));
   const missed = right.length > 0 && !hits.some((hit) => right.includes(hit.id));
   const note = missed ? make("p", { class: "missed" }, `✗ not among the first ${hits.length}`) : null;
@@ -57,11 +58,11 @@ export async function asked(collection, query, right) {
   return make("div", { class: "asked-query" }, make("div", {}, ...pictureOf(query)), note);
 }
 
-// Source and adapted answers beside each other; ids in `right` are marked.
-export async function sides(collection, source, adapted, right = []) {
+// Source and adapted answers beside each other, the latter with who gave it; ids in `right` are marked.
+export async function sides(collection, { source, adapted, by }, right = []) {
   const both = await Promise.all([
-    side(collection, "Source", "source", source, right),
-    side(collection, "Adapted", "adapted", adapted, right),
+    side(collection, "Source", "source", source, "source", right),
+    side(collection, "Adapted", "adapted", adapted, by, right),
   ]);
   return make("div", { class: "sides" }, ...both);
 }

@@ -10,7 +10,7 @@ async function row(collection, kept) {
   const differs = kept.source[0]?.id !== kept.adapted[0]?.id;
   const time = new Date(kept.time).toLocaleTimeString("en-GB");
   const asked = make("div", {}, ...pictureOf(kept.query), make("p", { class: "quiet" }, differs ? `${time}, answers differ` : time));
-  return make("div", { class: "latest" }, asked, await sides(collection, kept.source.slice(0, HITS), kept.adapted.slice(0, HITS)));
+  return make("div", { class: "latest" }, asked, await sides(collection, { source: kept.source.slice(0, HITS), adapted: kept.adapted.slice(0, HITS), by: kept.by }));
 }
 
 export async function drawLatest(collection, tenant) {

@@ -30,8 +30,7 @@ async function answered(mine) {
   show($("preview"), preview);
   const [answer] = (await search([query], false)).answers;
   if (answer.error) throw new Error(answer.error.detail ?? answer.error);
-  const source = answer.source ?? answer.hits, adapted = answer.adapted ?? answer.hits;
-  const both = await sides(collection, source, adapted, tried.right);
+  const both = await sides(collection, { source: answer.hits, adapted: answer.hits, ...answer }, tried.right);
   if (mine === turn) show($("answers"), both);
 }
 

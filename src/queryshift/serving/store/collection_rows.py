@@ -7,29 +7,18 @@ from sqlalchemy import text
 from .database import Database
 
 
-class CollectionRows:
-    """The stored samples of all collections; called from threads.
+def stored_ordinary(database: Database, collection: str) -> tuple[int, str] | None:
+    """The sample that was put last, as JSON, with its version; None where none was."""
+    statement = "SELECT version, ordinary FROM collections WHERE name = :name"
+    return next((tuple(row) for row in database.rows(statement, name=collection)), None)
 
-    Args:
-        database: where they are.
-    """
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def ordinary(self, collection: str) -> tuple[int, str] | None:
-        """The sample that was put last, as JSON, with its version; None where none was."""
-        statement = text("SELECT version, ordinary FROM collections WHERE name = :name")
-        with self._database.reading() as connection:
-            row = connection.execute(statement, {"name": collection}).first()
-            return None if row is None else (row.version, row.ordinary)
-
-    def put_ordinary(self, collection: str, ordinary: str) -> int:
-        """Put a sample in the place of the last one; its version."""
-        with self._database.writing() as connection:
-            version = connection.scalar(text(PUT), {"name": collection, "ordinary": ordinary})
-            self._database.notify(connection)
-            return int(version or 0)
+def store_ordinary(database: Database, collection: str, ordinary: str) -> int:
+    """Put a sample in the place of the last one; its version."""
+    with database.writing() as connection:
+        version = connection.scalar(text(PUT), {"name": collection, "ordinary": ordinary})
+        database.notify(connection)
+        return int(version or 0)
 
 
 PUT = """

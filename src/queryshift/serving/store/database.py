@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy import Connection, Engine, Row, bindparam, create_engine, event, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import (
     ArgumentError,
@@ -21,7 +21,7 @@ from sqlalchemy.exc import (
 from queryshift.errors import BadInput
 from queryshift.support.optional import need
 
-from ..refusals import StoreTrouble
+from ..errors import StoreTrouble
 
 FILE = "queryshift.db"
 CHANNEL = "queryshift"  # of NOTIFY
@@ -31,7 +31,7 @@ PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_de
 
 
 class Database:
-    """SQLite in a folder, or PostgreSQL at an address.
+    """SQLite in a folder, or PostgreSQL at an address; what differs between them is here.
 
     Args:
         address: "postgresql://…"; None: a file in the folder.
@@ -39,10 +39,12 @@ class Database:
 
     Attributes:
         shared: whether other processes may write to it too.
+        lock_row: what makes writers of one row wait for each other; SQLite has one writer anyway.
     """
 
     def __init__(self, address: str | None, folder: Path) -> None:
         self.shared = address is not None
+        self.lock_row = " FOR UPDATE" if self.shared else ""
         self.engine = _sqlite(folder / FILE) if address is None else _postgres(address)
 
     @contextmanager
@@ -58,10 +60,36 @@ class Database:
         with self._told(), self.engine.begin() as connection:
             yield connection
 
+    def rows(self, statement: str, **values: Any) -> Sequence[Row[Any]]:
+        """The rows that one look finds; a value that is a list stands for its members."""
+        lists: list[Any] = [
+            bindparam(name, expanding=True) for name in values if type(values[name]) is list
+        ]
+        with self.reading() as connection:
+            return connection.execute(text(statement).bindparams(*lists), values).all()
+
     def notify(self, connection: Connection) -> None:
         """Tell other processes, when this transaction is kept, that something changed."""
         if self.shared:
             connection.execute(text("SELECT pg_notify(:channel, '')"), {"channel": CHANNEL})
+
+    def forget_log(self) -> None:
+        """Empty SQLite's log of writes, so that what was deleted is nowhere in its files."""
+        if not self.shared:
+            with self.engine.connect() as connection:
+                connection.connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def wait(self, seconds: float) -> None:
+        """Return when the database answers; raise what it says when it does not in time."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                self.rows("SELECT 1")
+                return
+            except StoreTrouble:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
 
     def close(self) -> None:
         """Give all connections back."""
@@ -85,7 +113,8 @@ def _sqlite(path: Path) -> Engine:
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _: Any) -> None:
-        connection.text_factory = _lenient
+        # damaged text costs whoever uses it an error, and nobody else
+        connection.text_factory = lambda content: content.decode("utf-8", "replace")
         for pragma in PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
 
@@ -95,11 +124,6 @@ def _sqlite(path: Path) -> Engine:
         connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
     return engine
-
-
-def _lenient(content: bytes) -> str:
-    """Damaged text as text: it costs whoever uses it an error, and nobody else."""
-    return content.decode("utf-8", "replace")
 
 
 def _postgres(address: str) -> Engine:
@@ -112,17 +136,3 @@ def _postgres(address: str) -> Engine:
         ) from None
     given = {"connect_timeout": CONNECT_S, "tcp_user_timeout": SILENT_MS, "prepare_threshold": None}
     return create_engine(url, pool_pre_ping=True, pool_size=4, connect_args=given)
-
-
-def wait_for(database: Database, seconds: float) -> None:
-    """Return when the database answers; raise what it says when it does not in time."""
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            with database.reading() as connection:
-                connection.execute(text("SELECT 1"))
-            return
-        except StoreTrouble:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.2)

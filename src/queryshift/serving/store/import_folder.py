@@ -15,13 +15,11 @@ from queryshift.sessions.feedback import ClickScores
 from queryshift.sessions.state_file import KIND
 from queryshift.support.tensor_files import read
 
-from ..record import COUNTS, Record
 from ..settings import Mode
-from .collection_rows import CollectionRows
+from .collection_rows import store_ordinary, stored_ordinary
 from .database import Database
-from .schema import alone
 from .snapshot_rows import PUT as PUT_SNAPSHOT
-from .stored import StoredState
+from .stored_tenant import COUNTS, Record, StoredState
 from .tenant_rows import PUT_STATE, add_clicks, add_events, add_rows
 
 FOLDER, KEPT = "collections", "collections-before-the-database"
@@ -35,8 +33,8 @@ logger = logging.getLogger("queryshift.serving")
 def import_folder(database: Database, data: Path, keep_rows: int) -> int:
     """Take the tenants of a folder into the store; how many. What is stored already stays.
 
-    The old files are kept under another name, and a file takes the folder's place, so that an old
-    server refuses to start.
+    No other process may do it at the same time. The old files are kept under another name, and a
+    file takes the folder's place, so that an old server refuses to start.
 
     Args:
         database: the store.
@@ -47,23 +45,20 @@ def import_folder(database: Database, data: Path, keep_rows: int) -> int:
     if not folder.is_dir():
         return 0
     count = 0
-    with alone(database):
-        if not folder.is_dir():
-            return 0
-        for collection in sorted(folder.iterdir()):
-            _import_ordinary(database, collection)
-            for tenant in sorted((collection / "tenants").glob("*/tenant.json")):
-                count += _import_tenant(database, collection.name, tenant.parent, keep_rows)
-        folder.rename(data / KEPT)
-        folder.write_text(NOTE.format(kept=KEPT), encoding="utf-8")
+    for collection in sorted(folder.iterdir()):
+        _import_ordinary(database, collection)
+        for tenant in sorted((collection / "tenants").glob("*/tenant.json")):
+            count += _import_tenant(database, collection.name, tenant.parent, keep_rows)
+    folder.rename(data / KEPT)
+    folder.write_text(NOTE.format(kept=KEPT), encoding="utf-8")
     logger.warning('%d tenants of "%s" were taken into the store', count, folder)
     return count
 
 
 def _import_ordinary(database: Database, collection: Path) -> None:
-    kept, rows = collection / "ordinary.json", CollectionRows(database)
-    if kept.is_file() and rows.ordinary(collection.name) is None:
-        rows.put_ordinary(collection.name, kept.read_text(encoding="utf-8", errors="replace"))
+    kept, name = collection / "ordinary.json", collection.name
+    if kept.is_file() and stored_ordinary(database, name) is None:
+        store_ordinary(database, name, kept.read_text(encoding="utf-8", errors="replace"))
 
 
 def _import_tenant(database: Database, collection: str, folder: Path, keep_rows: int) -> bool:

@@ -7,8 +7,8 @@ import time
 from sqlalchemy import text
 
 from .database import Database
-from .key_rows import SECONDS
-from .tenant_rows import DAY, remove_tenant
+from .idempotency_keys import SECONDS
+from .tenant_rows import DAY
 
 
 def expire(database: Database, days: float | None) -> int:
@@ -24,14 +24,10 @@ def expire(database: Database, days: float | None) -> int:
         connection.execute(text("DELETE FROM idempotency_keys WHERE at <= :limit"), old)
         if days is None:
             return 0
-        old = {"limit": now - days * DAY}
+        old = {"limit": now - days * DAY, "day": int(now / DAY - days)}
         for table in ("history", "events"):
             connection.execute(text(f"DELETE FROM {table} WHERE at <= :limit"), old)
-        connection.execute(
-            text("DELETE FROM clicks WHERE day < :day"), {"day": int(now / DAY - days)}
-        )
-        gone = connection.scalars(text("SELECT id FROM tenants WHERE last_seen <= :limit"), old)
-        ids = list(gone)
-        for id in ids:
-            remove_tenant(connection, id)
-        return len(ids)
+        connection.execute(text("DELETE FROM clicks WHERE day < :day"), old)
+        return connection.execute(
+            text("DELETE FROM tenants WHERE last_seen <= :limit"), old
+        ).rowcount

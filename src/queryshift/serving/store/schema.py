@@ -1,4 +1,4 @@
-"""The schema's version: brought up to date at the start; one that is newer is refused."""
+"""The store of a server opened: its schema brought up to date, old files taken in."""
 
 from __future__ import annotations
 
@@ -15,10 +15,23 @@ from sqlalchemy import text
 from queryshift import __version__
 from queryshift.errors import BadInput
 
+from ..settings import ServeSettings
 from .database import Database
+from .import_folder import import_folder
 
+START_S = 30.0  # that PostgreSQL may take to come up beside us
 LOCK = 7_163_702_741  # of PostgreSQL's advisory locks: one process at a time changes the schema
 HERE = Path(__file__).parent
+
+
+def open_store(settings: ServeSettings) -> Database:
+    """The database that the settings name, ready to be used."""
+    database = Database(settings.store, settings.data)
+    database.wait(START_S if database.shared else 0)
+    with alone(database):
+        migrate(database)
+        import_folder(database, settings.data, settings.tenants.history)
+    return database
 
 
 @contextmanager
@@ -39,7 +52,7 @@ def migrate(database: Database) -> None:
     config.set_main_option("version_locations", str(HERE / "migrations"))
     config.set_main_option("path_separator", "newline")
     script = ScriptDirectory.from_config(config)
-    with alone(database), database.writing() as connection:
+    with database.writing() as connection:
         now = MigrationContext.configure(connection).get_current_revision()
         if now is not None and now not in {one.revision for one in script.walk_revisions()}:
             raise BadInput(

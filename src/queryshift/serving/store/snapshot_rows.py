@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from ..json_values import iso
 from .database import Database
-from .stored import Gone, StoredState, state_of
+from .stored_tenant import Gone, StoredState, state_of
 from .tenant_rows import add_events
 
 ASIDE = "aside-"  # how names of states begin that were kept aside
@@ -27,20 +27,22 @@ class SnapshotRows:
 
     def listed(self, tenant: int) -> list[dict[str, Any]]:
         """A tenant's snapshots, oldest first."""
-        with self._database.reading() as connection:
-            rows = connection.execute(text(LIST), {"id": tenant})
-            return [dict(row._mapping) for row in rows]
+        return [dict(row._mapping) for row in self._database.rows(LIST, id=tenant)]
+
+    def find(self, tenant: int, name: str) -> StoredState | None:
+        """The state of a snapshot; None where there is none of this name."""
+        statement = f"SELECT * FROM snapshots WHERE {NAMED}"
+        return next(map(state_of, self._database.rows(statement, id=tenant, name=name)), None)
 
     def keep(self, tenant: int, about: dict[str, Any], state: StoredState, most: int) -> bool:
         """Keep a state under a name; False where there are as many others as may be."""
+        values = {"id": tenant, **about, **vars(state)}
         with self._database.writing() as connection:
-            there = text("SELECT id FROM tenants WHERE id = :id" + self._locking)
-            if connection.execute(there, {"id": tenant}).first() is None:
+            if connection.execute(text(VERSION + self._database.lock_row), values).first() is None:
                 raise Gone("the tenant was deleted.")
-            others = connection.scalar(text(OTHERS), {"id": tenant, "name": about["name"]})
-            if int(others or 0) >= most:
+            if connection.scalars(text(OTHERS), values).one() >= most:
                 return False
-            connection.execute(text(PUT), {"id": tenant, **about, **vars(state)})
+            connection.execute(text(PUT), values)
             return True
 
     def keep_aside(
@@ -50,38 +52,28 @@ class SnapshotRows:
 
         None where another process has changed the tenant since: nothing is done.
         """
-        now = time.time()
+        now = iso(time.time())
         name = f"{ASIDE}{state.encoder[:8]}-{state.gallery[:8]}"
-        about = {"name": name, "time": iso(now), "batches": batches}
-        event = {"batch": batches + 1, "time": iso(now), "event": "kept_aside", "detail": why}
+        values = {"id": tenant, "name": name, "time": now, "batches": batches, **vars(state)}
+        event = {"batch": batches + 1, "time": now, "event": "kept_aside", "detail": why}
         with self._database.writing() as connection:
-            there = text("SELECT version FROM tenants WHERE id = :id" + self._locking)
-            if connection.scalar(there, {"id": tenant}) != version:
+            if connection.scalar(text(VERSION + self._database.lock_row), values) != version:
                 return None
-            connection.execute(text(PUT), {"id": tenant, **about, **vars(state)})
-            connection.execute(text("DELETE FROM states WHERE tenant_id = :id"), {"id": tenant})
+            connection.execute(text(PUT), values)
+            connection.execute(text("DELETE FROM states WHERE tenant_id = :id"), values)
             add_events(connection, tenant, [event])
             return event
 
-    def find(self, tenant: int, name: str) -> StoredState | None:
-        """The state of a snapshot; None where there is none of this name."""
-        statement = text("SELECT * FROM snapshots WHERE tenant_id = :id AND name = :name")
-        with self._database.reading() as connection:
-            row = connection.execute(statement, {"id": tenant, "name": name}).first()
-            return None if row is None else state_of(row)
-
     def delete(self, tenant: int, name: str) -> bool:
         """Delete a snapshot; whether there was one."""
-        statement = text("DELETE FROM snapshots WHERE tenant_id = :id AND name = :name")
+        values = {"id": tenant, "name": name}
         with self._database.writing() as connection:
-            return connection.execute(statement, {"id": tenant, "name": name}).rowcount > 0
-
-    @property
-    def _locking(self) -> str:
-        """What makes those who come at once wait for each other; SQLite has one writer anyway."""
-        return " FOR UPDATE" if self._database.shared else ""
+            deleted = connection.execute(text(f"DELETE FROM snapshots WHERE {NAMED}"), values)
+            return deleted.rowcount > 0
 
 
+NAMED = "tenant_id = :id AND name = :name"
+VERSION = "SELECT version FROM tenants WHERE id = :id"
 LIST = "SELECT name, time, batches FROM snapshots WHERE tenant_id = :id ORDER BY time, name"
 OTHERS = "SELECT count(*) FROM snapshots WHERE tenant_id = :id AND name <> :name"
 PUT = """

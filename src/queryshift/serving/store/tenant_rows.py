@@ -1,7 +1,9 @@
 """What is stored of a collection's tenants: read whole, written in one transaction or not at all.
 
 A row has a version. What was learnt is written `WHERE version = :seen`: who learnt on a version
-that another process has replaced is refused with `Stale`. Counts are added, and lose nothing.
+that another process has replaced is refused with `Stale`. Counts are added, and lose nothing. The
+row names its latest changes, so that one that is sent again, since nobody acknowledged it, is made
+once, also where other processes have changed the tenant in between.
 """
 
 from __future__ import annotations
@@ -12,20 +14,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
-from sqlalchemy import Connection, Text, bindparam, text
+from sqlalchemy import Connection, text
 
 from queryshift.sessions.feedback import ClickScores, Ranks
 
+from ..errors import Damaged
 from ..json_values import iso
-from ..record import COUNTS, EVENTS, Record
-from ..refusals import Damaged
 from ..settings import Mode
 from .database import Database
-from .stored import Change, Gone, Stale, StoredTenant, state_of, stored_state
+from .stored_tenant import (
+    COUNTS,
+    EVENTS,
+    Change,
+    Gone,
+    Record,
+    Stale,
+    StoredTenant,
+    state_of,
+    stored_state,
+)
 
 DAY = 86_400.0  # seconds
+TOKENS = 2000  # characters of the names of the latest changes: about 70 of them
 AT_ONCE = 1000  # numbers of tenants in one statement
-OWN = ("states", "snapshots", "history", "events", "clicks")  # tables of a tenant's rows
 
 
 class TenantRows:
@@ -47,25 +58,19 @@ class TenantRows:
     def find(self, name: str) -> StoredTenant | None:
         """A tenant by its name; None where there is none."""
         with self._database.reading() as connection:
-            return self._read(connection, "collection = :collection AND name = :name", name=name)
+            return self._read(connection, BY_NAME, name=name)
 
-    def read(self, id: int) -> StoredTenant | None:
-        """A tenant by its number; None where it was deleted."""
+    def read(self, id: int, state: bool = True) -> StoredTenant | None:
+        """A tenant by its number; its state may be large, and left out. None: it was deleted."""
         with self._database.reading() as connection:
-            return self._read(connection, "id = :id", id=id)
-
-    def counted(self, id: int) -> StoredTenant | None:
-        """The same without its state, which may be large."""
-        with self._database.reading() as connection:
-            return self._read(connection, "id = :id", state=False, id=id)
+            return self._read(connection, "id = :id", state, id=id)
 
     def make(self, name: str, mode: Mode, most: int) -> StoredTenant | None:
         """The tenant, made where there is none; None where there are as many as may be."""
         values = {"collection": self._collection, "name": name, "mode": mode, "now": time.time()}
         with self._database.writing() as connection:
             made = connection.execute(text(MAKE), {**values, "most": most}).first()
-            where = "collection = :collection AND name = :name"
-            found = self._read(connection, where, name=name)
+            found = self._read(connection, BY_NAME, name=name)
             return None if found is None else replace(found, new=made is not None)
 
     def commit(self, change: Change) -> int:
@@ -88,82 +93,54 @@ class TenantRows:
 
     def _update(self, connection: Connection, change: Change) -> bool:
         """Change the tenant's own row; whether this change was not made before."""
-        values: dict[str, Any] = {**dict.fromkeys(COUNTS, 0), **change.counts}
-        values["last_seen"] = change.last_seen
-        values |= {"id": change.id, "token": change.token, "mode": change.mode, "seen": change.seen}
-        values["step"] = int(change.checked)
+        own = {name: getattr(change, name) for name in ("id", "token", "mode", "seen", "last_seen")}
+        values = {**dict.fromkeys(COUNTS, 0), **change.counts, **own, "step": int(change.checked)}
         statement = f"{UPDATE} AND version = :seen" if change.checked else UPDATE
         if connection.execute(text(statement), values).rowcount == 1:
             return True
-        now = connection.execute(
-            text("SELECT version, saved_by FROM tenants WHERE id = :id"), {"id": change.id}
-        ).first()
+        now = connection.execute(text(SAVED), values).first()
         if now is None:
             raise Gone("the tenant was deleted.")
-        if now.saved_by != change.token:
+        if change.token not in now.saved_by:
             raise Stale(f"version {change.seen} was changed, {now.version} is stored.")
         return False
 
     def versions(self, ids: Sequence[int]) -> dict[int, int]:
         """The versions of these tenants, without those that were deleted."""
-        statement = text("SELECT id, version FROM tenants WHERE id IN :ids")
-        statement = statement.bindparams(bindparam("ids", expanding=True))
-        found: dict[int, int] = {}
-        with self._database.reading() as connection:
-            for start in range(0, len(ids), AT_ONCE):
-                some = {"ids": ids[start : start + AT_ONCE]}
-                found |= {row.id: row.version for row in connection.execute(statement, some)}
-        return found
+        parts = (list(ids[start : start + AT_ONCE]) for start in range(0, len(ids), AT_ONCE))
+        statement = "SELECT id, version FROM tenants WHERE id IN :ids"
+        found = (self._database.rows(statement, ids=part) for part in parts)
+        return {row.id: row.version for rows in found for row in rows}
 
     def listed(self, after: str, limit: int, among: Sequence[str] | None) -> list[dict[str, Any]]:
         """Tenants by name, those behind `after`; only those `among` these names, if given."""
-        which = "" if among is None else "AND name IN :among"
-        statement = text(LIST.format(which=which))
-        values: dict[str, Any] = {"collection": self._collection, "after": after, "limit": limit}
-        if among is not None:
-            statement = statement.bindparams(bindparam("among", expanding=True, type_=Text))
-            values["among"] = list(among)
-        with self._database.reading() as connection:
-            rows = connection.execute(statement, values)
-            return [dict(row._mapping) | {"last_seen": iso(row.last_seen)} for row in rows]
+        if among is not None and not among:
+            return []
+        statement = LIST.format(which="" if among is None else "AND name IN :among")
+        which = {} if among is None else {"among": list(among)}
+        values = {"collection": self._collection, "after": after, "limit": limit, **which}
+        rows = self._database.rows(statement, **values)
+        return [dict(row._mapping) | {"last_seen": iso(row.last_seen)} for row in rows]
 
     def count(self) -> int:
         """How many tenants there are."""
-        statement = text("SELECT count(*) FROM tenants WHERE collection = :collection")
-        with self._database.reading() as connection:
-            return int(connection.scalar(statement, {"collection": self._collection}) or 0)
+        statement = "SELECT count(*) FROM tenants WHERE collection = :collection"
+        return int(self._database.rows(statement, collection=self._collection)[0][0])
 
     def history(self, id: int, since: int, limit: int) -> list[dict[str, Any]]:
         """Rows of a tenant's history after number `since`; a damaged one is passed over."""
-        statement = text(
-            "SELECT content FROM history WHERE tenant_id = :id AND batch > :since "
-            "ORDER BY batch LIMIT :limit"
-        )
-        with self._database.reading() as connection:
-            values = {"id": id, "since": since, "limit": limit}
-            return _parsed(connection.scalars(statement, values).all())
+        rows = self._database.rows(HISTORY, id=id, since=since, limit=limit)
+        return _parsed([row.content for row in rows])
 
     def delete(self, name: str) -> bool:
         """Delete a tenant and all that is stored of it; whether there was one."""
+        values = {"collection": self._collection, "name": name}
         with self._database.writing() as connection:
-            values = {"collection": self._collection, "name": name}
-            found = connection.execute(
-                text("SELECT id FROM tenants WHERE collection = :collection AND name = :name"),
-                values,
-            ).first()
-            connection.execute(
-                text(
-                    "DELETE FROM idempotency_keys WHERE collection = :collection AND tenant = :name"
-                ),
-                values,
-            )
-            if found is not None:
-                remove_tenant(connection, found.id)
-                self._database.notify(connection)
-        if not self._database.shared:  # what was deleted leaves the log of writes too
-            with self._database.engine.connect() as plain:
-                plain.connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        return found is not None
+            connection.execute(text(DELETE_KEYS), values)
+            deleted = connection.execute(text(f"DELETE FROM tenants WHERE {BY_NAME}"), values)
+            self._database.notify(connection)
+        self._database.forget_log()
+        return deleted.rowcount > 0
 
     def _read(
         self, connection: Connection, where: str, state: bool = True, **values: Any
@@ -181,6 +158,7 @@ class TenantRows:
         events = connection.scalars(text(EVENTS_OF), values).all()
         clicks = connection.execute(text(CLICKS_OF), values)
         last = connection.scalars(text(LAST_ROW), values).all()
+        kept = connection.execute(text(STATE_OF), values).first() if state else None
         record = Record(
             row.name,
             row.mode,
@@ -188,8 +166,6 @@ class TenantRows:
             events=_parsed(events),
             clicks=ClickScores({(one.source, one.adapted): int(one.times) for one in clicks}),
         )
-        found = text("SELECT * FROM states WHERE tenant_id = :id")
-        kept = connection.execute(found, values).first() if state else None
         return StoredTenant(
             row.id,
             row.version,
@@ -202,51 +178,35 @@ class TenantRows:
 
 def add_rows(connection: Connection, id: int, rows: Sequence[dict[str, Any]], keep: int) -> None:
     """Add rows of a history, of which the latest `keep` stay."""
-    if not rows:
-        return
-    statement = text(ADD_ROW)
-    now = time.time()
-    values = [
-        {"id": id, "batch": row["batch"], "at": now, "content": json.dumps(row)} for row in rows
-    ]
-    connection.execute(statement, values)
-    connection.execute(
-        text("DELETE FROM history WHERE tenant_id = :id AND batch <= :last"),
-        {"id": id, "last": rows[-1]["batch"] - keep},
-    )
+    if rows:
+        values = [
+            one | {"batch": row["batch"]} for one, row in zip(_dated(id, rows), rows, strict=True)
+        ]
+        connection.execute(text(ADD_ROW), values)
+        connection.execute(text(CUT_ROWS), {"id": id, "last": rows[-1]["batch"] - keep})
 
 
 def add_events(connection: Connection, id: int, events: Sequence[dict[str, Any]]) -> None:
     """Add events; the latest `EVENTS` stay."""
-    if not events:
-        return
-    statement = text("INSERT INTO events (tenant_id, at, content) VALUES (:id, :at, :content)")
-    now = time.time()
-    connection.execute(
-        statement, [{"id": id, "at": now, "content": json.dumps(one)} for one in events]
-    )
-    connection.execute(
-        text(
-            "DELETE FROM events WHERE tenant_id = :id AND id NOT IN "
-            "(SELECT id FROM events WHERE tenant_id = :id ORDER BY id DESC LIMIT :most)"
-        ),
-        {"id": id, "most": EVENTS},
-    )
+    if events:
+        connection.execute(text(ADD_EVENT), _dated(id, events))
+        connection.execute(text(CUT_EVENTS), {"id": id, "most": EVENTS})
 
 
 def add_clicks(connection: Connection, id: int, clicks: Mapping[Ranks, int]) -> None:
     """Add clicks to those of the day."""
-    day = int(time.time() // DAY)
-    for (source, adapted), times in clicks.items():
-        values = {"id": id, "day": day, "source": source, "adapted": adapted, "times": times}
+    if clicks:
+        named = {"id": id, "day": int(time.time() // DAY)}
+        values = [
+            {**named, "source": source, "adapted": adapted, "times": times}
+            for (source, adapted), times in clicks.items()
+        ]
         connection.execute(text(ADD_CLICKS), values)
 
 
-def remove_tenant(connection: Connection, id: int) -> None:
-    """Delete a tenant's rows in all tables."""
-    for table in OWN:
-        connection.execute(text(f"DELETE FROM {table} WHERE tenant_id = :id"), {"id": id})
-    connection.execute(text("DELETE FROM tenants WHERE id = :id"), {"id": id})
+def _dated(id: int, contents: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    now = time.time()
+    return [{"id": id, "at": now, "content": json.dumps(one)} for one in contents]
 
 
 def _parsed(contents: Sequence[str]) -> list[dict[str, Any]]:
@@ -262,6 +222,7 @@ def _parsed(contents: Sequence[str]) -> list[dict[str, Any]]:
     return found
 
 
+BY_NAME = "collection = :collection AND name = :name"
 MAKE = """
 INSERT INTO tenants (collection, name, mode, created, last_seen)
 SELECT :collection, :name, :mode, CAST(:now AS DOUBLE PRECISION), CAST(:now AS DOUBLE PRECISION)
@@ -269,11 +230,13 @@ WHERE (SELECT count(*) FROM tenants WHERE collection = :collection) < :most
 ON CONFLICT (collection, name) DO NOTHING RETURNING id
 """
 UPDATE = f"""
-UPDATE tenants SET version = version + :step, mode = COALESCE(:mode, mode), saved_by = :token,
+UPDATE tenants SET version = version + :step, mode = COALESCE(:mode, mode),
+saved_by = substr(CAST(:token AS TEXT) || ' ' || saved_by, 1, {TOKENS}),
 {", ".join(f"{name} = {name} + :{name}" for name in COUNTS)},
 last_seen = CASE WHEN last_seen > :last_seen THEN last_seen ELSE :last_seen END
-WHERE id = :id AND saved_by <> :token
+WHERE id = :id AND saved_by NOT LIKE '%' || CAST(:token AS TEXT) || '%'
 """
+SAVED = "SELECT version, saved_by FROM tenants WHERE id = :id"
 PUT_STATE = """
 INSERT INTO states (tenant_id, encoder, gallery, content)
 VALUES (:id, :encoder, :gallery, :content)
@@ -284,15 +247,26 @@ LIST = """
 SELECT name AS tenant, mode, queries, last_seen FROM tenants
 WHERE collection = :collection AND name > :after {which} ORDER BY name LIMIT :limit
 """
+STATE_OF = "SELECT * FROM states WHERE tenant_id = :id"
 EVENTS_OF = "SELECT content FROM events WHERE tenant_id = :id ORDER BY id"
 CLICKS_OF = """
 SELECT source, adapted, sum(times) AS times FROM clicks WHERE tenant_id = :id
 GROUP BY source, adapted
 """
 LAST_ROW = "SELECT content FROM history WHERE tenant_id = :id ORDER BY batch DESC LIMIT 1"
+HISTORY = """
+SELECT content FROM history WHERE tenant_id = :id AND batch > :since ORDER BY batch LIMIT :limit
+"""
 ADD_ROW = """
 INSERT INTO history (tenant_id, batch, at, content) VALUES (:id, :batch, :at, :content)
 """
+CUT_ROWS = "DELETE FROM history WHERE tenant_id = :id AND batch <= :last"
+ADD_EVENT = "INSERT INTO events (tenant_id, at, content) VALUES (:id, :at, :content)"
+CUT_EVENTS = """
+DELETE FROM events WHERE tenant_id = :id AND id NOT IN
+(SELECT id FROM events WHERE tenant_id = :id ORDER BY id DESC LIMIT :most)
+"""
+DELETE_KEYS = "DELETE FROM idempotency_keys WHERE collection = :collection AND tenant = :name"
 ADD_CLICKS = """
 INSERT INTO clicks (tenant_id, day, source, adapted, times)
 VALUES (:id, :day, :source, :adapted, :times)

@@ -1,0 +1,147 @@
+"""Who is next: one of each tenant in turn, and how much each has asked for lately."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Collection, Sequence
+from typing import Generic, TypeVar
+
+from ..errors import TooBusy
+
+One = TypeVar("One")
+SECONDS = 1.0  # that are lately
+ALIKE = 4.0  # times as much as another that a tenant may ask for, and they ask alike
+
+
+class FairQueue(Generic[One]):
+    """A queue by tenant, bounded in all and for each; used within one event loop.
+
+    Tenants have their turns one after another, so that one that floods delays others by one.
+
+    Args:
+        most: that may wait in all.
+        most_of_one: that may wait of one tenant.
+        size: for how many one of them counts.
+
+    Example:
+        >>> turns = FairQueue[str](most=4, most_of_one=2)
+        >>> turns.put("loud", ["a", "b"])
+        >>> turns.put("quiet", ["c"])
+        >>> [turns.take() for _ in range(3)]
+        [('loud', 'a'), ('quiet', 'c'), ('loud', 'b')]
+    """
+
+    def __init__(
+        self, most: float, most_of_one: int, size: Callable[[One], int] = lambda one: 1
+    ) -> None:
+        self._most, self._most_of_one, self._size = most, most_of_one, size
+        self._queues: OrderedDict[str, deque[One]] = OrderedDict()
+        self._there = asyncio.Event()
+        self.waiting = 0
+
+    def put(self, tenant: str, several: Sequence[One], seconds_each: float = 0.01) -> None:
+        """Add what a tenant wants, or refuse all of it where that is too much.
+
+        Args:
+            tenant: who wants it.
+            several: what it wants.
+            seconds_each: how long one takes: says when it is worth asking again.
+        """
+        count = sum(map(self._size, several))
+        self.check_room(tenant, count, seconds_each)
+        self._queues.setdefault(tenant, deque()).extend(several)
+        self.waiting += count
+        self._there.set()
+
+    def check_room(self, tenant: str, count: int, seconds_each: float) -> None:
+        """Refuse a tenant for whom there is no room for so many more."""
+        bounds = ((self.of(tenant), self._most_of_one), (self.waiting, self._most))
+        for waiting, most in bounds:
+            if waiting + count > most:
+                raise TooBusy(
+                    f"{waiting} queries are waiting, and at most {most} may: ask again later.",
+                    waiting * seconds_each,
+                )
+
+    def of(self, tenant: str) -> int:
+        """How many wait of a tenant."""
+        return sum(map(self._size, self._queues.get(tenant, ())))
+
+    def take(
+        self, but_of: Collection[str] = (), fits: Callable[[One], bool] = lambda one: True
+    ) -> tuple[str, One] | None:
+        """The next one and whose it is; None where none waits.
+
+        Args:
+            but_of: tenants that have had enough for now.
+            fits: whether one can be taken now.
+        """
+        if not self._queues:
+            self._there.clear()
+        for tenant, queue in self._queues.items():
+            if tenant not in but_of and fits(queue[0]):
+                self._queues.move_to_end(tenant)
+                return tenant, self._popped(tenant)
+        return None
+
+    def more_of(self, tenant: str, fits: Callable[[One], bool] = lambda one: True) -> One | None:
+        """The next one of a tenant, out of turn; None where none waits that fits."""
+        queue = self._queues.get(tenant)
+        return self._popped(tenant) if queue and fits(queue[0]) else None
+
+    def forget(self, tenant: str) -> None:
+        """Give up what waits of a tenant."""
+        self.waiting -= self.of(tenant)
+        self._queues.pop(tenant, None)
+
+    def _popped(self, tenant: str) -> One:
+        queue = self._queues[tenant]
+        one = queue.popleft()
+        if not queue:
+            del self._queues[tenant]
+        self.waiting -= self._size(one)
+        return one
+
+    async def some(self) -> None:
+        """Return when there may be one."""
+        await self._there.wait()
+
+
+class Demand:
+    """Queries of each tenant in the last second.
+
+    Example:
+        >>> demand = Demand()
+        >>> demand.add("one", 3)
+        >>> demand.add("other", 4)
+        >>> demand.even()
+        True
+        >>> demand.add("other", 40)
+        >>> demand.even()
+        False
+    """
+
+    def __init__(self) -> None:
+        self._asked: deque[tuple[float, str, int]] = deque()
+        self._counts = Counter[str]()
+
+    def add(self, tenant: str, queries: int) -> None:
+        """Count what a tenant asks for."""
+        self._asked.append((time.monotonic(), tenant, queries))
+        self._counts[tenant] += queries
+
+    def even(self) -> bool:
+        """Whether all who asked lately asked for about as much."""
+        limit = time.monotonic() - SECONDS
+        while self._asked and self._asked[0][0] < limit:
+            _, tenant, queries = self._asked.popleft()
+            self._counts[tenant] -= queries
+            if not self._counts[tenant]:
+                del self._counts[tenant]
+        counts = self._counts.values()
+        return not counts or max(counts) <= ALIKE * min(counts)
+
+    def __len__(self) -> int:
+        return len(self._counts)

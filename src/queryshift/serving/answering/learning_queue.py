@@ -1,0 +1,132 @@
+"""Learning beside the answers: queries gather by tenant, and groups are learnt one by one."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from ..errors import TooBusy
+from ..metrics import Metrics
+from ..settings import QueueSettings
+from .fair_queue import FairQueue
+from .learn_group import Taught
+
+Learn = Callable[[str, list[Taught], float], Awaitable[None]]
+Dropped = Callable[[str], None]
+
+
+@dataclass(eq=False)
+class _Group:
+    """Queries of one tenant that are learnt at once."""
+
+    taught: list[Taught]
+    complete: float = field(default_factory=time.monotonic)  # since when
+
+
+class LearningQueue:
+    """Groups of one collection's queries, pure by tenant, waiting to be learnt in turn.
+
+    Each tenant has one group learnt in its turn, however much others send. Where a tenant has too
+    many waiting, its oldest is dropped and counted, so that learning never delays answers, never
+    falls far behind, and learns from what came last.
+
+    Args:
+        size: queries of a group.
+        settings: bounds.
+        learn: learns one group of a tenant, and is told how many seconds it waited.
+        dropped: is told of each group that was given up.
+        metrics: what is counted.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        settings: QueueSettings,
+        learn: Learn,
+        dropped: Dropped,
+        metrics: Metrics,
+    ) -> None:
+        self._size, self._most_bytes = size, settings.gathered_bytes
+        self._learn, self._dropped, self._metrics = learn, dropped, metrics
+        self._gathering: OrderedDict[str, list[Taught]] = OrderedDict()
+        self._bytes = Counter[str]()  # of each tenant's queries that are gathered or wait
+        self._all_bytes = 0
+        self._queue = FairQueue[_Group](math.inf, settings.updates_of_tenant)
+        self._current: str | None = None
+        self._group: list[Taught] = []  # of the current tenant
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def gather(self, tenant: str, taught: Sequence[Taught]) -> None:
+        """Take queries that were answered; complete groups wait to be learnt."""
+        for one in taught:
+            self._gathering.setdefault(tenant, []).append(one)
+            self._hold(tenant, one.size)
+            if len(self._gathering[tenant]) >= self._size:
+                self._offer(tenant, _Group(self._gathering.pop(tenant)))
+        while self._all_bytes > self._most_bytes:
+            self._drop(self._bytes.most_common(1)[0][0])
+
+    def forget(self, tenant: str) -> None:
+        """Give up what a tenant has gathered, and its groups that are not being learnt yet."""
+        self._gathering.pop(tenant, None)
+        self._queue.forget(tenant)
+        self._hold(tenant, -self._bytes[tenant])
+        if tenant == self._current:
+            self._group.clear()  # the learner's thread may be busy elsewhere
+
+    def pending(self, tenant: str) -> int:
+        """Queries of a tenant that are gathered, wait or are being learnt."""
+        groups = self._queue.of(tenant) + (tenant == self._current)
+        return len(self._gathering.get(tenant, ())) + groups * self._size
+
+    async def run(self) -> None:
+        """Learn the groups that wait, until cancelled."""
+        while True:
+            await self._queue.some()
+            if (taken := self._queue.take()) is None:
+                self._idle.set()
+                continue
+            self._current, group = taken
+            self._group = group.taught
+            self._hold(self._current, -_size(self._group))
+            waited = time.monotonic() - group.complete
+            try:
+                await self._learn(self._current, self._group, waited)
+            finally:
+                self._current = None
+                self._metrics.groups_waiting.set(self._queue.waiting)
+
+    async def drained(self) -> None:
+        """Return when no complete group waits."""
+        await self._idle.wait()
+
+    def _offer(self, tenant: str, group: _Group) -> None:
+        try:
+            self._queue.put(tenant, [group])
+        except TooBusy:
+            self._drop(tenant)
+            self._queue.put(tenant, [group])
+        self._metrics.groups_waiting.set(self._queue.waiting)
+        self._idle.clear()
+
+    def _drop(self, tenant: str) -> None:
+        """Give up a tenant's oldest group; what it has gathered, where none waits."""
+        group = self._queue.more_of(tenant)
+        taught = self._gathering.pop(tenant, []) if group is None else group.taught
+        self._hold(tenant, -_size(taught))
+        self._dropped(tenant)
+
+    def _hold(self, tenant: str, more: int) -> None:
+        self._bytes[tenant] += more
+        self._all_bytes += more
+        if not self._bytes[tenant]:
+            del self._bytes[tenant]
+
+
+def _size(taught: Sequence[Taught]) -> int:
+    return sum(one.size for one in taught)

@@ -1,0 +1,98 @@
+"""Idempotency keys: a request that is sent again is answered as before, and teaches once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from pydantic_core import to_json
+
+from ..errors import Conflict, Malformed, StoreTrouble
+from ..store.database import Database
+from ..store.idempotency_keys import Key, find_answer, keep_answers
+
+LONGEST_KEY = 200
+Work: TypeAlias = Callable[[], Coroutine[Any, Any, Any]]
+logger = logging.getLogger("queryshift.serving")
+
+
+@dataclass(eq=False)
+class _Running:
+    """A request under way, and how many wait for it."""
+
+    body: bytes  # a digest of it
+    task: asyncio.Task[Any]
+    waiting: int = 0
+
+
+class IdempotentRequests:
+    """Requests under way by their keys; the answers are in the store, where all processes see them.
+
+    Args:
+        database: the store.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database, self._writing = database, asyncio.Lock()
+        self._running: dict[tuple[str, ...], _Running] = {}
+        self._unwritten: list[tuple[Key, bytes]] = []
+
+    async def once(self, key: Key, work: Work) -> Any:
+        """The answer to a request, worked out once however often it is sent.
+
+        A request that all who sent it have given up is cancelled; what fails is forgotten.
+        """
+        if len(key.name) > LONGEST_KEY:
+            raise Malformed(f"the idempotency key has more than {LONGEST_KEY} characters.")
+        place = (key.caller, key.path, key.name)
+        running = self._running.get(place)
+        if running is None:
+            running = _Running(key.body, asyncio.create_task(self._answer(key, work)))
+            self._running[place] = running
+        _check_body(running.body, key)
+        running.waiting += 1
+        try:
+            return await asyncio.shield(running.task)
+        finally:
+            running.waiting -= 1
+            if not running.waiting:
+                running.task.cancel()  # nothing, where it is done
+                if self._running.get(place) is running:
+                    del self._running[place]
+
+    async def _answer(self, key: Key, work: Work) -> Any:
+        """The answer that is stored under a key, or what the work gives, which is then stored.
+
+        A store that does not answer costs no answer: a retry is then answered anew.
+        """
+        try:
+            found = await asyncio.to_thread(find_answer, self._database, key)
+        except StoreTrouble as error:
+            logger.info("an idempotency key was not looked up: %s", error)
+            return await work()
+        if found is not None:
+            body, answer = found
+            _check_body(body, key)
+            return json.loads(answer)
+        told = await work()
+        self._unwritten.append((key, to_json(told)))
+        await self._write()
+        return told
+
+    async def _write(self) -> None:
+        """Write what waits in one transaction: those who come meanwhile wait for the next one."""
+        async with self._writing:
+            answers, self._unwritten = self._unwritten, []
+            try:
+                await asyncio.to_thread(keep_answers, self._database, answers)
+            except StoreTrouble as error:
+                logger.info("%d idempotency keys were not kept: %s", len(answers), error)
+
+
+def _check_body(body: bytes, key: Key) -> None:
+    if body != key.body:
+        raise Conflict("this idempotency key was used with another body: take a new one.")

@@ -1,0 +1,132 @@
+"""What every route needs: who calls, whether they may, and whose tenant it is about."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from hashlib import blake2b
+from typing import Any, TypeVar
+
+from fastapi import Request
+
+from ..collection_service import CollectionService
+from ..errors import Forbidden, Refused, TooBusy
+from ..metrics import Metrics
+from ..service import Service
+from ..settings import Scope, ServeSettings
+from ..store.idempotency_keys import Key
+from .idempotency import IdempotentRequests, Work
+from .tokens import Caller
+
+Value = TypeVar("Value")
+
+
+class HungUp(Exception):
+    """The client is gone: nothing is answered."""
+
+
+class ServerContext:
+    """What the routes of a running server share.
+
+    Args:
+        settings: of the server.
+        service: who answers.
+        metrics: what is counted.
+    """
+
+    def __init__(self, settings: ServeSettings, service: Service, metrics: Metrics) -> None:
+        self.settings, self.service, self.metrics = settings, service, metrics
+        self.idempotent = IdempotentRequests(service.store)
+
+
+def context_of(request: Request) -> ServerContext:
+    """The context of the application that was asked."""
+    context: ServerContext = request.app.state.context
+    return context
+
+
+def caller_of(request: Request) -> Caller:
+    """Who calls, as the token check found."""
+    caller: Caller = request.state.caller
+    return caller
+
+
+def check_allowed(
+    request: Request, scope: Scope, collection: str, tenant: str | None = None
+) -> None:
+    """Refuse a caller whose token does not allow this.
+
+    Args:
+        request: the request; the log is told what it is about.
+        scope: what it needs.
+        collection: where; "*" is all of them.
+        tenant: whose; "*" is everybody's, None what belongs to no tenant.
+    """
+    caller = caller_of(request)
+    routed = request.headers.get("x-queryshift-tenant")
+    if routed is not None and tenant is not None and routed != tenant:
+        raise Refused(
+            f'the header X-Queryshift-Tenant is "{routed[:64]}", the request is about tenant '
+            f'"{tenant}": send the same name in both.'
+        )
+    request.state.collection, request.state.tenant = collection, tenant
+    if not caller.may(scope, collection, tenant):
+        about = "" if tenant is None else f'tenant "{tenant}" of '
+        raise Forbidden(
+            f'the token "{caller.name}" lacks the scope {scope} for {about}"{collection}".'
+        )
+
+
+def allowed(
+    request: Request, scope: Scope, collection: str, tenant: str | None = None
+) -> CollectionService:
+    """The collection, for a caller whose token allows this; see `check_allowed`."""
+    check_allowed(request, scope, collection, tenant)
+    return context_of(request).service.collection(collection)
+
+
+async def asked_once(request: Request, content: bytes, work: Work) -> Any:
+    """What the work gives: given up when the client leaves, remembered under its key.
+
+    Args:
+        request: the request, its body read.
+        content: the body: the same key with another is refused.
+        work: starts the work.
+    """
+    try:
+        return await unless_hung_up(request, carried_out(request, content, work))
+    except TooBusy:
+        context_of(request).metrics.refused.labels("queue").inc()
+        raise
+
+
+async def carried_out(request: Request, content: bytes, work: Work) -> Any:
+    """What the work gives, also where the client has left; the arguments are as above."""
+    name = request.headers.get("idempotency-key")
+    if name is None:
+        return await work()
+    caller, about = caller_of(request).name, (request.state.collection, request.state.tenant)
+    digest = blake2b(content, digest_size=16).digest()
+    key = Key(caller, request.url.path, *about, name, digest)
+    return await context_of(request).idempotent.once(key, work)
+
+
+async def unless_hung_up(request: Request, work: Coroutine[Any, Any, Value]) -> Value:
+    """What the work gives; cancelled when the client leaves or we are. The body must be read."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_left(request))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise HungUp
+    finally:
+        leaving.cancel()
+        if not working.done():
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

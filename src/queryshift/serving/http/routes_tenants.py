@@ -1,0 +1,142 @@
+"""Tenants: reports, history, what an operator does with what they have learnt, deletion."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request
+
+from ..errors import Malformed, NotFound
+from ..settings import NAME_PATTERN
+from .idempotency import Work
+from .request_context import allowed, caller_of, carried_out, context_of
+from .schemas import (
+    FeedbackBody,
+    HistoryTold,
+    ModeBody,
+    NameBody,
+    SnapshotTold,
+    TenantTold,
+    described,
+)
+
+router = APIRouter(prefix="/v1/collections/{collection}/tenants", tags=["tenants"])
+Tenant = Annotated[str, Path(pattern=NAME_PATTERN)]
+Report = dict[str, Any]
+TOLD = described(TenantTold)
+
+
+async def _once(request: Request, work: Work) -> Report:
+    """What a change gives, made to its end; sent again under the same key, it is not made again."""
+    told: Report = await carried_out(request, await request.body(), work)
+    return told
+
+
+@router.get("")
+async def tenants(
+    collection: str,
+    request: Request,
+    after: str = "",
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Report:
+    """Tenants by name; `next` is where to go on."""
+    service, readable = (
+        allowed(request, "read", collection),
+        caller_of(request).readable(collection),
+    )
+    listed = await service.tenants(after, limit, readable)
+    return {"tenants": listed, "next": listed[-1]["tenant"] if len(listed) == limit else None}
+
+
+@router.get("/{tenant}", responses=TOLD)
+async def tenant(collection: str, tenant: Tenant, request: Request) -> Report:
+    """A tenant's report."""
+    return await allowed(request, "read", collection, tenant).tenant(tenant)
+
+
+@router.get("/{tenant}/history", responses=described(HistoryTold))
+async def history(
+    collection: str,
+    tenant: Tenant,
+    request: Request,
+    since: Annotated[int, Query(ge=0)] = 0,
+    limit: Annotated[int, Query(ge=1, le=5000)] = 1000,
+) -> Report:
+    """Statistics of a tenant's batches after number `since`; `next` is the one to ask from."""
+    rows = await allowed(request, "read", collection, tenant).history(tenant, since, limit)
+    return {"rows": rows, "next": rows[-1]["batch"] if rows else since}
+
+
+@router.get("/{tenant}/latest")
+async def latest(collection: str, tenant: Tenant, request: Request) -> Report:
+    """The latest queries with both answers, where the operator allows keeping them."""
+    return {"queries": await allowed(request, "read", collection, tenant).latest(tenant)}
+
+
+@router.post("/{tenant}/reset", responses=TOLD)
+async def reset(collection: str, tenant: Tenant, request: Request) -> Report:
+    """Forget all that was learnt."""
+    service = allowed(request, "admin", collection, tenant)
+    return await _once(request, lambda: service.reset(tenant))
+
+
+@router.post("/{tenant}/undo", responses=TOLD)
+async def undo(collection: str, tenant: Tenant, request: Request) -> Report:
+    """Return to the state before the last learnt batch."""
+    service = allowed(request, "admin", collection, tenant)
+    return await _once(request, lambda: service.undo(tenant))
+
+
+@router.get("/{tenant}/snapshots")
+async def snapshots(collection: str, tenant: Tenant, request: Request) -> Report:
+    """The tenant's snapshots, oldest first."""
+    return {"snapshots": await allowed(request, "read", collection, tenant).snapshots(tenant)}
+
+
+@router.post("/{tenant}/snapshots", responses=described(SnapshotTold))
+async def snapshot(collection: str, tenant: Tenant, body: NameBody, request: Request) -> Report:
+    """Keep what was learnt under a name; the answer comes when it is on disk."""
+    service = allowed(request, "admin", collection, tenant)
+    return await _once(request, lambda: service.snapshot(tenant, body.name))
+
+
+@router.post("/{tenant}/rollback", responses=TOLD)
+async def rollback(collection: str, tenant: Tenant, body: NameBody, request: Request) -> Report:
+    """Return to a snapshot."""
+    service = allowed(request, "admin", collection, tenant)
+    return await _once(request, lambda: service.rollback(tenant, body.name))
+
+
+@router.post("/{tenant}/mode", responses=TOLD)
+async def mode(collection: str, tenant: Tenant, body: ModeBody, request: Request) -> Report:
+    """Switch between live, shadow and frozen."""
+    service = allowed(request, "admin", collection, tenant)
+    return await _once(request, lambda: service.set_mode(tenant, body.mode))
+
+
+@router.post("/{tenant}/feedback")
+async def feedback(collection: str, tenant: Tenant, body: FeedbackBody, request: Request) -> Report:
+    """Count clicks on both answers of a request; one that comes again counts once."""
+    most = context_of(request).settings.limits.clicks
+    if sum(len(click.ids) for click in body.clicks) > most:
+        raise Malformed(f"at most {most:,} clicks are taken at once: send them in parts.")
+    clicks = [(click.query, click.ids) for click in body.clicks]
+    service = allowed(request, "adapt", collection, tenant)
+    return await _once(request, lambda: service.feedback(tenant, body.request_id, clicks))
+
+
+@router.delete("/{tenant}", status_code=204)
+async def delete(collection: str, tenant: Tenant, request: Request) -> None:
+    """Delete a tenant: state, snapshots, history, events, clicks, idempotency keys."""
+    if not await allowed(request, "admin", collection, tenant).delete(tenant):
+        raise NotFound(f'there is no tenant "{tenant}".')
+
+
+@router.delete("/{tenant}/snapshots/{snapshot}", status_code=204)
+async def delete_snapshot(
+    collection: str, tenant: Tenant, snapshot: Tenant, request: Request
+) -> None:
+    """Delete a snapshot."""
+    service = allowed(request, "admin", collection, tenant)
+    if not await service.delete_snapshot(tenant, snapshot):
+        raise NotFound(f'"{tenant}" has no snapshot "{snapshot}".')

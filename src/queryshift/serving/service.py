@@ -1,0 +1,154 @@
+"""All that a process serves: its collections opened, its saving, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from queryshift.errors import unknown
+
+from .answering.queries import decoded
+from .collection import Collection, open_collection
+from .collection_service import CollectionService
+from .errors import Ending, NotFound, StoreTrouble
+from .metrics import Metrics
+from .query_file import read_queries
+from .runtime import Runtime
+from .settings import ServeSettings
+from .store.listening import Listening
+from .store.retention import expire
+
+SAVE_EVERY = 0.5  # seconds between looks at what is to be written
+LOOK_EVERY = 0.5  # seconds between looks at what other processes changed
+EXPIRE_EVERY = 300.0  # seconds between looks at what is too old
+logger = logging.getLogger("queryshift.serving")
+
+
+class Service:
+    """Every collection of a process, and what keeps running behind them.
+
+    Args:
+        settings: of the server.
+        metrics: what is counted.
+    """
+
+    def __init__(self, settings: ServeSettings, metrics: Metrics) -> None:
+        self._settings, self._runtime = settings, Runtime.of(settings, metrics)
+        self.store, self._writer = self._runtime.store, self._runtime.writer
+        self._collections = {}
+        for name, one in settings.collections.items():
+            made = settings.data / "galleries" / name
+            made.mkdir(parents=True, exist_ok=True)
+            collection = with_sample(open_collection(name, one, made, settings.device))
+            self._collections[name] = CollectionService(collection, self._runtime)
+        self._running: list[asyncio.Task[None]] = []
+        self._listening: Listening | None = None
+        self._looking: asyncio.Task[None] | None = None  # at what others changed
+        self._ending = False
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the store cannot be written; None where it can."""
+        return self._writer.trouble
+
+    def names(self) -> list[str]:
+        """The collections."""
+        return list(self._collections)
+
+    def collection(self, name: str) -> CollectionService:
+        """One of the collections."""
+        if self._ending:
+            raise Ending(
+                "this server is ending, and nothing it answered now would be kept: ask again."
+            )
+        try:
+            return self._collections[name]
+        except KeyError:
+            raise NotFound(str(unknown("collection", name, self._collections))) from None
+
+    async def start(self) -> None:
+        """Begin to answer, learn and save."""
+        work = [one.run() for one in self._collections.values()]
+        work += [self._runtime.run(), self._keep_expiring(), self._keep_saving()]
+        if self.store.shared:
+            loop, heard = asyncio.get_running_loop(), asyncio.Event()
+            told = partial(loop.call_soon_threadsafe, heard.set)
+            self._listening = Listening(self.store, told)
+            work.insert(0, self._keep_following(heard))
+        self._running = [asyncio.create_task(one) for one in work]
+
+    async def stop(self) -> None:
+        """Refuse what still comes, learn what waits, write all that changed, and end."""
+        self._ending = True
+        drained = asyncio.gather(*(one.drained() for one in self._collections.values()))
+        try:
+            await asyncio.wait_for(drained, self._settings.drain_seconds / 2)
+        except TimeoutError:
+            logger.warning("groups that still waited to be learnt were given up")
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+        for one in self._collections.values():
+            await one.save(all_changed=True)
+        if self._looking is not None:
+            await self._looking
+        if self._listening is not None:
+            await asyncio.to_thread(self._listening.end)
+        self._runtime.close()
+
+    def healthy(self) -> bool:
+        """Whether all that must run is running."""
+        return bool(self._running) and not any(task.done() for task in self._running)
+
+    async def _keep_saving(self) -> None:
+        while True:
+            await asyncio.sleep(SAVE_EVERY)
+            for one in self._collections.values():
+                try:
+                    await one.save()
+                except Exception:  # a bug of ours must not end all saving
+                    logger.exception("tenants were not written")
+
+    async def _keep_following(self, heard: asyncio.Event) -> None:
+        """Take over what other processes change: when told, and twice a second anyway."""
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(heard.wait(), LOOK_EVERY)
+            heard.clear()
+            self._looking = asyncio.create_task(self._follow())
+            await asyncio.shield(self._looking)
+
+    async def _keep_expiring(self) -> None:
+        while True:
+            with suppress(StoreTrouble):  # noted, and tried again
+                days = self._settings.tenants.keep_days
+                if await self._writer.write(expire, self.store, days):
+                    await self._follow()
+            await asyncio.sleep(EXPIRE_EVERY)
+
+    async def _follow(self) -> None:
+        for one in self._collections.values():
+            try:
+                await one.follow()
+            except StoreTrouble as error:
+                logger.info("changes of others are not seen for a while: %s", error)
+            except Exception:  # a bug of ours must not end it
+                logger.exception("changes of others were not taken over")
+
+
+def with_sample(collection: Collection) -> Collection:
+    """The collection with its ordinary queries: the file's, or the world's own."""
+    items = ordinary_items(collection)
+    return collection.with_ordinary(collection.measured(items)) if items else collection
+
+
+def ordinary_items(collection: Collection) -> Sequence[Any]:
+    """Ordinary queries of the collection's file, or of the embedded world."""
+    path, modality = collection.settings.ordinary, collection.modality
+    if path is not None:
+        return [decoded(raw, modality) for raw in read_queries(path, modality)]
+    return [] if collection.world is None else collection.world.ordinary()

@@ -1,0 +1,36 @@
+"""Queues by tenant: one of each in turn, bounded."""
+
+import doctest
+
+import pytest
+
+from queryshift import Error
+from queryshift.serving.answering import fair_queue
+from queryshift.serving.answering.fair_queue import FairQueue
+from queryshift.serving.http import tokens
+
+
+def test_turns_are_one_of_each_and_bounded():
+    queue = FairQueue[int](most=5, most_of_one=3)
+    queue.put("loud", [1, 2, 3])
+    queue.put("quiet", [4])
+    with pytest.raises(Error, match="3 queries are waiting"):
+        queue.put("loud", [5])
+    with pytest.raises(Error, match="4 queries are waiting, and at most 5"):
+        queue.put("third", [6, 7])
+    queue.forget("quiet")
+    assert [queue.take() for _ in range(4)] == [("loud", 1), ("loud", 2), ("loud", 3), None]
+    assert queue.waiting == 0
+
+
+def test_a_tenant_that_has_had_enough_is_passed_over():
+    queue = FairQueue[int](most=5, most_of_one=3)
+    queue.put("loud", [1, 2, 3])
+    queue.put("quiet", [4])
+    assert [queue.take(["loud"]) for _ in range(2)] == [("quiet", 4), None]
+    assert queue.waiting == 3 and queue.take() == ("loud", 1)
+
+
+@pytest.mark.parametrize("module", [fair_queue, tokens])
+def test_the_examples_run(module):
+    assert doctest.testmod(module).failed == 0 < doctest.testmod(module).attempted

@@ -1,0 +1,73 @@
+"""Learning at saturation: each tenant in its turn, the newest queries, and how long they waited."""
+
+import asyncio
+from collections import Counter
+
+from queryshift.serving.answering.learn_group import Taught
+from queryshift.serving.answering.learning_queue import LearningQueue
+from queryshift.serving.metrics import Metrics
+from queryshift.serving.settings import QueueSettings
+
+GROUP = 2
+
+
+def learnt(tenants: dict[str, int], updates: int, **settings):
+    """What is learnt of tenants with so many groups each, that all come while one is learnt."""
+    groups: list[tuple[str, list[str], float]] = []
+    drops, done = Counter[str](), asyncio.Event()
+
+    async def learn(tenant, group, waited):
+        groups.append((tenant, [one.raw for one in group], waited))
+        await asyncio.sleep(0.002)
+        if len(groups) == updates:
+            done.set()
+
+    async def run():
+        queues = QueueSettings(**settings)
+        learning = LearningQueue(GROUP, queues, learn, lambda name: drops.update([name]), Metrics())
+        running = asyncio.create_task(learning.run())
+        for number in range(max(tenants.values())):
+            for tenant, count in tenants.items():
+                if number < count:
+                    raws = [f"{number}.{place}" for place in range(GROUP)]
+                    learning.gather(tenant, [Taught(raw, None, []) for raw in raws])
+        await asyncio.wait_for(done.wait(), 10)
+        running.cancel()
+
+    asyncio.run(run())
+    return groups, drops
+
+
+def test_each_of_many_tenants_is_learnt_in_its_turn():
+    tenants = {f"t{number}": 3 for number in range(200)}
+    groups, _ = learnt(tenants, 400, updates_of_tenant=2)
+    assert set(Counter(tenant for tenant, _, _ in groups).values()) == {2}
+    assert len({tenant for tenant, _, _ in groups[:200]}) == 200
+
+
+def test_one_who_floods_has_its_share_and_no_more():
+    groups, drops = learnt({"loud": 500, "quiet": 2}, 4, updates_of_tenant=2)
+    assert Counter(tenant for tenant, _, _ in groups) == {"loud": 2, "quiet": 2}
+    assert drops == {"loud": 498}
+
+
+def test_the_newest_queries_are_learnt_and_their_wait_is_told():
+    groups, _ = learnt({"one": 9}, 2, updates_of_tenant=2)
+    assert [raws[0] for _, raws, _ in groups] == ["7.0", "8.0"]
+    assert 0 <= groups[0][2] < groups[1][2] < 5
+
+
+def test_who_holds_most_bytes_gives_up_first():
+    long = "x" * 2**18
+
+    async def run():
+        given_up = []
+        queues = QueueSettings(updates_of_tenant=9, gathered_bytes=2**20)
+        learning = LearningQueue(2, queues, None, given_up.append, Metrics())
+        learning.gather("quiet", [Taught("small", None, [])])
+        for _ in range(8):
+            learning.gather("loud", [Taught(long, None, [])])
+        return given_up, learning.pending("quiet"), learning.pending("loud")
+
+    given_up, quiet, loud = asyncio.run(run())
+    assert set(given_up) == {"loud"} and quiet == 1 and 0 < loud <= 4
