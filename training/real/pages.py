@@ -28,6 +28,7 @@ from queryshift.lab.evaluation.significance import draw_seeds, resampled_means
 from training.comparison.lines import table
 from training.comparison.store import lessened
 from training.photographs.report import DRAWS, Difference
+from training.real.other_scripts import RESULT as OTHER_SCRIPTS
 
 TEMPLATE = Path(__file__).with_name("page.md")
 RESULTS = Path("docs") / "results"
@@ -325,6 +326,7 @@ def rates(cells: Sequence[Cell]) -> str:
 def page(cells: Sequence[Cell], some: Sequence[Stream]) -> str:
     """The page of the real sets."""
     parts = {"meaning": meaning(some), "losses": losses(some), "rates": rates(cells)}
+    parts["other_scripts"] = OTHER_SCRIPTS.read_text(encoding="utf-8").strip()
     for series in SERIES:
         own = [stream for stream in some if stream.series == series]
         parts[series] = recalls(own)
