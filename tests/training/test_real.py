@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from training.real import measure, pages
+from training.real import measure, other_scripts, pages
 from training.real.measure import Row
 
 from queryshift.errors import UnknownName
 from queryshift.lab.datasets import DATASETS
 from queryshift.lab.evaluation.results import Cell, read_folder
+from queryshift.models import load
 from small_datasets import small
 
 METHODS = ("frozen", "frozen+hubs", "vectors", "default", "bm25", "spelling+bm25+frozen")
@@ -153,3 +154,10 @@ def test_what_correcting_the_spelling_gives_is_said_beside_ours():
     rows = {"frozen": WORSE, "default": RIGHT, "spelling+frozen": BETTER}
     text = pages.meaning(streams([cell(name, hits, **typed) for name, hits in rows.items()]))
     assert "(m): `frozen` 12.5 %, `default` 25.0 %, `spelling+frozen` 50.0 %." in text
+
+
+def test_every_row_answers_misspelt_words_of_other_scripts():
+    words = ["красный", "зелёный", "κόκκινο", "πράσινο", "größer", "weiß"]
+    found = other_scripts.recalls(load("tangram")["text"], words)
+    assert len(found) == 5 and all(0 <= value <= 100 for value in found.values())
+    assert found["spelling+frozen"] >= found["frozen"]

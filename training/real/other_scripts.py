@@ -2,7 +2,7 @@
 
 Candidates are the names of languages and territories in each language (Unicode CLDR, from the
 package babel), queries are the same names with typos in 10 % of their letters. The table goes to
-docs/results/real/other-scripts.md, which the page of the real sets holds.
+docs/results/real/other-scripts.txt, which the page of the real sets holds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from queryshift.lab.evaluation.stream_evaluation import run
 from training.comparison.lines import table
 
 LANGUAGES = {"de": "German", "el": "Greek", "ru": "Russian"}
-RESULT = Path(__file__).parents[2] / "docs" / "results" / "real" / "other-scripts.md"
+RESULT = Path(__file__).parents[2] / "docs" / "results" / "real" / "other-scripts.txt"
 SEVERITY, BATCH, SEED = 2, 64, 0
 
 
