@@ -51,7 +51,7 @@ class Shown(qs.Encoder):
 
     def features(self, prepared: Tensor) -> Tensor:
         """What the network sees (B, 1280)."""
-        seen = self.net.extract_features((prepared.float() - MEAN) / SPREAD)  # type: ignore[operator]
+        seen = self.net.extract_features((prepared.float() - MEAN) / SPREAD)
         return torch.as_tensor(seen.mean((2, 3)))
 
     def forward(self, prepared: Tensor) -> Tensor:
@@ -79,7 +79,7 @@ def network() -> nn.Module:
     net = EfficientNet.from_name("efficientnet-lite2", num_classes=1)
     net._fc = nn.Identity()
     net.load_state_dict({name: own for name, own in weights.items() if not name.startswith("_fc")})
-    return net.eval()  # type: ignore[no-any-return]
+    return net.eval()
 
 
 def make() -> dict[str, qs.Encoder]:
