@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from queryshift import Gallery, Searchable
 
-sys.path.append(str(Path(__file__).parents[1] / "tests" / "engines"))  # starts real servers
+TESTS = Path(__file__).parents[1] / "tests"
+sys.path += [str(TESTS), str(TESTS / "engines")]  # which start real servers
 
 PATIENCE = 120.0  # seconds
 HNSW = "USING hnsw (embedding vector_cosine_ops) WITH (m = 32, ef_construction = 128)"
@@ -41,14 +42,14 @@ def engine_named(name: str, folder: Path, lists: int) -> Iterator[Engine]:
         kinds |= {"sq8": f"IVF{lists},SQ8", "pq": f"IVF{lists},PQ64"}
         yield _written("faiss", f"faiss:{folder}/{name}", kinds[name.split()[-1]])
     elif name.startswith("postgres"):
-        with _server("PostgresServer") as server:
+        with _server("postgres_server", "PostgresServer") as server:
             yield _patient(
                 server.address, HNSW if name.endswith("hnsw") else "", server.process.pid
             )
     elif name == "milvus-lite":
         yield _written("milvus", f"milvus://{folder}/lite.db/items")
     elif name.startswith("milvus"):
-        with _server("MilvusServer", folder / "milvus") as server:
+        with _server("servers", "MilvusServer", folder / "milvus") as server:
             index = name.split()[-1].upper()
             yield _written("milvus", f"{server.address}/items", index, pid=server.pid)
     elif name == "qdrant local":
@@ -107,8 +108,8 @@ def _patient(address: str, index: str, pid: int) -> Engine:
 
 
 @contextmanager
-def _server(kind: str, *where: Path) -> Iterator:
-    server = getattr(import_module("servers"), kind)(*where)
+def _server(module: str, kind: str, *where: Path) -> Iterator:
+    server = getattr(import_module(module), kind)(*where)
     server.start()
     try:
         yield server

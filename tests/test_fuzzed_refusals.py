@@ -118,7 +118,7 @@ def test_importance_of_another_shape(encoder, gallery, batches):
     assert session.state.batches == 0
 
 
-@pytest.mark.parametrize("make", [lambda: Guard(repeats=HUGE), lambda: Guard(collapse=10**400)])
+@pytest.mark.parametrize("make", [lambda: Guard(spread=HUGE), lambda: Guard(spread=10**400)])
 def test_large_numbers_of_guards(make):
     with pytest.raises(BadInput, match="expected a number"):
         make()

@@ -131,7 +131,7 @@ def test_hub_correction_over_an_exact_index_is_that_over_memory(tmp_path, monkey
     answers, learnt = [], []
     for gallery, whole in ((there, 0), (memory, 0), (memory, 600)):
         monkeypatch.setattr(listed, "WHOLE", whole)
-        session = qs.Session(ToyEncoder(), gallery, qs.REST(lr=1e-2), hubs=qs.Hubs())
+        session = qs.Session(ToyEncoder(), gallery, qs.REST(lr=1e-2), hubs=qs.Hubs(depth=600))
         stream = [session.answer(list(batch)).top(10) for batch in toy_queries(6, 24, 600)]
         answers.append(torch.tensor([hits.ids for hits in stream]))
         learnt.append(session.state.adapted.values)

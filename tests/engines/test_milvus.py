@@ -4,6 +4,7 @@ import logging
 
 import numpy as np
 import pytest
+import torch
 from same_as_memory import (
     QUOTED,
     check_restart,
@@ -139,6 +140,16 @@ def test_an_hnsw_index_is_searched_broadly(base):
 def test_another_collection_or_field(base, collection, path, message):
     with pytest.raises(BadInput, match=message):
         open_milvus(f"{base}/{path}")
+
+
+def test_a_deadline_is_one_sentence(collection):
+    gallery = open_milvus(collection)
+    gallery.retries, gallery._connection._timeout = 0, 1e-3
+    with pytest.raises(EngineLost, match=r"^Milvus [^\n]+ask again when the engine is back\.$"):
+        gallery.search(torch.eye(gallery.dimension)[:4], 10)
+    gallery._connection._timeout = 10.0
+    assert gallery.search(torch.eye(gallery.dimension)[:4], 3).positions.shape == (4, 3)
+    gallery.close()
 
 
 def test_metrics_that_rank_otherwise(base, gallery):

@@ -176,6 +176,49 @@ def test_many_sessions_of_a_gallery_are_one_trip(there, memory):
     assert fresh.trips <= before + 4  # all ids at once, the number of candidates, two searches
 
 
+class Slow(ArrayEngine):
+    """An engine that does not get through more than so many hits within its timeout."""
+
+    most = 100
+
+    def find(self, queries, count):
+        if len(queries) * count > self.most:
+            self.trips += 1
+            raise EngineLost("the deadline has passed")
+        return super().find(queries, count)
+
+
+class TestTooMuchForOneCall:
+    def test_is_split_until_the_engine_gets_through_it(self, memory, monkeypatch):
+        monkeypatch.setattr(engine, "FIRST_WAIT", 0.0)
+        monkeypatch.setattr(engine, "HITS_AT_ONCE", 800)
+        slow = Slow(memory.ids, memory.vectors[:, 0].numpy())
+        queries = some_queries(40)
+        found, expected = slow.search(queries, 20), memory.search(queries, 20)
+        assert found.ids == expected.ids
+        assert torch.allclose(found.scores, expected.scores)
+        slow.most = 10
+        with pytest.raises(EngineLost, match=r"deadline has passed \(4 tries\)"):
+            slow.search(queries, 20)
+
+    def test_a_slow_call_makes_the_next_ones_smaller(self, memory, monkeypatch):
+        there, clock = ArrayEngine(memory.ids, memory.vectors[:, 0].numpy(), timeout=10.0), [0.0]
+        monkeypatch.setattr(engine, "HITS_AT_ONCE", 400)
+        there._at_once, asked = 400, []
+        find = there.find
+
+        def timed(queries, count):
+            asked.append(len(queries))
+            clock[0] += 0.5 * len(queries)
+            return find(queries, count)
+
+        monkeypatch.setattr(there, "find", timed)
+        monkeypatch.setattr(engine.time, "monotonic", lambda: clock[0])
+        queries = some_queries(40)
+        assert there.search(queries, 20).ids == memory.search(queries, 20).ids
+        assert asked[:4] == [20, 5, 5, 5]  # ten seconds, then a quarter of that
+
+
 class TestALostConnection:
     def test_is_one_error_and_changes_nothing(self, there):
         session = qs.Session(ToyEncoder(), there, qs.REST(lr=1e-2))

@@ -100,7 +100,7 @@ def test_steps_see_only_the_queries_that_teach(encoder, gallery, batches, monkey
 def test_queries_that_may_not_teach_are_answered_by_what_the_others_taught(
     encoder, gallery, batches
 ):
-    session = Session(encoder, gallery, Tent(), lr=0.01, score_from="after", guard=Guard(anchor=0))
+    session = Session(encoder, gallery, Tent(), lr=0.01, score_from="after", guard=Guard())
     session.answer(batches[0])
     mixed = [*batches[1][:9], *batches[1][:3]]
     found = session.answer(mixed).scores()
@@ -109,7 +109,7 @@ def test_queries_that_may_not_teach_are_answered_by_what_the_others_taught(
 
 
 def test_a_guard_shares_the_source_forward_of_decoupling(cost):
-    found = cost(Decoupled(Tent()), guard=Guard(repeats=0.0), lr=1e-5)
+    found = cost(Decoupled(Tent()), guard=Guard(), lr=1e-5)
     assert [forwards for forwards, _ in found] == [3, 4, 4]
 
 

@@ -25,9 +25,9 @@ def test_is_infomax_with_hubs_and_a_guard(encoder, gallery):
 
 
 def test_what_is_said_wins(encoder, gallery):
-    said = {"hubs": None, "guard": Guard(anchor=0.1), "score_from": "before", "lr": 0.5}
+    said = {"hubs": None, "guard": Guard(spread=0.1), "score_from": "before", "lr": 0.5}
     session = Session(encoder, gallery, **said)
-    assert session.settings.hubs is None and session.settings.guard == Guard(anchor=0.1)
+    assert session.settings.hubs is None and session.settings.guard == Guard(spread=0.1)
     assert session.settings.score_from == "before" and session.method.lr == 0.5
 
 

@@ -10,8 +10,6 @@ import pytest
 from queryshift import REST, Event, Frozen, Guard, GuardWarning, Ordinary, Session, Tent
 from queryshift.errors import BadInput
 
-STRICT = Guard(collapse=1e-9)  # no candidate may gain a first place
-
 
 def told(session, batch):
     """The events of one batch, with warnings as they come."""
@@ -24,16 +22,16 @@ def told(session, batch):
 
 
 def test_a_guards_reset_is_an_event_a_log_record_and_a_warning(encoder, gallery, batches, caplog):
-    session = Session(encoder, gallery, Tent(), lr=0.1, guard=STRICT, name="shop-7")
+    session = Session(encoder, gallery, Tent(), lr=math.inf, name="shop-7")
     before = time.time()
     with caplog.at_level(logging.INFO, logger="queryshift"):
         (event,), (warning,) = told(session, batches[0])
-    assert event.kind == "guard" and event.reason.startswith("collapse") and event.batch == 1
+    assert event.kind == "not_finite" and event.reason.startswith("not finite") and event.batch == 1
     assert event.session == "shop-7" and before <= event.time <= time.time()
     assert str(warning.message) == f"queryshift: {event.reason}" and warning.filename == __file__
     (record,) = caplog.records
     assert record.name == "queryshift" and record.levelno == logging.WARNING
-    assert record.session == "shop-7" and "session shop-7, batch 1: collapse" in record.getMessage()
+    assert record.session == "shop-7" and "shop-7, batch 1: not finite" in record.getMessage()
     assert session.stats().restart == event.reason
 
 
@@ -96,7 +94,7 @@ def test_the_step_itself_warns_of_nothing_and_changes_nothing(encoder, gallery, 
     from queryshift.sessions.queries import grouped, prepared_batch
     from queryshift.sessions.step import advance
 
-    session = Session(encoder, gallery, Tent(), lr=0.1, guard=STRICT)
+    session = Session(encoder, gallery, Tent(), lr=math.inf)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         results = [
@@ -112,7 +110,7 @@ def test_the_step_itself_warns_of_nothing_and_changes_nothing(encoder, gallery, 
     assert same(
         (first.state, first.stats, first.events), (second.state, second.stats, second.events)
     )
-    assert first.events == (Event("guard", first.events[0].reason),)
+    assert first.events == (Event("not_finite", first.events[0].reason),)
     assert session.state.batches == 0 and session.history == []
 
 

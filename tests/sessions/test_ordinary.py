@@ -50,7 +50,7 @@ def ordinary(encoder, gallery, clean):
 
 @pytest.fixture
 def session(encoder, gallery, ordinary):
-    guard = Guard(ordinary=ordinary, repeats=0.0)
+    guard = Guard(ordinary=ordinary)
     return Session(encoder, gallery, REST(), lr=0.01, guard=guard)
 
 
@@ -349,7 +349,7 @@ class TestWhileTheSourceAnswers:
     def test_what_gives_no_finite_vectors_is_given_up_when_it_is_needed(
         self, encoder, gallery, ordinary, batches, calm
     ):
-        guard = Guard(collapse=1.0, ordinary=ordinary)
+        guard = Guard(ordinary=ordinary)
         session = Session(encoder, gallery, Tent(), lr=1e30, steps=1, guard=guard)
         session.answer(batches[0])
         session.answer(calm)  # the source's: nobody looks through what was learnt

@@ -72,7 +72,7 @@ class TestDoubt:
         source = Forward(encoder.encode(stream(clean, 1, size)[0]), gallery)
         for before in (no_doubt(CPU), torch.rand(LATEST, generator=torch.Generator())):
             latest = [*before.tolist(), *chances_of(source).tolist()][-64:]
-            expected = min(1.0, max(0.0, (2 * sum(latest) / 64 - 0.75) / 0.2))
+            expected = min(1.0, max(0.0, (2 * sum(latest) / 64 - 0.7) / 0.3))
             assert doubt_of(source, before) == pytest.approx(expected, abs=1e-5)
             assert look(source, before, Guard()).doubt == pytest.approx(expected, abs=1e-5)
 
@@ -81,7 +81,7 @@ class TestDoubt:
             encoder.encode([one + 0.1 * i for one in clean for i in range(2)]), gallery
         )
         mean = sum(chances_of(source).tolist()) / 120
-        expected = pytest.approx(min(1.0, max(0.0, (2 * mean - 0.75) / 0.2)), abs=1e-5)
+        expected = pytest.approx(min(1.0, max(0.0, (2 * mean - 0.7) / 0.3)), abs=1e-5)
         assert [doubt_of(source, before) for before in (FULL, SURE)] == [expected] * 2
         assert len(look(source, FULL, Guard()).chances) == 120
 
@@ -120,21 +120,10 @@ class TestWhatTeaches:
         assert seen.rows.tolist() == [True] * 3 + [False] * 2 + [True] * 9
         assert self.seen(encoder, gallery, twelve).rows is None
 
-    def test_near_is_a_part_of_the_gallery_s_spread(self, encoder, gallery, batches):
-        vectors = encoder.encode(batches[0][:2])
-        apart = float(torch.linalg.vector_norm(vectors[0] - vectors[1]))
-        limit = apart / float(gallery_spread(gallery, vectors))
-        found = [
-            self.seen(
-                encoder, gallery, batches[0][:2], repeats=limit * factor, spread=0.0
-            ).different
-            for factor in (0.99, 1.01)
-        ]
-        assert found == [2, 1]
-
-    def test_without_a_distance_nothing_is_a_repeat(self, encoder, gallery, batches):
-        limits = {"repeats": 0.0, "spread": 0.0}
-        assert self.seen(encoder, gallery, batches[0][:1] * 9, **limits).different == 9
+    def test_queries_that_are_near_each_other_are_no_repeats(self, encoder, gallery, batches):
+        near = [batches[0][0] + 1e-2 * step for step in range(9)]
+        assert self.seen(encoder, gallery, near, spread=0.0).different == 9
+        assert self.seen(encoder, gallery, near[:1] * 9, spread=0.0).different == 1
 
     def test_queries_without_spread_teach_nothing(self, encoder, gallery, batches):
         """Copies do not count: neither for the spread nor for their centre."""
@@ -146,27 +135,18 @@ class TestWhatTeaches:
             self.seen(encoder, gallery, queries, spread=limit * factor) for factor in (0.99, 1.01)
         ]
         assert [one.different for one in found] == [9, 0]
-        assert not found[1].rows.any() and not found[1].teaches(Guard(), 1)
+        assert not found[1].rows.any() and not found[1].teaches(1)
 
     def test_one_query_has_no_spread_to_ask_for(self, encoder, gallery, batches):
         seen = self.seen(encoder, gallery, batches[0][:1])
         assert seen.rows is None and seen.different == 1
 
     @pytest.mark.parametrize(
-        ("doubted", "size", "different", "smallest", "expected"),
-        [
-            (0.5, 16, 8, 1, True),
-            (0.5, 16, 7, 1, False),  # eight must differ
-            (0.5, 5, 5, 1, True),  # all of a smaller batch
-            (0.5, 5, 4, 1, False),
-            (0.5, 16, 8, 9, False),  # the method needs more
-            (0.0, 16, 16, 1, False),  # in no doubt
-        ],
+        ("doubted", "different", "smallest", "expected"),
+        [(0.5, 2, 2, True), (0.5, 1, 2, False), (0.0, 16, 1, False)],
     )
-    def test_enough_different_queries_in_doubt(self, doubted, size, different, smallest, expected):
-        rows = None if different == size else torch.arange(size) < different
-        seen = Look(doubted, FULL, rows, different)
-        assert seen.teaches(Guard(), smallest) is expected
+    def test_as_many_as_the_method_needs_in_doubt(self, doubted, different, smallest, expected):
+        assert Look(doubted, FULL, None, different).teaches(smallest) is expected
 
     def test_a_batch_in_no_doubt_teaches_nothing(self, encoder, gallery, batches):
         session = Session(encoder, gallery, lr=0.01)
@@ -193,7 +173,7 @@ class TestSteps:
 
     @pytest.mark.parametrize("chance", [0.39, 0.41])
     def test_go_as_far_as_the_source_is_in_doubt(self, chance, encoder, gallery, batches):
-        settings = {"guard": Guard(anchor=0.0), "lr": 1e-3, "steps": 1}
+        settings = {"lr": 1e-3, "steps": 1}
         moved = []
         for before in (FULL, torch.full((LATEST,), chance)):
             session = in_doubt(Session(encoder, gallery, REST(), **settings), before)
@@ -204,18 +184,6 @@ class TestSteps:
         (full, far), (some, near) = moved
         assert full == 1 and 0 < some < 1
         assert torch.allclose(near, some * far, atol=1e-6)
-
-    def test_each_batch_gives_up_a_share(self, encoder, gallery, batches):
-        settings = {"lr": 1e-3, "steps": 1}
-        far, near = (
-            in_doubt(Session(encoder, gallery, REST(), guard=Guard(anchor=share), **settings))
-            for share in (0.0, 0.25)
-        )
-        for session in (far, near):
-            session.answer(batches[0])
-        source = far.state.layout.flat(far.adaptation.source)
-        moved = [session.state.adapted.values - source for session in (far, near)]
-        assert torch.allclose(moved[1], 0.75 * moved[0], atol=1e-6)
 
 
 class TestWhoAnswers:
@@ -261,7 +229,7 @@ class TestWhoAnswers:
                 assert torch.allclose(other.top(20).scores, expected.scores, atol=1e-5)
 
     def test_the_batch_that_taught_is_answered_by_both(self, learnt, batches):
-        settings = {"score_from": "after", "guard": Guard(anchor=0.0)}
+        settings = {"score_from": "after"}
         session = in_doubt(twin(learnt, **settings))
         answer = session.answer(batches[3])
         assert session.stats().adapted and isinstance(answer.ranking, FusedRanking)
@@ -273,7 +241,7 @@ class TestWhoAnswers:
 class TestTheRateOfTheStream:
     def first(self, encoder, gallery, batch, **settings):
         """A session whose first step is at the rate itself, after it, and its answer."""
-        session = in_doubt(Session(encoder, gallery, InfoMax(early=1.0), steps=1, **settings))
+        session = in_doubt(Session(encoder, gallery, InfoMax(), steps=1, **settings))
         answer = session.answer(batch)
         return session, answer
 
@@ -281,7 +249,7 @@ class TestTheRateOfTheStream:
     def test_moves_query_vectors_by_a_set_way(self, make, clean, batches):
         toy = make()
         gallery = Gallery.build(toy, clean)
-        settings = {"score_from": "after", "guard": Guard(anchor=0.0)}
+        settings = {"score_from": "after"}
         for batch in batches:
             session, answer = self.first(toy, gallery, batch, **settings)
             before = toy.encode(batch)
@@ -420,7 +388,7 @@ def test_a_batch_that_blows_up_after_a_part_of_it_was_learnt_is_answered_whole(
     calm = Session(encoder, gallery, InfoMax(lr=1e-3), guard=None)
     calm.answer(batches[0])
     calm.save(tmp_path / "state")
-    wild = Session.load(tmp_path / "state", encoder, gallery, lr=1e38, steps=1)
+    wild = Session.load(tmp_path / "state", encoder, gallery, lr=1e39, steps=1)
     with pytest.warns(GuardWarning, match="not finite"):
         answer = wild.answer(batches[1])
     assert len(answer.top(3).ids) == len(batches[1])

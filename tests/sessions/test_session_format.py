@@ -123,10 +123,10 @@ class TestFilesOfAnEarlierPolicy:
             Session.load(EARLIER / f"{name}.session", encoder, gallery)
             for name in ("default", "refined-infomax")
         )
-        assert default.method == InfoMax(lr=0.001) and default.adaptation.finds_rate
-        assert default.settings.guard == Guard() and default.settings.hubs == Hubs()
-        assert refined.method.rate == 0.01 and not refined.adaptation.finds_rate
-        assert refined.settings.guard == Guard(anchor=0.1)
+        assert default.method == InfoMax(lr=0.003) and default.adaptation.finds_rate
+        assert default.settings.guard == Guard() and default.settings.hubs == Hubs(depth=1000)
+        assert refined.method.rate == pytest.approx(0.03) and not refined.adaptation.finds_rate
+        assert refined.settings.guard == Guard()
 
 
 class TestFlippedBits:
@@ -244,7 +244,7 @@ class TestEdited:
 class TestChangingSettings:
     def test_those_that_may_change(self, session, path):
         session.save(path)
-        guard = Guard(collapse=0.5)
+        guard = Guard(spread=0.5)
         asked = {"mode": "shadow", "guard": guard, "gather": 4, "steps": 1, "lr": 0.5}
         stored = read_state(path, session.encoder, None, None, asked)
         changed = replace(session.settings, mode="shadow", guard=guard, gather=4, steps=1)
@@ -260,7 +260,7 @@ class TestChangingSettings:
         session.save(path)
         changed = {
             "mode": "shadow",
-            "guard": Guard(repeats=0.0),
+            "guard": Guard(spread=0.0),
             "gather": 24,
             "steps": 1,
             "lr": 0.5,

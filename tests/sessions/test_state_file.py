@@ -88,7 +88,7 @@ class TestGoingOn:
             "steps": 2,
             "score_from": "after",
             "chunk": 5,
-            "guard": Guard(collapse=0.9, repeats=0.1),
+            "guard": Guard(spread=0.3),
             "mode": "shadow",
             "watch_angle": True,
             "seed": 7,

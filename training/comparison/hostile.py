@@ -1,7 +1,7 @@
 """Hostile streams through methods, bare and guarded; each finished run is a line of a file.
 
 python -m training.comparison.hostile docs/results/hostile.jsonl --seeds 0 1 2
-python -m training.comparison.hostile FILE --world dev --guards bare guarded guarded:anchor=0.02
+python -m training.comparison.hostile FILE --world dev --guards bare guarded guarded:spread=0.3
 python -m training.comparison.hostile_table docs/results/hostile.jsonl
 """
 
@@ -51,7 +51,7 @@ def stream_of(stream: str, world: World, batches: int) -> list[Asked]:
 
 
 def guard_of(name: str, world: World) -> Guard | None:
-    """The guard that a name stands for: "guarded:anchor=0.02" changes a setting."""
+    """The guard that a name stands for: "guarded:spread=0.3" changes a setting."""
     kind, _, changes = name.partition(":")
     pairs = [one.split("=") for one in changes.split(",") if one]
     settings: dict[str, Any] = {key: float(value) for key, value in pairs}

@@ -21,7 +21,7 @@ from queryshift.lab.corruptions import Corruption, corrupt, find
 from queryshift.lab.datasets.tangram import CAPTIONS
 from queryshift.lab.tangram import captions, scenes
 
-from .dev_shifts import gamma, tint
+from .dev_shifts import gamma, grain, tint
 
 BATCH, SCENES, OTHERS, SEVERITY = 64, 2000, 2000, 3
 REPEATED = 300  # the picture that is asked for again and again in the first seed
@@ -56,13 +56,6 @@ class _Shift:
 
     def __call__(self, item: Any, severity: int, rng: Generator, /) -> Any:
         return self.act(item, self.strength, rng)
-
-
-def grain(image: Picture, strength: float, rng: Generator) -> Picture:
-    """Grey grains of two by two pixels, all brightnesses equally likely."""
-    height, width = image.shape[:2]
-    grains = rng.uniform(-255, 255, (height // 2, width // 2, 1)).repeat(2, 0).repeat(2, 1)
-    return (image + strength * grains).clip(0, 255).round().astype(np.uint8)
 
 
 def washed(image: Picture, strength: float, rng: Generator) -> Picture:

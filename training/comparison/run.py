@@ -85,7 +85,7 @@ def _guard(task: str) -> Guard:
     encoder, gallery = _answering(task, "dev", "plain")
     some = WORLDS[task, "dev", "plain"].queries[:ORDINARY]
     known = replace(Ordinary.of(encoder, gallery, some), gallery=None)  # worlds are alike
-    return Guard(ordinary=known, repeats=0.0, anchor=0.0)
+    return Guard(ordinary=known)
 
 
 def work(unit: Unit) -> list[dict[str, Any]]:

@@ -86,7 +86,8 @@ def _lines(stream: Stream, spec: str, asked: list[Any], matches: list[list[int]]
     seconds = round(time.perf_counter() - started, 2)
     resets = session.state.resets
     for line in _phases(stream, torch.cat(found), matches):
-        yield {**line, "method": spec, "seconds": seconds, "resets": resets}
+        name = OPTIONS["label"] or spec
+        yield {**line, "method": name, "seconds": seconds, "resets": resets}
     for name, places in _corrected(stream, spec, vectors, gallery):
         for line in _phases(stream, places, matches):
             yield {**line, "method": name}
@@ -152,10 +153,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("--rates", type=Path, required=True)
-    parser.add_argument("--world", default="sealed-4", help="dev, to try the script out")
+    parser.add_argument("--world", default="sealed-5", help="dev, to try the script out")
     parser.add_argument("--methods", nargs="*", help="only these; None: all of the plan")
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
     parser.add_argument("--tasks", nargs="*", default=list(TASKS))
+    parser.add_argument("--kinds", nargs="*", help="only these kinds of streams; None: all")
+    parser.add_argument("--label", help="of the default in the file: for another version's code")
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--device", default="cuda" if torch.cuda.device_count() else "cpu")
@@ -164,6 +167,7 @@ def main() -> None:
     rates = json.loads(options.rates.read_text())
     OPTIONS.update(vars(options), rates=rates)
     left = _left(options.file, options.tasks, options.seeds, options.methods)
+    left = [one for one in left if not options.kinds or one[0].kind in options.kinds]
     with mp.get_context("fork").Pool(min(options.processes, len(options.tasks))) as pool:
         WORLDS.update(zip(options.tasks, pool.map(_world, options.tasks), strict=True))
     print(f"{len(left)} streams to run, worlds made", flush=True)

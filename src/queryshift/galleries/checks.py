@@ -26,10 +26,13 @@ def checked_ids(ids: Any, expected: int) -> list[Id]:
     """One id for each candidate, as plain text and numbers: a file can hold no others."""
     if not hasattr(ids, "__iter__"):
         raise BadInput(f"got {ids!r} as ids, expected a list with one for each candidate.")
-    plain: list[Id] = [_plain(one) for one in ids]
+    plain: list[Id] = list(ids)
+    usual = set(map(type, plain)) <= {str, int}
+    if not usual:
+        plain = [_plain(one) for one in plain]
     if len(plain) != expected:
         raise BadInput(f"got {len(plain)} ids for {expected} candidates, expected one each.")
-    for one in plain:
+    for one in () if usual else plain:
         if not is_id(one):
             raise BadInput(
                 f"got the id {one!r}, a {type(one).__name__}, expected text or a whole number: "

@@ -25,6 +25,8 @@ from .met import MetCandidates
 from .origin import Origin
 
 FIRST_WAIT = 0.1  # seconds before the first retry; each further wait is twice as long
+HITS_AT_ONCE = 2**14  # hits with their vectors that a call asks for, at most
+SHARE = 0.25  # of the timeout: a call that takes longer asks for fewer hits the next time
 SEED = 0  # of the sample that centroids are made of
 
 Asked = ParamSpec("Asked")
@@ -124,6 +126,7 @@ class EngineGallery:
         self._lock = RenewedLock()
         self._sample: _Sample | None = None
         self._counted: tuple[int, float] | None = None  # and when
+        self._at_once = HITS_AT_ONCE
 
     def find(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
         """The best candidates of all queries, in one call of the engine.
@@ -231,7 +234,9 @@ class EngineGallery:
 
     @torch.no_grad()
     def fetch(self, queries: Tensor, count: int, exclude: Tensor | None = None) -> MetCandidates:
-        """All candidates that the engine finds for these queries, with their vectors, in one call.
+        """All candidates that the engine finds for these queries, with their vectors.
+
+        One call, or several where the engine would need too long for one.
 
         Args:
             queries: Unit vectors (B, D).
@@ -248,9 +253,7 @@ class EngineGallery:
             )
         excluded = 0 if exclude is None or not len(exclude) else int(exclude[:, 0].bincount().max())
         plain = np.ascontiguousarray(queries.detach().to("cpu", torch.float32).numpy())
-        answers = self._ask(self.find, plain, at_least_one(count) + excluded)
-        if len(answers) != len(queries):
-            raise BadInput(f"the engine answered {len(answers)} of {len(queries)} queries.")
+        answers = self._find_in_parts(plain, at_least_one(count) + excluded)
         return self._met(answers, queries.device)
 
     def centroids(self, count: int) -> Tensor:
@@ -325,6 +328,31 @@ class EngineGallery:
                 "has changed here, ask again when the engine is back."
             ) from None  # what a client raised may show where it connected, and as whom
 
+    def _find_in_parts(self, queries: NDArray[np.float32], count: int) -> list[Found]:
+        """What the engine finds, in as many calls as keep each well within the timeout."""
+        answers: list[Found] = []
+
+        def some() -> Sequence[Found]:
+            asked = queries[len(answers) :][: max(1, self._at_once // count)]
+            try:
+                started = time.monotonic()
+                found = self.find(asked, count)
+            except EngineLost:
+                self._at_once = max(1, self._at_once // 2)  # it may have been too much
+                raise
+            if len(found) != len(asked):
+                raise BadInput(f"the engine answered {len(found)} of {len(asked)} queries.")
+            share = (time.monotonic() - started) / (self.timeout * SHARE)
+            if share > 1:
+                self._at_once = max(1, int(len(asked) * count / share))
+            elif share < 0.5:
+                self._at_once = min(HITS_AT_ONCE, 2 * self._at_once)
+            return found
+
+        while len(answers) < len(queries):
+            answers += self._ask(some)
+        return answers
+
     def _aged(self, since: float) -> bool:
         return time.monotonic() - since > self.refresh_after
 
@@ -352,15 +380,19 @@ class EngineGallery:
 
     def _met(self, answers: Sequence[Found], device: torch.device) -> MetCandidates:
         """The candidates of all answers, each once."""
-        rows: dict[Id, NDArray[np.float32]] = {}
+        rows: dict[Id, int] = {}
+        seen = 0
         for answer in answers:
-            ids = checked_ids(answer.ids, len(answer.vectors))
-            rows.update((one, row) for one, row in zip(ids, answer.vectors, strict=True))
+            count = len(answer.vectors)
+            rows.update(zip(checked_ids(answer.ids, count), range(seen, seen + count), strict=True))
+            seen += count
         if not rows:
             raise BadInput(
                 "the engine found no candidate for any query: is the collection empty, or not yet "
                 "loaded?"
             )
         ids = list(rows)
-        vectors = checked_engine_vectors(np.stack(list(rows.values())), self.dimension, self.metric)
+        every = np.concatenate([answer.vectors for answer in answers if len(answer.vectors)])
+        found = every[list(rows.values())]
+        vectors = checked_engine_vectors(found, self.dimension, self.metric)
         return MetCandidates.of(self._handles_of(ids), ids, vectors.to(device))

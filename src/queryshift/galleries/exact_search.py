@@ -12,7 +12,6 @@ from queryshift.errors import BadInput
 from .exclusions import mask_excluded
 from .grouped_topk import grouped_topk
 from .rows import Rows
-from .segment import Segment
 
 CHUNK_SCORES = 2**21  # scores held at once by a thread: 8 MB in float32, which a cache holds
 MOST_CHUNKS = 4  # of a thread, at most, however many threads there are
@@ -49,6 +48,19 @@ def best_rows(
     return rows, scores
 
 
+def all_scores(queries: Tensor, vectors: Tensor) -> Tensor:
+    """Similarity (B, N) of queries (B, D) to candidates of unit vectors (N, V, D), in pieces.
+
+    `queries` are wide, and on the candidates' device.
+    """
+    _, piece = _widths(queries, vectors)
+    scores = queries.new_empty(len(queries), len(vectors) + PADDING)[:, : len(vectors)]
+    for start in range(0, len(vectors), piece):
+        some = slice(start, start + piece)
+        _score(queries, vectors[some], None, scores[:, some])
+    return scores
+
+
 def left_for_all(candidates: int, exclude: Tensor | None) -> int:
     """How many of the candidates every query has left after exclusion."""
     most = 0 if exclude is None or len(exclude) == 0 else int(exclude[:, 0].bincount().max())
@@ -67,7 +79,9 @@ def _chunks(queries: Tensor, candidates: Rows) -> Iterator[tuple[int, Tensor]]:
             end = min(start + width, len(segment))
             for row in range(start, end, piece):
                 last = min(row + piece, end)
-                _score(queries, segment, slice(row, last), room[:, row - start : last - start])
+                lengths = None if segment.lengths is None else segment.lengths[row:last]
+                place = room[:, row - start : last - start]
+                _score(queries, segment.vectors[row:last], lengths, place)
             yield first + start, room[:, : end - start]
         first += len(segment)
 
@@ -83,15 +97,14 @@ def _widths(queries: Tensor, vectors: Tensor) -> tuple[int, int]:
     return width, max(1, min(width, piece, values))
 
 
-def _score(queries: Tensor, segment: Segment, rows: slice, out: Tensor) -> None:
+def _score(queries: Tensor, vectors: Tensor, lengths: Tensor | None, out: Tensor) -> None:
     """Write the similarity (B, C) to some candidates, each as near as its nearest vector."""
-    vectors = segment.vectors[rows]
     count, several = vectors.shape[:2]
     copied = queries.device.type == "cpu" and len(queries) >= COPIED_FROM
     wide = vectors.to(queries.dtype, copy=copied).flatten(0, 1).T
     scores = torch.mm(queries, wide, out=out) if several == 1 else queries @ wide
-    if segment.lengths is not None:
-        scores.div_(segment.lengths[rows].to(queries.dtype).flatten())
+    if lengths is not None:
+        scores.div_(lengths.to(queries.dtype).flatten())
     if several > 1:
         torch.amax(scores.view(len(queries), count, several), dim=2, out=out)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -77,7 +77,7 @@ class Hits:
         count = at_least_one(count)
         if count >= self.positions.shape[1]:
             return self
-        return replace(self, positions=self.positions[:, :count], scores=self.scores[:, :count])
+        return Hits(self.positions[:, :count], self.scores[:, :count], self.candidates)
 
     def to(self, device: torch.device | str) -> Hits:
         """The same hits on another device.
@@ -88,7 +88,7 @@ class Hits:
         Returns:
             Hits whose positions and scores lie there.
         """
-        return replace(self, positions=self.positions.to(device), scores=self.scores.to(device))
+        return Hits(self.positions.to(device), self.scores.to(device), self.candidates)
 
     def __len__(self) -> int:
         return len(self.positions)

@@ -26,9 +26,10 @@ class MetCandidates:
     @classmethod
     def of(cls, handles: Sequence[int], ids: Sequence[Id], vectors: Tensor) -> MetCandidates:
         """Candidates in any order, each once; vectors (N, V, D)."""
-        order = sorted(range(len(handles)), key=handles.__getitem__)
-        ordered = torch.tensor([handles[row] for row in order], device=vectors.device)
-        return cls(ordered, Gallery([ids[row] for row in order], vectors[order]))
+        ordered, order = torch.tensor(handles, device="cpu").sort()
+        device = vectors.device
+        kept = Gallery([ids[row] for row in order.tolist()], vectors[order.to(device)])
+        return cls(ordered.to(device), kept)
 
     def joined(self, more: MetCandidates) -> MetCandidates:
         """These candidates and more; where both have one, it is taken from these."""

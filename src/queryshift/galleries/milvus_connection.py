@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -28,6 +29,7 @@ class Connection:
 
     def __init__(self, uri: str, token: str, timeout: float) -> None:
         self._pymilvus = need("pymilvus", "milvus", "a gallery in Milvus")
+        self._grpc = import_module("grpc")
         self._uri, self._token, self._timeout = uri, token, timeout
         self.place = uri if "://" in uri else str(Path(uri).resolve())
         self._lock = Lock()
@@ -42,6 +44,14 @@ class Connection:
             return method(*arguments, timeout=self._timeout, **options)
         except self._pymilvus.MilvusException as error:
             text = self._text(error)
+        except self._grpc.RpcError as error:  # which pymilvus lets through where a file is open
+            text = self._text(error)
+            if error.code() == self._grpc.StatusCode.DEADLINE_EXCEEDED:
+                self.close()
+                raise EngineLost(
+                    f"Milvus needed more than the {self._timeout:g} seconds that a call may take: "
+                    "ask fewer queries at once, or give the gallery a longer timeout."
+                ) from None
         except (OSError, ValueError, RuntimeError) as error:  # what gRPC says of a closed channel
             text = self._text(error)
         if any(word in text.lower() for word in REFUSALS):
@@ -70,7 +80,8 @@ class Connection:
 
     def _text(self, error: Exception) -> str:
         """The first line of an error, without the token or a part of it."""
-        line = str(getattr(error, "message", "") or error).strip().partition("\n")[0]
+        told = getattr(error, "message", "") or getattr(error, "details", lambda: "")() or error
+        line = str(told).strip().partition("\n")[0]
         for secret in filter(None, (self._token, self._token.partition(":")[2])):
             line = line.replace(secret, "***")
         return line.rstrip(".")

@@ -47,14 +47,10 @@ class InfoMax(Method):
         part: What the spread of similarities is divided by for the temperature.
         neighbours: K: over a search engine predictions are over all candidates that some query of
             the batch has among its K best.
-        early: The learning rate is this many times `lr` in the first batch, then falls with the
-            root of the number of batches.
-        late: Least share of `lr` that it falls to.
-        share: Least share of a batch's queries that a step learns from: all in the first batch,
-            then fewer with the root of the number of batches, and others at each step.
 
-    The other arguments are those of `Method`. Without a rate of the user or the encoder the
-    session takes one from its first batch, such that query vectors move a set way.
+    The other arguments are those of `Method`. `lr` is the rate in the first batch; it falls with
+    the root of the number of batches. Without a rate of the user or the encoder the session takes
+    one from its first batch, such that query vectors move a set way.
 
     Examples:
         >>> import queryshift as qs
@@ -67,11 +63,9 @@ class InfoMax(Method):
 
     part: float = setting(3.0, "ours", "the temperature is the similarities' spread over this")
     neighbours: int = setting(10, "ours", "K: hits of a query that stand for the gallery")
-    early: float = setting(3.0, "ours", "times `lr` in the first batch; falls with the root")
-    late: float = setting(0.5, "ours", "least share of `lr` that it falls to")
-    share: float = setting(1 / 3, "ours", "least share of a batch's queries in a step")
+    weight_decay: float = setting(0.0, "ours", "decoupled, also on norm gains")
 
-    fallback: ClassVar[Mapping[str, float]] = {"lr": 1e-3}
+    fallback: ClassVar[Mapping[str, float]] = {"lr": 3e-3}
     own_temperature: ClassVar[bool] = True
     rate_of_stream: ClassVar[bool] = True
 
@@ -89,10 +83,7 @@ class InfoMax(Method):
         """Counts and factors are more than nothing."""
         super().check()
         self._must("neighbours", self.neighbours >= 1, "at least 1")
-        for name in ("part", "early"):
-            self._must(name, getattr(self, name) > 0, "more than 0")
-        self._must("late", self.late >= 0, "a number of at least 0")
-        self._must("share", 0 < self.share <= 1, "a share above 0 and at most 1")
+        self._must("part", self.part > 0, "more than 0")
 
     def resolved(self, encoder: Encoder, lr: float | None = None, name: str | None = None) -> Self:
         """With the learning rate filled in; the temperature stays open, for each batch to set.
@@ -127,11 +118,11 @@ class InfoMax(Method):
 
     def step_share(self, memory: Learnt) -> float:
         """The share of a batch's queries that one of its steps learns from."""
-        return float(max(self.share, (memory.learnt + 1) ** -0.5))
+        return float((memory.learnt + 1) ** -0.5)
 
     def gradient(self, step_view: StepView, memory: Learnt) -> Update:
         """The loss's gradient, at a rate that falls with the batches."""
-        factor = max(self.late, self.early / max(1, memory.learnt) ** 0.5)
+        factor = max(1, memory.learnt) ** -0.5
         return replace(super().gradient(step_view, memory), rate=factor)
 
     def loss(self, forward: Forward, memory: Learnt) -> Tensor:

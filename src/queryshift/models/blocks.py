@@ -31,7 +31,7 @@ class BlockEncoder(Encoder):
     Where something comes before all that adapts, such as embedding patches, write `begin` too.
     """
 
-    recommended: Mapping[str, Mapping[str, float]] = {"*": {"lr": 3e-4}}
+    recommended: Mapping[str, Mapping[str, float]] = {"*": {"lr": 3e-4}, "infomax": {}}
 
     block_list: str | None = None
     """Name of the `nn.ModuleList` that holds the blocks, in the order they run."""

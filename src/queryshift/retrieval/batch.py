@@ -17,6 +17,7 @@ from queryshift.galleries.exclusions import exclusions_of_rows
 
 from .derivatives import Cotangents, floating_tensors, sum_params, vector_jacobian_products
 from .forward import Backward, Forward
+from .listed import in_memory
 from .pool import DEPTH, pooled
 
 Outputs = tuple[Tensor, Prepared | None]  # vectors, and what a matcher reads
@@ -26,7 +27,8 @@ class Batch:
     """One prepared batch: what all of its forwards share. Nothing of it changes.
 
     `source` are the parameters of the source model; its forward is computed once, when it is
-    asked for.
+    asked for. `whole` says that all candidates of a gallery in memory will be scored: a search of
+    its own would read them twice.
     """
 
     def __init__(
@@ -38,8 +40,10 @@ class Batch:
         chunk: int | None = None,
         matching: Matching | None = None,
         depth: int = DEPTH,
+        whole: bool = False,
     ) -> None:
         self.encoder, self.shared = encoder, shared
+        self.whole = whole and in_memory(gallery)
         self.gallery = pooled(gallery, depth)  # an engine is searched once for all steps
         self._own_gallery = partial(pooled, gallery, depth)
         self.exclude, self.chunk, self.matching = exclude, chunk, matching
@@ -56,7 +60,16 @@ class Batch:
         gallery, depth = self._own_gallery.args
         shared = each(self.shared, lambda one: one[rows.to(one.device)])
         exclude = exclusions_of_rows(rows, self.exclude)
-        part = Batch(self.encoder, gallery, shared, exclude, self.chunk, self.matching, depth)
+        part = Batch(
+            self.encoder,
+            gallery,
+            shared,
+            exclude,
+            self.chunk,
+            self.matching,
+            depth,
+            self.whole,
+        )
         if self.source is not None and self.matching is None:
             part.source = self.source.taking(rows)
         return part
@@ -81,6 +94,7 @@ class Batch:
             backward=self._backward(inside, outputs[-1]) if graph and inside else None,
             matching=self.matching,
             readings=None if readings is None else each(readings, lambda one: _leaf(one, graph)),
+            whole=self.whole,
         )
 
     def source_forward(self, params: Params) -> Forward:

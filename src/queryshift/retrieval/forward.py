@@ -14,7 +14,10 @@ from queryshift.encoders.matcher import Matching
 from queryshift.encoders.prepared import Prepared, each
 from queryshift.errors import BadInput
 from queryshift.galleries import Hits, Searchable
+from queryshift.galleries.exact_gallery import ExactGallery
+from queryshift.galleries.exact_search import all_scores, left_for_all
 from queryshift.galleries.exclusions import exclusions_of_rows, mask_excluded
+from queryshift.galleries.grouped_topk import grouped_topk
 from queryshift.support.torch_modes import retain_compiled_graphs
 
 from .derivatives import Cotangents, floating_tensors, slopes_at, sum_params
@@ -39,7 +42,8 @@ class Forward:
     backward: Backward | None = None  # cotangents at the vectors -> the encoder's gradients
     matching: Matching | None = None  # scores pairs, where the session has a matcher
     readings: Prepared | None = None  # what it reads of each query, leaves too
-    hit_cache: dict[str, tuple[int, Hits]] = field(default_factory=dict, repr=False)
+    whole: bool = False  # hits are taken from the scores of the whole gallery, which are needed too
+    hit_cache: dict[str, Any] = field(default_factory=dict, repr=False)
     cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
@@ -49,9 +53,20 @@ class Forward:
         """The best `count` candidates of each query, on the queries' device, without a graph."""
         asked, hits = self.hit_cache.get("hits", (0, None))
         if hits is None or asked < count:
-            hits = self.gallery.search(self.vectors.detach(), count, self.exclude)
+            hits = self._found(count)
             self.hit_cache["hits"] = (count, hits)
         return hits.top(count) if asked > count else hits
+
+    @property
+    def every_score(self) -> Tensor:
+        """Similarity (B, N) to every candidate in memory, excluded ones too, without a graph."""
+        if "scores" not in self.hit_cache:
+            vectors = self.vectors.detach()
+            wide = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
+            candidates = self.gallery.vectors.to(wide.device)
+            self.hit_cache["scores"] = all_scores(wide, candidates)
+        kept: Tensor = self.hit_cache["scores"]
+        return kept
 
     @property
     def nearest(self) -> Tensor:
@@ -82,6 +97,19 @@ class Forward:
         """Similarity (B, N) to every candidate without a graph, in float32 or wider."""
         vectors = self.vectors.detach()
         return self.scored(vectors.to(torch.promote_types(vectors.dtype, torch.float32)))
+
+    @torch.no_grad()
+    def _found(self, count: int) -> Hits:
+        """The best `count` candidates: of all scores where these are needed, or of a search."""
+        gallery = self.gallery
+        if not isinstance(gallery, ExactGallery) or not (self.whole or "scores" in self.hit_cache):
+            return gallery.search(self.vectors.detach(), count, self.exclude)
+        scores = self.every_score
+        if self.exclude is not None:
+            scores = mask_excluded(scores, self.exclude)
+        count = min(count, left_for_all(scores.shape[1], self.exclude))
+        best, positions = grouped_topk(scores, count)
+        return Hits(positions, best, gallery)
 
     def summed(self, shares: Tensor) -> Tensor:
         """Each candidate's share of the batch, from a share (B, N) for each column of `scores`."""

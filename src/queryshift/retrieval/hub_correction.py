@@ -21,6 +21,7 @@ from .query_bank import QueryBank
 from .reranking import Ranking
 from .unsureness import LATEST, doubt
 
+HOLDER = "hub bank"  # that has the queries of a forward, kept with it
 BEHIND = 100.0  # what candidates beyond the corrected ones are set back by
 
 
@@ -48,7 +49,7 @@ class Hubs:
     """
 
     bank: int = setting(1024, "ours", "latest query vectors that are remembered")
-    depth: int = setting(1000, "ours", "hits that are corrected on an engine")
+    depth: int = setting(100, "ours", "hits that are corrected on an engine")
 
     name = "hubs"
     learns = True
@@ -110,7 +111,10 @@ class Hubs:
         if forward.vectors.shape[1] != memory.vectors.shape[1]:
             return memory  # TSA's view has vectors and candidates of its own in every batch
         joined = self.joined(forward, memory)
-        return memory if joined is memory else reach_of(forward, self.depth).cut(joined, self.bank)
+        if joined is not memory:
+            memory = reach_of(forward, self.depth).cut(joined, self.bank)
+        forward.cache[HOLDER] = memory
+        return memory
 
     @torch.no_grad()
     def rank(self, forward: Forward, ranking: Ranking, memory: QueryBank) -> Ranking:
@@ -136,10 +140,14 @@ class Hubs:
         Returns:
             The same bank, where it has all of them.
         """
-        unknown = bank.unknown(forward.vectors)
-        if not bool(unknown.any()):
+        if forward.cache.get(HOLDER) is bank:
             return bank
-        return reach_of(forward, self.depth).joined(bank, unknown)
+        reach = reach_of(forward, self.depth)
+        unknown = bank.lacks(reach.keys)
+        count = int(unknown.sum())
+        if count == 0:
+            return bank
+        return reach.joined(bank, None if count == len(forward) else unknown)
 
     def strength(self, forward: Forward, bank: QueryBank) -> Tensor:
         """How much in doubt the batch is; a few queries, together with the latest before them.
@@ -151,9 +159,10 @@ class Hubs:
         Returns:
             A number between 0 and 1.
         """
-        unsure = reach_of(forward, self.depth).unsure
+        reach = reach_of(forward, self.depth)
+        unsure = reach.unsure
         if (lacking := LATEST - len(unsure)) > 0:
-            earlier = bank.unsure[bank.others(forward.vectors)][-lacking:]
+            earlier = bank.unsure[bank.others(reach.keys)][-lacking:]
             unsure = torch.cat((earlier.to(unsure), unsure))
         return doubt(unsure) * min(1.0, (len(bank) - 1) / (LATEST - 1))
 
@@ -163,6 +172,7 @@ class HubRanking:
 
     def __init__(self, hubs: Hubs, forward: Forward, before: Ranking, memory: QueryBank) -> None:
         self._hubs, self._forward, self._before, self._memory = hubs, forward, before, memory
+        self._whole = in_memory(forward.gallery)
         self._ordered: tuple[int, Hits] | None = None
         self._scores: Tensor | None = None
 
@@ -170,15 +180,14 @@ class HubRanking:
     def hits(self, count: int) -> Hits:
         """The best `count` candidates after correction."""
         if self._ordered is None or self._ordered[0] < count:
-            whole = in_memory(self._forward.gallery)
-            self._ordered = (count, self._best(count) if whole else self._ranked_anew(count))
+            self._ordered = (count, self._best(count) if self._whole else self._ranked_anew(count))
         return self._ordered[1].top(count)
 
     @torch.no_grad()
     def all_scores(self) -> Tensor:
         """The corrected score of every candidate; on an engine, those beyond `depth` are behind."""
         if self._scores is None:
-            if in_memory(self._forward.gallery):
+            if self._whole:
                 self._scores = self._corrected(self._hubs.depth)
             else:
                 hits = self._ranked_anew(1)

@@ -7,19 +7,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from queryshift.galleries import Hits
-from queryshift.galleries.exact_gallery import ExactGallery
 from queryshift.galleries.exclusions import mask_excluded
-from queryshift.galleries.grouped_topk import grouped_topk
+from queryshift.support.lazy import lazy_property
 
 from .forward import Forward
-from .hub_sums import HubSums, Nearness, nearness_of, spread_over
+from .hub_hits import CENTRES, CentreMoments, HitSums
+from .hub_sums import HubSums
 from .listed import in_memory
-from .query_bank import QueryBank
-from .similarity import similarity
+from .query_bank import QueryBank, keys_of
 from .unsureness import BEST, chances_of
 
-SUMS = "sums"  # of a bank, kept beside it: no part of what is saved
+SUMS, MOMENTS = "sums", "moments"  # of a bank, kept beside it: no part of what is saved
 
 
 @dataclass(frozen=True)
@@ -32,6 +30,11 @@ class Reach:
     places: Tensor | None  # (B, K) where each hit stands among them; None: columns are candidates
     firsts: Tensor  # (B,) each query's first place
     unsure: Tensor  # (B,) the chance that its best scores stand out as far by accident
+
+    @lazy_property
+    def keys(self) -> Tensor:
+        """The key (B,) of each query, as a bank has them."""
+        return keys_of(self.forward.vectors)
 
     def column(self, values: Tensor) -> Tensor:
         """A number for each candidate (L,) as one for each score: (N,) or (B, K)."""
@@ -58,24 +61,40 @@ class Reach:
             kept = vars(bank)[SUMS] = HubSums.of(bank, self.forward.gallery)
         return kept
 
-    def nearness(self, bank: QueryBank) -> Nearness:
+    def moments(self, bank: QueryBank) -> CentreMoments:
+        """The bank's moments before a gallery whose hits are corrected."""
+        kept: CentreMoments | None = vars(bank).get(MOMENTS)
+        if kept is None or kept.centres is not self.forward.gallery.centroids(CENTRES):
+            kept = vars(bank)[MOMENTS] = CentreMoments.of(bank, self.forward.gallery)
+        return kept
+
+    def nearness(self, bank: QueryBank) -> HubSums | HitSums:
         """How near the bank is to each candidate (L,)."""
         if self.places is None:
-            return self.sums(bank).nearness
-        candidates = self.forward.hits(1).candidates
-        vectors = candidates.vectors_at(self.positions[None])[0].to(self.scores)
-        spread = spread_over(bank, self.forward.gallery)
-        return nearness_of(bank, self.positions, vectors, spread)
+            return self.sums(bank)
+        kept: HitSums | None = vars(self).get(SUMS)
+        if kept is None or kept.bank is not bank:
+            candidates = self.forward.hits(1).candidates
+            vectors = candidates.vectors_at(self.positions[None])[0].to(self.scores)
+            kept = HitSums(bank, self.positions, vectors, self.moments(bank).scale)
+            vars(self)[SUMS] = kept
+        return kept
 
-    def joined(self, bank: QueryBank, unknown: Tensor) -> QueryBank:
-        """The bank and, behind its rows, those of this batch that `unknown` (B,) says."""
+    def joined(self, bank: QueryBank, unknown: Tensor | None) -> QueryBank:
+        """The bank and, behind its rows, those of this batch that `unknown` (B,) says: None, all"""
         vectors = self.forward.vectors.detach().to(torch.float16)
-        rows = QueryBank(vectors, self.firsts, self.firsts, self.unsure).taking(unknown)
-        joined, scores = bank.joined(rows), self.scores[unknown]
+        rows = QueryBank(vectors, self.firsts, self.firsts.clone(), self.unsure)
+        vars(rows)["keys"] = self.keys
+        scores = self.scores
+        if unknown is not None:
+            rows, scores = rows.taking(unknown), scores[unknown]
+        joined = bank.joined(rows)
         if self.places is None:
             vars(joined)[SUMS] = self.sums(bank).with_batch(scores)
+        else:
+            vars(joined)[MOMENTS] = self.moments(bank).plus(rows)
         claims = self.first_places(self.scores - self.column(self.nearness(joined).of_all))
-        rows.claims.copy_(claims[unknown])  # of banks that were made just now
+        rows.claims.copy_(claims if unknown is None else claims[unknown])  # both are new
         joined.claims[len(bank) :] = rows.claims
         if self.places is None:
             vars(joined)[SUMS] = self.sums(joined).claimed(scores, rows)
@@ -86,6 +105,11 @@ class Reach:
         removed, left = bank.split(size)
         if self.places is None:
             vars(left)[SUMS] = self.sums(bank).without(removed, left)
+        else:
+            after = vars(left)[MOMENTS] = self.moments(bank).minus(removed)
+            kept = self.nearness(bank)
+            if isinstance(kept, HitSums):
+                vars(self)[SUMS] = kept.left(len(removed), left, after.scale)
         return left
 
 
@@ -100,22 +124,10 @@ def reach_of(forward: Forward, depth: int) -> Reach:
 
 
 def _whole(forward: Forward) -> Reach:
-    queries = forward.vectors.detach()
-    queries = queries.to(torch.promote_types(queries.dtype, torch.float32))
-    scores = similarity(queries, forward.gallery.vectors.to(queries))
-    best = _best(forward, scores)
+    scores = forward.every_score
+    best = forward.hits(BEST)
     every = torch.arange(scores.shape[1], device=scores.device)
     return Reach(forward, scores, every, None, best.positions[:, 0], chances_of(forward))
-
-
-def _best(forward: Forward, scores: Tensor) -> Hits:
-    """The best hits, without a second search where the scores tell them."""
-    known, _ = forward.hit_cache.get("hits", (0, None))
-    gallery = forward.gallery
-    if known < BEST and forward.exclude is None and isinstance(gallery, ExactGallery):
-        best, positions = grouped_topk(scores, min(BEST, scores.shape[1]))
-        forward.hit_cache["hits"] = (BEST, Hits(positions, best, gallery))
-    return forward.hits(BEST)
 
 
 def _hits(forward: Forward, depth: int) -> Reach:

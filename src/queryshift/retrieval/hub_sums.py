@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -11,18 +11,19 @@ import torch
 from torch import Tensor
 
 from queryshift.galleries import Searchable
+from queryshift.galleries.exact_search import all_scores
 from queryshift.support.lazy import lazy_property
 
 from .query_bank import QueryBank
 from .similarity import similarity
 
 AT_ONCE = 2**24  # scores held at once: 64 MB
+AHEAD = 2**22  # weights kept of rows that leave next: 16 MB
+MOST_AHEAD = 64  # such rows
 SMALLEST_SPREAD = 1e-4
 STEPS = 8  # to a doubling of the spread
-SHARPNESS = 2.0  # parts of the spread: each is one unit of the exponent
 STEEPEST = 80.0  # exponent; float32 goes to 88
 LEAST = 1e-5  # share of a candidate's sum that is left without those whose first place it is
-CENTRES = 256  # of an engine's candidates, that the spread is measured on
 
 
 @dataclass(frozen=True)
@@ -70,37 +71,51 @@ class Scale(NamedTuple):
     """How similarities become weights."""
 
     centre: float  # similarity that has weight 1
-    spread: float  # of which a part is one unit of the exponent
-
-    def column_sums(self, scores: Tensor) -> Tensor:
-        """Each candidate's sum (N,) of the weights of similarities (b, N)."""
-        return self.weights(scores).sum(dim=0)
-
-    def own_sums(self, scores: Tensor, rows: QueryBank) -> Tensor:
-        """Each candidate's sum (N,) of the weights of those whose first place it is."""
-        places = torch.stack((rows.firsts, rows.claims), dim=1)
-        weights = self.weights(scores.gather(1, places))
-        weights[:, 1] *= rows.firsts != rows.claims
-        zeros = weights.new_zeros(scores.shape[1])
-        return zeros.index_add_(0, places.flatten(), weights.flatten())
+    spread: float  # one unit of the exponent
 
     def nearness(self, sums: Tensor) -> Tensor:
         """Sums of weights (N,) as similarities."""
         least = torch.finfo(torch.float32).tiny
-        return (sums.clamp(min=least).log() * (self.spread / SHARPNESS) + self.centre).float()
+        logarithms = sums.float().clamp_(min=least).log_()
+        return logarithms.mul_(self.spread).add_(self.centre)
 
     def weights(self, scores: Tensor) -> Tensor:
         """Weights of similarities, of any shape."""
-        steep = (scores - self.centre).mul_(SHARPNESS / self.spread)
+        steep = (scores - self.centre).mul_(1 / self.spread)
         return steep.clamp_(-STEEPEST, STEEPEST).exp_()
+
+    def weights_of(self, queries: Tensor, candidates: Tensor) -> Tensor:
+        """Weights (n, N) of the similarities of queries (n, D) to candidates (N, V, D)."""
+        unit = 1 / self.spread
+        steep = similarity(queries * unit, candidates).sub_(self.centre * unit)
+        return steep.clamp_(-STEEPEST, STEEPEST).exp_()
+
+
+class Leaving(NamedTuple):
+    """The oldest rows of a bank, which leave it next."""
+
+    weights: Tensor  # (r, N)
+    totals: Tensor  # (r,) of their similarities, as Moments has them
+    squares: Tensor  # (r,)
+
+    def split(self, count: int) -> tuple[Leaving, Leaving]:
+        """The first rows, and the others."""
+        return Leaving(*(part[:count] for part in self)), Leaving(*(part[count:] for part in self))
+
+    @property
+    def moments(self) -> Moments:
+        """Of all their similarities."""
+        total, squares = torch.stack((self.totals.sum(), self.squares.sum())).tolist()
+        return Moments(self.weights.numel(), total, squares)
 
 
 @dataclass(frozen=True)
 class HubSums:
     """Sums over a bank for each candidate of a gallery in memory: 16 bytes a candidate.
 
-    A row that enters costs no product: the scores that it is answered by are added. One that leaves
-    costs one; the whole bank is multiplied with the gallery only where the spread has changed.
+    A row that enters costs no product: the scores that it is answered by are added. Those that
+    leave next are multiplied with the gallery several at a time, and their weights are kept. The
+    whole bank is multiplied with the gallery only where the spread has changed.
     """
 
     gallery: Searchable
@@ -108,6 +123,7 @@ class HubSums:
     scale: Scale
     total: Tensor  # (N,) weights of the bank's queries
     own: Tensor  # (N,) weights of those whose first place it is, before or after correction
+    leaving: Leaving | None = None  # the bank's first rows
 
     @classmethod
     def of(cls, bank: QueryBank, gallery: Searchable, moments: Moments | None = None) -> HubSums:
@@ -118,8 +134,9 @@ class HubSums:
         total = torch.zeros(len(gallery), dtype=torch.float64, device=bank.vectors.device)
         own = total.clone()
         for scores, rows in _scored(bank, gallery):
-            total += scale.column_sums(scores)
-            own += scale.own_sums(scores, rows)
+            weights = scale.weights(scores)
+            total += weights.sum(dim=0)
+            _add_claims(own, weights, rows)
         return cls(gallery, moments, scale, total, own)
 
     def with_batch(self, scores: Tensor) -> HubSums:
@@ -127,71 +144,79 @@ class HubSums:
         moments = self.moments + Moments.of(scores)
         known = self.moments.count > 0
         scale = self.scale if known else Scale(moments.mean, moments.spread)
-        total = self.total + scale.column_sums(scores)
+        total = self.total + scale.weights(scores).sum(dim=0)
         return replace(self, moments=moments, scale=scale, total=total)
 
     def claimed(self, scores: Tensor, rows: QueryBank) -> HubSums:
         """The sums with the first places of rows that were added last, of similarities (b, N)."""
-        return replace(self, own=self.own + self.scale.own_sums(scores, rows))
+        own = self.own.clone()
+        _add_claims(own, scores, rows, of=self.scale.weights)
+        return replace(self, own=own)
 
     def without(self, removed: QueryBank, left: QueryBank) -> HubSums:
         """The sums after rows have left the bank; made anew where the spread has moved."""
-        total, own, moments = self.total, self.own, self.moments
-        for scores, rows in _scored(removed, self.gallery):
-            moments = moments - Moments.of(scores)
-            total = total - self.scale.column_sums(scores)
-            own = own - self.scale.own_sums(scores, rows)
+        total, own, moments, leaving = self.total, self.own.clone(), self.moments, self.leaving
+        done = 0
+        while done < len(removed):
+            if leaving is None or not len(leaving.weights):
+                leaving = self._weighed(removed.taking(slice(done, None)), left)
+            gone, leaving = leaving.split(len(removed) - done)
+            rows = removed.taking(slice(done, done + len(gone.weights)))
+            done += len(rows)
+            moments = moments - gone.moments
+            total = total - gone.weights.sum(dim=0)
+            _add_claims(own, gone.weights, rows, sign=-1)
         if moments.spread != self.scale.spread:
             return HubSums.of(left, self.gallery, moments)
         if len(removed):
             self._sum_anew(total, own, left)
-        return replace(self, moments=moments, total=total, own=own.clamp(min=0))
+        return replace(self, moments=moments, total=total, own=own.clamp_(min=0), leaving=leaving)
+
+    def _weighed(self, removed: QueryBank, left: QueryBank) -> Leaving:
+        """The oldest rows of a bank: those that leave it, and where they are few the next ones."""
+        ahead = min(MOST_AHEAD, AHEAD // len(self.gallery))
+        if len(removed) < ahead:
+            removed = removed.joined(left.taking(slice(None, ahead - len(removed))))
+        scores, _ = next(_scored(removed, self.gallery))
+        totals, squares = scores.sum(dim=1), torch.linalg.vector_norm(scores, dim=1).square()
+        return Leaving(self.scale.weights(scores), totals.double(), squares.double())
 
     def _sum_anew(self, total: Tensor, own: Tensor, bank: QueryBank) -> None:
         """Sums most of which has left, of the bank alone: what is left of them may be rounding."""
         lost = (total < self.total / 2).nonzero()[:, 0]
+        if not len(lost):
+            return
         queries, every = bank.vectors.float(), self.gallery.vectors
         width = max(1, AT_ONCE // max(1, len(bank) * every.shape[1]))
-        for some in torch.split(lost, width) if len(lost) else ():
+        for some in torch.split(lost, width):
             scores = similarity(queries, every[some.to(every.device)].to(queries))
             weights = self.scale.weights(scores)
             total[some] = weights.sum(dim=0).to(total)
             own[some] = (weights * _taken(bank, some)).sum(dim=0).to(own)
 
     @lazy_property
-    def nearness(self) -> Nearness:
-        """How near the bank's queries are to each candidate."""
-        others = torch.maximum(self.total - self.own, self.total * LEAST)
-        return Nearness(self.scale.nearness(self.total), self.scale.nearness(others))
+    def of_all(self) -> Tensor:
+        """How near the bank's queries are to each candidate (N,)."""
+        return self.scale.nearness(self.total)
+
+    @lazy_property
+    def others(self) -> Tensor:
+        """How near those are (N,) whose first place it is not."""
+        return self.scale.nearness(torch.maximum(self.total - self.own, self.total * LEAST))
 
 
-class Nearness(NamedTuple):
-    """How near a bank is to some candidates."""
-
-    of_all: Tensor  # (U,) of its queries
-    others: Tensor  # (U,) of those whose first place it is not
-
-
-def spread_over(bank: QueryBank, gallery: Searchable) -> float:
-    """The spread of a gallery that cannot give its vectors, from centres of its candidates."""
-    queries = bank.vectors.float()
-    return Moments.of(queries @ gallery.centroids(CENTRES).to(queries).T).spread
-
-
-def nearness_of(bank: QueryBank, positions: Tensor, vectors: Tensor, spread: float) -> Nearness:
-    """How near the bank is to candidates (U,) with vectors (U, V, D)."""
-    width = max(1, AT_ONCE // max(1, len(bank) * vectors.shape[1]))
-    queries, unit = bank.vectors.float(), spread / SHARPNESS
-    parts = []
-    for start in range(0, len(positions), width):
-        scores = similarity(queries, vectors[start : start + width]) / unit
-        some = positions[start : start + width]
-        taken = _taken(bank, some)
-        of_all = torch.logsumexp(scores, dim=0)
-        others = torch.logsumexp(scores.masked_fill(taken, -torch.inf), dim=0)
-        least = of_all + math.log(LEAST)
-        parts.append(torch.stack((of_all, torch.maximum(others, least))) * unit)
-    return Nearness(*torch.cat(parts, dim=1))
+def _add_claims(
+    own: Tensor,
+    weights: Tensor,
+    rows: QueryBank,
+    sign: int = 1,
+    of: Callable[[Tensor], Tensor] = lambda weights: weights,
+) -> None:
+    """Add to sums (N,) the weights (b, N) of rows at their first places, alike ones once."""
+    places = torch.stack((rows.firsts, rows.claims), dim=1)
+    claimed = of(weights.gather(1, places)).to(own)
+    claimed[:, 1] *= rows.firsts != rows.claims
+    own.index_add_(0, places.flatten(), claimed.flatten(), alpha=sign)
 
 
 def _taken(bank: QueryBank, positions: Tensor) -> Tensor:
@@ -205,4 +230,4 @@ def _scored(bank: QueryBank, gallery: Searchable) -> Iterator[tuple[Tensor, Quer
     for start in range(0, len(bank), count):
         rows = bank.taking(slice(start, start + count))
         queries = rows.vectors.float()
-        yield similarity(queries, gallery.vectors.to(queries)), rows
+        yield all_scores(queries, gallery.vectors.to(queries.device)), rows

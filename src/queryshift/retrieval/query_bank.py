@@ -38,15 +38,13 @@ class QueryBank:
     def __len__(self) -> int:
         return len(self.vectors)
 
-    def unknown(self, vectors: Tensor) -> Tensor:
-        """Which of these vectors (B,) neither the bank nor an earlier row of them has."""
-        keys = _keys(vectors)
-        repeated = (keys[:, None] == keys[None]).tril(-1).any(dim=1)
-        return ~(repeated | torch.isin(keys, self.keys))
+    def lacks(self, keys: Tensor) -> Tensor:
+        """Which of some queries (B,), by their keys, neither the bank nor an earlier one is."""
+        return ~(repeated(keys) | (keys[:, None] == self.keys).any(dim=1))
 
-    def others(self, vectors: Tensor) -> Tensor:
-        """Which rows (n,) of the bank are none of these vectors."""
-        return ~torch.isin(self.keys, _keys(vectors))
+    def others(self, keys: Tensor) -> Tensor:
+        """Which rows (n,) of the bank are none of some queries (B,), by their keys."""
+        return (keys[:, None] != self.keys).all(dim=0)
 
     def split(self, size: int) -> tuple[QueryBank, QueryBank]:
         """The rows that are too many for a bank of this size, and the others."""
@@ -69,7 +67,7 @@ class QueryBank:
     @lazy_property
     def keys(self) -> Tensor:
         """A hash (n,) of each vector: no part of what is saved."""
-        return _keys(self.vectors)
+        return keys_of(self.vectors)
 
     def moved(self, gallery: Searchable) -> QueryBank:
         """The same queries before another gallery: their first places are searched for anew."""
@@ -106,7 +104,12 @@ class QueryBank:
         return self.vectors, self.firsts, self.claims, self.unsure
 
 
-def _keys(vectors: Tensor) -> Tensor:
+def repeated(keys: Tensor) -> Tensor:
+    """Which of some queries (B,), by their keys, an earlier one is too."""
+    return (keys[:, None] == keys).tril(-1).any(dim=1)
+
+
+def keys_of(vectors: Tensor) -> Tensor:
     """A hash (n,) of each vector in half precision: equal vectors have equal ones."""
     bits = vectors.detach().to(torch.float16).contiguous().view(torch.int16).long()
     places = torch.arange(1, bits.shape[1] + 1, device=bits.device)

@@ -11,10 +11,8 @@ FIRST = 5
 """Gaps one of which is wide where a query knows its answer, be it one candidate or up to five."""
 BEST = 21
 """Best scores of a query that are looked at."""
-TAIL = 6
-"""Only one in so many candidates of a small gallery is looked at: the others are no tail."""
-SURE, UNSURE = 0.75, 0.95
-"""Twice the mean chance, below which queries are in no doubt and above which in full doubt."""
+SURE = 0.7
+"""Twice the mean chance, below which queries are in no doubt; at 1 they know nothing."""
 LATEST = 64
 """Latest queries, at least, that the doubt is the mean over."""
 
@@ -34,7 +32,7 @@ def chances(best: Tensor) -> Tensor:
     """
     gaps = best[:, :-1] - best[:, 1:]
     if gaps.shape[1] <= FIRST:
-        return best.new_full((len(best),), (SURE + UNSURE) / 4)
+        return best.new_full((len(best),), (1 + SURE) / 4)
     alike = gaps * torch.arange(1, gaps.shape[1] + 1, device=gaps.device)
     usual = alike[:, FIRST:].mean(dim=1).clamp(min=torch.finfo(best.dtype).tiny)
     widest = alike[:, :FIRST].amax(dim=1) / usual
@@ -43,7 +41,9 @@ def chances(best: Tensor) -> Tensor:
 
 @torch.no_grad()
 def chances_of(forward: Forward) -> Tensor:
-    """The chances (B,) of a forward's queries; of a small gallery only the first part is a tail.
+    """The chances (B,) of a forward's queries, computed once.
+
+    Of a small gallery only the first part is a tail.
 
     Args:
         forward: The batch.
@@ -51,7 +51,11 @@ def chances_of(forward: Forward) -> Tensor:
     Returns:
         As `chances`.
     """
-    return chances(forward.hits(BEST).scores[:, : len(forward.gallery) // TAIL])
+    if "chances" not in forward.cache:
+        best = forward.hits(BEST).scores[:, : len(forward.gallery) // (FIRST + 1)]
+        forward.cache["chances"] = chances(best)
+    kept: Tensor = forward.cache["chances"]
+    return kept
 
 
 def doubt(chance: Tensor) -> Tensor:
@@ -63,7 +67,7 @@ def doubt(chance: Tensor) -> Tensor:
     Returns:
         A number between 0 and 1.
     """
-    return ((2 * chance.mean() - SURE) / (UNSURE - SURE)).clamp(0, 1)
+    return ((2 * chance.mean() - SURE) / (1 - SURE)).clamp(0, 1)
 
 
 def no_doubt(device: torch.device) -> Tensor:

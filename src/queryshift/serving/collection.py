@@ -34,7 +34,7 @@ from .trial import probes
 
 AT_ONCE = 64  # ordinary queries that are encoded
 SESSION_HISTORY = 4  # batches: a tenant's history is kept apart from its session
-UNBOUNDED = Guard(collapse=1.0, repeats=0.0, anchor=0.0)
+UNBOUNDED = Guard(collapse=1.0, spread=0.0)
 
 
 class World(Protocol):

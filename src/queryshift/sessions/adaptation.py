@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
-import torch
-
 from queryshift.encoders.encoder import Encoder, Params
 from queryshift.encoders.matcher import Matching
 from queryshift.errors import BadInput
@@ -116,9 +114,3 @@ class Adaptation:
             stage.name: stage.moved(state.stages.get(stage.name), gallery) for stage in self.stages
         }
         return replace(state, memory=self.method.moved(state.memory, gallery), stages=stages)
-
-    def anchored(self, state: State, share: float) -> State:
-        """The state with its parameters this share of the way back to the source."""
-        source = state.layout.flat(self.source)
-        values = torch.lerp(state.adapted.values, source, share)
-        return replace(state, adapted=replace(state.adapted, values=values))

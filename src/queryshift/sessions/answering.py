@@ -15,6 +15,7 @@ from queryshift.retrieval.vector_checks import checked, fitting
 from queryshift.support.alone import working
 
 from .adaptation import Adaptation
+from .ordinary import FEW
 from .policy import doubt_of, weight
 from .state import State
 
@@ -62,7 +63,7 @@ def _is_ordinary(adaptation: Adaptation, state: State, batch: Batch) -> bool:
     guard, ordinary = adaptation.settings.guard, adaptation.ordinary
     if guard is None or ordinary is None:
         return False
-    if len(batch) < guard.smallest_batch:
+    if len(batch) < FEW:
         return state.ordinary_streak > 0
     return ordinary.knows(adaptation.source_forward(batch))
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from queryshift.errors import BadInput
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.fusion import SHORTLIST
+from queryshift.retrieval.unsureness import FIRST
 from queryshift.support.setting_fields import check_values, setting
 
 from .ordinary import Ordinary
@@ -23,15 +24,10 @@ class Guard:
     source is in doubt (docs/guard.md). Without one a session is the bare method.
 
     Args:
-        collapse: Share of first places one candidate may gain over what it has for the source.
-        smallest_batch: Different queries a batch must have to teach, or all of a smaller one; and
-            queries for collapse to be looked for: few share an answer by chance.
-        repeats: Distance, as a share of the gallery's spread, within which queries of a batch are
-            the same: those count once, however often they are asked.
+        collapse: Share of first places one candidate may gain over what it has for the source, in
+            batches of ten queries and more: fewer share an answer by chance.
         spread: Least spread of queries that teach, as a share of the gallery's: a batch without
             spread teaches nothing.
-        anchor: Share of what was learnt that is given up by each batch, so that no stream leads
-            further from the source than 1 / anchor batches do.
         ordinary: What queries look like when all is well: the source answers such batches, and
             nothing is learnt from them.
 
@@ -45,10 +41,7 @@ class Guard:
     """
 
     collapse: float = setting(0.5, "ours", "share of first places one candidate may gain")
-    smallest_batch: int = setting(8, "ours", "different queries that a batch needs to teach")
-    repeats: float = setting(0.05, "ours", "distance of queries that are the same, of its spread")
     spread: float = setting(0.19, "ours", "least spread of what teaches, of the gallery's")
-    anchor: float = setting(0.002, "ours", "share of what was learnt that each batch gives up")
     ordinary: Ordinary | None = setting(None, "ours", "what queries look like when all is well")
 
     def __post_init__(self) -> None:
@@ -57,11 +50,8 @@ class Guard:
             raise BadInput(
                 f"got Guard(collapse={self.collapse}), expected a share above 0 and at most 1."
             )
-        if min(self.repeats, self.spread, self.anchor) < 0 or self.anchor >= 1:
-            raise BadInput(
-                f"got Guard(repeats={self.repeats}, spread={self.spread}, anchor={self.anchor}), "
-                "expected shares of at least 0, and an anchor below 1."
-            )
+        if self.spread < 0:
+            raise BadInput(f"got Guard(spread={self.spread}), expected a share of at least 0.")
         if not (self.ordinary is None or isinstance(self.ordinary, Ordinary)):
             raise BadInput(
                 f"ordinary is {self.ordinary!r}, expected a measured sample: "
@@ -85,7 +75,7 @@ class Guard:
         known, taken = torch.stack((finite.to(now.vectors), share.to(now.vectors))).tolist()
         if not known:
             return "not finite: the adapted vectors hold NaN or infinity"
-        if len(now) >= self.smallest_batch and taken > self.collapse:
+        if len(now) >= 2 * FIRST and taken > self.collapse:
             return (
                 f"collapse: one candidate took {taken:.0%} more of the first places than for "
                 f"the source model (limit {self.collapse:.0%})"

@@ -49,8 +49,8 @@ def learn(
         pace: Factor on the learning rate.
         views: Holds the first step's view of the whole batch, if it was made already.
     """
-    settings, share = adaptation.settings, adaptation.method.step_share(state.memory)
-    steps = settings.steps if adaptation.source else 1
+    steps = adaptation.settings.steps if adaptation.source else 1
+    share = max(1 / steps, adaptation.method.step_share(state.memory))
     before = after = state
     forwards, measured = list[Forward](), list[Mapping[str, Tensor]]()
     for step in range(steps):

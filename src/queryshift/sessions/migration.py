@@ -12,10 +12,11 @@ from .history_columns import packed_history
 RENAMED_MEASURES = {"uniformity": "spread"}
 STATE = ("adapted", "memory", "watched", "batches", "resets")
 GONE_OF_STATE = ("recent", "lead", "by_source")
-GONE_OF_METHOD = {"infomax": ("remembered",)}
+GONE_OF_INFOMAX = ("remembered", "early", "late", "share")
 GONE_OF_MEMORY = {"infomax": ("claims",)}
+DECAY_BEFORE = 1e-4  # InfoMax's weight decay, which nobody had to set
 GONE_OF_SETTINGS = ("choose",)
-GONE_OF_GUARD = ("drift", "pull", "surer")
+GONE_OF_GUARD = ("drift", "pull", "surer", "smallest_batch", "repeats", "anchor")
 
 
 def migrated(
@@ -27,20 +28,31 @@ def migrated(
     """
     held = dict(tensors)
     about = _of_format_1(about, held) if about["format"] == 1 else dict(about)
-    method, name = _method(about["method"])
+    method, name, early = _method(about["method"])
     state = _without(about["state"], GONE_OF_STATE)
+    state["rate"] = state.get("rate", 0.0) * early
     state["memory"] = _without_fields(state["memory"], "fields", GONE_OF_MEMORY.get(name, ()))
     settings = _settings(about["settings"])
-    return {**about, "state": state, "method": method, "settings": settings}, held
+    rate = about["lr"] * early
+    return {**about, "lr": rate, "state": state, "method": method, "settings": settings}, held
 
 
-def _method(packed: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """A packed method, and the name of the innermost one, whose memory the state holds."""
-    name, inner = packed["name"], packed["inner"]
-    fields = _without_fields(packed["fields"], "mapping", GONE_OF_METHOD.get(name, ()))
+def _method(packed: Mapping[str, Any]) -> tuple[dict[str, Any], str, float]:
+    """A packed method, the innermost one's name, and what its rates are multiplied by.
+
+    Rates of InfoMax are those of the first batch now, which were `early` times as large.
+    """
+    name, inner, fields, early = packed["name"], packed["inner"], packed["fields"], 1.0
+    if name == "infomax" and "early" in (kept := dict(fields["mapping"])):
+        early = kept["early"]
+        if kept["lr"] is not None:
+            kept["lr"] *= early
+        if kept["weight_decay"] == DECAY_BEFORE:
+            del kept["weight_decay"]
+        fields = {**fields, "mapping": _without(kept, GONE_OF_INFOMAX)}
     if inner is not None:
-        inner, name = _method(inner)
-    return {**packed, "fields": fields, "inner": inner}, name
+        inner, name, early = _method(inner)
+    return {**packed, "fields": fields, "inner": inner}, name, early
 
 
 def _settings(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,18 +1,19 @@
 """Between a query and its answer: the rules of a session, and the numbers that they use.
 
-1. Doubt. The source model is in doubt where its first places stand out no more than by accident,
+1. Doubt. The source model is in doubt where its best scores stand out no more than by accident,
    in the mean over the latest 64 queries (`retrieval/unsureness.py`).
-2. What teaches. Queries that repeat another one of their batch teach nothing; fewer than eight
-   different ones, or queries without spread, teach nothing together.
-3. How much. The learning rate is times the doubt, falls with the root of the number of batches, and
-   steps learn from ever smaller parts of a batch. A batch that is in no doubt teaches nothing.
+2. What teaches. A query that repeats another one of its batch teaches nothing. A batch without
+   spread teaches nothing, and neither does one that the source is not in doubt about.
+3. How much. The learning rate is times the doubt. It falls with the root of the number of
+   batches, and so does the share of a batch that a step learns from, down to a third: together
+   the three steps see every query.
 4. The rate. Where neither the user nor the encoder names one, the first batch gives it: query
    vectors move by a set part of the gallery's spread.
-5. Anchor. Each batch gives up a small share of what was learnt.
-6. Collapse. Where one candidate takes over the first places, the session goes back to its source.
-7. Hubs. Candidates near to every query of the stream are set back by how near they are, times the
+5. Collapse. Where one candidate takes over the first places, or a number is not finite, the
+   session goes back to its source.
+6. Hubs. Candidates near to every query of the stream are set back by how near they are, times the
    doubt (`retrieval/hub_correction.py`).
-8. Who answers. Both models: candidates rank by a mixture of what the two predict, in which the
+7. Who answers. Both models: candidates rank by a mixture of what the two predict, in which the
    adapted one weighs as much as the doubt, and 0.6 at most (`retrieval/fusion.py`).
 """
 
@@ -32,56 +33,36 @@ from queryshift.galleries import Searchable
 from queryshift.methods import Frozen, InfoMax
 from queryshift.methods.base import Method
 from queryshift.methods.losses import distance
-from queryshift.methods.optimiser import BETAS
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.fusion import SHORTLIST
 from queryshift.retrieval.hub_correction import Hubs
-from queryshift.retrieval.hub_sums import SHARPNESS
-from queryshift.retrieval.unsureness import (
-    BEST,
-    FIRST,
-    LATEST,
-    SURE,
-    TAIL,
-    UNSURE,
-    chances_of,
-    doubt,
-    latest,
-)
+from queryshift.retrieval.query_bank import keys_of, repeated
+from queryshift.retrieval.unsureness import BEST, FIRST, LATEST, SURE, chances_of, doubt, latest
 
 from .guard import Guard
+from .settings import Settings
 
 MOST = 0.6  # weight of the adapted model
-MOVE = 0.12  # mean way of query vectors in a step at the rate itself, of the gallery's spread
+MOVE = 0.36  # mean way of query vectors in the first step, of the gallery's spread
 CENTRES = 10  # of the gallery: its spread is theirs
 PROBES = 4  # forwards in the first batch that look for the rate
-FIRST_RATE = 1e-3  # where the search begins: any other ends at the same rate
+FIRST_RATE = 3e-3  # where the search begins: any other ends at the same rate
 
 CONSTANTS: Mapping[str, float] = {
     "first": FIRST,
     "best": BEST,
-    "tail": TAIL,
     "sure": SURE,
-    "unsure": UNSURE,
     "latest": LATEST,
-    "smallest_batch": Guard().smallest_batch,
-    "repeats": Guard().repeats,
-    "spread": Guard().spread,
-    "anchor": Guard().anchor,
     "collapse": Guard().collapse,
+    "spread": Guard().spread,
     "part": InfoMax().part,
-    "early": InfoMax().early,
-    "late": InfoMax().late,
-    "share": InfoMax().share,
+    "steps": Settings().steps,
     "move": MOVE,
     "bank": Hubs().bank,
-    "sharpness": SHARPNESS,
     "most": MOST,
     "shortlist": SHORTLIST,
-    "slow": BETAS[0],
-    "slower": BETAS[1],
 }
-"""The numbers of the eight rules, by name; `steps` is a setting of the session."""
+"""The numbers of the rules, by name."""
 
 
 def default_method(encoder: Encoder) -> Method:
@@ -104,11 +85,9 @@ class Look:
     rows: Tensor | None  # (B,) queries that may teach, on the CPU: not all; None: all
     different: int  # how many those are
 
-    def teaches(self, guard: Guard, smallest: int) -> bool:
+    def teaches(self, smallest: int) -> bool:
         """Whether a session learns from the batch; `smallest` is what its method needs."""
-        size = self.different if self.rows is None else len(self.rows)
-        enough = max(smallest, min(guard.smallest_batch, size))
-        return self.doubt > 0 and self.different >= enough
+        return self.doubt > 0 and self.different >= smallest
 
 
 @torch.no_grad()
@@ -118,18 +97,18 @@ def look(source: Forward, before: Tensor, guard: Guard) -> Look:
     Args:
         source: The batch, seen by the source model.
         before: The chances of the latest queries before.
-        guard: How near queries lie that are the same.
+        guard: How much spread queries have that teach.
     """
     vectors = source.vectors.detach().float()
     source.hits(SHORTLIST)  # as many as an answer needs: one search serves all
     chances = latest(before, chances_of(source))
-    whole = gallery_spread(source.gallery, vectors)
-    reach = guard.repeats * whole
-    copies = (torch.cdist(vectors, vectors) <= reach).tril(-1).any(dim=1) & (reach > 0)
-    apart = spread_of(vectors, ~copies) >= guard.spread * whole
+    if len(vectors) == 1:  # repeats nothing, and has no spread
+        return Look(float(doubt(chances)), chances, None, 1)
+    copies = repeated(keys_of(vectors))
+    apart = spread_of(vectors, ~copies) >= guard.spread * gallery_spread(source.gallery, vectors)
     said = torch.cat((doubt(chances)[None], apart[None].to(chances), copies.to(chances)))
-    doubted, spread_out, *repeated = said.tolist()
-    teaching = [(bool(spread_out) or len(repeated) == 1) and not copy for copy in repeated]
+    doubted, spread_out, *again = said.tolist()
+    teaching = [bool(spread_out) and not copy for copy in again]
     rows = None if all(teaching) else torch.tensor(teaching, device="cpu")
     return Look(doubted, chances, rows, sum(teaching))
 

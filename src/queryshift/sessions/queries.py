@@ -44,6 +44,7 @@ def prepared_batch(adaptation: Adaptation, group: Group, gallery: Searchable) ->
         adaptation.settings.chunk,
         adaptation.matching,
         adaptation.depth,
+        whole=adaptation.settings.hubs is not None,
     )
 
 

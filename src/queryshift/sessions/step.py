@@ -78,12 +78,11 @@ def _guarded(
         fitting(views[0].now)  # serves as the source's forward and as the first step's
     seen = look(adaptation.source_forward(batch), state.chances, guard)
     state = replace(state, chances=seen.chances)
-    if not learns or not seen.teaches(guard, adaptation.method.smallest_batch):
+    if not learns or not seen.teaches(adaptation.method.smallest_batch):
         return replace(_answered(adaptation, state, batch, seen.doubt), rows=seen.rows)
     proposal = learn(adaptation, state, batch, seen.rows, seen.doubt, views)
-    after = adaptation.anchored(proposal.state, guard.anchor)
-    share = weight_of(adaptation, after, batch, seen.doubt)
-    return replace(proposal, state=after, weight=share, rows=seen.rows)
+    share = weight_of(adaptation, proposal.state, batch, seen.doubt)
+    return replace(proposal, weight=share, rows=seen.rows)
 
 
 def _settled(

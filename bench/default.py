@@ -1,0 +1,181 @@
+"""What people run beside a frozen session: the default and REST, in batches and one by one.
+
+    python bench/default.py [--candidates 12000 200000] [--galleries memory "faiss hnsw" ...]
+    python bench/default.py --encoder tangram [--device cpu|cuda] [--tower tangram|vit]
+
+Without `--encoder`, queries are vectors of 256 dimensions in clusters of a hundred candidates, and
+hub correction remembers its 1,024 queries from the start. With it, an encoder makes the vectors of
+25,000 candidates' queries, and REST is measured too; single queries gather in groups of 16, learnt
+from in turn. Sessions take turns query by query and batch by batch. "x" is the ratio of medians of
+CPU time, the server's included (on a GPU: of the clock), to the frozen session of the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from engine_list import Engine, engine_named, installed
+from rows import Rows, parser
+from torch import Tensor
+from towers import add_options, batch_for, encoder_for, gallery_for
+
+import engines
+from queryshift import REST, Frozen, Gallery, Searchable, Session, Vectors
+from queryshift.retrieval.query_bank import QueryBank
+
+BATCH, SINGLES, GATHER, K = 64, 16, 16, 10
+BANK = 1024
+UNSURE = 0.45  # the chance of a query that is in doubt
+FLOOR = "the frozen session, in the same run"
+COLUMNS = {
+    "gallery": "",
+    "candidates": ",",
+    "queries": "",
+    "session": "",
+    "ms": ".1f",
+    "x": ".2f",
+    "wall ms": ".1f",
+    "wall x": ".2f",
+    "mean x": ".2f",
+}
+Clock = Callable[[], float]
+
+
+def main() -> None:
+    asking = parser(__doc__, rounds=8)
+    add_options(asking)
+    asking.add_argument("--candidates", type=int, nargs="*")
+    asking.add_argument("--galleries", nargs="*", default=["memory"], help=", ".join(installed()))
+    asking.add_argument("--encoder", action="store_true", help="of --tower, in place of vectors")
+    asked = asking.parse_args()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    rows = Rows(asked, FLOOR, COLUMNS)
+    if asked.encoder:
+        measure_encoder(asked, rows)
+        return
+    for candidates in asked.candidates or [12_000, 200_000]:
+        engines.QUERIES = BANK + needed(asked.rounds)
+        vectors, queries = engines.clustered(candidates)
+        memory = Gallery.from_vectors(range(candidates), vectors)
+        for name in asked.galleries:
+            lists = engines.lists(candidates)
+            with TemporaryDirectory() as folder, engine_named(name, Path(folder), lists) as engine:
+                measure_vectors(name, engine, memory, queries, asked.rounds, rows)
+
+
+def measure_vectors(
+    name: str, engine: Engine, memory: Gallery, queries: Tensor, rounds: int, rows: Rows
+) -> None:
+    """Frozen and default sessions over one gallery of vectors."""
+    gallery = memory if name == "memory" else engine.make(memory.ids, memory.vectors[:, 0].numpy())
+    encoder = Vectors(memory.dimension)
+    default = Session(encoder, gallery)
+    default.restore(remembering(default, queries[:BANK], memory, gallery))
+    sessions = {"frozen": Session(encoder, gallery, Frozen()), "default": default}
+    about = {"gallery": name, "candidates": len(memory)}
+    clock = lambda: engines.cpu(engine)  # noqa: E731
+    compare(sessions, list(queries[BANK:]), rounds, clock, about, rows)
+    if gallery is not memory:
+        gallery.close()
+
+
+def remembering(session: Session, queries: Tensor, memory: Gallery, gallery: Searchable) -> Any:
+    """The state of a session whose hub correction has seen these queries."""
+    first = [ids[0] for ids in memory.search(queries, 1).ids]
+    places = torch.tensor(gallery.positions(first))
+    unsure = torch.full((len(queries),), UNSURE)
+    bank = QueryBank(queries.half(), places, places.clone(), unsure)
+    return replace(session.state, stages={"hubs": bank})
+
+
+def measure_encoder(asked: argparse.Namespace, rows: Rows) -> None:
+    """Frozen, REST and default sessions with an encoder."""
+    encoder = encoder_for(asked)
+    items = batch_for(asked, needed(asked.rounds), home="cpu")
+    clock = gpu_clock if asked.device == "cuda" else time.process_time
+    for candidates in asked.candidates or [25_000]:
+        gallery = gallery_for(asked, candidates)
+        about = {"gallery": f"memory, {asked.tower}", "candidates": candidates}
+        for gather in (None, GATHER):
+            sessions = {
+                "frozen": Session(encoder, gallery, Frozen()),
+                "rest": Session(encoder, gallery, REST(), guard=None, gather=gather),
+                "default": Session(encoder, gallery, gather=gather),
+            }
+            sizes = [BATCH] if gather is None else [1]
+            compare(sessions, items, asked.rounds, clock, about, rows, sizes)
+
+
+def gpu_clock() -> float:
+    torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def compare(
+    sessions: dict[str, Session],
+    items: Sequence[Any],
+    rounds: int,
+    clock: Clock,
+    about: dict[str, Any],
+    rows: Rows,
+    sizes: Sequence[int] = (BATCH, 1),
+) -> None:
+    """A row for each session: batches, then single queries, in turns; no query comes twice."""
+    used = 0
+    for size in sizes:
+        count = rounds if size > 1 else rounds * SINGLES
+        taken: dict[str, list[tuple[float, float]]] = {name: [] for name in sessions}
+        for number in range(-2, count):
+            some, used = items[used : used + size], used + size
+            for name, session in sessions.items():
+                spent = timed(session, some, clock)
+                if number >= 0:
+                    taken[name].append(spent)
+        floor = [statistics.median(column) for column in zip(*taken["frozen"], strict=True)]
+        mean = statistics.mean(spent for spent, _ in taken["frozen"])
+        for name, spent in taken.items():
+            cpu, wall = (statistics.median(column) for column in zip(*spent, strict=True))
+            rows.add(
+                {
+                    **about,
+                    "queries": "batch" if size > 1 else "single",
+                    "session": name,
+                    "ms": 1000 * cpu,
+                    "x": cpu / floor[0],
+                    "wall ms": 1000 * wall,
+                    "wall x": wall / floor[1],
+                    "mean x": statistics.mean(cpu for cpu, _ in spent) / mean,
+                    "batches": session_batches(sessions[name]),
+                }
+            )
+
+
+def needed(rounds: int) -> int:
+    """Queries of all batches and singles, those that warm up included."""
+    return BATCH * (rounds + 2) + SINGLES * rounds + 2
+
+
+def session_batches(session: Session) -> int:
+    """Batches that taught something."""
+    return sum(stats.adapted for stats in session.history)
+
+
+def timed(session: Session, items: Sequence[Any], clock: Clock) -> tuple[float, float]:
+    """Seconds by a clock, and by that on the wall, until the best ten are there."""
+    wall, started = time.perf_counter(), clock()
+    session.answer(items).top(K).ids  # noqa: B018
+    return clock() - started, time.perf_counter() - wall
+
+
+if __name__ == "__main__":
+    main()

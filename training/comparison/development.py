@@ -1,0 +1,198 @@
+"""Variants of the default session on the development world, stream by stream.
+
+python -m training.comparison.development FILE --variants default spread=0.0 part=2.0,rate=2
+
+A variant names settings of the guard, of InfoMax, of hub correction, of the session, or constants
+of the policy. Each finished stream and variant is a line of FILE; the same command goes on where
+it stopped. Shifts and scenes are the development world's: nothing here is reported as a result.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing as mp
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import asdict, fields
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import torch
+
+from queryshift import Gallery, Guard, Hubs, Session
+from queryshift.lab.datasets import Dataset
+from queryshift.lab.datasets.tangram import tangram
+from queryshift.lab.datasets.tangram_tasks import TASKS
+from queryshift.lab.evaluation.benchmarks import BENCHMARKS
+from queryshift.models import load
+
+from .sealed import _by_content as by_content
+from .sealed_streams import QUERIES, Stream, items, phases, rows
+
+WHOLE = ("sorted", "noise")  # streams of several phases are not cut
+PICTURES = ("image", "video")
+WORLDS: dict[str, tuple[Dataset, Any]] = {}  # filled before the workers are forked
+OPTIONS: dict[str, Any] = {}
+Work = tuple[Stream, tuple[str, ...]]
+
+
+def streams(seed: int) -> Iterator[Stream]:
+    """All streams of one seed: shifts of several strengths, popular scenes, mixtures, noise."""
+    for task in TASKS:
+        noisy = "3" if task in PICTURES else "2"
+        online = ["0", "1*1.6", "2*1.3", *(["3"] if task in PICTURES else [])]
+        kinds = [("online", name) for name in online]
+        kinds += [(kind, noisy) for kind in ("zipf", "few", "half", "tenth")]
+        kinds.append(("sorted", "0*1.5"))
+        for kind, name in kinds:
+            yield Stream(kind, task, f"dev:{name}", 3, seed)
+        for kind in ("clean", "noise"):
+            yield Stream(kind, task, "clean", 3, seed)
+
+
+@cache
+def _answering(task: str) -> tuple[Any, Gallery]:
+    name, query, gallery = TASKS[task]
+    model = load(name, device=OPTIONS["device"], precision="float32")
+    built = Gallery.build(model[gallery], WORLDS[task][0].candidates, batch_size=500)
+    return model[query], built.to(OPTIONS["device"])
+
+
+def changed(variant: str) -> tuple[dict[str, Any], list[AbstractContextManager[Any]]]:
+    """Settings of a session that a variant names, and patches of the policy's constants."""
+    if variant == "default":
+        return {}, []
+    from queryshift import InfoMax
+
+    pairs = dict(one.split("=") for one in variant.split(","))
+    parts: dict[type, dict[str, Any]] = {Guard: {}, InfoMax: {}, Hubs: {}}
+    settings: dict[str, Any] = {}
+    patches: list[AbstractContextManager[Any]] = []
+    for name, text in pairs.items():
+        value = json.loads(text)
+        owner = next((one for one in parts if name in {f.name for f in fields(one)}), None)
+        if owner is not None:
+            parts[owner][name] = value
+        elif ":" in name:  # module:CONSTANT
+            module, constant = name.split(":")
+            patches.append(patch.object(import_module(f"queryshift.{module}"), constant, value))
+        elif name == "rate":  # times the encoder's
+            settings["rate"] = value
+        else:
+            settings[name] = value
+    made = {"method": InfoMax(**parts[InfoMax]), "guard": Guard(**parts[Guard])}
+    return {"score_from": "after", "hubs": Hubs(**parts[Hubs]), **made, **settings}, patches
+
+
+def _session(variant: str, task: str, stack: ExitStack) -> Session:
+    encoder, gallery = _answering(task)
+    settings, patches = changed(variant)
+    for one in patches:
+        stack.enter_context(one)
+    factor = settings.pop("rate", None)
+    if factor is not None:
+        settings["lr"] = factor * encoder.recommended["infomax"]["lr"]
+    return Session(encoder, gallery, **settings)
+
+
+def work(one: Work) -> list[dict[str, Any]]:
+    """The lines of one stream."""
+    torch.set_num_threads(1)
+    stream, variants = one
+    world, captions = WORLDS[stream.task]
+    asked, matches = items(stream, world, captions)
+    told = phases(stream)
+    if stream.kind == "sorted":
+        order = by_content(matches[:QUERIES], _answering(stream.task)[1])
+        order += range(QUERIES, len(asked))
+        asked, matches = [asked[row] for row in order], [matches[row] for row in order]
+    elif stream.kind in ("half", "tenth"):
+        told = ["clean" if row[2] is None else "shifted" for row in rows(stream)]
+    if stream.kind not in WHOLE:
+        asked, matches = asked[: OPTIONS["queries"]], matches[: OPTIONS["queries"]]
+    found = []
+    for variant in variants:
+        started = time.perf_counter()
+        firsts, about = _firsts(stream, variant, asked)
+        right: dict[str, list[bool]] = {}
+        for place, own, phase in zip(firsts, matches, told[: len(asked)], strict=True):
+            if own:
+                right.setdefault(phase, []).append(place in own)
+        recalls = {phase: round(100 * sum(r) / len(r), 2) for phase, r in right.items()}
+        seconds = round(time.perf_counter() - started, 2)
+        line = {**asdict(stream), "variant": OPTIONS["label"] or variant, "recall": recalls}
+        found.append({**line, "seconds": seconds, **about})
+    return found
+
+
+def _firsts(stream: Stream, variant: str, asked: list[Any]) -> tuple[list[int], dict[str, Any]]:
+    with ExitStack() as stack:
+        session = _session(variant, stream.task, stack)
+        size = OPTIONS["batch"] or BENCHMARKS[f"tangram-o-{stream.task}"].batch
+        firsts: list[int] = []
+        for start in range(0, len(asked), size):
+            answer = session.answer(asked[start : start + size])
+            firsts += answer.top(1).positions[:, 0].tolist()
+        about = {"resets": session.state.resets, "updates": session.state.adapted.updates}
+        return firsts, about
+
+
+def _world(task: str) -> tuple[Dataset, Any]:
+    captions = tangram("image", "dev").candidates if task == "text" else None
+    return tangram(task, "dev"), captions
+
+
+def _left(options: argparse.Namespace) -> list[Work]:
+    done: set[tuple[Stream, str]] = set()
+    if options.file.exists():
+        for line in map(json.loads, options.file.read_text().splitlines()):
+            stream = Stream(*(line[name] for name in Stream.__annotations__))
+            done.add((stream, line["variant"]))
+    left = [
+        (one, tuple(v for v in options.variants if (one, options.label or v) not in done))
+        for seed in options.seeds
+        for one in streams(seed)
+        if one.task in options.tasks and (not options.kinds or one.kind in options.kinds)
+    ]
+    return [(one, variants) for one, variants in left if variants]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--variants", nargs="*", default=["default"])
+    parser.add_argument("--label", help="of the variant in the file: for another version's code")
+    parser.add_argument("--seeds", type=int, nargs="*", default=[0])
+    parser.add_argument("--tasks", nargs="*", default=list(TASKS))
+    parser.add_argument("--kinds", nargs="*")
+    parser.add_argument("--queries", type=int, default=768)
+    parser.add_argument("--batch", type=int, help="queries at a time; None: the benchmark's")
+    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--device", default="cuda" if torch.cuda.device_count() else "cpu")
+    options = parser.parse_args()
+    deadline = time.monotonic() + 60 * options.minutes
+    OPTIONS.update(vars(options))
+    left = _left(options)
+    with mp.get_context("fork").Pool(min(options.processes, len(options.tasks))) as pool:
+        WORLDS.update(zip(options.tasks, pool.map(_world, options.tasks), strict=True))
+    print(f"{len(left)} streams to run, worlds made", flush=True)
+    with mp.get_context("fork").Pool(options.processes) as pool, options.file.open("a") as file:
+        for count, lines in enumerate(pool.imap_unordered(work, left), 1):
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+            file.flush()
+            if count % 10 == 0:
+                print(f"{count} of {len(left)} streams", flush=True)
+            if time.monotonic() > deadline:
+                pool.terminate()
+                print(f"stopped after {count} of {len(left)} streams", flush=True)
+                break
+
+
+if __name__ == "__main__":
+    main()
