@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from training.photographs import measure, shrink, stored
+from training.photographs import classes, measure, shrink, stored
 
 from small_datasets import small
 
@@ -179,3 +179,12 @@ def test_pages_have_the_numbers_of_the_kept_results():
         run = {report.named(cell) for cell in test if report.query_of(cell) == query}
         own = {(name, rate) for name, rate in run if "+" not in name and name in chosen}
         assert all(chosen[name] == rate for name, rate in own)  # the test split at those alone
+
+
+def test_the_layer_for_classes_finds_them_again():
+    torch.manual_seed(0)
+    kinds = torch.arange(60) % 3
+    features = torch.randn(3, 40)[kinds] + 0.1 * torch.randn(60, 40)
+    vectors = torch.nn.functional.normalize(torch.randn(3, 8), dim=1)
+    found = classes.fitted(features, vectors[kinds])(features)
+    assert torch.equal((found @ vectors.T).argmax(1), kinds)

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from training.real import measure, pages
+from training.real import measure, other_scripts, pages
 from training.real.measure import Row
 
 from queryshift.errors import UnknownName
 from queryshift.lab.datasets import DATASETS
 from queryshift.lab.evaluation.results import Cell, read_folder
+from queryshift.models import load
 from small_datasets import small
 
 METHODS = ("frozen", "frozen+hubs", "vectors", "default", "bm25", "spelling+bm25+frozen")
@@ -66,25 +67,44 @@ RIGHT = np.arange(400) % 4 == 0  # a quarter
 BETTER, WORSE = np.arange(400) % 2 == 0, np.arange(400) % 8 == 0
 
 
+def page(cells):
+    some = streams(cells)
+    return pages.page(cells, some)
+
+
+def streams(cells):
+    return [one for series in pages.SERIES for one in pages.streams(cells, series)]
+
+
 def test_the_page_shows_losses_first():
     cells = [cell("frozen", RIGHT), cell("rest:lr=0.001", BETTER), cell("default", WORSE)]
-    text = pages.page(cells)
+    text = page(cells)
     lost = text.split("## Losses first")[1].split("##")[0]
-    assert "| aws | m | clean | default | frozen | -12.50 (" in lost
-    assert "below it in 1, by -12.5 points" in text.split("## Losses")[0]
+    assert "| AWS | m | clean | `default` | `frozen` | **-12.5** (" in lost
+    assert "**It does not pay.**" in text.split("## Losses")[0]
+    assert "-12.5 points" in text.split("## Losses")[0]
     assert "| m | rest | 50.0 |" in text
 
 
-def test_gains_are_no_losses_and_chance_is_said():
-    cells = [cell("frozen", RIGHT), cell("vectors", BETTER), cell("frozen+hubs", BETTER)]
-    assert pages.losses(cells) == "None in what was run."
-    assert "above the unadapted encoder beyond chance in 1 of 1" in pages.meaning(cells)
-    assert "+0.00 (+0.00 to +0.00, within chance)" in pages.differences(cells)
+def test_gains_are_no_losses():
+    cells = [cell("frozen", RIGHT), cell("default", BETTER), cell("frozen+hubs", BETTER)]
+    some = streams(cells)
+    assert pages.losses(some) == "None in what was run."
+    assert "**Turn it on.**" in pages.meaning(some)
+    assert "above it beyond chance in 1, below it beyond chance in 0" in pages.meaning(some)
+    assert "gives +25.0 points by itself, the default +25.0" in pages.meaning(some)
+
+
+def test_only_differences_beyond_chance_are_bold():
+    cells = [cell("frozen", RIGHT), cell("default", BETTER), cell("frozen+hubs", BETTER)]
+    (row,) = (line for line in pages.differences(streams(cells)).splitlines() if "| m |" in line)
+    assert "**+25.0** (" in row and "| +0.0 (+0.0 to +0.0) |" in row
 
 
 def test_without_ours_the_page_says_so():
-    text = pages.page([cell("frozen", RIGHT), cell("bm25", WORSE)])
-    assert text.count("ot run yet.") > 6 and "above the unadapted" not in text
+    text = page([cell("frozen", RIGHT), cell("bm25", WORSE)])
+    assert "Our default was not run." in text and "Turn it on" not in text
+    assert text.count("Not run.") > 4
     assert "| none | bm25 | 12.5 |" in text and "| m | frozen | 25.0 |" in text
 
 
@@ -92,10 +112,32 @@ def test_repetitions_are_drawn_together_and_each_counts():
     groups = {"groups": [0] * 300 + list(range(1, 101))}
     popular = np.arange(400) < 300  # one query that is three quarters of the traffic
     cells = [cell("frozen", ~popular, settings=groups), cell("vectors", popular, settings=groups)]
-    found = pages.difference(cells, "vectors", "frozen", ("m", "clean"))
+    found = streams(cells)[0].difference("vectors", "frozen")
     assert found.points == 50.0 and not found.beyond_chance  # 300 gained, 100 lost; but one query
     alone = [cell("frozen", ~popular), cell("vectors", popular)]
-    assert pages.difference(alone, "vectors", "frozen", ("m", "clean")).beyond_chance
+    assert streams(alone)[0].difference("vectors", "frozen").beyond_chance
+
+
+def test_rows_are_compared_over_the_seeds_that_all_have():
+    cells = [cell("frozen", RIGHT), cell("default", BETTER), cell("frozen", WORSE, seed=1)]
+    found = streams(cells)[0].difference("default", "frozen")
+    assert found.points == 25.0
+
+
+def test_every_two_rows_are_in_the_csv_for_both_metrics():
+    cells = [cell("default", BETTER), cell("frozen", RIGHT), cell("bm25", WORSE)]
+    lines = pages.all_differences(streams(cells)).splitlines()
+    assert len(lines) == 1 + 2 * 3
+    (first,) = (line for line in lines if line.startswith("aws,m,clean,default,frozen,recall@1,"))
+    assert first.split(",")[6] == "25.00" and first.endswith(",yes")
+
+
+def test_rates_are_means_over_development_streams():
+    dev = [
+        cell("rest:lr=0.001", hits, benchmark=name)
+        for name, hits in (("aws-dev-clean", RIGHT), ("aws-dev-chatty", BETTER))
+    ]
+    assert "| m | rest | 37.5 |" in pages.rates(dev)
 
 
 def test_cells_are_kept_beside_those_kept_before(monkeypatch, capsys, runs, tmp_path):
@@ -109,6 +151,13 @@ def test_cells_are_kept_beside_those_kept_before(monkeypatch, capsys, runs, tmp_
 
 def test_what_correcting_the_spelling_gives_is_said_beside_ours():
     typed = {"benchmark": "aws-typos", "shift": "typos", "severity": 2}
-    rows = {"frozen": WORSE, "vectors": RIGHT, "spelling+frozen": BETTER}
-    text = pages.meaning([cell(name, hits, **typed) for name, hits in rows.items()])
-    assert "with typos 10 % m finds 50.0 % so; without, `frozen` 12.5, `vectors` 25.0." in text
+    rows = {"frozen": WORSE, "default": RIGHT, "spelling+frozen": BETTER}
+    text = pages.meaning(streams([cell(name, hits, **typed) for name, hits in rows.items()]))
+    assert "(m): `frozen` 12.5 %, `default` 25.0 %, `spelling+frozen` 50.0 %." in text
+
+
+def test_every_row_answers_misspelt_words_of_other_scripts():
+    words = ["красный", "зелёный", "κόκκινο", "πράσινο", "größer", "weiß"]
+    found = other_scripts.recalls(load("tangram")["text"], words)
+    assert len(found) == 5 and all(0 <= value <= 100 for value in found.values())
+    assert found["spelling+frozen"] >= found["frozen"]

@@ -1,16 +1,22 @@
 """Keep what was run on the real sets, and write docs/results/real.md from all that is kept.
 
 python -m training.real.pages [RUNS ...]
+
+Differences of every two rows, with intervals, go to docs/results/real/differences.csv.
 """
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import product
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
@@ -22,16 +28,20 @@ from queryshift.lab.evaluation.significance import draw_seeds, resampled_means
 from training.comparison.lines import table
 from training.comparison.store import lessened
 from training.photographs.report import DRAWS, Difference
+from training.real.other_scripts import RESULT as OTHER_SCRIPTS
 
 TEMPLATE = Path(__file__).with_name("page.md")
 RESULTS = Path("docs") / "results"
-SERIES = ("aws", "msmarco", "pacs", "esc50")
+DIFFERENCES = "differences.csv"
+SERIES = {"aws": "AWS", "msmarco": "MS MARCO", "pacs": "PACS", "esc50": "ESC-50"}
 OURS, BASES, OTHERS = ("default", "vectors"), ("frozen", "frozen+hubs"), ("rest", "tcr", "shot")
-SEVERAL = ("msmarco", "aws-duplicates")  # whose nDCG counts several right answers
+ORDER = (*BASES, "vectors", "default", *OTHERS)
+SEVERAL = ("msmarco", "aws-duplicates")  # benchmarks with several right answers to a query
 MISSPELT = "typos 10 %"
-NEAR = -0.5  # points below a base that still count as level
-RATE = re.compile(r":lr=[0-9.e-]+")
-Key = tuple[str, str]  # model, stream
+NEAR = 0.5  # points below a base that still count as level
+RATE = re.compile(r":lr=([0-9.e-]+)")
+METRICS = ("recall@1", "ndcg@10")
+NOT_RUN = "Not run."
 
 
 def keep(runs: Sequence[Path], kept: Path) -> list[Cell]:
@@ -50,7 +60,7 @@ def keep(runs: Sequence[Path], kept: Path) -> list[Cell]:
 
 
 def lessened_once(cell: Cell) -> Cell:
-    """Best ranks alone, but where several right answers are counted."""
+    """The best rank of each query alone, except where several right answers are counted."""
     return cell if cell.benchmark.startswith(SEVERAL) else lessened(cell)
 
 
@@ -68,152 +78,269 @@ def row_of(cell: Cell) -> str:
 
 
 def of_series(cells: Iterable[Cell], series: str) -> list[Cell]:
-    """The cells of a test series, in the order of its streams."""
+    """The cells of a series, in the order of its streams."""
     order = list(BENCHMARKS)
     own = [cell for cell in cells if BENCHMARKS[cell.benchmark].series == series]
     return sorted(own, key=lambda cell: (order.index(cell.benchmark), cell.shift, cell.severity))
 
 
-def recalls(cells: Sequence[Cell], name: str) -> str:
-    """A row per model and method, a column per stream."""
-    streams = list(dict.fromkeys(map(stream_of, cells)))
-    found: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for cell in cells:
-        found[_model(cell), row_of(cell)][stream_of(cell)].append(cell.measure(name))
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """All rows of one model on one stream."""
+
+    series: str
+    model: str
+    name: str
+    cells: tuple[Cell, ...]
+
+    @cached_property
+    def rows(self) -> list[str]:
+        """The rows that were run."""
+        return sorted({row_of(cell) for cell in self.cells}, key=_place)
+
+    def measure(self, row: str, name: str = "recall@1") -> float:
+        """A row's figure, the mean of its seeds."""
+        own = [cell.measure(name) for cell in self.cells if row_of(cell) == row]
+        return float(np.mean(own))
+
+    @cached_property
+    def _resampled(self) -> dict[tuple[str, str], tuple[float, np.ndarray]]:
+        """By row and metric: its figure over the seeds that all rows have, and in resamples.
+
+        Resamples draw a query with all its repetitions; each counts as often as it was asked.
+        """
+        found = {(row_of(cell), cell.seed): cell for cell in self.cells}
+        of_row = ({seed for row, seed in found if row == wanted} for wanted in self.rows)
+        seeds = sorted(set.intersection(*of_row))
+        keys = [(row, name) for row in self.rows for name in METRICS]
+        sums = [[_sums(found[row, seed], name) for seed in seeds] for row, name in keys]
+        asked = [np.bincount(_groups(found[self.rows[0], seed])) for seed in seeds]
+        stacked, rng = np.array([*sums, asked], dtype=float), np.random.default_rng(0)
+        drawn = resampled_means(stacked, draw_seeds(len(seeds), DRAWS, rng), rng)
+        whole = stacked.sum((1, 2))
+        return {
+            key: (float(whole[at] / whole[-1]), drawn[:, at] / drawn[:, -1])
+            for at, key in enumerate(keys)
+        }
+
+    def difference(self, row: str, other: str, name: str = "recall@1") -> Difference | None:
+        """A row against another in points; None where one was not run."""
+        if row == other or not {row, other} <= set(self.rows):
+            return None
+        (ours, own_draws), (theirs, draws) = (self._resampled[each, name] for each in (row, other))
+        return Difference(ours - theirs, own_draws - draws)
+
+
+def _sums(cell: Cell, name: str) -> np.ndarray:
+    """Sums (G,) of a metric in percent over the repetitions of each query."""
+    return np.bincount(_groups(cell), metric(name).of_each(cell.ranks))
+
+
+def _groups(cell: Cell) -> np.ndarray:
+    """Which queries are one and the same."""
+    return np.asarray(cell.settings.get("groups", range(len(cell.ranks))))
+
+
+def _place(row: str) -> tuple[int, str]:
+    return ORDER.index(row) if row in ORDER else len(ORDER), row
+
+
+def streams(cells: Sequence[Cell], series: str) -> list[Stream]:
+    """Those of a series, model by model."""
+    found: dict[tuple[str, str], list[Cell]] = defaultdict(list)
+    for cell in of_series(cells, series):
+        found[cell.model, stream_of(cell)].append(cell)
+    made = [Stream(series, *key, tuple(own)) for key, own in found.items()]
+    return sorted(made, key=lambda stream: stream.model)
+
+
+def recalls(some: Sequence[Stream], name: str = "recall@1") -> str:
+    """A row per model and method, a column per stream; BM25 has no model."""
+    columns = list(dict.fromkeys(stream.name for stream in some))
+    found: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    for stream in some:
+        for row in stream.rows:
+            model = "none" if row in ("bm25", "spelling+bm25") else stream.model
+            found[model, row][stream.name] = f"{stream.measure(row, name):.1f}"
     rows = [
-        [model, method, *(f"{np.mean(own[s]):.1f}" if own[s] else "" for s in streams)]
-        for (model, method), own in sorted(found.items(), key=lambda item: _place(*item[0]))
+        [model, row, *(own.get(column, "") for column in columns)]
+        for (model, row), own in sorted(
+            found.items(), key=lambda item: (item[0][0], _place(item[0][1]))
+        )
     ]
-    return table(rows, ["model", "row", *streams]) if rows else "Not run yet."
+    return table(rows, ["model", "row", *columns]) if rows else NOT_RUN
 
 
-def _model(cell: Cell) -> str:
-    return "none" if cell.method in ("bm25", "spelling+bm25") else cell.model
+def told(one: Difference | None) -> str:
+    """A difference with its interval, bold where it is beyond chance."""
+    if one is None:
+        return ""
+    low, high = one.interval
+    points = f"{one.points:+.1f}"
+    return f"{f'**{points}**' if one.beyond_chance else points} ({low:+.1f} to {high:+.1f})"
 
 
-def _place(model: str, method: str) -> tuple[str, int, str]:
-    known = [*BASES, "vectors", "default", *OTHERS]
-    return model, known.index(method) if method in known else len(known), method
+def differences(some: Sequence[Stream], name: str = "recall@1") -> str:
+    """The default against others: a row per model and stream, a column per other."""
+    others = [
+        other
+        for other in (*BASES, *OTHERS)
+        if any({"default", other} <= set(stream.rows) for stream in some)
+    ]
+    rows = [
+        [
+            stream.model,
+            stream.name,
+            *(told(stream.difference("default", other, name)) for other in others),
+        ]
+        for stream in some
+        if "default" in stream.rows
+    ]
+    head = ["model", "stream", *(f"against `{other}`" for other in others)]
+    return table(rows, head) if rows else NOT_RUN
 
 
-def shares(cells: Iterable[Cell], method: str, key: Key) -> dict[int, np.ndarray]:
-    """By seed, sums of recall at 1 and counts (2, G) of each query, which may repeat."""
-    found = {}
-    for cell in cells:
-        if (row_of(cell), cell.model, stream_of(cell)) == (method, *key):
-            own = metric("recall@1").of_each(cell.ranks)
-            groups = np.asarray(cell.settings.get("groups", range(len(own))))
-            found[cell.seed] = np.stack([np.bincount(groups, own), np.bincount(groups)])
-    return found
+def all_differences(some: Iterable[Stream]) -> str:
+    """Every two rows of every stream, as CSV."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    places = ["set", "model", "stream", "row", "against", "metric"]
+    writer.writerow([*places, "points", "low", "high", "beyond chance"])
+    for stream in some:
+        for (other, row), name in product(combinations(stream.rows, 2), METRICS):
+            one = stream.difference(row, other, name)
+            assert one is not None
+            figures = [f"{value:.2f}" for value in (one.points, *one.interval)]
+            place = [stream.series, stream.model, stream.name, row, other, name]
+            writer.writerow([*place, *figures, "yes" if one.beyond_chance else "no"])
+    return text.getvalue()
 
 
-def difference(cells: Sequence[Cell], ours: str, other: str, key: Key) -> Difference | None:
-    """Ours against another on one stream, over the seeds that both were run with.
-
-    Resamples draw a query with all its repetitions; each counts as often as it was asked.
-    """
-    own, others = (shares(cells, method, key) for method in (ours, other))
-    seeds = sorted(own.keys() & others.keys())
-    if not seeds:
-        return None
-    gained = np.stack([own[seed][0] - others[seed][0] for seed in seeds])
-    asked = np.stack([own[seed][1] for seed in seeds])
-    rng = np.random.default_rng(0)
-    weights = draw_seeds(len(seeds), DRAWS, rng)
-    drawn = resampled_means(np.stack([gained, asked]), weights, rng)
-    return Difference(float(gained.sum() / asked.sum()), drawn[:, 0] / drawn[:, 1])
-
-
-def pairs(
-    cells: Sequence[Cell], firsts: Sequence[str], others: Sequence[str]
-) -> Iterator[tuple[Key, str, str, Difference]]:
-    """Each of the first rows against each of the others, on every stream of every model."""
-    for key in dict.fromkeys((cell.model, stream_of(cell)) for cell in cells):
-        for first, other in product(firsts, others):
-            found = None if first == other else difference(cells, first, other, key)
-            if found is not None:
-                yield key, first, other, found
-
-
-def differences(cells: Sequence[Cell]) -> str:
-    """A row per model, stream and one of ours or hub correction alone, a column per other."""
-    columns = (*BASES, *OTHERS)
-    found: dict[tuple[str, str, str], dict[str, Difference]] = defaultdict(dict)
-    for key, first, other, one in pairs(cells, (*OURS, "frozen+hubs"), columns):
-        found[(*key, first)][other] = one
-    rows = [[*key, *(str(own.get(other, "")) for other in columns)] for key, own in found.items()]
-    head = ["model", "stream", "row", *(f"against {other}" for other in columns)]
-    return table(rows, head) if rows else "Not run yet."
-
-
-def losses(cells: Sequence[Cell]) -> str:
+def losses(some: Sequence[Stream]) -> str:
     """The streams on which ours is below a base, the worst first."""
     lost = []
-    for series in SERIES:
-        for (model, stream), ours, base, one in pairs(of_series(cells, series), OURS, BASES):
-            below = one.points < NEAR or (one.points < 0 and one.beyond_chance)
-            if below and (base == "frozen" or one.points < NEAR):
-                lost.append((one.points, [series, model, stream, ours, base, str(one)]))
+    for stream in some:
+        for ours in OURS:
+            for base in BASES:
+                one = stream.difference(ours, base)
+                if one is not None and _is_loss(one):
+                    place = [SERIES[stream.series], stream.model, stream.name, f"`{ours}`"]
+                    lost.append((one.points, [*place, f"`{base}`", told(one)]))
     if lost:
-        head = ["set", "model", "stream", "ours", "against", "difference"]
+        head = ["set", "model", "stream", "row", "against", "points"]
         return table([row for _, row in sorted(lost)], head)
-    run = any(row_of(cell) in OURS for cell in cells)
-    return "None in what was run." if run else "Our default was not run yet."
+    run = any(row in OURS for stream in some for row in stream.rows)
+    return "None in what was run." if run else "Our default was not run."
 
 
-def meaning(cells: Sequence[Cell]) -> str:
-    """What the numbers of the AWS set say, in sentences with counts."""
-    own = of_series(cells, "aws")
-    told = [_against_frozen(own, name) for name in ("frozen+hubs", *OURS)]
-    if not any(row_of(cell) in OURS for cell in own):
-        told.append("Our default was not run yet.")
-    return "\n".join(f"**{sentence}**" for sentence in [*told, *_by_spelling(own)] if sentence)
+def _is_loss(one: Difference) -> bool:
+    return one.points < -NEAR or (one.points < 0 and one.beyond_chance)
 
 
-def _against_frozen(cells: Sequence[Cell], name: str) -> str:
-    some = [one for *_, one in pairs(cells, (name,), ("frozen",))]
-    if not some:
-        return ""
-    above = sum(one.points > 0 and one.beyond_chance for one in some)
-    below = sum(one.points < 0 and one.beyond_chance for one in some)
-    mean = np.mean([one.points for one in some])
-    return (
-        f"On the AWS set `{name}` is above the unadapted encoder beyond chance in {above} of "
-        f"{len(some)} streams and below it in {below}, by {mean:+.1f} points on average."
-    )
+def meaning(some: Sequence[Stream]) -> str:
+    """What the AWS set says to a user, in three sentences."""
+    own = [stream for stream in some if stream.series == "aws"]
+    found = [*_gain(own), *_by_hubs(own), *_by_spelling(own)]
+    return "\n".join(f"- {sentence}" for sentence in found) or "Our default was not run."
 
 
-def _by_spelling(cells: Sequence[Cell]) -> Iterator[str]:
+def _gain(own: Sequence[Stream]) -> Iterator[str]:
+    """How often the default is above the encoder alone."""
+    both = [(stream, stream.difference("default", "frozen")) for stream in own]
+    pairs = [(stream, one) for stream, one in both if one is not None]
+    if pairs:
+        above = sum(one.points > 0 and one.beyond_chance for _, one in pairs)
+        below = sum(one.points < 0 and one.beyond_chance for _, one in pairs)
+        models = len({stream.model for stream, _ in pairs})
+        mean = np.mean([one.points for _, one in pairs])
+        yield (
+            f"**Turn it on.** On AWS documentation, with {_counted(models, 'encoder')}, the "
+            f"default session's recall@1 is {mean:+.1f} points against the encoder alone, on "
+            f"average of {_counted(len(pairs), 'stream')}: above it beyond chance in {above}, "
+            f"below it beyond chance in {below}."
+            if above > below
+            else f"**It does not pay.** On AWS documentation, with {_counted(models, 'encoder')}, "
+            f"the default session's recall@1 is {mean:+.1f} points against the encoder alone: "
+            f"above it beyond chance in {above} of {_counted(len(pairs), 'stream')}, below it "
+            f"beyond chance in {below}."
+        )
+
+
+def _by_hubs(own: Sequence[Stream]) -> Iterator[str]:
+    """How much of the gain hub correction gives alone."""
+    wanted = {"default", *BASES}
+    some = [stream for stream in own if wanted <= set(stream.rows)]
+    if some:
+        hubs, whole = (
+            np.mean([stream.measure(row) - stream.measure("frozen") for stream in some])
+            for row in ("frozen+hubs", "default")
+        )
+        yield (
+            f"**If you cannot touch the encoder, use hub correction.** On the same streams it "
+            f"gives {hubs:+.1f} points by itself, the default {whole:+.1f}. It needs no "
+            "gradients and works on vectors alone (`qs.Vectors`)."
+        )
+
+
+def _by_spelling(own: Sequence[Stream]) -> Iterator[str]:
     """What correcting the spelling does to misspelt queries, beside the encoder and ours."""
-    for model in dict.fromkeys(cell.model for cell in cells):
-        found = {
-            row_of(cell): cell.measure("recall@1")
-            for cell in cells
-            if (cell.model, stream_of(cell)) == (model, MISSPELT)
-        }
-        if {"frozen", "spelling+frozen"} <= found.keys():
-            names = [name for name in ("frozen", "frozen+hubs", *OURS) if name in found]
-            others = ", ".join(f"`{name}` {found[name]:.1f}" for name in names)
-            yield (
-                f"Correct the spelling first: with {MISSPELT} {model} finds "
-                f"{found['spelling+frozen']:.1f} % so; without, {others}."
-            )
+    some = [
+        stream
+        for stream in own
+        if stream.name == MISSPELT and {"frozen", "spelling+frozen"} <= set(stream.rows)
+    ]
+    names = [
+        name
+        for name in ("frozen", "default", "spelling+frozen", "spelling+default")
+        if some and all(name in stream.rows for stream in some)
+    ]
+    if some:
+        figures = ", ".join(
+            f"`{name}` {np.mean([stream.measure(name) for stream in some]):.1f} %" for name in names
+        )
+        yield (
+            f"**Correct the spelling before you adapt.** Recall@1 with {MISSPELT} "
+            f"({', '.join(stream.model for stream in some)}): {figures}."
+        )
 
 
-def page(cells: Sequence[Cell]) -> str:
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def rates(cells: Sequence[Cell]) -> str:
+    """Mean recall at 1 on the development streams, by method and learning rate."""
+    found: dict[tuple[str, str], dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for cell in of_series(cells, "aws-dev"):
+        rate = RATE.search(cell.method)
+        if rate:
+            found[cell.model, row_of(cell)][float(rate[1])].append(cell.measure("recall@1"))
+    columns = sorted({rate for own in found.values() for rate in own})
+    rows = [
+        [model, row, *(f"{np.mean(own[rate]):.1f}" if own[rate] else "" for rate in columns)]
+        for (model, row), own in sorted(found.items())
+    ]
+    return table(rows, ["model", "row", *(f"{rate:g}" for rate in columns)]) if rows else NOT_RUN
+
+
+def page(cells: Sequence[Cell], some: Sequence[Stream]) -> str:
     """The page of the real sets."""
-    parts = {"meaning": meaning(cells), "losses": losses(cells)}
+    parts = {"meaning": meaning(some), "losses": losses(some), "rates": rates(cells)}
+    parts["other_scripts"] = OTHER_SCRIPTS.read_text(encoding="utf-8").strip()
     for series in SERIES:
-        own = of_series(cells, series)
-        parts[series] = recalls(own, "recall@1")
+        own = [stream for stream in some if stream.series == series]
+        parts[series] = recalls(own)
         parts[f"{series}_ndcg"] = recalls(own, "ndcg@10")
         parts[f"{series}_differences"] = differences(own)
+        parts[f"{series}_ndcg_differences"] = differences(own, "ndcg@10")
     return TEMPLATE.read_text(encoding="utf-8").format(**parts)
 
 
 def main(runs: Sequence[Path]) -> None:
     cells = keep(runs, RESULTS / "real")
-    (RESULTS / "real.md").write_text(page(cells), encoding="utf-8")
+    some = [stream for series in SERIES for stream in streams(cells, series)]
+    (RESULTS / "real.md").write_text(page(cells, some), encoding="utf-8")
+    (RESULTS / "real" / DIFFERENCES).write_text(all_differences(some), encoding="utf-8")
     print(f"{len(cells)} cells in {RESULTS / 'real'}")
 
 
