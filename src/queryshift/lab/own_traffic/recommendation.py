@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import ceil, comb
-
-import numpy as np
+from math import ceil, comb, log10
 
 from queryshift.lab.evaluation.results import Cell
 from queryshift.methods.specs import DEFAULT
@@ -109,7 +107,7 @@ def sign_test(wins: int, losses: int) -> float:
     """The two-sided p of so many wins and losses where both are equally likely."""
     count, most = wins + losses, max(wins, losses)
     tail = sum(comb(count, place) for place in range(most, count + 1))
-    return min(1.0, 2 * tail / 2**count)
+    return min(1.0, float(2 * tail / 2**count))
 
 
 @cache
@@ -147,10 +145,10 @@ def queries_needed(differ: float, gain: float) -> int:
     McNemar's test, two-sided, by Connor's formula (1987).
     """
     spread = max(differ - gain**2, 0.0) ** 0.5
-    return ceil(((1.96 * differ**0.5 + 0.84 * spread) / gain) ** 2)
+    return ceil(float(((1.96 * differ**0.5 + 0.84 * spread) / gain) ** 2))
 
 
 def rounded(count: float) -> int:
     """To two digits, upwards: nobody needs to read a third."""
-    step = 10 ** max(0, int(np.log10(max(count, 1))) - 1)
-    return int(ceil(count / step) * step)
+    step = int(10 ** max(0, int(log10(max(count, 1))) - 1))
+    return ceil(count / step) * step

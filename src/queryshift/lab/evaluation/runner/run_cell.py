@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..benchmark_methods import DEFAULT, hubs_of, session_of, settings_of
+from ..benchmark_methods import hubs_of, session_of, settings_of
 from ..results import Cell
 from ..stream_evaluation import StreamResult, run
 from .machine import Memory, device_name, versions
@@ -26,7 +26,7 @@ def run_cell(
 ) -> Cell:
     """Run one cell; `watch` is told how many queries were answered."""
     row, encoder = prepared.row, workbench.encoder(prepared)
-    hubs = None if task.method == DEFAULT else hubs_of(task.method)
+    hubs = hubs_of(task.method)
     memory = Memory(encoder.device)
     streams = [_stream(workbench, prepared, part, task, watch) for part in prepared.parts]
     settings = {
