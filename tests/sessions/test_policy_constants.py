@@ -70,7 +70,7 @@ SAFEGUARDS = {
         "CHUNK_SCORES MOST_CHUNKS PIECE_SCORES LEAST_PIECE PIECE_VALUES GPU_THREADS COPIED_FROM "
         "PADDING": PIECES
     },
-    "galleries/grouped_topk.py": {"GROUP LEAST": PIECES},
+    "galleries/grouped_topk.py": {"GROUP LEAST FEW": PIECES},
     "galleries/rows.py": {"DEAD_SHARE": PIECES},
     "encoders/frozen_module.py": {"FrozenModule.fingerprint():256": IDENTITY},
     "methods/base.py": {"Method.fallback": OTHERS},
