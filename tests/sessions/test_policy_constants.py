@@ -89,7 +89,7 @@ SAFEGUARDS = {
     "retrieval/fusion.py": {"BEHIND": "more than scores differ by: the order is the same"},
     "retrieval/hub_correction.py": {"BEHIND": "more than scores differ by: the order is the same"},
     "retrieval/hub_sums.py": {
-        "AT_ONCE AHEAD MOST_AHEAD": PIECES,
+        "AT_ONCE CACHED AHEAD MOST_AHEAD": PIECES,
         "SMALLEST_SPREAD STEEPEST": ROUNDING,
     },
     "retrieval/listed.py": {"SMALLEST_SPREAD": ROUNDING},
