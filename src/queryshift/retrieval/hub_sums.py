@@ -147,7 +147,7 @@ class HubSums:
         known = self.moments.count > 0
         scale = self.scale if known else Scale(moments.mean, moments.spread)
         total = self.total.clone()
-        for some in scores.split(max(1, CACHED // scores.shape[1])):
+        for some in torch.split(scores, max(1, CACHED // scores.shape[1])):
             total += scale.weights(some).sum(dim=0)
         return replace(self, moments=moments, scale=scale, total=total)
 
