@@ -161,3 +161,28 @@ def test_the_best_by_groups_are_the_best(columns, count):
     best, found = grouped_topk.grouped_topk(scores, count)
     expected = scores.topk(count, dim=1)
     assert torch.equal(best, expected.values) and torch.equal(found, expected.indices)
+
+
+@pytest.mark.parametrize("columns", [grouped_topk.LEAST, grouped_topk.LEAST + 13])
+def test_numbers_above_a_floor_are_found_wherever_they_are(columns):
+    draw = torch.Generator().manual_seed(0)
+    scores = torch.rand(4, columns + 5, generator=draw, dtype=torch.float64)[:, :columns]
+    scores[0, -1], scores[1] = 2, 0
+    floor = torch.tensor([[0.99], [0.5], [0.999], [3.0]], dtype=torch.float64)
+    best, found = grouped_topk.grouped_above(scores, floor)
+    for row in range(4):
+        there = best[row] > -torch.inf
+        assert set(found[row][there].tolist()) == set(
+            (scores[row] > floor[row]).nonzero()[:, 0].tolist()
+        )
+        assert torch.equal(best[row][there], scores[row][found[row][there]])
+
+
+@pytest.mark.parametrize("count", [33, 100])
+def test_many_hits_of_several_chunks_are_the_best(count, monkeypatch):
+    monkeypatch.setattr(exact_search, "CHUNK_SCORES", 3 * 2**14)
+    draw = torch.Generator().manual_seed(1)
+    gallery = Gallery.from_vectors(range(60_000), torch.randn(60_000, 4, generator=draw))
+    queries = torch.nn.functional.normalize(torch.randn(2, 4, generator=draw), dim=1)
+    expected = (queries @ gallery.vectors[:, 0].T).topk(count, dim=1)
+    assert torch.allclose(gallery.search(queries, count).scores, expected.values)

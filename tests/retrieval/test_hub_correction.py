@@ -433,6 +433,12 @@ class TestItsCost:
         anew = hub_sums.HubSums.of(session.state.stages["hubs"], session.gallery, found.moments)
         assert torch.allclose(found.others, anew.others, atol=1e-3)
 
+    def test_nothing_is_kept_of_rows_that_have_left(self):
+        session = over(in_memory(), bank=64)
+        for batch in rows(256, 1).split(64):
+            session.answer(batch)
+        assert vars(session.state.stages["hubs"])["sums"].leaving is None
+
     def test_the_gallery_is_not_searched_beside_the_product(self, monkeypatch):
         session, query = over(in_memory()), rows(1, 3)
         monkeypatch.setattr(Gallery, "search", lambda *_: pytest.fail("searched"))

@@ -59,7 +59,7 @@ SAFEGUARDS = {
         "CHUNK_SCORES MOST_CHUNKS PIECE_SCORES LEAST_PIECE PIECE_VALUES GPU_THREADS COPIED_FROM "
         "PADDING": PIECES
     },
-    "galleries/grouped_topk.py": {"GROUP LEAST": PIECES},
+    "galleries/grouped_topk.py": {"GROUP LEAST FEW": PIECES},
     "galleries/rows.py": {"DEAD_SHARE": PIECES},
     "encoders/frozen_module.py": {"FrozenModule.fingerprint():256": IDENTITY},
     "methods/base.py": {"Method.fallback Method.weight_decay": OTHERS},
@@ -78,7 +78,7 @@ SAFEGUARDS = {
     "retrieval/fusion.py": {"BEHIND": "more than scores differ by: the order is the same"},
     "retrieval/hub_correction.py": {"BEHIND": "more than scores differ by: the order is the same"},
     "retrieval/hub_sums.py": {
-        "AT_ONCE AHEAD MOST_AHEAD": PIECES,
+        "AT_ONCE CACHED AHEAD MOST_AHEAD": PIECES,
         "SMALLEST_SPREAD STEEPEST": ROUNDING,
     },
     "retrieval/listed.py": {"SMALLEST_SPREAD": ROUNDING},

@@ -10,7 +10,7 @@ from torch import Tensor
 from queryshift.errors import BadInput
 
 from .exclusions import mask_excluded
-from .grouped_topk import grouped_topk
+from .grouped_topk import few_above, grouped_above, grouped_topk
 from .rows import Rows
 
 CHUNK_SCORES = 2**21  # scores held at once by a thread: 8 MB in float32, which a cache holds
@@ -38,7 +38,10 @@ def best_rows(
     for start, chunk in _chunks(queries, candidates):
         chunk = _without_dead(chunk, candidates.dead, start)
         chunk = mask_excluded(chunk, exclude, columns=start)
-        best, columns = grouped_topk(chunk, min(count, chunk.shape[1]))
+        if scores.shape[1] == count and few_above(chunk, count):
+            best, columns = grouped_above(chunk, scores[:, -1:])
+        else:
+            best, columns = grouped_topk(chunk, min(count, chunk.shape[1]))
         if scores.shape[1] == 0:
             scores, rows = best, columns + start
             continue

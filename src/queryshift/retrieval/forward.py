@@ -51,10 +51,10 @@ class Forward:
 
     def hits(self, count: int) -> Hits:
         """The best `count` candidates of each query, on the queries' device, without a graph."""
-        asked, hits = self.hit_cache.get("hits", (0, None))
-        if hits is None or asked < count:
-            hits = self._found(count)
-            self.hit_cache["hits"] = (count, hits)
+        kept: tuple[int, Hits] | None = self.hit_cache.get("hits")
+        if kept is None or kept[0] < count:
+            kept = self.hit_cache["hits"] = (count, self._found(count))
+        asked, hits = kept
         return hits.top(count) if asked > count else hits
 
     @property

@@ -140,8 +140,9 @@ class Hubs:
         Returns:
             The same bank, where it has all of them.
         """
-        if forward.cache.get(HOLDER) is bank:
-            return bank
+        holder: QueryBank | None = forward.cache.get(HOLDER)
+        if holder is bank:
+            return holder
         reach = reach_of(forward, self.depth)
         unknown = bank.lacks(reach.keys)
         count = int(unknown.sum())

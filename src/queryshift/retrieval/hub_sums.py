@@ -18,6 +18,7 @@ from .query_bank import QueryBank
 from .similarity import similarity
 
 AT_ONCE = 2**24  # scores held at once: 64 MB
+CACHED = 2**20  # scores that become weights at once, in the cache
 AHEAD = 2**22  # weights kept of rows that leave next: 16 MB
 MOST_AHEAD = 64  # such rows
 SMALLEST_SPREAD = 1e-4
@@ -144,7 +145,9 @@ class HubSums:
         moments = self.moments + Moments.of(scores)
         known = self.moments.count > 0
         scale = self.scale if known else Scale(moments.mean, moments.spread)
-        total = self.total + scale.weights(scores).sum(dim=0)
+        total = self.total.clone()
+        for some in torch.split(scores, max(1, CACHED // scores.shape[1])):
+            total += scale.weights(some).sum(dim=0)
         return replace(self, moments=moments, scale=scale, total=total)
 
     def claimed(self, scores: Tensor, rows: QueryBank) -> HubSums:
@@ -170,6 +173,8 @@ class HubSums:
             return HubSums.of(left, self.gallery, moments)
         if len(removed):
             self._sum_anew(total, own, left)
+        if leaving is not None and not len(leaving.weights):
+            leaving = None  # and its room
         return replace(self, moments=moments, total=total, own=own.clamp_(min=0), leaving=leaving)
 
     def _weighed(self, removed: QueryBank, left: QueryBank) -> Leaving:
