@@ -31,8 +31,9 @@ def test_a_tenant_that_poisons_its_session_changes_no_answer_of_another(shared):
     asked = {"noise": 60, "tenant": "alice", "adapt": False}
     with shared.client("operator") as alice, shared.client("mallory") as mallory:
         search(alice, range(8), noise=60, tenant="alice")
-        before = learnt(alice, "alice", 1)
+        learnt(alice, "alice", 1)
         answers = search(alice, range(16, 24), **asked)["answers"]
+        before = alice.get(f"{TENANTS}/alice").json()
         for start in range(0, 32, 8):
             search(mallory, range(start, start + 8), noise=90, tenant="mallory")
         poisoned = learnt(mallory, "mallory", 4)

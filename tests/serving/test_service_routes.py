@@ -218,6 +218,7 @@ def test_health_metrics_and_openapi(server):
         page = client.get("/")
     assert health.json() == {"status": "ok"} and ready.json()["disk"] == "ok"
     assert 'queryshift_queries_total{collection="tangram",mode="live"}' in metrics
+    assert 'route="/v1/collections/{collection}/search"' in metrics
     assert "measured" not in metrics  # no label has values that clients choose
     assert re.search(r"queryshift_batch_queries_count [1-9]", metrics)
     search_route = schema["paths"]["/v1/collections/{collection}/search"]["post"]

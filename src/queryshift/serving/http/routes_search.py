@@ -63,6 +63,7 @@ async def search(collection: str, request: Request) -> Response:
 
 
 async def _search(request: Request) -> Response:
+    request.scope["route"] = direct  # for the log and the metrics, as FastAPI does
     return await search(request.path_params["collection"], request)
 
 
