@@ -81,7 +81,7 @@ def test_the_page_shows_losses_first():
     text = page(cells)
     lost = text.split("## Losses first")[1].split("##")[0]
     assert "| AWS | m | clean | `default` | `frozen` | **-12.5** (" in lost
-    assert "**It does not pay.**" in text.split("## Losses")[0]
+    assert "**Do not turn it on for queries without typos.**" in text.split("## Losses")[0]
     assert "-12.5 points" in text.split("## Losses")[0]
     assert "| m | rest | 50.0 |" in text
 
@@ -90,7 +90,7 @@ def test_gains_are_no_losses():
     cells = [cell("frozen", RIGHT), cell("default", BETTER), cell("frozen+hubs", BETTER)]
     some = streams(cells)
     assert pages.losses(some) == "None in what was run."
-    assert "**Turn it on.**" in pages.meaning(some)
+    assert "**Turn it on for queries without typos.**" in pages.meaning(some)
     assert "above it beyond chance in 1, below it beyond chance in 0" in pages.meaning(some)
     assert "gives +25.0 points by itself, the default +25.0" in pages.meaning(some)
 
@@ -153,7 +153,9 @@ def test_what_correcting_the_spelling_gives_is_said_beside_ours():
     typed = {"benchmark": "aws-typos", "shift": "typos", "severity": 2}
     rows = {"frozen": WORSE, "default": RIGHT, "spelling+frozen": BETTER}
     text = pages.meaning(streams([cell(name, hits, **typed) for name, hits in rows.items()]))
-    assert "(m): `frozen` 12.5 %, `default` 25.0 %, `spelling+frozen` 50.0 %." in text
+    assert "The default alone is +12.5 points against the encoder alone" in text
+    assert "1 encoder: `frozen` 12.5 %, `default` 25.0 %, `spelling+frozen` 50.0 %." in text
+    assert "queries without typos" not in text
 
 
 def test_every_row_answers_misspelt_words_of_other_scripts():

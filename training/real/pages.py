@@ -240,68 +240,73 @@ def _is_loss(one: Difference) -> bool:
 def meaning(some: Sequence[Stream]) -> str:
     """What the AWS set says to a user, in three sentences."""
     own = [stream for stream in some if stream.series == "aws"]
-    found = [*_gain(own), *_by_hubs(own), *_by_spelling(own)]
+    found = [*_without_typos(own), *_with_typos(own), *_by_hubs(own)]
     return "\n".join(f"- {sentence}" for sentence in found) or "Our default was not run."
 
 
-def _gain(own: Sequence[Stream]) -> Iterator[str]:
-    """How often the default is above the encoder alone."""
-    both = [(stream, stream.difference("default", "frozen")) for stream in own]
-    pairs = [(stream, one) for stream, one in both if one is not None]
-    if pairs:
-        above = sum(one.points > 0 and one.beyond_chance for _, one in pairs)
-        below = sum(one.points < 0 and one.beyond_chance for _, one in pairs)
-        models = len({stream.model for stream, _ in pairs})
-        mean = np.mean([one.points for _, one in pairs])
+def _without_typos(own: Sequence[Stream]) -> Iterator[str]:
+    """What the default gives to queries that are spelt correctly."""
+    some = [stream for stream in own if not stream.name.startswith(("typos", "half"))]
+    against = _against_frozen(some)
+    if against:
+        models = len({stream.model for stream in some if "default" in stream.rows})
+        pays = np.mean([one.points for one in against]) > 0
+        advice = "Turn it on for" if pays else "Do not turn it on for"
         yield (
-            f"**Turn it on.** On AWS documentation, with {_counted(models, 'encoder')}, the "
-            f"default session's recall@1 is {mean:+.1f} points against the encoder alone, on "
-            f"average of {_counted(len(pairs), 'stream')}: above it beyond chance in {above}, "
-            f"below it beyond chance in {below}."
-            if above > below
-            else f"**It does not pay.** On AWS documentation, with {_counted(models, 'encoder')}, "
-            f"the default session's recall@1 is {mean:+.1f} points against the encoder alone: "
-            f"above it beyond chance in {above} of {_counted(len(pairs), 'stream')}, below it "
-            f"beyond chance in {below}."
+            f"**{advice} queries without typos.** On AWS documentation, with "
+            f"{_counted(models, 'encoder')}, the default session's recall@1 {_told_of(against)}."
+        )
+
+
+def _with_typos(own: Sequence[Stream]) -> Iterator[str]:
+    """What the default gives to misspelt queries, and what correcting them first does."""
+    against = _against_frozen([stream for stream in own if stream.name.startswith("typos")])
+    some = [stream for stream in own if stream.name == MISSPELT and "default" in stream.rows]
+    names = [
+        name
+        for name in ("frozen", "default", "spelling+frozen", "spelling+default")
+        if some and all(name in stream.rows for stream in some)
+    ]
+    if against and any(name.startswith("spelling") for name in names):
+        means = {name: np.mean([stream.measure(name) for stream in some]) for name in names}
+        figures = ", ".join(f"`{name}` {value:.1f} %" for name, value in means.items())
+        yield (
+            "**Correct the spelling of misspelt queries before you adapt.** The default alone "
+            f"{_told_of(against)}. Recall@1 with {MISSPELT}, mean of "
+            f"{_counted(len(some), 'encoder')}: {figures}."
         )
 
 
 def _by_hubs(own: Sequence[Stream]) -> Iterator[str]:
     """How much of the gain hub correction gives alone."""
-    wanted = {"default", *BASES}
-    some = [stream for stream in own if wanted <= set(stream.rows)]
+    some = [stream for stream in own if {"default", *BASES} <= set(stream.rows)]
     if some:
         hubs, whole = (
             np.mean([stream.measure(row) - stream.measure("frozen") for stream in some])
             for row in ("frozen+hubs", "default")
         )
         yield (
-            f"**If you cannot touch the encoder, use hub correction.** On the same streams it "
+            "**If you cannot touch the encoder, use hub correction.** Over all these streams it "
             f"gives {hubs:+.1f} points by itself, the default {whole:+.1f}. It needs no "
             "gradients and works on vectors alone (`qs.Vectors`)."
         )
 
 
-def _by_spelling(own: Sequence[Stream]) -> Iterator[str]:
-    """What correcting the spelling does to misspelt queries, beside the encoder and ours."""
-    some = [
-        stream
-        for stream in own
-        if stream.name == MISSPELT and {"frozen", "spelling+frozen"} <= set(stream.rows)
-    ]
-    names = [
-        name
-        for name in ("frozen", "default", "spelling+frozen", "spelling+default")
-        if some and all(name in stream.rows for stream in some)
-    ]
-    if some:
-        figures = ", ".join(
-            f"`{name}` {np.mean([stream.measure(name) for stream in some]):.1f} %" for name in names
-        )
-        yield (
-            f"**Correct the spelling before you adapt.** Recall@1 with {MISSPELT} "
-            f"({', '.join(stream.model for stream in some)}): {figures}."
-        )
+def _against_frozen(some: Sequence[Stream]) -> list[Difference]:
+    found = [stream.difference("default", "frozen") for stream in some]
+    return [one for one in found if one is not None]
+
+
+def _told_of(against: Sequence[Difference]) -> str:
+    """Such as "is +6.9 points against the encoder alone, ..."."""
+    above = sum(one.points > 0 and one.beyond_chance for one in against)
+    below = sum(one.points < 0 and one.beyond_chance for one in against)
+    mean = np.mean([one.points for one in against])
+    return (
+        f"is {mean:+.1f} points against the encoder alone on average of "
+        f"{_counted(len(against), 'stream')}: above it beyond chance in {above}, below it beyond "
+        f"chance in {below}"
+    )
 
 
 def _counted(count: int, noun: str) -> str:
