@@ -37,7 +37,9 @@ def table(method: type[Method]) -> str:
             continue
         default, about = one.default, said.get(one.name, "").rstrip(".")
         if one.name in method.fallback and default is None:
-            default = f"None: {method.fallback[one.name]:g} unless the encoder recommends another"
+            found = one.name == "lr" and method.rate_of_stream
+            own = "found in the first batch" if found else f"{method.fallback[one.name]:g}"
+            default = f"None: {own} unless the encoder recommends another"
             about = about.split(";")[0]
         origin = one.metadata.get("origin", "ours")
         lines.append(f"| `{one.name}` | {default} | {origin} | {about} |")

@@ -324,7 +324,7 @@ class TestTheRateOfTheStream:
         for one in (session, slow):
             one.answer(batches[1])
             moved.append(float((one.state.adapted.values - before).norm()))
-        assert moved[0] > 10 * moved[1]  # what is left is the anchor's
+        assert moved[0] > 10 * moved[1]
 
     def test_what_the_encoder_recommends_wins(self, clean, batches):
         toy = Toy()
