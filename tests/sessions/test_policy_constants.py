@@ -54,7 +54,7 @@ SAFEGUARDS = {
         "LOOKED_AT_ONCE": PIECES,
     },
     "galleries/clusters.py": {"_spread():1e-12": ROUNDING},
-    "galleries/exact_gallery.py": {"ExactGallery.version():256": IDENTITY},
+    "galleries/exact_gallery.py": {"ExactGallery._version():256": IDENTITY},
     "galleries/exact_search.py": {
         "CHUNK_SCORES MOST_CHUNKS PIECE_SCORES LEAST_PIECE PIECE_VALUES GPU_THREADS COPIED_FROM "
         "PADDING": PIECES
@@ -95,6 +95,9 @@ SAFEGUARDS = {
     },
     "sessions/make_result.py": {"WATCHED_BATCHES WATCHED_SHARE WATCHED_PAIRS": STATISTICS},
     "sessions/policy.py": {"PROBES FIRST_RATE": "how the rate is looked for, not which it is"},
+    "sessions/session.py": {
+        "Session.__init__():3 Session.__init__():100 Session.__init__():65536": "as in Settings"
+    },
     "sessions/settings.py": {"Settings.history": STATISTICS},
     "support/alone.py": {"MAX_WAIT_S": "seconds"},
 }
