@@ -113,5 +113,5 @@ def test_every_hostile_stream_was_run_guarded_and_bare(method):
 
 
 def test_the_limits_of_a_guard_are_those_that_were_measured():
-    page = (ROOT / "docs" / "guard.md").read_text()
+    page = (ROOT / "docs" / "research" / "guard-limits.md").read_text()
     assert guard_limits.table(RESULTS / "guard-limits.jsonl") in page

@@ -1,7 +1,7 @@
 """How far bare methods move, where they go well and where they collapse: the guard's limits.
 
 python -m training.comparison.guard_limits docs/results/guard-limits.jsonl
-python -m training.comparison.guard_limits docs/results/guard-limits.jsonl docs/guard.md
+With docs/research/guard-limits.md as second argument it writes the table into that page.
 """
 
 from __future__ import annotations
