@@ -9,6 +9,7 @@ from reference_engine import ArrayEngine
 import queryshift as qs
 from queryshift.errors import BadInput, EngineLost, GalleryMismatch, NeedsVectors, UnknownName
 from queryshift.galleries import EngineGallery, Found, Gallery, engine
+from queryshift.galleries.exclusions import excluded_pairs
 from queryshift.lab import tangram
 from queryshift.models import matcher
 from toy import ToyEncoder, toy_gallery, toy_queries
@@ -110,6 +111,26 @@ def test_exclusions_of_known_candidates_cost_no_trip(there, memory):
     before = there.trips
     session.answer(batch, exclude=exclude)
     assert there.trips == before + 2  # one search for each model
+
+
+def test_each_query_finds_enough_however_many_candidates_it_leaves_out(there, memory):
+    queries = some_queries(3)
+    found = memory.search(queries, 20).ids
+    left_out = [[found[0][0]], found[1], None]  # one, twenty, none
+    there_hits, here_hits = (
+        gallery.search(queries, 5, excluded_pairs(left_out, 3, gallery))
+        for gallery in (there, memory)
+    )
+    assert there_hits.ids == here_hits.ids
+    assert torch.allclose(there_hits.scores, here_hits.scores)
+
+
+def test_a_refresh_counts_the_candidates_again(there):
+    assert len(there) == CANDIDATES
+    there.stored = there.stored[:60]
+    assert len(there) == CANDIDATES  # as of before
+    there.refresh()
+    assert len(there) == 60
 
 
 def test_the_default_learns_over_an_engine_where_candidates_are_left_out(there):

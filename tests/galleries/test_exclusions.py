@@ -2,7 +2,7 @@
 
 import torch
 
-from queryshift.galleries.exclusions import mask_excluded
+from queryshift.galleries.exclusions import joined_queries, mask_excluded
 
 PAIRS = torch.tensor([[0, 3], [1, 0], [1, 4], [3, 2]])
 
@@ -45,3 +45,15 @@ def test_no_gradient_passes_an_excluded_score():
     finite = mask_excluded(several, PAIRS)
     finite[torch.isfinite(finite)].sum().backward()
     assert torch.equal(queries.grad[:, 0], masked().clamp(min=0).sum(dim=1))
+
+
+def test_joined_batches_keep_their_own_exclusions():
+    parts = [
+        (torch.eye(3)[:2], torch.tensor([[1, 4]])),
+        (torch.eye(3)[2:], None),
+        (-torch.eye(3), torch.tensor([[0, 2], [2, 0]])),
+    ]
+    vectors, pairs = joined_queries(parts)
+    assert torch.equal(vectors, torch.cat((torch.eye(3), -torch.eye(3))))
+    assert pairs.tolist() == [[1, 4], [3, 2], [5, 0]]
+    assert joined_queries(parts[1:2])[1] is None

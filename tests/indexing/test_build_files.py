@@ -7,12 +7,14 @@ import os
 import signal
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from building import (
+    TEXTS,
     built,
     check_rows,
     expected,
@@ -52,18 +54,18 @@ def pictures(folder: Path, count: int = 3) -> Path:
     return folder / "photos"
 
 
-def stopped(folder: Path, to: str, monkeypatch) -> None:
+def stopped(folder: Path, to: str, monkeypatch, texts=TEXTS) -> None:
     """A build that Ctrl-C ends in its fourth shard."""
-    texts = iter(range(35))
+    left = iter(range(35))
 
     def drawn(text):
-        if next(texts, None) is None:
+        if next(left, None) is None:
             raise KeyboardInterrupt
         return draw(text)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("hashing_model.draw", drawn)
-        build_gallery(make, table(folder), to, SMALL)
+        build_gallery(make, table(folder, texts), to, SMALL)
 
 
 def rows_of(gallery) -> torch.Tensor:
@@ -214,6 +216,31 @@ def test_an_unfinished_build_of_other_items_is_refused(folder, monkeypatch):
     again = BuildSettings(shard_size=10, batch_size=5, restart=True)
     build_gallery(make, folder / "captions.jsonl", "gallery.safetensors", again)
     assert qs.Gallery.load("gallery.safetensors").ids == ["c0"]
+
+
+@pytest.mark.parametrize(
+    ("model", "settings"),
+    [(make, replace(SMALL, index="hnsw")), (other, SMALL), (make, replace(SMALL, shard_size=20))],
+    ids=["index", "model", "shards"],
+)
+def test_an_unfinished_build_with_other_settings_is_refused(folder, monkeypatch, model, settings):
+    stopped(folder, "faiss:gallery.faiss", monkeypatch)
+    with pytest.raises(BadInput, match=r"with other settings.*--restart"):
+        build_gallery(model, folder / "captions.jsonl", "faiss:gallery.faiss", settings)
+    result = build_gallery(make, folder / "captions.jsonl", "faiss:gallery.faiss", SMALL)
+    assert (result.rows, result.kept) == (100, 30)
+
+
+def test_candidates_are_in_the_order_of_the_items_whichever_shard_was_last(folder, monkeypatch):
+    texts = ["" if number % 10 == 5 else f"text {number}" for number in range(100)]
+    stopped(folder, "gallery.safetensors", monkeypatch, texts)
+    next(folder.glob("*.building/00000000.safetensors")).unlink()  # so that it comes last
+    result = build_gallery(make, folder / "captions.jsonl", "gallery.safetensors", SMALL)
+    assert (result.rows, result.kept) == (90, 18)
+    assert qs.Gallery.load("gallery.safetensors").ids == [
+        f"c{number}" for number in range(100) if number % 10 != 5
+    ]
+    assert [row.id for row in result.bad] == [f"c{number}" for number in range(5, 100, 10)]
 
 
 def test_two_builds_of_one_gallery_do_not_run_at_once(folder, monkeypatch):

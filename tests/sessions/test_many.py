@@ -235,6 +235,28 @@ def test_candidates_to_leave_out(clean):
     assert_as_alone(sessions, ragged(clean, (3, 2)), exclude=left_out)
 
 
+def test_each_session_leaves_out_its_own_candidates_only(clean):
+    """Each query leaves out what it would find first: another's exclusions change its answer."""
+    sessions, batches = sessions_of(Toy(), clean, [REST()] * 3), ragged(clean, (3, 2, 4))
+    left_out = [
+        [
+            row[: 1 + query]
+            for query, row in enumerate(session.answer(batch, adapt=False).top(5).ids)
+        ]
+        for session, batch in zip(sessions, batches, strict=True)
+    ]
+    assert_as_alone(sessions, batches, exclude=left_out)
+    assert_as_alone(sessions, batches, exclude=[None, *left_out[1:]])
+
+
+def test_a_session_that_leaves_out_almost_all_shortens_nobody_elses_answer(clean):
+    sessions = sessions_of(Toy(), clean, [REST()] * 2)
+    almost_all = [[f"c{number}" for number in range(57)]]
+    assert_as_alone(sessions, ragged(clean, (1, 2)), exclude=[almost_all, None])
+    short, other = answer_many(sessions, ragged(clean, (1, 2)), [almost_all, None], hits=5)
+    assert short.top(5).positions.shape == (1, 3) and other.top(5).positions.shape == (2, 5)
+
+
 @pytest.mark.parametrize("kind", [Toy, SharedToy])
 @pytest.mark.parametrize("method", [Tent(), TSA()], ids=["tent", "tsa"])
 def test_a_shadow_answers_with_the_source(clean, kind, method):
