@@ -217,13 +217,13 @@ def all_differences(some: Iterable[Stream]) -> str:
 
 
 def losses(some: Sequence[Stream]) -> str:
-    """The streams on which ours is below a base, the worst first."""
+    """The streams on which ours is below a base or a published method, the worst first."""
     lost = []
     for stream in some:
         for ours in OURS:
-            for base in BASES:
+            for base in (*BASES, *OTHERS):
                 one = stream.difference(ours, base)
-                if one is not None and _is_loss(one):
+                if one is not None and _is_loss(one) and (base in BASES or ours == "default"):
                     place = [SERIES[stream.series], stream.model, stream.name, f"`{ours}`"]
                     lost.append((one.points, [*place, f"`{base}`", told(one)]))
     if lost:
