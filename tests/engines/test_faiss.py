@@ -75,6 +75,12 @@ def test_an_index_without_ids_beside_it_is_known_by_its_own_numbers(gallery, tmp
     assert plain.known([-1, 59, 60, "3"]) == {59}
 
 
+def test_a_search_is_as_broad_as_the_address_says_and_as_it_has_hits(gallery, tmp_path):
+    create(f"faiss:{tmp_path}/x", gallery.ids, rows_of(gallery), "HNSW32")
+    opened = open_faiss(f"faiss:{tmp_path}/x?ef=20")
+    assert [opened._parameters(wanted).efSearch for wanted in (5, 20, 50)] == [20, 20, 50]
+
+
 def test_the_version_is_that_of_the_content(gallery, tmp_path):
     first, second, other = (
         create(f"faiss:{tmp_path}/{name}", ids, rows_of(gallery))

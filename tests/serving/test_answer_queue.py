@@ -81,6 +81,34 @@ def test_what_takes_long_comes_after_what_does_not(monkeypatch, waiting, first):
     assert all(len(batch) == 1 for batch in batches if "quiet" not in batch)
 
 
+def test_what_was_given_up_takes_no_place(monkeypatch):
+    batches = []
+
+    def answered(collection, asked):
+        batches.append([one.items[0] for one in asked])
+        return [[Answered()] * len(one) for one in asked]
+
+    monkeypatch.setattr(answering, "answer_rows", answered)
+
+    async def ask() -> None:
+        with ThreadPoolExecutor(1) as model:
+            queue = answering.AnswerQueue(lambda: None, model, QueueSettings(batch=4), Metrics())
+            asked = [
+                asyncio.create_task(queue.answer("one", Asked([number], [[]], 1, None, True)))
+                for number in range(8)
+            ]
+            await asyncio.sleep(0)
+            for one in asked[:5]:
+                one.cancel()
+            await asyncio.gather(*asked[:5], return_exceptions=True)
+            running = asyncio.create_task(queue.run())
+            await asyncio.gather(*asked[5:])
+            running.cancel()
+
+    asyncio.run(ask())
+    assert batches == [[5, 6, 7]]
+
+
 def test_what_takes_long_has_its_turn_too(monkeypatch):
     batches = []
 

@@ -71,3 +71,22 @@ def test_who_holds_most_bytes_gives_up_first():
 
     given_up, quiet, loud = asyncio.run(run())
     assert set(given_up) == {"loud"} and quiet == 1 and 0 < loud <= 4
+
+
+def test_what_was_learnt_takes_no_more_bytes():
+    long, given_up, groups = "x" * 2**18, [], []
+
+    async def learn(tenant, group, waited):
+        groups.append(tenant)
+
+    async def run():
+        queues = QueueSettings(gathered_bytes=2**20)
+        learning = LearningQueue(2, queues, learn, given_up.append, Metrics())
+        running = asyncio.create_task(learning.run())
+        for _ in range(6):
+            learning.gather("one", [Taught(long, None, []), Taught(long, None, [])])
+            await asyncio.wait_for(learning.drained(), 10)
+        running.cancel()
+
+    asyncio.run(run())
+    assert groups == ["one"] * 6 and given_up == []

@@ -108,6 +108,60 @@ def test_queries_that_ask_for_the_same_lie_nearer_to_each_other_than_candidates(
     assert apart.repeats < 1.1 and again.repeats > 1.3
 
 
+def test_measures_are_those_of_a_count_by_hand():
+    gallery = qs.Gallery.from_vectors(range(200), torch.randn(200, 4))  # of which 1 % are two
+    before, after = torch.tensor([7, 7, 7, 7, 3, 3, 1, 2]), torch.tensor([7, 7, 5, 6, 3, 3, 1, 1])
+    found = signals_of(before, after, torch.randn(8, 4), gallery, 2.5)
+    assert (found.queries, found.changed, found.shift_score) == (8, 3 / 8, 2.5)
+    assert (found.hub_share_before, found.hub_share_after) == (6 / 8, 4 / 8)
+    assert (found.different_before, found.different_after) == (4 / 8, 5 / 8)
+    assert found.largest_share_after == 2 / 8
+    assert found.spread == pytest.approx(1 / 3)
+
+
+def nearest_other(vectors: np.ndarray) -> float:
+    """Mean cosine of a vector to the nearest other around their mean, by loops."""
+    around = [one - vectors.mean(axis=0) for one in vectors.astype(np.float64)]
+    unit = [one / np.linalg.norm(one) for one in around]
+    best = [max(a @ b for j, b in enumerate(unit) if j != i) for i, a in enumerate(unit)]
+    return sum(best) / len(best)
+
+
+def test_repetition_is_that_of_a_plain_loop():
+    rng = np.random.default_rng(3)
+    candidates = rng.normal(size=(30, 6)).astype(np.float32)
+    candidates /= np.linalg.norm(candidates, axis=1, keepdims=True)
+    queries = rng.normal(size=(30, 6)).astype(np.float32) + 1
+    gallery = qs.Gallery.from_vectors(range(30), torch.from_numpy(candidates))
+    first = torch.arange(30)
+    found = signals_of(first, first, torch.from_numpy(queries), gallery, None)
+    expected = nearest_other(queries) / nearest_other(candidates)
+    assert found.repeats == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("further", [True, False])
+def test_the_shift_score_is_positive_where_queries_lie_further_from_the_gallery(further):
+    rng = np.random.default_rng(0)
+    gallery = rng.normal(size=(50, 12)).astype(np.float32)
+    clear, noisy = (
+        gallery[rng.integers(50, size=count)] + noise * rng.normal(size=(count, 12))
+        for count, noise in ((60, 0.2), (40, 0.8))
+    )
+    asked, usual = (noisy, clear) if further else (clear, noisy)
+
+    def cosines(rows):
+        unit = [one / np.linalg.norm(one, axis=1, keepdims=True) for one in (rows, gallery)]
+        return (unit[0] @ unit[1].T).max(axis=1)
+
+    near, usually = cosines(asked), cosines(usual)
+    error = usually.std(ddof=1) * (1 / len(near) + 1 / len(usually)) ** 0.5
+    given = [[*rows.astype(np.float32)] for rows in (gallery, asked, usual)]
+    done = qs.evaluate(None, given[0], given[1], ordinary=given[2], methods=["frozen"])
+    found = done.advice.signals.shift_score
+    assert found == pytest.approx((usually.mean() - near.mean()) / error, rel=1e-3)
+    assert (found > 0) is further
+
+
 class OneAnswer(qs.Encoder):
     """A dead model: every query has the same vector."""
 

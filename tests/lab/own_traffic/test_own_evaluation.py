@@ -101,6 +101,27 @@ def test_a_killed_evaluation_goes_on_without_repeating_what_is_finished(log, tmp
     assert results.read_bytes().splitlines() == lines
 
 
+def test_what_was_run_with_other_batches_or_queries_is_not_taken_for_finished(tmp_path):
+    vectors = np.random.default_rng(0).normal(size=(20, 8)).astype(np.float32)
+
+    def kept(queries, batch_size, method="frozen"):
+        right = {row: [row] for row in range(len(queries))}
+        done = qs.evaluate(
+            None,
+            list(vectors),
+            list(queries),
+            matches=right,
+            methods=[method],
+            batch_size=batch_size,
+            results=tmp_path / "results.jsonl",
+        )
+        return done.kept
+
+    assert [kept(vectors, 4), kept(vectors, 4)] == [0, 1]
+    assert [kept(vectors, 5), kept(vectors, 5), kept(vectors, 4)] == [0, 1, 1]
+    assert [kept(vectors[:9], 4), kept(vectors[:9], 4)] == [0, 1]
+
+
 def test_the_page_has_the_table_the_curve_and_the_worst_queries(log, tmp_path):
     out = tmp_path / "page.html"
     command = arguments(log, tmp_path / "r.jsonl", "-m", "shot", "--out", str(out))
