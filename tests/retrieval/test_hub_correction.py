@@ -315,6 +315,17 @@ class TestTheBank:
 
 
 class TestWithinASession:
+    @pytest.mark.parametrize("adapt", [True, False])
+    def test_one_query_s_exclusions_are_nobody_else_s(self, adapt):
+        gallery, asked = in_memory(), rows(40, 1, crowd=2.0)
+        free, bound = over(gallery), over(gallery)
+        found = free.answer(asked, adapt=adapt).top(5).positions
+        own = [[int(found[0, 0])], *[None] * 39]
+        left = bound.answer(asked, adapt=adapt, exclude=own).top(5).positions
+        assert int(found[0, 0]) not in left[0].tolist()
+        assert (left[1:, 0] == found[1:, 0]).float().mean() > 0.9
+        assert torch.isfinite(bound.answer(asked[1:], adapt=adapt).top(5).scores).all()
+
     def test_shadow_compares_with_uncorrected_answers(self):
         gallery, asked = in_memory(), batches(2)
         session = Session(Vectors(WIDTH), gallery, Frozen(), hubs=Hubs(), mode="shadow")

@@ -95,7 +95,7 @@ def test_the_tracer_prints_what_a_batch_passes_through():
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith("answer: ")
     assert "methods/infomax.py" in ran.stdout and "sessions/policy.py" in ran.stdout
-    assert f"policy: 8 rules, {len(CONSTANTS)} constants" in ran.stdout
+    assert f"policy: 7 rules, {len(CONSTANTS)} constants" in ran.stdout
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: f"{path.parent.name}/{path.name}")

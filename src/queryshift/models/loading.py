@@ -139,6 +139,8 @@ def _tell_origin(name: Any, model: dict[str, Encoder]) -> None:
     """Let encoders know which were loaded together: a gallery of other weights is noticed."""
     from queryshift.galleries.origin import Origin
 
+    if any(encoder.device.type == "meta" for encoder in model.values()):
+        return  # no weights yet
     told = str(name) if isinstance(name, str | Path) else getattr(name, "__name__", "your model")
     prints = {modality: encoder.fingerprint() for modality, encoder in model.items()}
     for modality, encoder in model.items():

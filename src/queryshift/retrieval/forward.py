@@ -106,7 +106,7 @@ class Forward:
             return gallery.search(self.vectors.detach(), count, self.exclude)
         scores = self.every_score
         if self.exclude is not None:
-            scores = mask_excluded(scores, self.exclude)
+            scores = mask_excluded(scores.clone(), self.exclude)  # in place
         count = min(count, left_for_all(scores.shape[1], self.exclude))
         best, positions = grouped_topk(scores, count)
         return Hits(positions, best, gallery)
