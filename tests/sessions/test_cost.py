@@ -82,7 +82,7 @@ def test_the_default_guard_costs_nothing_where_nothing_is_learnt(encoder, galler
 
 
 def test_steps_see_only_the_queries_that_teach(encoder, gallery, batches, monkeypatch):
-    """Three steps of the nine that teach, the source's forward of all, and the answer's."""
+    """Three steps of the ten that teach, the source's forward of all, and the answer's."""
     session = Session(encoder, gallery, Tent(), lr=1e-5)
     session.answer(batches[0])
     assert session.state.adapted.updates == 3
@@ -93,8 +93,8 @@ def test_steps_see_only_the_queries_that_teach(encoder, gallery, batches, monkey
         return forward(batch, params, graph)
 
     monkeypatch.setattr(Batch, "forward", counted)
-    session.answer([*batches[1][:9], *batches[1][:3]])
-    assert sorted(seen) == [9, 9, 9, 12, 12]
+    session.answer([*batches[1][:10], *batches[1][:2]])
+    assert sorted(seen) == [10, 10, 10, 12, 12]
 
 
 def test_queries_that_may_not_teach_are_answered_by_what_the_others_taught(

@@ -88,10 +88,16 @@ class TestOneQueryAskedAgainAndAgain:
 
 
 class TestTwoQueriesInTurn:
+    def test_teach_nothing(self, image, captions, pictures):
+        session = in_full_doubt(image, captions, REST())
+        for _ in range(4):
+            session.answer(pictures[:2] * 8)
+        assert session.state.adapted.updates == 0
+
     def test_count_once_beside_new_ones(self, image, captions, pictures):
         session, mixed = (in_full_doubt(image, captions, REST(), steps=1) for _ in range(2))
-        session.answer(pictures[:8])
-        mixed.answer([*pictures[:8], *[pictures[0]] * 8])
+        session.answer(pictures[:10])
+        mixed.answer([*pictures[:10], *[pictures[0]] * 8])
         assert session.state.adapted.updates == 1
         assert torch.allclose(mixed.state.adapted.values, session.state.adapted.values, atol=1e-6)
 

@@ -142,11 +142,19 @@ class TestWhatTeaches:
         assert seen.rows is None and seen.different == 1
 
     @pytest.mark.parametrize(
-        ("doubted", "different", "smallest", "expected"),
-        [(0.5, 2, 2, True), (0.5, 1, 2, False), (0.0, 16, 1, False)],
+        ("doubted", "size", "different", "smallest", "expected"),
+        [
+            (0.5, 16, 10, 1, True),
+            (0.5, 16, 9, 1, False),  # ten must differ
+            (0.5, 5, 5, 1, True),  # all of a smaller batch
+            (0.5, 5, 4, 1, False),
+            (0.5, 16, 10, 11, False),  # the method needs more
+            (0.0, 16, 16, 1, False),  # in no doubt
+        ],
     )
-    def test_as_many_as_the_method_needs_in_doubt(self, doubted, different, smallest, expected):
-        assert Look(doubted, FULL, None, different).teaches(smallest) is expected
+    def test_enough_different_queries_in_doubt(self, doubted, size, different, smallest, expected):
+        rows = None if different == size else torch.arange(size) < different
+        assert Look(doubted, FULL, rows, different).teaches(smallest) is expected
 
     def test_a_batch_in_no_doubt_teaches_nothing(self, encoder, gallery, batches):
         session = Session(encoder, gallery, lr=0.01)

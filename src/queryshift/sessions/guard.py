@@ -15,6 +15,8 @@ from queryshift.support.setting_fields import check_values, setting
 
 from .ordinary import Ordinary
 
+FEW = 2 * FIRST  # queries: fewer tell nothing of a stream
+
 
 @dataclass(frozen=True)
 class Guard:
@@ -75,7 +77,7 @@ class Guard:
         known, taken = torch.stack((finite.to(now.vectors), share.to(now.vectors))).tolist()
         if not known:
             return "not finite: the adapted vectors hold NaN or infinity"
-        if len(now) >= 2 * FIRST and taken > self.collapse:
+        if len(now) >= FEW and taken > self.collapse:
             return (
                 f"collapse: one candidate took {taken:.0%} more of the first places than for "
                 f"the source model (limit {self.collapse:.0%})"

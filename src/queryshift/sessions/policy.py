@@ -2,8 +2,9 @@
 
 1. Doubt. The source model is in doubt where its best scores stand out no more than by accident,
    in the mean over the latest 64 queries (`retrieval/unsureness.py`).
-2. What teaches. A query that repeats another one of its batch teaches nothing. A batch without
-   spread teaches nothing, and neither does one that the source is not in doubt about.
+2. What teaches. A query that repeats another one of its batch teaches nothing. Fewer than ten
+   different ones (all of a smaller batch), queries without spread, and queries that the source
+   is not in doubt about teach nothing together.
 3. How much. The learning rate is times the doubt. It falls with the root of the number of
    batches, and so does the share of a batch that a step learns from, down to a third: together
    the three steps see every query.
@@ -39,7 +40,7 @@ from queryshift.retrieval.hub_correction import Hubs
 from queryshift.retrieval.query_bank import keys_of, repeated
 from queryshift.retrieval.unsureness import BEST, FIRST, LATEST, SURE, chances_of, doubt, latest
 
-from .guard import Guard
+from .guard import FEW, Guard
 from .settings import Settings
 
 MOST = 0.6  # weight of the adapted model
@@ -87,7 +88,8 @@ class Look:
 
     def teaches(self, smallest: int) -> bool:
         """Whether a session learns from the batch; `smallest` is what its method needs."""
-        return self.doubt > 0 and self.different >= smallest
+        size = self.different if self.rows is None else len(self.rows)
+        return self.doubt > 0 and self.different >= max(smallest, min(FEW, size))
 
 
 @torch.no_grad()
