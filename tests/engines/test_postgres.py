@@ -155,6 +155,20 @@ def test_the_version_tells_of_a_vector_that_was_changed_in_place(server, gallery
     opened.close()
 
 
+def test_an_index_over_a_part_of_the_rows_is_none(server, gallery, execute):
+    address = f"{server.address}?table=partly"
+    create(address, range(len(gallery)), rows_of(gallery)).close()
+    execute(f"CREATE INDEX ON partly {HNSW} WHERE id < 3")
+    opened = open_postgres(address)
+    assert opened.exact and opened.breadth is None
+    assert opened.search(gallery.vectors[:, 0], 1).ids == [[row] for row in range(len(gallery))]
+    opened.close()
+    execute(f"CREATE INDEX ON partly {HNSW}")
+    whole = open_postgres(address)
+    assert not whole.exact and whole.breadth is not None
+    whole.close()
+
+
 def test_an_index_is_checked_and_widened(server, tmp_path, monkeypatch):
     monkeypatch.setenv("QUERYSHIFT_HOME", str(tmp_path))
     vectors = np.random.default_rng(0).normal(size=(1500, 24)).astype(np.float32)

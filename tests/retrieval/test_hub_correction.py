@@ -29,6 +29,7 @@ from queryshift.lab import tangram
 from queryshift.lab.corruptions import corrupt, find
 from queryshift.models import matcher
 from queryshift.retrieval import hub_sums, listed
+from queryshift.retrieval.query_bank import QueryBank, repeated
 from queryshift.sessions.state import State
 from tampering import rewritten
 
@@ -76,9 +77,7 @@ def plain(asked: list[torch.Tensor], gallery: Gallery, size: int = 1024, homes=N
         claims = (claims + (corrected if home is gallery else firsts))[-size:]
         chances = (chances + list(map(_chance, similarities(batch.double(), home))))[-size:]
         stored = stored[-size:]
-    unit, latest = _spread(stored), chances[-64:]
-    doubt = min(1.0, max(0.0, (2 * sum(latest) / len(latest) - 0.7) / 0.3))
-    strength = doubt * min(1.0, (len(stored) - 1) / 63)
+    unit, strength = _spread(stored), _strength(chances, len(stored))
     for c in _all(rows):
         pairs = list(zip(stored, claims, strict=True))
         every = sum(math.exp(row[c] / unit) for row, _ in pairs)
@@ -87,6 +86,13 @@ def plain(asked: list[torch.Tensor], gallery: Gallery, size: int = 1024, homes=N
         for row in rows:
             row[c] -= strength * unit * math.log(others)
     return torch.tensor(rows)
+
+
+def _strength(chances: list[float], stored: int) -> float:
+    """Of the correction: how much in doubt the latest queries are, and how many are known."""
+    latest = chances[-64:]
+    doubt = min(1.0, max(0.0, (2 * sum(latest) / len(latest) - 0.7) / 0.3))
+    return doubt * min(1.0, (stored - 1) / 63)
 
 
 def _chance(row: list[float]) -> float:
@@ -122,6 +128,23 @@ class TestTheRule:
         best = answer.scores().topk(10, dim=1)
         assert torch.equal(answer.top(10).positions, best.indices)
         assert torch.equal(answer.top(10).scores, best.values)
+
+    def test_is_the_plain_loop_s_where_doubt_comes_and_goes(self):
+        """Queries near their answers and crowded ones take turns: the strength is never 0 or 1."""
+        gallery = in_memory(150)
+        clear = normalize(gallery.vectors[:84, 0] + 0.1 * rows(84, 4), dim=1)
+        crowded = rows(110, 1, crowd=2.0)[:38]
+        parts = crowded.split((16, 6, 16)), clear.split((24, 30, 30))
+        asked = [batch for pair in zip(*parts, strict=True) for batch in pair]
+        session, chances, strengths = over(gallery, bank=90), [], []
+        for number, batch in enumerate(asked, start=1):
+            found = session.answer(batch).scores()
+            assert torch.allclose(found, plain(asked[:number], gallery, size=90), atol=2e-4)
+            scores = batch.double() @ gallery.vectors[:, 0].double().T
+            chances += map(_chance, scores.tolist())
+            strengths.append(_strength(chances, min(90, len(chances))))
+        assert all(0 < one < 1 for one in strengths), strengths
+        assert max(strengths) > 1.5 * min(strengths), strengths
 
     def test_on_an_engine_is_the_same_to_the_depth_of_one_search(self):
         gallery, asked = in_memory(), batches(3)
@@ -187,6 +210,15 @@ class TestTheBank:
         assert torch.equal(bank.vectors, torch.cat(asked)[-50:].half())
         session.answer(rows(200, 9))
         assert len(session.state.stages["hubs"]) == 50
+
+    def test_knows_repeats_within_a_batch_and_from_before(self):
+        keys = torch.tensor([5, 7, 5, 8, 5, 7])
+        assert repeated(keys).tolist() == [False, False, True, False, True, True]
+        bank = QueryBank.empty(WIDTH, torch.device("cpu"))
+        assert bank.lacks(keys).tolist() == [True, True, False, True, False, False]
+        vars(bank)["keys"] = torch.tensor([8, 9, 5])
+        assert bank.lacks(keys).tolist() == [False, True, False, False, False, False]
+        assert bank.others(keys).tolist() == [False, True, False]
 
     def test_counts_repeats_once(self):
         session, batch = over(in_memory()), batches(1)[0]

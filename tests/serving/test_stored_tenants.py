@@ -13,9 +13,10 @@ from queries_to_send import SEARCH, TENANTS, learnt, png, query, search
 from queryshift import Error
 from queryshift.serving.answering.search import SearchRequest
 from queryshift.serving.collection import open_collection
+from queryshift.serving.errors import StoreTrouble
 from queryshift.serving.metrics import Metrics
 from queryshift.serving.service import Service
-from queryshift.serving.settings import CollectionSettings, ServeSettings
+from queryshift.serving.settings import CollectionSettings, ServeSettings, TenantSettings
 from queryshift.serving.store import folder_lock
 from queryshift.serving.store.folder_lock import locked_folder
 from running_server import SMALL, Server
@@ -107,6 +108,29 @@ def test_a_folder_of_files_is_imported_once(database, request, tmp_path, caplog)
     assert len(list(kept.glob("tenants/*/tenant.json"))) == 2
     with pytest.raises(OSError):  # what the old server did first
         (tmp_path / "collections" / "tangram").mkdir(parents=True, exist_ok=True)
+
+
+def test_what_a_failed_save_did_not_write_still_counts_as_changed(tmp_path, monkeypatch):
+    rarely = TenantSettings(save_seconds=1000, save_batches=1000)
+    given = settings(tmp_path).model_copy(update={"tenants": rarely})
+
+    async def fail_and_save(owner):
+        await teach(owner)
+        tenants, tenant = owner._tenants, owner._tenants.loaded["one"]
+        before = tenant.changed_at, tenant.learnt_since_save
+        with monkeypatch.context() as patch, pytest.raises(StoreTrouble):
+            patch.setattr(type(tenants.rows), "commit", full)
+            await tenants.save(tenant)
+        after = tenant.changed_at, tenant.learnt_since_save
+        await tenants.save(tenant)
+        return before, after, (tenant.changed_at, tenant.learnt_since_save)
+
+    def full(rows, change):
+        raise StoreTrouble("the disk is full.")
+
+    before, after, saved = with_owner(given, fail_and_save)
+    assert before == after and before[1] == 1
+    assert saved == (None, 0)
 
 
 def test_an_import_that_was_killed_is_finished_by_the_next_start(tmp_path):

@@ -236,6 +236,16 @@ class TestWhoAnswers:
                 assert torch.equal(other.top(20).positions, expected.positions)
                 assert torch.allclose(other.top(20).scores, expected.scores, atol=1e-5)
 
+    def test_in_full_doubt_the_adapted_model_has_the_larger_weight(self, learnt, batches):
+        session = in_doubt(twin(learnt, hubs=None))
+        answer = session.answer(batches[3], adapt=False)
+        source = Forward(session.encoder.encode(batches[3]), session.gallery)
+        adapted = Forward(answer.vectors, session.gallery)
+        expected = FusedRanking(source, adapted, MOST).hits(20)
+        assert not torch.allclose(source.vectors, adapted.vectors, atol=1e-2)
+        assert torch.equal(answer.top(20).positions, expected.positions)
+        assert torch.allclose(answer.top(20).scores, expected.scores, atol=1e-5)
+
     def test_the_batch_that_taught_is_answered_by_both(self, learnt, batches):
         settings = {"score_from": "after"}
         session = in_doubt(twin(learnt, **settings))

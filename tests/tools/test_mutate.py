@@ -1,0 +1,179 @@
+"""The tool that plants faults: what it changes, that the tree stays as it is, how it goes on."""
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+from tools.mutate import (
+    ROOT,
+    Fault,
+    Trial,
+    drawn,
+    faults_of,
+    nearest_tests,
+    planted,
+    read_journal,
+    run,
+    summary,
+)
+
+SOURCE = """def total(rows, most):
+    done = 0
+    for one in rows:
+        if one > most:
+            done += one
+    return done
+
+
+def spare(rows):
+    return max(rows) or 1
+"""
+TESTS = """from queryshift.retrieval.sums import total
+
+def test_it():
+    assert total([1, 2, 4], 2) == 4
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("x = a < b", ["x = (a >= b)"]),
+        ("x = a == b != c", ["x = (a != b != c)", "x = (a == b == c)"]),
+        ("x = a is not b", ["x = (a is b)"]),
+        ("x = a in b", ["x = (a not in b)"]),
+        ("x = a and b", ["x = (a or b)"]),
+        ("x = a + b", ["x = (a - b)"]),
+        ("x = a * b", ["x = (a / b)"]),
+        ("x = not a", ["x = (a)"]),
+        ("x = True", ["x = False"]),
+        ("x = a[3]", ["x = a[4]"]),
+        ("x = min(a, b)", ["x = (max(a, b))"]),
+        ("x = a.argmax()", ["x = (a.argmin())"]),
+        ("x += a", ["pass"]),
+        ("é = 'é', a < b  # é", ["é = 'é', (a >= b)  # é"]),
+        ("x = (\n    a < # why\n    b\n)", ["x = (\n    (a >= b)\n)"]),
+    ],
+)
+def test_each_kind_of_fault(before, after):
+    found = [planted(fault, before) for fault in faults_of("one.py", before)]
+    assert found == after
+    for text in found:
+        ast.parse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"""Is 1 < 2 and not 3?"""',
+        'raise ValueError(f"{a + 1} of {b or 2}")',
+        'raise ValueError("none" if a < 1 else "one")',
+        "x = f'{a + 1}'",
+        "x = a + 'text'",
+        "x = folder / 'file'",
+        "__slots__ = ('a',) * 2",
+        "x: tuple[int, Literal[1]]",
+        "def f(x: Literal[1]) -> Literal[2]: ...",
+        "@dataclass(frozen=True)\nclass A: ...",
+        "logger.warning('so many: %s', a + 1)",
+        "def __repr__(self): return a + b",
+        "if TYPE_CHECKING:\n    x = 1",
+        "x = int | None",
+    ],
+)
+def test_what_nobody_runs_or_only_words_are_made_of_is_left_alone(text):
+    assert faults_of("one.py", text) == []
+
+
+def test_a_seed_draws_the_same_faults_and_each_can_be_planted():
+    first, again, other = (drawn(ROOT, seed, 40) for seed in (1, 1, 2))
+    assert first == again and len(set(first)) == 40 and set(first) != set(other)
+    for fault in first:
+        text = (ROOT / "src" / "queryshift" / fault.path).read_text(encoding="utf-8")
+        changed = planted(fault, text)
+        assert ast.unparse(ast.parse(changed)) != ast.unparse(ast.parse(text))
+    assert {fault.path.split("/")[0] for fault in drawn(ROOT, 1, 9, ("methods",))} == {"methods"}
+
+
+def test_the_nearest_tests_come_first():
+    assert nearest_tests(ROOT, "sessions/many.py")[0] == ["tests/sessions/test_many.py"]
+    assert (
+        "tests/retrieval/test_hub_correction.py" in nearest_tests(ROOT, "retrieval/hub_sums.py")[0]
+    )
+    assert nearest_tests(ROOT, "galleries/engine.py")[-1] == ["tests/galleries", "tests/engines"]
+    assert nearest_tests(ROOT, "lab/own_traffic/page.py")[-1] == ["tests/lab/own_traffic"]
+
+
+@pytest.fixture
+def project(tmp_path):
+    home, tests = tmp_path / "src" / "queryshift" / "retrieval", tmp_path / "tests" / "retrieval"
+    for folder in (home, tests):
+        folder.mkdir(parents=True)
+    for path in (home.parent / "__init__.py", home / "__init__.py"):
+        path.write_text("")
+    (home / "sums.py").write_text(SOURCE)
+    (tests / "test_sums.py").write_text(TESTS)
+    return tmp_path
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_faults_are_told_apart_and_the_tree_is_left_as_it_was(project):
+    before, journal = content(project), project / "kept" / "1.jsonl"
+    faults = drawn(project, 1, 100)
+    assert len(faults) == 6
+    outcomes = run(project, faults, journal, 60)
+    survived = {str(one.fault) for one in outcomes if one.result == "survived"}
+    assert survived == {
+        "retrieval/sums.py:10: max(rows) -> (min(rows))",
+        "retrieval/sums.py:10: max(rows) or 1 -> (max(rows) and 1)",
+        "retrieval/sums.py:10: 1 -> 2",
+    }
+    noticed = [one for one in outcomes if one.result == "noticed"]
+    assert {one.by for one in noticed} == {"tests/retrieval/test_sums.py::test_it"}
+    assert "6 of 6 faults tried: 3 " in summary(outcomes, 6)
+    assert [path for path in survived if path not in summary(outcomes, 6)] == []
+    journal.unlink()
+    journal.parent.rmdir()
+    assert content(project) == before
+
+
+def test_a_run_goes_on_where_it_was(project, monkeypatch):
+    journal, faults, tried = project / "1.jsonl", drawn(project, 1, 4), []
+
+    def outcome(trial, fault):
+        tried.append(fault)
+        if len(tried) == 3:
+            raise KeyboardInterrupt
+        return real(trial, fault)
+
+    real = Trial.outcome
+    monkeypatch.setattr(Trial, "outcome", outcome)
+    assert [one.fault for one in run(project, faults, journal, 60)] == faults[:2]
+    assert "2 of 4 faults tried" in summary(list(read_journal(journal).values()), 4)
+    with journal.open("a") as file:
+        file.write(journal.read_text().splitlines()[0][:-9])  # as a kill leaves it
+    assert [one.fault for one in run(project, faults, journal, 60)] == faults
+    assert tried == [*faults[:3], *faults[2:]]
+    assert len([json.loads(line) for line in journal.read_text().splitlines()]) == 4
+    run(project, faults, journal, 60)
+    assert len(tried) == 5
+
+
+def test_a_test_that_fails_anyway_and_one_without_end_give_no_verdict(project, tmp_path):
+    tests = project / "tests" / "retrieval" / "test_sums.py"
+    (fault,) = (one for one in drawn(project, 1, 100) if one.after == "pass")
+    tests.write_text(TESTS + "\ndef test_broken():\n    assert False\n")
+    assert run(project, [fault], project / "a.jsonl", 60)[0].result == "noticed"
+    tests.write_text("def test_broken():\n    assert False\n")
+    assert run(project, [fault], project / "b.jsonl", 60)[0].result == "no verdict"
+    tests.write_text("import time\ndef test_long():\n    time.sleep(60)\n")
+    assert run(project, [fault], project / "c.jsonl", 1)[0].result == "out of time"
+
+
+def test_a_fault_of_another_version_is_refused():
+    with pytest.raises(ValueError, match="any more"):
+        planted(Fault("one.py", 1, 4, "a < b", "(a >= b)"), "x = a > b")
