@@ -10,7 +10,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --no-compile -c constraints.txt 
 # $(call timed,what is done,command)
 timed = @echo "$(1) ..."; start=$$(date +%s); $(2) && echo "$(1): $$(($$(date +%s) - start)) s"
 
-.PHONY: demo serve test test-slow test-gpu test-engines test-service test-browser fuzz torture lint docs bench weights
+.PHONY: demo serve test test-slow test-gpu test-engines test-service test-browser fuzz torture mutate lint docs bench weights
 
 demo: $(DEMO)
 	$(call timed,The demo,$(BIN)/queryshift demo)
@@ -46,6 +46,10 @@ fuzz: $(READY)
 # Kills, full disks, flipped bits, threads, forks, interrupts; a full disk needs the right to mount.
 torture: $(READY)
 	$(BIN)/python -m tools.torture
+
+# Faults planted one at a time, resumable: MUTATE="--seed 7 --faults 300" make mutate.
+mutate: $(READY)
+	$(BIN)/python tools/mutate.py $(MUTATE)
 
 lint: $(READY)
 	$(BIN)/ruff check .
