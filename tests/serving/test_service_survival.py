@@ -26,13 +26,14 @@ class Load:
 
     def __init__(self, server: Server, tenant: str, threads: int = 4) -> None:
         self.answered, self.ended, self._lock = 0, threading.Event(), threading.Lock()
-        work = (server, tenant)
-        self._threads = [threading.Thread(target=self._run, args=work) for _ in range(threads)]
+        self._threads = [
+            threading.Thread(target=self._run, args=(server, tenant, 16 * one))  # no repeats
+            for one in range(threads)
+        ]
         for thread in self._threads:
             thread.start()
 
-    def _run(self, server: Server, tenant: str) -> None:
-        number = 0
+    def _run(self, server: Server, tenant: str, number: int) -> None:
         with server.client() as client:
             while not self.ended.is_set():
                 number += 1
