@@ -33,3 +33,12 @@ def test_a_file_with_many_bad_lines_is_refused(tmp_path):
     path.write_text("\n".join([*GOOD[:7], "1", "2"]))
     with pytest.raises(BadFile, match=r"2 of 9 queries of samples\.jsonl cannot be used"):
         FileWorld(path)
+
+
+def test_strict_stops_at_the_first_bad_line(tmp_path):
+    path = tmp_path / "samples.jsonl"
+    path.write_text('{"text": "a red square"}\n' * 9 + "no json\n")
+    assert len(FileWorld(path).samples(0, 20)) == len(read_queries(path, "text")) == 9
+    for read in (lambda: FileWorld(path, strict=True), lambda: read_queries(path, "text", True)):
+        with pytest.raises(BadFile, match=r"queries of samples\.jsonl, line 10: no query"):
+            read()

@@ -230,7 +230,7 @@ def _candidates(
             "name a gallery of your own, or leave queries out."
         )
     if settings.gallery != EMBEDDED:
-        world = None if settings.samples is None else FileWorld(settings.samples)
+        world = None if settings.samples is None else FileWorld(settings.samples, settings.strict)
         return world, Gallery.open(settings.gallery)
     served = import_module("queryshift.lab.tangram.served")
     tangram = served.TangramWorld(model, settings.candidates)

@@ -17,15 +17,16 @@ from .answering.queries import FILES, Raw, decoded, raw_query
 logger = logging.getLogger("queryshift.serving")
 
 
-def read_queries(path: Path, modality: str) -> list[Raw]:
+def read_queries(path: Path, modality: str, strict: bool = False) -> list[Raw]:
     """The queries of a file of JSON lines.
 
     Args:
         path: each line is a query as a search takes it, `{"text": "a red square"}`; a picture or
             sound may be the name of a file beside it, `{"image_file": "red.png"}`.
         modality: what one query of the collection is.
+        strict: whether the first bad line is an error; else bad lines are left out.
     """
-    found, bad = list[Raw](), BadRows(f"queries of {path.name}")
+    found, bad = list[Raw](), BadRows(f"queries of {path.name}", strict)
     for number, line in _lines(path, bad):
         with bad.skipping(f"line {number}"):
             raw = raw_query(line.get("query", line), modality)
@@ -40,10 +41,11 @@ class FileWorld:
 
     Args:
         path: JSON lines `{"query": ..., "right": [ids]}`.
+        strict: whether the first bad line is an error.
     """
 
-    def __init__(self, path: Path) -> None:
-        bad = BadRows(f"queries of {path.name}")
+    def __init__(self, path: Path, strict: bool = False) -> None:
+        bad = BadRows(f"queries of {path.name}", strict)
         self._samples = [
             {"id": place, "query": line.get("query", line), "right": line.get("right", [])}
             for place, (_, line) in enumerate(_lines(path, bad))

@@ -148,7 +148,8 @@ def with_sample(collection: Collection) -> Collection:
 
 def ordinary_items(collection: Collection) -> Sequence[Any]:
     """Ordinary queries of the collection's file, or of the embedded world."""
-    path, modality = collection.settings.ordinary, collection.modality
-    if path is not None:
-        return [decoded(raw, modality) for raw in read_queries(path, modality)]
+    settings, modality = collection.settings, collection.modality
+    if settings.ordinary is not None:
+        read = read_queries(settings.ordinary, modality, settings.strict)
+        return [decoded(raw, modality) for raw in read]
     return [] if collection.world is None else collection.world.ordinary()

@@ -75,6 +75,7 @@ class CollectionSettings(Part):
         None, description="JSON lines of ordinary queries, as a search takes them"
     )
     samples: Path | None = Field(None, description="JSON lines of queries to try on the page")
+    strict: bool = Field(False, description="stop at the first bad line of these two files")
     keep_queries: int = Field(
         0, ge=0, le=1000, description="latest queries of a tenant to show; 0: none are kept"
     )
