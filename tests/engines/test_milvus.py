@@ -146,7 +146,8 @@ def test_a_deadline_is_one_sentence(collection):
     gallery = open_milvus(collection)
     gallery.retries, gallery._connection._timeout = 0, 1e-6
     with pytest.raises(EngineLost, match=r"^Milvus [^\n]+ask again when the engine is back\.$"):
-        gallery.search(torch.eye(gallery.dimension)[:4], 10)
+        for _ in range(100):  # a fast machine may answer within any deadline
+            gallery.search(torch.eye(gallery.dimension)[:4], 10)
     gallery._connection._timeout = 10.0
     assert gallery.search(torch.eye(gallery.dimension)[:4], 3).positions.shape == (4, 3)
     gallery.close()
