@@ -88,7 +88,7 @@ def _show(evaluation: Evaluation) -> None:
 
     console = Console(highlight=False)
     asked = evaluation.traffic
-    for sentence in evaluation.bad:
+    for sentence in evaluation.notes:
         console.print(sentence, markup=False)
     if evaluation.advice is not None:
         _show_advice(evaluation.advice, console)

@@ -188,4 +188,5 @@ def test_a_faiss_index_is_a_gallery(tmp_path):
     (tmp_path / "docs.faiss.ids.json").write_text(json.dumps([f"d{row}" for row in range(20)]))
     right = {row: [f"d{row}"] for row in range(20)}
     done = qs.evaluate(None, tmp_path / "docs.faiss", list(vectors + 0.01), matches=right)
+    assert "searched in memory" in done.notes[0] and done.bad == []
     assert done.rows[0].measures["recall@1"] == 100.0

@@ -28,6 +28,12 @@ RESAMPLES = 2000
 LEVEL = 95
 
 
+IN_MEMORY = (
+    "The candidates of the index were searched in memory. A session over the index itself asks it "
+    "for 100 hits and may find less; hubs=qs.Hubs(depth=1000) asks for more."
+)
+
+
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """What came out: a table where right answers are known, advice where none are."""
@@ -39,6 +45,11 @@ class Evaluation:
     kept: int  # methods whose results were there from before
     use: str  # the method to use: "frozen" where none is better beyond chance
     verdict: str  # what to use, in a sentence
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know of the numbers: where candidates were searched, and rows left out."""
+        return [*([IN_MEMORY] if self.traffic.of_index else []), *self.bad]
 
     @property
     def bad(self) -> list[str]:

@@ -60,6 +60,7 @@ class Traffic:
     shift: Shift | None
     seed: int
     bad: Sequence[BadRows] = ()
+    of_index: bool = False  # a search index, whose vectors were read into memory
 
     @property
     def counted(self) -> list[int]:
@@ -139,16 +140,21 @@ def traffic(
         shift=wanted,
         seed=seed,
         bad=(bad_queries, bad_candidates, bad_matches),
+        of_index=_is_index(gallery),
     )
 
 
 def _candidates(gallery: Any, columns: Mapping[str, str] | None, bad: BadRows) -> Collection:
     """The candidates; those of a FAISS index are read into memory."""
-    address = str(gallery) if isinstance(gallery, str | Path) else ""
-    if not address.startswith("faiss:") and not address.endswith(".faiss"):
+    if not _is_index(gallery):
         return as_collection(gallery, columns, bad=bad)
-    ids, vectors = faiss.open(f"faiss:{address.removeprefix('faiss:')}").rows()
+    ids, vectors = faiss.open(f"faiss:{str(gallery).removeprefix('faiss:')}").rows()
     return Collection("vector", ids, list(vectors))
+
+
+def _is_index(gallery: Any) -> bool:
+    address = str(gallery) if isinstance(gallery, str | Path) else ""
+    return address.startswith("faiss:") or address.endswith(".faiss")
 
 
 def readable(encoder: Encoder, items: Collection, bad: BadRows) -> Collection:
