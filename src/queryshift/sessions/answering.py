@@ -15,7 +15,7 @@ from queryshift.retrieval.vector_checks import checked, fitting
 from queryshift.support.alone import working
 
 from .adaptation import Adaptation
-from .ordinary import FEW
+from .guard import FEW
 from .policy import doubt_of, weight
 from .state import State
 

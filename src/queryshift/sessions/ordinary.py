@@ -29,7 +29,6 @@ from .ordinary_warnings import (
 
 ROUNDING = 1e-5  # cosines that differ by less are alike: queries that are candidates themselves
 SEARCHED = 10  # hits, as many as the report of a batch looks at: one search serves both
-FEW = 8  # queries, fewer of which are taken for what the batch before them was
 
 
 @dataclass(frozen=True)
