@@ -117,8 +117,11 @@ class InfoMax(Method):
         return memory if step > 0 else Learnt(memory.learnt + 1)
 
     def step_share(self, memory: Learnt) -> float:
-        """The share of a batch's queries that one of its steps learns from."""
-        return float((memory.learnt + 1) ** -0.5)
+        """The share of a batch's queries that one of its steps learns from: whole, half, third.
+
+        Few sizes: a GPU plans and records each size of a batch anew.
+        """
+        return 1 / round((memory.learnt + 1) ** 0.5)
 
     def gradient(self, step_view: StepView, memory: Learnt) -> Update:
         """The loss's gradient, at a rate that falls with the batches."""

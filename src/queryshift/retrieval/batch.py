@@ -58,7 +58,8 @@ class Batch:
     def taking(self, rows: Tensor) -> Batch:
         """A batch of those queries that `rows` (B,) says, and of none of the others."""
         gallery, depth = self._own_gallery.args
-        shared = each(self.shared, lambda one: one[rows.to(one.device)])
+        places = rows.nonzero()[:, 0]  # on the CPU: a GPU would wait to count them
+        shared = each(self.shared, lambda one: one[places.to(one.device, non_blocking=True)])
         exclude = exclusions_of_rows(rows, self.exclude)
         part = Batch(
             self.encoder,

@@ -164,8 +164,9 @@ class Forward:
 
     def taking(self, rows: Tensor) -> Forward:
         """Those queries that `rows` (B,) says, to be searched with again; nothing for a matcher."""
+        places = rows.nonzero()[:, 0].to(self.vectors.device, non_blocking=True)
         return replace(
-            self.moved(self.vectors.detach()[rows]),
+            self.moved(self.vectors.detach()[places]),
             exclude=exclusions_of_rows(rows, self.exclude),
             backward=None,
             readings=None,

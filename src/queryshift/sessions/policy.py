@@ -5,9 +5,9 @@
 2. What teaches. A query that repeats another one of its batch teaches nothing. Fewer than ten
    different ones (all of a smaller batch), queries without spread, and queries that the source
    is not in doubt about teach nothing together.
-3. How much. The learning rate is times the doubt. It falls with the root of the number of
-   batches, and so does the share of a batch that a step learns from, down to a third: together
-   the three steps see every query.
+3. How much. The learning rate is times the doubt, and falls with the root of the number of
+   batches. Each step learns from the whole batch at first, then from a half, then from a third:
+   together the three steps see every query.
 4. The rate. Where neither the user nor the encoder names one, the first batch gives it: query
    vectors move by a set part of the gallery's spread.
 5. Collapse. Where one candidate takes over the first places, or a number is not finite, the
