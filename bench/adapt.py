@@ -51,7 +51,7 @@ from queryshift import (
     Tent,
 )
 from queryshift.encoders.prepared import move
-from queryshift.retrieval import derivatives
+from queryshift.retrieval import forward
 from queryshift.retrieval.batch import Batch
 
 FLOOR = (
@@ -101,7 +101,7 @@ COLUMNS = {
 
 RUNNING: tuple[tuple[Any, str], ...] = (
     (Batch, "_run"),
-    (derivatives, "_product"),
+    (forward, "_product"),
 )
 
 

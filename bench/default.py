@@ -30,7 +30,7 @@ from towers import add_options, batch_for, encoder_for, gallery_for
 
 import engines
 from queryshift import REST, Frozen, Gallery, Searchable, Session, Vectors
-from queryshift.retrieval.query_bank import QueryBank
+from queryshift.retrieval.hubness.query_bank import QueryBank
 
 BATCH, SINGLES, GATHER, K = 64, 16, 16, 10
 BANK = 1024

@@ -153,8 +153,8 @@ def same(left, right) -> bool:
 
 def memory_of(session) -> tuple:
     """All that a session remembers."""
-    learner = session._learner
-    return (session.state, learner.ledger.now.previous, session.history, learner.gathered)
+    updater = session._updater
+    return (session.state, updater.ledger.now.previous, session.history, updater.gathered)
 
 
 def tensors_in(*roots) -> list[Tensor]:

@@ -34,7 +34,7 @@ def test_they_are_the_tree():
 
 
 def test_every_file_it_names_is_there():
-    named = set(re.findall(r"\b(\w+/\w+\.py)\b", PAGE))
+    named = set(re.findall(r"\b((?:\w+/)+\w+\.py)\b", PAGE))
     missing = [
         path
         for path in named

@@ -123,7 +123,7 @@ class TestQueries:
         gathering = Session(session.encoder, session.gallery, REST(), lr=0.01, gather=3)
         gathering.answer(batches[0][:2])
         refuses(gathering, spoilt(math.nan), BadInput, "item 1 holds NaN")
-        assert len(gathering._learner.gathered) == 2
+        assert len(gathering._updater.gathered) == 2
 
     def test_a_group_that_fails_while_gathering(self, session, clean, batches):
         class Failing(Tent):

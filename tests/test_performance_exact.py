@@ -74,7 +74,7 @@ def test_other_weights_of_the_same_shape_go_the_plain_way(encoder, batches, monk
     plain = nn.functional.layer_norm
     toy = Toy()
     monkeypatch.setattr(
-        "queryshift.encoders.norm_layers.layer_norm",
+        "queryshift.encoders.frozen_module.layer_norm",
         lambda *a, **k: called.append(1) or plain(*a, **k),
     )
     shared = toy.ready(batches[0])

@@ -13,6 +13,13 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from queryshift.retrieval.hubness.hub_correction import Hubs as Hubs
+    from queryshift.sessions.batch_result import BatchStats as BatchStats
+    from queryshift.sessions.batched import answer_many as answer_many
+    from queryshift.sessions.inputs import RecallWarning as RecallWarning
+    from queryshift.sessions.reference_queries import Ordinary as Ordinary
+    from queryshift.sessions.reference_queries import OrdinaryWarning as OrdinaryWarning
+
     from .encoders.encoder import Encoder as Encoder
     from .encoders.vectors import Vectors as Vectors
     from .errors import Error as Error
@@ -40,18 +47,12 @@ if TYPE_CHECKING:
     from .models import MODELS as MODELS
     from .models import load as load
     from .retrieval.answer import Answer as Answer
-    from .retrieval.hub_correction import Hubs as Hubs
-    from .sessions.batch_stats import BatchStats as BatchStats
     from .sessions.events import Event as Event
     from .sessions.events import GuardWarning as GuardWarning
     from .sessions.feedback import ClickScores as ClickScores
     from .sessions.guard import Guard as Guard
-    from .sessions.many import answer_many as answer_many
-    from .sessions.ordinary import Ordinary as Ordinary
-    from .sessions.ordinary_warnings import OrdinaryWarning as OrdinaryWarning
     from .sessions.recall_check import RecallCheck as RecallCheck
     from .sessions.recall_check import check_recall as check_recall
-    from .sessions.recall_warning import RecallWarning as RecallWarning
     from .sessions.session import Session as Session
 
 _HOMES = {
@@ -61,19 +62,19 @@ _HOMES = {
     "Searchable": "galleries",
     "Hits": "galleries",
     "Guard": "sessions.guard",
-    "Hubs": "retrieval.hub_correction",
+    "Hubs": "retrieval.hubness.hub_correction",
     "GuardWarning": "sessions.events",
-    "Ordinary": "sessions.ordinary",
-    "OrdinaryWarning": "sessions.ordinary_warnings",
+    "Ordinary": "sessions.reference_queries",
+    "OrdinaryWarning": "sessions.reference_queries",
     "RecallCheck": "sessions.recall_check",
-    "RecallWarning": "sessions.recall_warning",
+    "RecallWarning": "sessions.inputs",
     "check_recall": "sessions.recall_check",
     "Session": "sessions.session",
     "Answer": "retrieval.answer",
-    "BatchStats": "sessions.batch_stats",
+    "BatchStats": "sessions.batch_result",
     "ClickScores": "sessions.feedback",
     "Event": "sessions.events",
-    "answer_many": "sessions.many",
+    "answer_many": "sessions.batched",
     "METHODS": "methods",
     "Method": "methods",
     "Frozen": "methods",

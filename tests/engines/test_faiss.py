@@ -11,9 +11,9 @@ from tests.galleries.contract import GalleryContract
 
 import queryshift as qs
 from queryshift.errors import BadFile, BadInput, GalleryMismatch, NeedsVectors
-from queryshift.retrieval import listed
+from queryshift.retrieval import forward
 from queryshift.retrieval.fusion import FusedRanking
-from queryshift.retrieval.unsureness import LATEST
+from queryshift.retrieval.uncertainty import LATEST
 from toy import ToyEncoder, toy_gallery, toy_queries
 
 faiss = pytest.importorskip("faiss", exc_type=ImportError)
@@ -136,7 +136,7 @@ def test_hub_correction_over_an_exact_index_is_that_over_memory(tmp_path, monkey
     there = create(f"faiss:{tmp_path}/x", memory.ids, rows_of(memory))
     answers, learnt = [], []
     for gallery, whole in ((there, 0), (memory, 0), (memory, 600)):
-        monkeypatch.setattr(listed, "WHOLE", whole)
+        monkeypatch.setattr(forward, "WHOLE", whole)
         session = qs.Session(ToyEncoder(), gallery, qs.REST(lr=1e-2), hubs=qs.Hubs(depth=600))
         stream = [session.answer(list(batch)).top(10) for batch in toy_queries(6, 24, 600)]
         answers.append(torch.tensor([hits.ids for hits in stream]))
@@ -173,7 +173,7 @@ def test_methods_over_the_whole_gallery_name_the_one_that_works(name, tmp_path):
 def test_source_and_adapted_answers_of_one_batch_come_from_two_searches(tmp_path, monkeypatch):
     memory = toy_gallery(ToyEncoder(), 600)
     there = create(f"faiss:{tmp_path}/x", memory.ids, rows_of(memory))
-    monkeypatch.setattr(listed, "WHOLE", 0)
+    monkeypatch.setattr(forward, "WHOLE", 0)
     answers = []
     for gallery in (there, memory):
         session = qs.Session(ToyEncoder(), gallery, lr=1e-5, hubs=None)

@@ -14,7 +14,7 @@ from small_sessions import GRADIENTS, encoder, gallery, session
 
 from miniature import memory_of, same
 from queryshift import METHODS, Gallery, Guard, Hubs, Session
-from queryshift.sessions.settings import Settings
+from queryshift.sessions.session_settings import Settings
 
 IDS = st.sampled_from(("a", "b", "j", 10, 11))
 BATCHES = mostly(st.lists(mostly(VECTORS, ANYTHING), min_size=1, max_size=4), ANYTHING)

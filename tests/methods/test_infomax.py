@@ -7,8 +7,8 @@ import torch
 from queryshift import Decoupled, Gallery, InfoMax, Refined, Session
 from queryshift.errors import BadInput, NeedsVectors
 from queryshift.methods.infomax import Learnt
+from queryshift.retrieval.batch import StepView
 from queryshift.retrieval.forward import Forward
-from queryshift.retrieval.step_view import StepView
 from queryshift.support.tensor_files import read
 from toy import ToyEncoder, toy_gallery, toy_queries
 

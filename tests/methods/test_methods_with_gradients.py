@@ -11,9 +11,8 @@ from queryshift.methods import REST, SAR, TSA, Decoupled, Refined, Tent
 from queryshift.methods.base import Update
 from queryshift.methods.decoupled import decoupled, drift
 from queryshift.methods.gradients import angle, decouple, dot
-from queryshift.retrieval.batch import Batch
+from queryshift.retrieval.batch import Batch, StepView
 from queryshift.retrieval.refinement import refined
-from queryshift.retrieval.step_view import StepView
 from toy import ToyEncoder, toy_gallery, toy_queries
 
 CANDIDATES, SIZE = 60, 16

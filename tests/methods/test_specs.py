@@ -8,7 +8,7 @@ from queryshift import METHODS, Decoupled, Refined
 from queryshift.errors import BadInput, UnknownName
 from queryshift.methods import WRAPPERS
 from queryshift.methods.specs import Spec, canonical, parse
-from queryshift.retrieval.hub_correction import Hubs
+from queryshift.retrieval.hubness.hub_correction import Hubs
 from queryshift.support.setting_fields import sayable
 
 

@@ -35,10 +35,9 @@ from queryshift.methods.decoupled import drift
 from queryshift.methods.eata import Familiar
 from queryshift.methods.infomax import Learnt
 from queryshift.methods.tsa import GALLERY, QUERY, ROUTER
-from queryshift.retrieval.batch import Batch
+from queryshift.retrieval.batch import Batch, StepView
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.refinement import refined
-from queryshift.retrieval.step_view import StepView
 from toy import ToyEncoder, toy_gallery, toy_queries
 
 SIZE, CANDIDATES, DIMENSION, K, TAU, SEED = 10, 15, 6, 3, 0.2, 3

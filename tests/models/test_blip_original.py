@@ -8,7 +8,7 @@ from original_checkpoints import BLIP_ROWS, SIDES, WORDS, damaged
 from reference_blip import Reference
 from transformers import BlipImageProcessorPil
 
-from queryshift.encoders.norm_layers import is_norm
+from queryshift.encoders.adapted_parameters import is_norm
 from queryshift.errors import BadFile, BadInput
 from queryshift.models import blip, blip_original
 from queryshift.models.blip_original import FORMAT, build

@@ -11,8 +11,7 @@ from PIL import Image
 from reference_cav_mae import Reference
 from torch.nn.functional import normalize
 
-from queryshift.encoders.adapted_parameters import adapt
-from queryshift.encoders.norm_layers import is_norm
+from queryshift.encoders.adapted_parameters import adapt, is_norm
 from queryshift.errors import BadFile, BadInput, BadItem
 from queryshift.models import cav_mae
 from queryshift.models.cav_mae import FORMAT, build, filter_bank

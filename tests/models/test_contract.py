@@ -10,7 +10,7 @@ from sentence_checkpoints import CHECKPOINTS as SENTENCES
 from tiny_checkpoints import CHECKPOINTS
 
 import queryshift as qs
-from queryshift.encoders.norm_layers import is_norm
+from queryshift.encoders.adapted_parameters import is_norm
 from queryshift.models import ARCHITECTURES
 
 SIDES = [

@@ -15,8 +15,8 @@ from queryshift import METHODS, REST, SAR, Decoupled, Gallery, Session, Tent, lo
 from queryshift.errors import BadInput
 from queryshift.lab.datasets.tangram import tangram
 from queryshift.models import cuda_graphs
-from queryshift.support.alone import working
 from queryshift.support.priority import answering, this_thread, yielding
+from queryshift.support.threads import working
 
 
 class Recorder:

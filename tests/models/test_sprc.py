@@ -8,7 +8,7 @@ from original_checkpoints import damaged
 from PIL import Image
 from reference_sprc import Reference
 
-from queryshift.encoders.norm_layers import is_norm
+from queryshift.encoders.adapted_parameters import is_norm
 from queryshift.errors import BadFile, BadInput
 from queryshift.models import sprc
 from queryshift.models.checkpoints import Checkpoint

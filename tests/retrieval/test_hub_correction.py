@@ -28,8 +28,9 @@ from queryshift.errors import BadFile, BadInput
 from queryshift.lab import tangram
 from queryshift.lab.corruptions import corrupt, find
 from queryshift.models import matcher
-from queryshift.retrieval import hub_sums, listed
-from queryshift.retrieval.query_bank import QueryBank, repeated
+from queryshift.retrieval import forward
+from queryshift.retrieval.hubness import query_bank
+from queryshift.retrieval.hubness.query_bank import QueryBank, repeated
 from queryshift.sessions.state import State
 from tampering import rewritten
 
@@ -163,7 +164,7 @@ class TestTheRule:
 
     def test_of_a_gallery_too_large_to_correct_whole(self, monkeypatch):
         gallery, batch = in_memory(), batches(1)[0]
-        monkeypatch.setattr(listed, "WHOLE", 100)
+        monkeypatch.setattr(forward, "WHOLE", 100)
         answer = over(gallery, depth=20).answer(batch)
         assert torch.equal(answer.scores().topk(20).indices, answer.top(20).positions)
 
@@ -465,15 +466,15 @@ class TestItsCost:
         session, products = over(in_memory(), bank=100), []
         for batch in rows(200, 1).split(50):
             session.answer(batch)
-        counted = hub_sums.all_scores
+        counted = query_bank.all_scores
         monkeypatch.setattr(
-            hub_sums, "all_scores", lambda *of: products.append(len(of[0])) or counted(*of)
+            query_bank, "all_scores", lambda *of: products.append(len(of[0])) or counted(*of)
         )
         for query in rows(60, 2).split(1):
             session.answer(query)
-        assert products == [hub_sums.MOST_AHEAD]
+        assert products == [query_bank.MOST_AHEAD]
         found = vars(session.state.stages["hubs"])["sums"]
-        anew = hub_sums.HubSums.of(session.state.stages["hubs"], session.gallery, found.moments)
+        anew = query_bank.HubSums.of(session.state.stages["hubs"], session.gallery, found.moments)
         assert torch.allclose(found.others, anew.others, atol=1e-3)
 
     def test_nothing_is_kept_of_rows_that_have_left(self):

@@ -16,7 +16,7 @@ from queryshift.serving.answering import answer_batch as rows
 from queryshift.serving.answering.answer_batch import Asked, answer_rows
 from queryshift.serving.collection import Collection
 from queryshift.serving.settings import CollectionSettings
-from queryshift.sessions.answering import standing_weight
+from queryshift.sessions.policy import standing_weight
 
 
 class Squared(nn.LayerNorm):

@@ -9,7 +9,7 @@ import torch
 
 import queryshift as qs
 from queryshift.errors import BadInput, GalleryMismatch, UnknownName
-from queryshift.sessions.settings import Settings
+from queryshift.sessions.session_settings import Settings
 
 VECTORS = np.random.default_rng(0).normal(size=(50, 8))
 KINDS = {

@@ -169,11 +169,11 @@ def test_what_goes_wrong_is_raised_once_and_the_session_goes_on(
     broken = Held(gate=gate, fails=True)
     session = Session(encoder, gallery, broken, gather=12, worker=True)
     session.answer(batches[0])
-    session._learner.worker.wait()
+    session._updater.worker.wait()
     with pytest.raises(RuntimeError, match="the update broke") as caught:
         session.wait() if notice == "wait" else session.answer(batches[1][:1])
     assert "in the background" in caught.value.__notes__[0]
-    assert session.state.batches == 0 and session._learner.gathered == []
+    assert session.state.batches == 0 and session._updater.gathered == []
     assert len(session.answer(batches[1][:3]).top(1)) == 3
 
 

@@ -20,7 +20,7 @@ from queryshift import (
 )
 from queryshift.methods import WRAPPERS
 from queryshift.sessions.describe import LEARNING, table
-from queryshift.sessions.settings import Settings
+from queryshift.sessions.session_settings import Settings
 from queryshift.support.setting_fields import Origin
 
 ORIGINS = (*get_args(Origin), "the user", "the encoder", "the default", "the first batch")

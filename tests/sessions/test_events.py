@@ -57,7 +57,7 @@ def test_a_dropped_update_is_an_event(encoder, gallery, batches):
     session = Session(encoder, gallery, Tent(), lr=0.05, gather=12, worker=True)
     events = []
     session.on_event = events.append
-    session._learner.worker = Busy()
+    session._updater.worker = Busy()
     session.answer(batches[0])
     assert [event.kind for event in events] == ["dropped"] and session.dropped == 1
 
@@ -91,7 +91,7 @@ def test_a_callback_that_fails_costs_no_answer(encoder, gallery, batches, caplog
 def test_the_step_itself_warns_of_nothing_and_changes_nothing(encoder, gallery, batches):
     """A pure function: the same result twice, and no session is needed."""
     from miniature import same
-    from queryshift.sessions.queries import grouped, prepared_batch
+    from queryshift.sessions.inputs import grouped, prepared_batch
     from queryshift.sessions.step import advance
 
     session = Session(encoder, gallery, Tent(), lr=math.inf)

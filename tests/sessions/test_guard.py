@@ -10,7 +10,7 @@ from miniature import DIMENSION, Toy, same, stream
 from queryshift import METHODS, REST, SAR, Gallery, Guard, GuardWarning, Session, Tent
 from queryshift.errors import BadInput
 from queryshift.retrieval.forward import Forward
-from queryshift.retrieval.unsureness import LATEST
+from queryshift.retrieval.uncertainty import LATEST
 
 NEVER = Guard(collapse=1.0, spread=0.0)
 STRICT = Guard(collapse=1e-9)  # no candidate may gain a first place
@@ -130,7 +130,7 @@ class TestParametersThatGiveNoFiniteVectors:
             answer = session.answer(batches[1][:5])
         assert torch.equal(answer.vectors, encoder.encode(batches[1][:5]))
         assert session.stats().restart.startswith("not finite")
-        assert (session.stats().resets, len(session._learner.gathered)) == (1, 5)
+        assert (session.stats().resets, len(session._updater.gathered)) == (1, 5)
 
     @pytest.mark.parametrize("gather", [None, 12])
     def test_are_named_without_one(self, gather, encoder, gallery, batches):

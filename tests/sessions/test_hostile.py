@@ -10,7 +10,7 @@ import torch
 import queryshift as qs
 from queryshift import REST, SHOT, TCR, Gallery, GuardWarning, Hubs, Session, Tent
 from queryshift.lab import tangram
-from queryshift.retrieval.unsureness import LATEST
+from queryshift.retrieval.uncertainty import LATEST
 from queryshift.sessions.state import State
 
 METHODS = (REST(), TCR(), SHOT())

@@ -19,12 +19,11 @@ from queryshift import (
     answer_many,
 )
 from queryshift.methods.optimiser import Adapted, Layout
-from queryshift.retrieval.batch import Batch
+from queryshift.retrieval.batch import Batch, StepView
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.fusion import FusedRanking
-from queryshift.retrieval.step_view import StepView
-from queryshift.retrieval.unsureness import LATEST, chances_of, no_doubt
-from queryshift.sessions import learning
+from queryshift.retrieval.uncertainty import LATEST, chances_of, no_doubt
+from queryshift.sessions import step as step_module
 from queryshift.sessions.policy import (
     CONSTANTS,
     MOST,
@@ -281,7 +280,7 @@ class TestTheRateOfTheStream:
         self, factor, encoder, gallery, batches, monkeypatch
     ):
         expected = self.first(encoder, gallery, batches[0])[0].state.rate
-        monkeypatch.setattr(learning, "FIRST_RATE", learning.FIRST_RATE * factor)
+        monkeypatch.setattr(step_module, "FIRST_RATE", step_module.FIRST_RATE * factor)
         found = self.first(encoder, gallery, batches[0])[0].state.rate
         assert found == pytest.approx(expected, rel=0.1)
 

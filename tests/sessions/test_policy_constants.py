@@ -15,7 +15,7 @@ from tools.trace_batch import Trace
 import queryshift
 from miniature import Toy, items, stream
 from queryshift import Gallery, Session
-from queryshift.retrieval.unsureness import LATEST
+from queryshift.retrieval.uncertainty import LATEST
 from queryshift.sessions.policy import CONSTANTS
 
 HOME = Path(queryshift.__file__).parent
@@ -23,7 +23,7 @@ HARMLESS = ("0", "1", "2", "0.0", "1.0")  # and -1, which is a minus before a 1
 AXES = ("dim", "ndim", "digest_size")  # keywords whose values are no quantities
 
 OF_POLICY = {
-    "retrieval/unsureness.py": {
+    "retrieval/uncertainty.py": {
         "FIRST": "first",
         "BEST": "best",
         "SURE": "sure",
@@ -34,9 +34,9 @@ OF_POLICY = {
         "Guard.spread": "spread",
     },
     "methods/infomax.py": {"InfoMax.part": "part"},
-    "sessions/settings.py": {"Settings.steps": "steps"},
+    "sessions/session_settings.py": {"Settings.steps": "steps"},
     "retrieval/fusion.py": {"SHORTLIST": "shortlist"},
-    "retrieval/hub_correction.py": {"Hubs.bank": "bank"},
+    "retrieval/hubness/hub_correction.py": {"Hubs.bank": "bank"},
     "sessions/policy.py": {"MOST": "most", "MOVE": "move"},
 }
 """Where each of `CONSTANTS` is written down."""
@@ -76,30 +76,35 @@ SAFEGUARDS = {
         "FollowsSource.fallback": OTHERS
     },
     "retrieval/fusion.py": {"BEHIND": "more than scores differ by: the order is the same"},
-    "retrieval/hub_correction.py": {"BEHIND": "more than scores differ by: the order is the same"},
-    "retrieval/hub_sums.py": {
+    "retrieval/hubness/hub_correction.py": {
+        "BEHIND": "more than scores differ by: the order is the same"
+    },
+    "retrieval/hubness/query_bank.py": {
         "AT_ONCE CACHED AHEAD MOST_AHEAD": PIECES,
         "SMALLEST_SPREAD STEEPEST": ROUNDING,
+        "MIXER keys_of():29": IDENTITY,
     },
-    "retrieval/listed.py": {"SMALLEST_SPREAD": ROUNDING},
-    "retrieval/query_bank.py": {"MIXER keys_of():29": IDENTITY},
+    "retrieval/shortlists.py": {"SMALLEST_SPREAD": ROUNDING},
     "retrieval/refinement.py": {"refine():10 refine():0.02": STATISTICS},
     "retrieval/reranking.py": {"UNMATCHED": OTHERS},
-    "retrieval/unsureness.py": {"chances():4": "half a doubt, of half the chance"},
-    "retrieval/vector_checks.py": {"UNIT_TOLERANCE": REFUSED},
-    "sessions/batch_stats.py": {"NEIGHBOURS TEMPERATURE": STATISTICS},
-    "sessions/learner.py": {"AT_ONCE": "hits that are searched for early, more if more are asked"},
-    "sessions/learning.py": {
+    "retrieval/uncertainty.py": {"chances():4": "half a doubt, of half the chance"},
+    "retrieval/forward.py": {"UNIT_TOLERANCE": REFUSED},
+    "sessions/batch_result.py": {
+        "NEIGHBOURS TEMPERATURE WATCHED_BATCHES WATCHED_SHARE WATCHED_PAIRS": STATISTICS
+    },
+    "sessions/updater.py": {"AT_ONCE": "hits that are searched for early, more if more are asked"},
+    "sessions/step.py": {
         "SEED_STRIDE step_view():64 step_view():32": "seeds: the default draws nothing at random",
         "_rate_of_stream():10 _rate_of_stream():0.1": "how far one probe goes, not where they end",
     },
-    "sessions/make_result.py": {"WATCHED_BATCHES WATCHED_SHARE WATCHED_PAIRS": STATISTICS},
+    "sessions/inputs.py": {"_compare_origin():5": "a place in the call stack"},
+    "sessions/state.py": {"LARGEST_COUNT": REFUSED},
     "sessions/policy.py": {"PROBES FIRST_RATE": "how the rate is looked for, not which it is"},
     "sessions/session.py": {
         "Session.__init__():3 Session.__init__():100 Session.__init__():65536": "as in Settings"
     },
-    "sessions/settings.py": {"Settings.history": STATISTICS},
-    "support/alone.py": {"MAX_WAIT_S": "seconds"},
+    "sessions/session_settings.py": {"Settings.history": STATISTICS},
+    "support/threads.py": {"MAX_WAIT_S": "seconds"},
 }
 """Numbers that change no answer beyond rounding, with the reason."""
 
@@ -112,13 +117,13 @@ OUTSIDE = {
     },
     "methods/optimiser.py": {"BETAS EPSILON": "Adam's, as published"},
     "galleries/clusters.py": {"SAMPLE ITERATIONS": "how exactly centres are known"},
-    "retrieval/hub_correction.py": {"Hubs.depth": ENGINES},
-    "retrieval/hub_sums.py": {
+    "retrieval/hubness/hub_correction.py": {"Hubs.depth": ENGINES},
+    "retrieval/hubness/query_bank.py": {
         "STEPS": "how exactly the spread is known: within 5 %, so that sums stay valid",
         "LEAST": "what is left of a sum of which as good as all is a candidate's own",
     },
-    "retrieval/hub_hits.py": {"CENTRES": ENGINES},
-    "retrieval/listed.py": {"WHOLE": ENGINES},
+    "retrieval/hubness/engine_sums.py": {"CENTRES": ENGINES},
+    "retrieval/forward.py": {"WHOLE": ENGINES},
     "retrieval/pool.py": {"DEPTH": ENGINES},
     "sessions/policy.py": {"CENTRES": "how exactly the gallery's spread is known"},
 }
@@ -176,7 +181,7 @@ def passed() -> set[str]:
 
     files = set(Trace(f"{HOME}/").of(stream_of).files)
     assert session.state.adapted.updates == 6 and session.state.rate > 0
-    return files | {"sessions/settings.py", "sessions/guard.py"}
+    return files | {"sessions/session_settings.py", "sessions/guard.py"}
 
 
 def known(table: dict[str, dict[str, str]]) -> dict[tuple[str, str], str]:
@@ -189,9 +194,9 @@ def known(table: dict[str, dict[str, str]]) -> dict[tuple[str, str], str]:
 
 
 def test_a_default_batch_passes_the_files_of_every_rule(passed):
-    wanted = {"policy", "step", "learning", "answering", "make_result", "state"}
+    wanted = {"policy", "step", "batch_result", "state"}
     assert {f"sessions/{name}.py" for name in wanted} <= passed
-    wanted = {"fusion", "unsureness", "hub_correction", "hub_sums", "hub_reach"}
+    wanted = {"fusion", "uncertainty", "hubness/hub_correction", "hubness/query_bank"}
     assert {f"retrieval/{name}.py" for name in wanted} <= passed
 
 

@@ -162,7 +162,7 @@ class TestGathering:
                 whole.answer(queries[number - 15 : number + 1])
             assert same(single.state.adapted, whole.state.adapted)
         assert [one.queries for one in single.history] == [16, 16, 16]
-        assert len(single._learner.gathered) == 60 - 48
+        assert len(single._updater.gathered) == 60 - 48
 
     def test_how_the_queries_arrive_does_not_matter(self, encoder, gallery, batches):
         queries = self.queries(batches)
@@ -180,7 +180,7 @@ class TestGathering:
     ):
         session = Session(encoder, gallery, REST(), gather=16)
         session.answer(batches[0], adapt=False)
-        assert session._learner.gathered == []
+        assert session._updater.gathered == []
 
     def test_each_keeps_its_exclusions(self, encoder, gallery, batches):
         single, whole = (Session(encoder, gallery, REST(), lr=0.01, gather=g) for g in (12, None))
@@ -208,9 +208,9 @@ class TestGathering:
         session = Session(encoder, gallery, REST(), gather=16)
         session.answer(batches[0])
         session.save(tmp_path / "kept")
-        assert Session.load(tmp_path / "kept", encoder, gallery)._learner.gathered == []
+        assert Session.load(tmp_path / "kept", encoder, gallery)._updater.gathered == []
         session.reset()
-        assert session._learner.gathered == []
+        assert session._updater.gathered == []
 
 
 class TestExclude:

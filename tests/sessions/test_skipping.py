@@ -51,7 +51,7 @@ def test_exclusions_stay_with_their_queries(session, batches):
 def test_gathered_queries_are_those_that_were_read(gallery, batches):
     session = Session(Choosy(), gallery, REST(), gather=12)
     session.answer([*batches[0][:5], "bad"], on_bad="skip")
-    assert len(session._learner.gathered) == 5
+    assert len(session._updater.gathered) == 5
 
 
 def test_nothing_readable_is_an_error(session):

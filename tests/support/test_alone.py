@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from queryshift.support import alone as module
-from queryshift.support.alone import alone, working
+from queryshift.support import threads as module
+from queryshift.support.threads import alone, working
 
 
 class AtWork(threading.Thread):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from queryshift.support.lazy import lazy_property
+from queryshift.support.threads import lazy_property
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from queryshift.support.locks import RenewedLock, RenewedRLock
+from queryshift.support.threads import RenewedLock, RenewedRLock
 
 both = pytest.mark.parametrize("kind", [RenewedLock, RenewedRLock])
 

@@ -139,7 +139,7 @@ def test_answers_beside_updates_go_first(encoder, gallery, batches, monkeypatch,
 
 def test_an_update_may_pause_at_every_norm_layer(encoder, gallery, batches, monkeypatch):
     places = []
-    name = "queryshift.encoders.norm_layers.yield_to_answers"
+    name = "queryshift.encoders.frozen_module.yield_to_answers"
     monkeypatch.setattr(name, lambda: places.append(1))
     session = Session(encoder, gallery, REST(), lr=0.01, gather=12, worker=True)
     session.answer(batches[0])

@@ -97,9 +97,10 @@ def test_a_seed_draws_the_same_faults_and_each_can_be_planted():
 
 
 def test_the_nearest_tests_come_first():
-    assert nearest_tests(ROOT, "sessions/many.py")[0] == ["tests/sessions/test_many.py"]
+    assert nearest_tests(ROOT, "sessions/batched.py")[0] == ["tests/sessions/test_batched.py"]
     assert (
-        "tests/retrieval/test_hub_correction.py" in nearest_tests(ROOT, "retrieval/hub_sums.py")[0]
+        "tests/retrieval/test_hub_correction.py"
+        in nearest_tests(ROOT, "retrieval/hubness/query_bank.py")[0]
     )
     assert nearest_tests(ROOT, "galleries/engine.py")[-1] == ["tests/galleries", "tests/engines"]
     assert nearest_tests(ROOT, "lab/own_traffic/page.py")[-1] == ["tests/lab/own_traffic"]

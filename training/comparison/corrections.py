@@ -13,7 +13,7 @@ from torch import Tensor
 
 from queryshift.galleries import Gallery
 from queryshift.retrieval.forward import Forward
-from queryshift.retrieval.hub_correction import Hubs
+from queryshift.retrieval.hubness.hub_correction import Hubs
 
 BANK = 1024
 Correction = Callable[[Tensor, Tensor], Tensor]

@@ -7,11 +7,10 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from queryshift.errors import BadInput, CannotAdapt
-
-from .norm_layers import is_norm
 
 if TYPE_CHECKING:
     from .frozen_module import FrozenModule
@@ -19,6 +18,15 @@ if TYPE_CHECKING:
 Params: TypeAlias = dict[str, Tensor]
 LayerChoice: TypeAlias = str | Sequence[str]
 """`"all"`, `"last:3"`, a pattern of module names, or several of these; `"!..."` takes away."""
+
+
+NORMS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, _BatchNorm)
+
+
+def is_norm(module: nn.Module) -> bool:
+    """Whether a module is a norm layer with weights of its own."""
+    named_so = type(module).__name__.lower().endswith(("layernorm", "rmsnorm"))
+    return (isinstance(module, NORMS) or named_so) and module._parameters.get("weight") is not None
 
 
 def adapt(

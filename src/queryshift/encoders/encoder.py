@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from queryshift.errors import BadInput, CannotAdapt
-from queryshift.support.alone import working
+from queryshift.support.threads import working
 
 from .adapted_parameters import Params as Params
 from .frozen_module import FrozenModule

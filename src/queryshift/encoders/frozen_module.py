@@ -5,19 +5,22 @@ from __future__ import annotations
 import copy
 import hashlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import batch_norm, group_norm, layer_norm, rms_norm
+from torch.nn.modules.batchnorm import _BatchNorm
 
-from queryshift.support.lazy import lazy_property
+from queryshift.errors import CannotAdapt
+from queryshift.support.priority import this_thread, yield_to_answers
+from queryshift.support.threads import lazy_property
 from queryshift.support.torch_modes import retain_compiled_graphs
 
-from .adapted_parameters import Params, norm_params
-from .norm_layers import accept_override, is_norm, sees_the_batch
+from .adapted_parameters import NORMS, Params, is_norm, norm_params
 
 Slot: TypeAlias = tuple[dict[str, Any], str, Tensor | None]  # a module's tensors, a name, its value
 
@@ -179,3 +182,81 @@ def _with_uncopyable(module: nn.Module, memo: dict[int, Any]) -> dict[int, Any]:
         except TypeError:
             shared[id(value)] = value
     return shared
+
+
+def sees_the_batch(module: nn.Module) -> bool:
+    """Whether a module normalises by what else is in the batch: BatchNorm without statistics."""
+    return isinstance(module, _BatchNorm) and module.running_mean is None
+
+
+def accept_override(norm: nn.Module) -> None:
+    """Let a norm layer work with weights that override its own, in their precision."""
+    source = cast(Tensor, norm.weight)
+    if source.dtype in (torch.float16, torch.bfloat16):
+        norm.float()  # its running statistics too
+    plain, axes = norm.forward, source.ndim
+
+    def forward(values: Tensor) -> Tensor:
+        if not torch.compiler.is_compiling() and this_thread.wait_left > 0:
+            yield_to_answers()  # every tower that adapts passes here often
+        weight = cast(Tensor, norm.weight)
+        wide = values.to(weight.dtype)
+        if weight.ndim == axes:
+            normalised: Tensor = plain(wide)
+        elif isinstance(norm, NORMS):
+            normalised = _for_each_item(norm, wide)
+        else:
+            normalised = _of_another_class(norm, plain, wide)
+        return normalised.to(values.dtype)
+
+    norm.forward = forward
+
+
+def _for_each_item(norm: nn.Module, values: Tensor) -> Tensor:
+    """Normalised values (n, ...) under weights (B, ...), where n is a multiple of B."""
+    if isinstance(norm, nn.LayerNorm):
+        plain = layer_norm(values, norm.normalized_shape, eps=norm.eps)
+    elif isinstance(norm, nn.RMSNorm):
+        plain = rms_norm(values, norm.normalized_shape, eps=norm.eps)
+    elif isinstance(norm, nn.GroupNorm):
+        plain = group_norm(values, norm.num_groups, eps=norm.eps)
+    else:
+        mean, variance = cast(Tensor, norm.running_mean), cast(Tensor, norm.running_var)
+        plain = batch_norm(values, mean, variance, eps=cast(float, norm.eps))
+    at_end = isinstance(norm, (nn.LayerNorm, nn.RMSNorm))  # others have channels behind the items
+    gain = _spread(cast(Tensor, norm.weight), plain, at_end)
+    if (bias := getattr(norm, "bias", None)) is None:
+        return plain * gain
+    return torch.addcmul(_spread(bias, plain, at_end), plain, gain)
+
+
+def _of_another_class(norm: nn.Module, plain: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
+    """The same for a norm layer whose inside is not known, but affine in its weights."""
+    own = cast("dict[str, Tensor | None]", norm._parameters)
+    weights = {name: one for name, one in own.items() if one is not None}
+
+    def at(unit: str | None) -> Tensor:
+        for name, one in weights.items():
+            own[name] = torch.full_like(one[0], float(name == unit))
+        return plain(values)
+
+    try:
+        base = total = at(None)
+        for name, one in weights.items():
+            total = torch.addcmul(total, at(name) - base, _spread(one, values, at_end=True))
+    finally:
+        own.update(weights)
+    return total
+
+
+def _spread(weights: Tensor, values: Tensor, at_end: bool) -> Tensor:
+    """Weights (B, ...) in a shape that multiplies values (n, ...), n // B rows for each item."""
+    times, left = divmod(len(values), len(weights))
+    if left or times == 0 or values.ndim < weights.ndim:
+        raise CannotAdapt(
+            f"a norm layer sees values of shape {tuple(values.shape)} for {len(weights)} items: "
+            "the items must be the first axis. Answer with each session by itself."
+        )
+    between = (1,) * (values.ndim - weights.ndim)
+    shape = (*between, *weights.shape[1:]) if at_end else (*weights.shape[1:], *between)
+    return weights.repeat_interleave(times, dim=0).view(len(values), *shape)

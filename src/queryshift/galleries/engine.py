@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from queryshift.errors import BadInput, EngineLost, GalleryMismatch, NeedsVectors
-from queryshift.support.locks import RenewedLock
+from queryshift.support.threads import RenewedLock
 from queryshift.support.torch_modes import without_autocast
 
 from .breadth import Breadth

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from queryshift.errors import BadInput, GalleryMismatch
-from queryshift.support.lazy import lazy_property
+from queryshift.support.threads import lazy_property
 from queryshift.support.torch_modes import without_autocast, without_inference_mode
 
 from .checks import check_searched

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from queryshift.errors import BadFile, BadInput
 from queryshift.support.atomic_files import replacing
-from queryshift.support.lazy import lazy_property
 from queryshift.support.optional import need
 from queryshift.support.paths import is_file
+from queryshift.support.threads import lazy_property
 
 from .breadth import Breadth
 from .checks import checked_ids

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from queryshift.support.atomic_files import replacing
-from queryshift.support.user_folder import user_folder
+from queryshift.support.paths import user_folder
 
 from .engine import EngineGallery
 

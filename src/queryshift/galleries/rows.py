@@ -10,7 +10,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from queryshift.support.lazy import lazy_property
+from queryshift.support.threads import lazy_property
 
 from .hits import Id, is_id
 from .segment import Segment

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from queryshift.support.lazy import lazy_property
+from queryshift.support.threads import lazy_property
 
 from .hits import Id
 

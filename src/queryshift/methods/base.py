@@ -12,8 +12,8 @@ from torch import Tensor
 from queryshift.encoders.encoder import Encoder, Params
 from queryshift.errors import BadInput
 from queryshift.galleries import Searchable
+from queryshift.retrieval.batch import StepView
 from queryshift.retrieval.forward import Forward
-from queryshift.retrieval.step_view import StepView
 from queryshift.support.setting_fields import check_values as check_values
 from queryshift.support.setting_fields import setting as setting
 

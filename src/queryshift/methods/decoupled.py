@@ -8,9 +8,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from queryshift.retrieval.batch import StepView
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.refinement import Duplicates, RefinedPrediction, refined
-from queryshift.retrieval.step_view import StepView
 
 from .base import Update, setting
 from .gradients import angle, decouple, decouple_each, norm, scale

@@ -14,9 +14,8 @@ from torch.nn.functional import cosine_similarity
 from queryshift.encoders.encoder import Encoder, Params
 from queryshift.errors import BadInput
 from queryshift.galleries import Searchable
-from queryshift.retrieval.batch import Batch
+from queryshift.retrieval.batch import Batch, StepView
 from queryshift.retrieval.forward import Forward
-from queryshift.retrieval.step_view import StepView
 from queryshift.support.torch_modes import adaptation_modes
 
 from .base import Method, Update, setting

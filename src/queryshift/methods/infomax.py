@@ -11,9 +11,9 @@ from torch import Tensor
 
 from queryshift.encoders.encoder import Encoder
 from queryshift.galleries import Searchable
-from queryshift.retrieval.forward import Forward
-from queryshift.retrieval.listed import Listed, in_memory, listed
-from queryshift.retrieval.step_view import StepView
+from queryshift.retrieval.batch import StepView
+from queryshift.retrieval.forward import Forward, in_memory
+from queryshift.retrieval.shortlists import Listed, listed
 
 from .base import Method, Update, setting
 from .losses import entropy

@@ -10,9 +10,9 @@ from typing import Any
 from torch import Tensor
 
 from queryshift.encoders.encoder import Params
+from queryshift.retrieval.batch import StepView
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.refinement import Duplicates, RefinedPrediction, refined
-from queryshift.retrieval.step_view import StepView
 
 from .base import Update, setting
 from .source_like import FollowsSource

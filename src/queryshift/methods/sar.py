@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from queryshift.galleries import Searchable
+from queryshift.retrieval.batch import StepView
 from queryshift.retrieval.forward import Forward
-from queryshift.retrieval.step_view import StepView
 
 from .base import Method, Update, setting
 from .gradients import norm

@@ -14,13 +14,13 @@ from queryshift.support.tables import Table
 from . import METHODS, WRAPPERS, Method
 
 if TYPE_CHECKING:
-    from queryshift.retrieval.hub_correction import Hubs
+    from queryshift.retrieval.hubness.hub_correction import Hubs
 
 DEFAULT = "default"
-"""In place of a method: a session that is told none. `sessions/named.py` makes it."""
+"""In place of a method: a session that is told none. `sessions/policy.py` makes it."""
 HUBS = "hubs"
 _CORRECTIONS: Table[type[Hubs]] = Table(
-    "correction", {HUBS: "queryshift.retrieval.hub_correction:Hubs"}
+    "correction", {HUBS: "queryshift.retrieval.hubness.hub_correction:Hubs"}
 )
 _BOOLEANS = {"true": True, "false": False}
 

@@ -12,8 +12,8 @@ from torch.nn.functional import normalize
 
 from queryshift.encoders.encoder import Encoder, Params
 from queryshift.galleries import Gallery, Searchable
+from queryshift.retrieval.batch import StepView
 from queryshift.retrieval.forward import Forward
-from queryshift.retrieval.step_view import StepView
 
 from .base import Method, Update, setting
 from .losses import entropy

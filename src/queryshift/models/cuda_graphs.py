@@ -21,8 +21,8 @@ from queryshift.encoders.adapted_parameters import Params
 from queryshift.encoders.frozen_module import Replica
 from queryshift.encoders.prepared import Prepared, count, each, tensors
 from queryshift.errors import BadInput
-from queryshift.support.alone import alone
 from queryshift.support.priority import yielding
+from queryshift.support.threads import alone
 from queryshift.support.torch_modes import retain_compiled_graphs
 
 Run = Callable[[Params, Prepared], Tensor]

@@ -12,9 +12,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from queryshift.errors import BadFile, BadInput
-from queryshift.support.lazy import lazy_property
 from queryshift.support.optional import need
 from queryshift.support.paths import is_there
+from queryshift.support.threads import lazy_property
 
 from . import hub
 from .blocks import BlockEncoder

@@ -10,9 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from queryshift.encoders.adapted_parameters import LayerChoice
+from queryshift.encoders.adapted_parameters import LayerChoice, is_norm
 from queryshift.encoders.encoder import Encoder, unreached
-from queryshift.encoders.norm_layers import is_norm
 from queryshift.errors import BadInput, CannotAdapt
 from queryshift.support.torch_modes import adaptation_modes
 

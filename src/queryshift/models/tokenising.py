@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from queryshift.media.texts import texts
-from queryshift.support.locks import RenewedLock
+from queryshift.support.threads import RenewedLock
 
 PUBLISHED_WORDS = 30  # kept of a caption by BLIP's evaluation, and TCR's after it
 

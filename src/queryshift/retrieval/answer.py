@@ -10,7 +10,7 @@ from torch import Tensor
 from queryshift.errors import BadInput, BadItem
 from queryshift.galleries import Hits
 from queryshift.galleries.hits import at_least_one
-from queryshift.support.alone import working
+from queryshift.support.threads import working
 
 from .forward import Forward
 from .reranking import Ranking

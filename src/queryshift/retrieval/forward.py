@@ -11,8 +11,8 @@ from torch import Tensor
 
 from queryshift.encoders.encoder import Params
 from queryshift.encoders.matcher import Matching
-from queryshift.encoders.prepared import Prepared, each
-from queryshift.errors import BadInput
+from queryshift.encoders.prepared import Prepared, check_finite, each, tensors
+from queryshift.errors import BadInput, GalleryMismatch, NeedsVectors
 from queryshift.galleries import Hits, Searchable
 from queryshift.galleries.exact_gallery import ExactGallery
 from queryshift.galleries.exact_search import all_scores, left_for_all
@@ -20,9 +20,9 @@ from queryshift.galleries.exclusions import exclusions_of_rows, mask_excluded
 from queryshift.galleries.grouped_topk import grouped_topk
 from queryshift.support.torch_modes import retain_compiled_graphs
 
-from .derivatives import Cotangents, floating_tensors, slopes_at, sum_params
-from .similarity import best_vectors, similarity
-
+Cotangents = tuple[Tensor, ...]  # one per output of the encoder
+UNIT_TOLERANCE = 1e-2
+WHOLE = 2**18  # candidates that are scored one and all, where they are in memory
 Backward = Callable[[Sequence[Cotangents]], tuple[Params, ...]]
 
 
@@ -182,3 +182,89 @@ class Forward:
             backward=None,
             cache={key: v.detach() for key, v in self.cache.items() if hasattr(v, "detach")},
         )
+
+
+def slopes_at(loss: Tensor, leaves: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The derivative of a loss at each leaf, zero where it does not depend on it."""
+    slopes = torch.autograd.grad(loss, leaves, retain_graph=True, allow_unused=True)
+    pairs = zip(slopes, leaves, strict=True)
+    return tuple(torch.zeros_like(leaf) if slope is None else slope for slope, leaf in pairs)
+
+
+def vector_jacobian_products(
+    outputs: tuple[Tensor, ...], cotangents: Sequence[Cotangents], params: Params
+) -> tuple[Params, ...]:
+    """A product for each of the cotangents; nothing here keeps the forward's graph alive."""
+    return tuple(_product(outputs, slopes, params) for slopes in cotangents)
+
+
+def _product(outputs: tuple[Tensor, ...], slopes: Cotangents, params: Params) -> Params:
+    """One vector-Jacobian product; names that the outputs do not depend on are left out."""
+    pairs = [(o, s) for o, s in zip(outputs, slopes, strict=True) if o.requires_grad]
+    if not pairs:
+        return {}
+    with torch.enable_grad():  # handing torch the slopes as such would import sympy: 0.3 s
+        along = torch.stack([(output * slope).sum() for output, slope in pairs]).sum()
+    grads = torch.autograd.grad(along, tuple(params.values()), retain_graph=True, allow_unused=True)
+    named = zip(params, grads, strict=True)
+    return {name: grad for name, grad in named if grad is not None}
+
+
+def sum_params(left: Params, right: Params) -> Params:
+    """All names of both; where both have one, the sum."""
+    return {**left, **{n: left[n] + value if n in left else value for n, value in right.items()}}
+
+
+def floating_tensors(prepared: Prepared | None) -> tuple[Tensor, ...]:
+    """Those tensors of a prepared batch that a derivative may be taken at."""
+    every = () if prepared is None else tensors(prepared)
+    return tuple(tensor for tensor in every if tensor.is_floating_point())
+
+
+def fitting(forward: Forward) -> Forward:
+    """Refuse query vectors that are not of the gallery's dimension."""
+    shape, expected = tuple(forward.vectors.shape), forward.gallery.dimension
+    if len(shape) != 2 or shape[1] != expected:
+        raise GalleryMismatch(
+            f"query vectors have shape {shape}, the gallery has {expected} dimensions: was it "
+            "built by another model?"
+        )
+    return forward
+
+
+def checked(forward: Forward) -> Forward:
+    """Refuse query vectors that cannot be searched with."""
+    vectors = fitting(forward).vectors.detach()
+    lengths = torch.linalg.vector_norm(vectors, dim=1).tolist()  # one wait for all of them
+    if all(abs(length - 1) <= UNIT_TOLERANCE for length in lengths):  # NaN is not
+        return forward
+    check_finite(vectors, "the vector of query")
+    raise BadInput(
+        f"query vectors have length {min(lengths):.3g} to {max(lengths):.3g}, "
+        "expected unit length: normalise them in the encoder's forward()."
+    )
+
+
+def in_memory(gallery: Searchable) -> bool:
+    """Whether all candidates can be scored, batch by batch."""
+    try:
+        return len(gallery) <= WHOLE and gallery.vectors is not None
+    except NeedsVectors:
+        return False
+
+
+def similarity(queries: Tensor, candidates: Tensor) -> Tensor:
+    """Best similarity (B, N) of queries (B, D) to candidates of several vectors (N, V, D)."""
+    scores = queries @ candidates.flatten(0, 1).T
+    if candidates.shape[1] == 1:
+        return scores
+    return scores.view(len(queries), *candidates.shape[:2]).amax(dim=2)
+
+
+def best_vectors(queries: Tensor, candidates: Tensor) -> Tensor:
+    """Of each query's own candidate (B, V, D), the vector (B, D) nearest to the query."""
+    if candidates.shape[1] == 1:
+        return candidates[:, 0]
+    with torch.no_grad():
+        best = (candidates @ queries[:, :, None]).squeeze(2).argmax(dim=1)
+    return candidates[torch.arange(len(candidates), device=candidates.device), best]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from queryshift.galleries import EngineGallery, Hits, Id, Searchable
 from queryshift.galleries.met import MetCandidates
-from queryshift.support.locks import RenewedRLock
+from queryshift.support.threads import RenewedRLock
 
 DEPTH = 100  # hits fetched for each query of a batch
 

@@ -12,8 +12,7 @@ from torch import Tensor
 from queryshift.galleries import Gallery, Searchable
 from queryshift.galleries.exclusions import excluded_cells
 
-from .forward import Forward
-from .similarity import best_vectors, similarity
+from .forward import Forward, best_vectors, similarity
 
 Duplicates = Literal["keep", "merge"]
 

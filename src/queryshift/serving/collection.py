@@ -22,12 +22,12 @@ from queryshift.methods.base import Method
 from queryshift.methods.frozen import Frozen
 from queryshift.methods.specs import DEFAULT
 from queryshift.models import load
-from queryshift.retrieval.hub_correction import Hubs
+from queryshift.retrieval.hubness.hub_correction import Hubs
 from queryshift.sessions.guard import Guard
-from queryshift.sessions.named import named
-from queryshift.sessions.ordinary import Ordinary
+from queryshift.sessions.policy import named
+from queryshift.sessions.reference_queries import Ordinary
 from queryshift.sessions.session import Session
-from queryshift.sessions.settings import ScoreFrom
+from queryshift.sessions.session_settings import ScoreFrom
 from queryshift.support.torch_modes import adaptation_modes
 
 from .query_file import FileWorld

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from queryshift.errors import BadInput, Error
 from queryshift.galleries.hits import Id
-from queryshift.sessions.ordinary import Ordinary
+from queryshift.sessions.reference_queries import Ordinary
 
 from .answering.queries import Raw, decoded
 from .answering.search import Search, SearchRequest

@@ -8,9 +8,9 @@ from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from queryshift.sessions.answering import standing_weight
 from queryshift.sessions.events import Event
 from queryshift.sessions.feedback import ClickScores
+from queryshift.sessions.policy import standing_weight
 from queryshift.sessions.session import Session
 from queryshift.sessions.state import State
 from queryshift.sessions.state_file import Snapshot

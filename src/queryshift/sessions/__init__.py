@@ -2,5 +2,5 @@
 
 Holds settings, state and its file, batch statistics, guard, ordinary queries, background updates.
 Imports: all rooms above (`support` to `methods`).
-Start with `session.py`, then `learner.py`, `step.py`.
+Start with `session.py`, then `step.py`, `policy.py`.
 """

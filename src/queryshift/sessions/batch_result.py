@@ -1,18 +1,124 @@
-"""What a batch leads to: a proposal while it is looked at, then its result."""
+"""What a batch gives: the next state, the answer, and its statistics."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+import torch
 from torch import Tensor
 
+from queryshift.methods.losses import distance, entropy, gap, reliability
+from queryshift.methods.source_like import LIMIT_MARGIN, SourceLike
 from queryshift.retrieval.answer import Answer
+from queryshift.retrieval.batch import Batch
 from queryshift.retrieval.forward import Forward
+from queryshift.retrieval.refinement import refined
+from queryshift.retrieval.reranking import MatchedRanking
 
-from .batch_stats import BatchStats
 from .events import Event
-from .state import State
+from .policy import answer_of
+from .state import Adaptation, State
+
+NEIGHBOURS, TEMPERATURE = 10, 0.02  # the paper's, so that all methods are measured alike
+WATCHED_BATCHES, WATCHED_SHARE = 10, 0.3
+WATCHED_PAIRS = 16  # few: they are for statistics, and a session is to stay small
+
+
+@dataclass(frozen=True)
+class BatchStats:
+    """One batch: how its queries lie, and what the session did. None of it needs a label.
+
+    Args:
+        batch: its number, counted from 1.
+        queries: how many queries it had.
+        adapted: whether the session learnt from it.
+        spread: mean distance of the query vectors to their centre.
+        gap: distance of the queries' centre to that of their nearest candidates.
+        source_gap: the same for the pairs that look most like the source's.
+        similarity: mean cosine of a query and its nearest candidate.
+        entropy: mean over queries, of the refined prediction, in nats.
+        reliable: share of the queries whose entropy is small enough to be learnt from.
+        drift: KL divergence of the prediction from the source's, where it is measured.
+        domain_angle: degrees between the method's gradient and the general direction.
+        applied_angle: degrees between the applied gradient and the general direction.
+        disagreement: in shadow mode, the share of first places that differ from the source's.
+        restart: why the session went back to its source, if it did.
+        resets: how often it has done so.
+        strangeness: standard errors from ordinary queries, where a guard knows such.
+        time: when the batch was answered, in seconds since the epoch.
+
+    Examples:
+        >>> import torch
+        >>> import queryshift as qs
+        >>> class Rows(qs.Encoder):
+        ...     def prepare(self, items):
+        ...         return torch.tensor(items)
+        ...     def forward(self, prepared):
+        ...         return torch.nn.functional.normalize(prepared, dim=1)
+        >>> gallery = qs.Gallery.from_vectors(["up", "down"], torch.tensor([[0.0, 1], [0, -1]]))
+        >>> session = qs.Session(Rows(), gallery, qs.Frozen())
+        >>> _ = session.answer([[0.6, 0.8], [-0.6, 0.8]])
+        >>> stats = session.stats()
+        >>> stats.queries, round(stats.similarity, 2), round(stats.spread, 2)
+        (2, 0.8, 0.6)
+    """
+
+    batch: int
+    queries: int
+    adapted: bool
+    spread: float
+    gap: float
+    source_gap: float | None
+    similarity: float
+    entropy: float
+    reliable: float | None
+    drift: float | None = None
+    domain_angle: float | None = None
+    applied_angle: float | None = None
+    disagreement: float | None = None
+    restart: str | None = None
+    resets: int = 0
+    strangeness: float | None = None
+    time: float = field(default=0.0, compare=False)
+
+
+@torch.no_grad()
+def measures(
+    forward: Forward, source: SourceLike, unsure: Tensor | None, more: Mapping[str, Tensor]
+) -> dict[str, Any]:
+    """The measures of one forward against the source-like pairs so far; one wait for the GPU.
+
+    Args:
+        forward: the forward that answers the batch.
+        source: the pairs that look most like the source's.
+        unsure: entropies a method trusts by, if they are not the refined prediction's.
+        more: what was measured before.
+    """
+    entropies = refined_entropies(forward)  # first: its search is deep enough for the nearest
+    queries, nearest = forward.vectors, forward.nearest
+    values = [
+        distance(queries, queries.mean(dim=0)).mean(),
+        gap(queries, nearest),
+        (queries * nearest).sum(dim=1).mean(),
+        entropies.mean(),
+    ]
+    names = ["spread", "gap", "similarity", "entropy"]
+    if len(source):
+        compared = entropies if unsure is None else unsure
+        trusted = reliability(compared, source.entropy_limit.to(compared) + LIMIT_MARGIN) > 0
+        values += [source.gap.to(queries), trusted.to(queries.dtype).mean()]
+        names += ["source_gap", "reliable"]
+    values += [value.to(queries) for value in more.values()]
+    measured = dict(zip([*names, *more], torch.stack(values).tolist(), strict=True))
+    return {"source_gap": None, "reliable": None, **measured}
+
+
+@torch.no_grad()
+def refined_entropies(forward: Forward) -> Tensor:
+    """Entropy (B,) of the refined prediction with the paper's settings."""
+    return entropy(refined(forward, NEIGHBOURS, TEMPERATURE).logits)
 
 
 @dataclass(frozen=True)
@@ -36,3 +142,72 @@ class Proposal:
     ordinary: bool = False  # the guard knows such queries
     weight: float = 1.0  # of this forward in the answer; the source has the rest
     rows: Tensor | None = None  # (B,) queries that stages may remember; None: all
+
+
+def batch_result(
+    adaptation: Adaptation,
+    proposal: Proposal,
+    batch: Batch,
+    adapt: bool,
+    event: Event | None = None,
+) -> BatchResult:
+    """The answer, the state with this batch counted, and the batch's statistics."""
+    forward, state = proposal.forward, proposal.state
+    state = replace(
+        state,
+        watched=_watched(state, forward),
+        batches=state.batches + 1,
+        stages=_remembered(adaptation, proposal, forward) if adapt else state.stages,
+    )
+    ordinary, strangeness = adaptation.ordinary, None
+    if ordinary is not None and batch.source is not None:
+        strangeness = ordinary.strangeness(batch.source)
+    answer = answer_of(adaptation, state, batch, forward, proposal.weight)
+    pairs = state.memory if isinstance(state.memory, SourceLike) else state.watched
+    stats = BatchStats(
+        batch=state.batches,
+        queries=len(batch),
+        adapted=proposal.first is not None,
+        disagreement=_disagreement(adaptation, answer, batch),
+        restart=None if event is None else event.reason,
+        resets=state.resets,
+        strangeness=strangeness,
+        **measures(forward, pairs, adaptation.method.unsure(forward), proposal.measures),
+    )
+    return BatchResult(state, answer, stats, () if event is None else (event,))
+
+
+def _disagreement(adaptation: Adaptation, answer: Answer, batch: Batch) -> float | None:
+    """In shadow mode, the share of first places (before a matcher) unlike the source's."""
+    if adaptation.settings.mode != "shadow":
+        return None
+    order = answer.adapted.ranking
+    adapted = (order.before if isinstance(order, MatchedRanking) else order).hits(1).positions
+    return float((adaptation.source_forward(batch).hits(1).positions != adapted).float().mean())
+
+
+def _remembered(adaptation: Adaptation, proposal: Proposal, forward: Forward) -> Mapping[str, Any]:
+    """What the re-ranking stages remember: different queries, seen by the adapted model."""
+    state, rows = proposal.state, proposal.rows
+    if proposal.weight == 0 or (rows is not None and not bool(rows.any())):
+        return state.stages
+    if rows is not None:
+        forward = forward.taking(rows)
+    return {
+        stage.name: stage.observe(forward, state.stages.get(stage.name))
+        for stage in adaptation.stages
+    }
+
+
+def _watched(state: State, forward: Forward) -> SourceLike:
+    """Source-like pairs for the statistics of methods that keep none of their own."""
+    kept = isinstance(state.memory, SourceLike)
+    if kept or state.watched.batches >= WATCHED_BATCHES or len(forward) < 2:
+        return state.watched
+    pairs = state.watched if len(state.watched) else SourceLike.empty(forward.vectors)
+    if pairs.queries.shape[1] != forward.vectors.shape[1]:  # a method's view may have its own
+        return state.watched
+    entropies = refined_entropies(forward)  # first: its search is deep enough for the nearest
+    return pairs.with_batch(
+        forward.vectors, forward.nearest, entropies, WATCHED_SHARE, WATCHED_PAIRS
+    )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from queryshift.errors import BadInput
 from queryshift.galleries.hits import Id
 from queryshift.retrieval.answer import Answer
-from queryshift.support.locks import RenewedLock
+from queryshift.support.threads import RenewedLock
 
 RESAMPLES = 10_000
 Ranks: TypeAlias = tuple[int, int]  # of the clicked id under source and adapted; 0: not listed

@@ -10,10 +10,10 @@ from torch import Tensor
 from queryshift.errors import BadInput
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.fusion import SHORTLIST
-from queryshift.retrieval.unsureness import FIRST
+from queryshift.retrieval.uncertainty import FIRST
 from queryshift.support.setting_fields import check_values, setting
 
-from .ordinary import Ordinary
+from .reference_queries import Ordinary
 
 FEW = 2 * FIRST  # queries: fewer tell nothing of a stream
 

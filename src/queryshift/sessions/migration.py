@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from .history_columns import packed_history
+from .history import packed_history
 
 RENAMED_MEASURES = {"uniformity": "spread"}
 STATE = ("adapted", "memory", "watched", "batches", "resets")

@@ -23,7 +23,7 @@ from queryshift.methods.base import Method
 from queryshift.retrieval.pool import DEPTH
 
 from .events import outside_level
-from .recall_warning import RecallWarning
+from .inputs import RecallWarning
 from .session import Session
 
 BATCH = 64

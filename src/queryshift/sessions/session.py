@@ -16,23 +16,20 @@ from queryshift.galleries import Searchable
 from queryshift.galleries.exclusions import Exclusion, Missing, known_exclusions
 from queryshift.methods.base import Method
 from queryshift.retrieval.answer import Answer
-from queryshift.retrieval.hub_correction import Hubs
+from queryshift.retrieval.hubness.hub_correction import Hubs
 from queryshift.support.priority import answering
 from queryshift.support.torch_modes import adaptation_modes
 
-from .adaptation import Adaptation
-from .batch_stats import BatchStats
+from .batch_result import BatchStats
 from .describe import found, origins, table
 from .events import Event
 from .guard import Guard
-from .learner import Learner
-from .parts import Candidates, as_gallery, check_parts
+from .inputs import Candidates, OnBad, as_batch, as_gallery, check_parts, grouped, readable_batch
 from .policy import default_method, default_settings
-from .queries import OnBad, as_batch, grouped, readable_batch
-from .recall_warning import warn_of_recall
-from .settings import LEFT_OPEN, SETTINGS, Mode, ScoreFrom, Settings, given
-from .state import State
+from .session_settings import LEFT_OPEN, SETTINGS, Mode, ScoreFrom, Settings, given
+from .state import Adaptation, State
 from .state_file import Snapshot, read_state, write_state
+from .updater import Updater
 
 
 class Session:
@@ -78,7 +75,7 @@ class Session:
         Session(rest, ImageEncoder, 32 candidates, live, 1 batch)
     """
 
-    __slots__ = ("__weakref__", "_learner", "_origins")
+    __slots__ = ("__weakref__", "_origins", "_updater")
 
     @adaptation_modes()
     def __init__(
@@ -112,13 +109,12 @@ class Session:
             chosen = {"method", *LEFT_OPEN} - settings.keys()
             method, settings = default_method(encoder), default_settings(settings)
         check_parts(encoder, gallery, method, matcher)
-        warn_of_recall(gallery)
         self._origins: Mapping[str, str] = origins(method, encoder, lr, chosen)
         resolved = method.resolved(encoder, lr)
         adaptation = Adaptation.of(
             encoder, gallery, resolved, Settings(**settings), matcher, found(self._origins)
         )
-        self._learner = Learner(adaptation, gallery, on_batch, on_event)
+        self._updater = Updater(adaptation, gallery, on_batch, on_event)
 
     def answer(
         self,
@@ -147,27 +143,27 @@ class Session:
         """
         if not isinstance(adapt, bool):
             raise BadInput(f"adapt is {shortened(adapt)}, expected true or false.")
-        learner = self._learner
+        updater = self._updater
         first = answering() if self.settings.worker else nullcontext()
         with first, adaptation_modes():
             if self.settings.worker:
-                learner.worker.check()
+                updater.worker.check()
             gallery = self.gallery
             items = grouped(as_batch(self.encoder, queries), exclude)
             asked = known_exclusions(items, gallery, missing)
             batch, group, skipped = readable_batch(self.adaptation, asked, gallery, on_bad)
             if self.settings.gather is not None and adapt and self.method.adapting:
-                answer = learner.answer_now(batch)
-                learner.gather(group)
+                answer = updater.answer_now(batch)
+                updater.gather(group)
             else:
-                answer = learner.advance(batch, adapt)
+                answer = updater.advance(batch, adapt)
             answer.skipped = skipped
             return answer
 
     def wait(self) -> None:
         """Return when no update is running in the background; raise what went wrong in one."""
-        self._learner.worker.wait()  # without a lock, which an update needs to take effect
-        self._learner.worker.check()
+        self._updater.worker.wait()  # without a lock, which an update needs to take effect
+        self._updater.worker.check()
 
     @adaptation_modes()
     def reset(self) -> None:
@@ -176,19 +172,19 @@ class Session:
         With `hubs` it still corrects each batch by the batch's own queries, as a new session does;
         `answer.source` and `go_shadow` give what the source model says.
         """
-        self._learner.reset()
+        self._updater.reset()
 
     def go_live(self) -> None:
         """Answer with the adapted model from the next batch on; what was learnt stays."""
-        self._learner.switch("live")
+        self._updater.switch("live")
 
     def go_shadow(self) -> None:
         """Answer with the source model from the next batch on, and adapt beside it."""
-        self._learner.switch("shadow")
+        self._updater.switch("shadow")
 
     def undo(self) -> None:
         """Return to the state before the last batch."""
-        self._learner.undo()
+        self._updater.undo()
 
     def restore(self, state: State, history: Sequence[BatchStats] = ()) -> None:
         """Put another state in the place of this one.
@@ -201,7 +197,7 @@ class Session:
             raise BadInput(
                 f"got a {type(state).__name__} as state, expected one that session.state gave."
             )
-        self._learner.restore(state, history)
+        self._updater.restore(state, history)
 
     def fork(self) -> Self:
         """Another session that starts from this one's state and goes its own way.
@@ -209,15 +205,15 @@ class Session:
         Returns:
             A session of the same encoder, gallery, method and settings.
         """
-        now, history = self._learner.ledger.copy()
+        now, history = self._updater.ledger.copy()
         values: dict[str, Any] = {name: getattr(self.settings, name) for name in SETTINGS}
         values |= {"on_batch": self.on_batch, "on_event": self.on_event}
         values |= {"matcher": self.adaptation.matching}
         twin = type(self)(self.encoder, now.gallery, self.method, **values)
-        twin._learner.ledger.replace(now, history)
-        twin._learner.gathered = list(self._learner.gathered)
+        twin._updater.ledger.replace(now, history)
+        twin._updater.gathered = list(self._updater.gathered)
         twin._origins = self._origins
-        twin._learner.find_rate(found(self._origins))
+        twin._updater.find_rate(found(self._origins))
         return twin
 
     def __copy__(self) -> Self:
@@ -264,7 +260,7 @@ class Session:
         Returns:
             State, settings and history as they were in one moment.
         """
-        now, batches = self._learner.ledger.copy()
+        now, batches = self._updater.ledger.copy()
         parts = (self.encoder, now.gallery, self.adaptation.matching, self.method, self._origins)
         return Snapshot(*parts, self.settings, now.state, batches if history else None)
 
@@ -305,7 +301,7 @@ class Session:
         values |= {"matcher": matcher, "on_batch": on_batch, "on_event": on_event}
         session = cls(encoder, gallery, stored.method, **values)
         session._origins, stages = stored.origins, session.adaptation.stages
-        session._learner.find_rate(found(stored.origins))
+        session._updater.find_rate(found(stored.origins))
         session.restore(stored.state(session.state, gallery, stages), stored.history())
         return session
 
@@ -327,12 +323,12 @@ class Session:
     @property
     def adaptation(self) -> Adaptation:
         """Encoder, method and settings: how a state becomes the next one."""
-        return self._learner.adaptation
+        return self._updater.adaptation
 
     @property
     def state(self) -> State:
         """What has been learnt so far."""
-        return self._learner.ledger.now.state
+        return self._updater.ledger.now.state
 
     @property
     def params(self) -> Params:
@@ -342,12 +338,12 @@ class Session:
     @property
     def history(self) -> list[BatchStats]:
         """The statistics of the batches so far, the latest last."""
-        return self._learner.ledger.history
+        return self._updater.ledger.history
 
     @property
     def dropped(self) -> int:
         """Updates in the background that never took effect."""
-        return self._learner.dropped
+        return self._updater.dropped
 
     @property
     def origins(self) -> Mapping[str, str]:
@@ -357,30 +353,30 @@ class Session:
     @property
     def gallery(self) -> Searchable:
         """The candidates; may be replaced by others of the same dimension."""
-        return self._learner.ledger.now.gallery
+        return self._updater.ledger.now.gallery
 
     @gallery.setter
     @adaptation_modes()
     def gallery(self, gallery: Candidates) -> None:
-        self._learner.move(as_gallery(gallery))
+        self._updater.move(as_gallery(gallery))
 
     @property
     def on_batch(self) -> Callable[[BatchStats], object] | None:
         """Called with the statistics of each batch; may be replaced."""
-        return self._learner.on_batch
+        return self._updater.on_batch
 
     @on_batch.setter
     def on_batch(self, callback: Callable[[BatchStats], object] | None) -> None:
-        self._learner.on_batch = callback
+        self._updater.on_batch = callback
 
     @property
     def on_event(self) -> Callable[[Event], object] | None:
         """Called with each event; may be replaced."""
-        return self._learner.on_event
+        return self._updater.on_event
 
     @on_event.setter
     def on_event(self, callback: Callable[[Event], object] | None) -> None:
-        self._learner.on_event = callback
+        self._updater.on_event = callback
 
     def __setattr__(self, name: str, value: Any) -> None:
         try:

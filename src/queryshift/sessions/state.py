@@ -1,18 +1,34 @@
-"""The state of a session: everything it has learnt, as a value."""
+"""The state of a session, as a value, and what makes one: encoder, method and settings."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from math import prod
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
-from queryshift.encoders.encoder import Params
+from queryshift.encoders.encoder import Encoder, Params
+from queryshift.encoders.matcher import Matching
+from queryshift.errors import BadInput
+from queryshift.galleries import Searchable
+from queryshift.methods.base import Method
 from queryshift.methods.optimiser import Adapted, Layout
 from queryshift.methods.source_like import SourceLike
-from queryshift.support.lazy import lazy_property
+from queryshift.retrieval.batch import Batch
+from queryshift.retrieval.forward import Forward, fitting
+from queryshift.retrieval.fusion import SHORTLIST
+from queryshift.retrieval.reranking import MatcherStage, Stage
+from queryshift.retrieval.uncertainty import no_doubt
+from queryshift.support.threads import lazy_property
+
+from .reference_queries import Ordinary
+from .session_settings import Settings
+
+LARGEST_COUNT = 2**53  # counts are powers' exponents too, as floats
 
 
 @dataclass(frozen=True)
@@ -45,3 +61,149 @@ class State:
         names = [name for name in self.layout.shapes if name in reached]
         layout = Layout.of({name: self.learnt[name] for name in names})
         return replace(self, layout=layout, adapted=Adapted.fresh(layout.flat(self.learnt)))
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """Encoder, method and settings: all that `advance` needs beside a state and a batch."""
+
+    encoder: Encoder
+    method: Method
+    settings: Settings
+    source: Params
+    matching: Matching | None = None
+    stages: tuple[Stage, ...] = ()
+    ordinary: Ordinary | None = None  # what ordinary queries look like, where a guard knows
+    finds_rate: bool = False  # nobody named a learning rate: the stream gives it
+
+    @classmethod
+    def of(
+        cls,
+        encoder: Encoder,
+        gallery: Searchable,
+        method: Method,
+        settings: Settings,
+        matching: Matching | None = None,
+        finds_rate: bool = False,
+    ) -> Self:
+        """An adaptation of what the method adapts, the matcher's part included if it has one."""
+        if settings.gather is not None and settings.gather < method.smallest_batch:
+            raise BadInput(
+                f"gather is {settings.gather}, but {method.name} learns from at least "
+                f"{method.smallest_batch} queries at a time: gather more (gather=16)."
+            )
+        ordinary = None if settings.guard is None else settings.guard.ordinary
+        if ordinary is not None:
+            ordinary.check_fits(encoder, gallery)
+        source = dict(method.adapts(encoder, gallery))
+        if matching is not None and method.adapts_matcher:
+            source |= matching.matcher.own_params()
+        device = encoder.device
+        source = {name: value.to(device) for name, value in source.items()}
+        hubs: tuple[Stage, ...] = () if settings.hubs is None else (settings.hubs,)
+        stages = hubs if matching is None else (*hubs, MatcherStage())
+        finds_rate = finds_rate and method.rate_of_stream
+        return cls(encoder, method, settings, source, matching, stages, ordinary, finds_rate)
+
+    @property
+    def depth(self) -> int:
+        """Hits to ask an engine for at once: no fewer than are fused or ranked anew."""
+        fused = 0 if self.settings.guard is None else SHORTLIST
+        corrected = 0 if self.settings.hubs is None else self.settings.hubs.depth
+        matched = 0 if self.matching is None else self.matching.matcher.rerank
+        return max(self.settings.depth, fused, corrected, matched)
+
+    def fresh(self, gallery: Searchable) -> State:
+        """The state before the first batch."""
+        layout, device = Layout.of(self.source), self.encoder.device
+        return State(
+            layout=layout,
+            adapted=Adapted.fresh(layout.flat(self.source)),
+            memory=self.method.start(gallery, device),
+            watched=SourceLike.empty(gallery.centroids(1).to(device)),
+            chances=no_doubt(device),
+            stages={stage.name: stage.start(gallery, device) for stage in self.stages},
+        )
+
+    def params(self, state: State) -> Params:
+        """The parameters in force: the source's own at first, and always for those out of reach."""
+        if state.adapted.updates == 0:
+            return self.source
+        return {**self.source, **state.layout.split(state.adapted.values)}
+
+    def source_forward(self, batch: Batch) -> Forward:
+        """The forward through the source's parameters, computed once per batch."""
+        return fitting(batch.source_forward(self.source))
+
+    def restarted(self, state: State, gallery: Searchable) -> State:
+        """Back to the source, with fresh memories; the counts go on."""
+        device = self.encoder.device
+        return replace(
+            state,
+            adapted=Adapted.fresh(state.layout.flat(self.source)),
+            memory=self.method.start(gallery, device),
+            rate=0.0,
+            stages={stage.name: stage.start(gallery, device) for stage in self.stages},
+            resets=state.resets + 1,
+        )
+
+    def moved(self, state: State, gallery: Searchable) -> State:
+        """The state with what method and stages remember of another gallery's candidates gone."""
+        stages = {
+            stage.name: stage.moved(state.stages.get(stage.name), gallery) for stage in self.stages
+        }
+        return replace(state, memory=self.method.moved(state.memory, gallery), stages=stages)
+
+
+def check_state(state: State, fresh: State) -> None:
+    """Refuse counts, shapes and types that do not fit a fresh state of the same session."""
+    for name, value in vars(fresh).items():
+        if type(value) is int:
+            check_count(getattr(state, name), name)
+    _check_layout(state.layout, fresh.layout)
+    _check_guarded(state, fresh)
+    _check_adapted(state.adapted, state.layout, fresh.adapted)
+    if not isinstance(state.watched, SourceLike):
+        raise ValueError("watched are no source-like pairs")
+    state.watched.check()
+
+
+def check_count(value: Any, name: str) -> None:
+    """Refuse what is no whole number of at least 0."""
+    if type(value) is not int or not 0 <= value < LARGEST_COUNT:
+        raise ValueError(f"{name} is {value!r}, no count")
+
+
+def _check_layout(layout: Layout, fresh: Layout) -> None:
+    """Only what the method adapts, each as large as it is; some may be out of a query's reach."""
+    for name, shape in layout.shapes.items():
+        if fresh.shapes.get(name) != shape:
+            raise ValueError(
+                f"{name} adapts with shape {shape}, expected {fresh.shapes.get(name, 'no such')}"
+            )
+
+
+def _check_guarded(state: State, fresh: State) -> None:
+    """What the doubt of the next batch is told from, and the rate it is learnt at."""
+    chances = state.chances
+    if not isinstance(chances, Tensor) or chances.dtype != fresh.chances.dtype:
+        raise ValueError("the chances of the latest queries are no tensor of their kind")
+    if chances.ndim != 1 or not bool(((chances >= 0) & (chances <= 1)).all()):
+        raise ValueError("the chances of the latest queries are no numbers between 0 and 1")
+    if not isinstance(state.rate, float) or not math.isfinite(state.rate) or state.rate < 0:
+        raise ValueError(f"rate is {state.rate!r}, no learning rate")
+
+
+def _check_adapted(adapted: Adapted, layout: Layout, fresh: Adapted) -> None:
+    check_count(adapted.updates, "updates")
+    size = sum(map(prod, layout.shapes.values()))
+    for name in ("values", "first", "second"):
+        vector, expected = getattr(adapted, name), getattr(fresh, name)
+        if not isinstance(vector, Tensor) or tuple(vector.shape) != (size,):
+            raise ValueError(f"{name} is not a vector of {size} numbers")
+        if vector.dtype != expected.dtype:
+            raise ValueError(f"{name} is of {vector.dtype}, expected {expected.dtype}")
+    if not bool(torch.isfinite(adapted.values).all()):
+        raise ValueError("values hold NaN or infinity")
+    if bool(adapted.first.isnan().any()) or not bool((adapted.second >= 0).all()):
+        raise ValueError("the optimiser's moments hold NaN or negative squares")

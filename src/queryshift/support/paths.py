@@ -1,7 +1,8 @@
-"""Paths as users write them: what the system cannot even look for is not there."""
+"""Paths as users write them, and where the library keeps small files of its own."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 
@@ -24,3 +25,11 @@ def is_there(path: Path) -> bool:
 def is_file(path: Path) -> bool:
     """Whether there is a file, by the same rule."""
     return is_there(path) and path.is_file()
+
+
+def user_folder() -> Path:
+    """$QUERYSHIFT_HOME, else the user's own folder for what applications keep."""
+    if home := os.environ.get("QUERYSHIFT_HOME"):
+        return Path(home).expanduser()
+    base = os.environ.get("XDG_DATA_HOME") or os.environ.get("LOCALAPPDATA")
+    return (Path(base) if base else Path.home() / ".local" / "share") / "queryshift"

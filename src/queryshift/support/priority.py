@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .locks import RenewedLock
+from .threads import RenewedLock
 
 MAX_WAIT_S = 0.1  # in all: under full load an update has its share, and answers may need it
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from queryshift.errors import BadInput
 from queryshift.lab.evaluation.method_colours import COLOURS
-from queryshift.sessions.batch_stats import BatchStats
+from queryshift.sessions.batch_result import BatchStats
 from queryshift.support.templates import template
 
 from .page_parts import Part, parts

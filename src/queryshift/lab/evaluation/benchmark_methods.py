@@ -10,7 +10,7 @@ from queryshift.encoders.matcher import Matching
 from queryshift.galleries import Gallery
 from queryshift.methods import Method
 from queryshift.methods.specs import DEFAULT, Spec, canonical
-from queryshift.retrieval.hub_correction import Hubs
+from queryshift.retrieval.hubness.hub_correction import Hubs
 from queryshift.sessions.session import Session
 
 from .benchmarks import Benchmark

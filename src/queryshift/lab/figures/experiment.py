@@ -27,7 +27,7 @@ from queryshift.methods.frozen import Frozen
 from queryshift.retrieval.answer import Answer
 from queryshift.retrieval.forward import Forward
 from queryshift.sessions.session import Session
-from queryshift.support.lazy import lazy_property
+from queryshift.support.threads import lazy_property
 
 ONLINE, DIVERSE = "tangram-o-image", "tangram-d-image"
 COMPARED = {"frozen": "source model", "tent": "Tent", "tcr": "TCR", "rest": "REST"}

@@ -15,7 +15,7 @@ from queryshift.errors import BadInput
 from queryshift.galleries import Gallery
 from queryshift.media.collection import as_collection
 from queryshift.methods.frozen import Frozen
-from queryshift.sessions.ordinary import Ordinary
+from queryshift.sessions.reference_queries import Ordinary
 from queryshift.sessions.session import Session
 
 from .recommendation import decisive_clicks, in_words, rounded

@@ -17,7 +17,7 @@ from queryshift.lab.evaluation.metrics import relevant_ranks
 from queryshift.lab.evaluation.results import Cell
 from queryshift.lab.evaluation.runner.machine import device_name, versions
 from queryshift.methods.specs import DEFAULT, canonical
-from queryshift.sessions.named import named
+from queryshift.sessions.policy import named
 from queryshift.sessions.session import Session
 from queryshift.support.progress import track
 

@@ -22,7 +22,7 @@ from queryshift.media.sounds import SOUNDS, read_sound
 from queryshift.methods.base import Method
 from queryshift.methods.specs import DEFAULT, canonical
 from queryshift.models import load
-from queryshift.sessions.named import named
+from queryshift.sessions.policy import named
 from queryshift.sessions.session import Session
 from queryshift.support.progress import track
 

@@ -19,10 +19,10 @@ from queryshift.methods.base import Method
 from queryshift.methods.frozen import Frozen
 from queryshift.methods.rest import REST
 from queryshift.retrieval.answer import Answer
-from queryshift.retrieval.similarity import best_vectors
+from queryshift.retrieval.forward import best_vectors
 from queryshift.sessions.describe import TUNABLE
 from queryshift.sessions.session import Session
-from queryshift.sessions.settings import Settings
+from queryshift.sessions.session_settings import Settings
 from queryshift.support.progress import track
 
 RATES = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3)

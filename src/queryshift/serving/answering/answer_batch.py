@@ -16,7 +16,7 @@ from queryshift.galleries.exclusions import known_exclusions
 from queryshift.galleries.hits import Id
 from queryshift.retrieval.answer import Answer
 from queryshift.retrieval.fusion import FusedRanking
-from queryshift.sessions.many import answer_many
+from queryshift.sessions.batched import answer_many
 from queryshift.sessions.session import Session
 from queryshift.support.priority import answering
 

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from queryshift.galleries import Searchable
-from queryshift.support.lazy import lazy_property
+from queryshift.support.threads import lazy_property
 
-from .hub_sums import AT_ONCE, LEAST, Moments, Scale
-from .query_bank import QueryBank
+from .query_bank import AT_ONCE, LEAST, Moments, QueryBank, Scale
 
 WEIGHTS = "weights"  # kept beside sums while they are needed
 CENTRES = 256  # of the gallery's candidates, that the spread is measured on

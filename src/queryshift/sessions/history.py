@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .batch_stats import BatchStats
+from .batch_result import BatchStats
 
 NUMBERS = {bool: np.bool_, int: np.int64, float: np.float64}
 KINDS = {bool: "b", int: "iu", float: "fiu"}  # of arrays that hold nothing but such numbers

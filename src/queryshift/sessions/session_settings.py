@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 from queryshift.errors import BadInput, unknown
-from queryshift.retrieval.hub_correction import Hubs
+from queryshift.retrieval.hubness.hub_correction import Hubs
 from queryshift.retrieval.pool import DEPTH
 from queryshift.support.setting_fields import check_values, setting
 

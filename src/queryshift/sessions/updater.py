@@ -1,11 +1,11 @@
-"""What changes in a session: the state in force, gathered queries, updates that take effect."""
+"""What changes in a session: the state in force, its history, gathered queries and updates."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from queryshift.errors import BadInput, GalleryMismatch
@@ -13,25 +13,81 @@ from queryshift.galleries import Searchable
 from queryshift.galleries.exclusions import Exclusion, Group, exclusions_left
 from queryshift.retrieval.answer import Answer
 from queryshift.retrieval.batch import Batch
-from queryshift.support.locks import RenewedRLock
+from queryshift.support.threads import RenewedLock, RenewedRLock
 
-from .adaptation import Adaptation
-from .answering import answer_now, gives_nonsense
 from .background import Worker
-from .batch_result import BatchResult
-from .batch_stats import BatchStats
+from .batch_result import BatchResult, BatchStats
 from .events import Event, call_back
-from .ledger import InForce, Ledger
-from .queries import prepared_batch
-from .recall_warning import warn_of_recall
-from .settings import Mode
-from .state import State
+from .inputs import prepared_batch, warn_of_recall
+from .policy import answer_now, gives_nonsense
+from .session_settings import Mode
+from .state import Adaptation, State
 from .step import advance
 
 AT_ONCE = 10  # hits that a GPU searches for before anything waits for the query's vector
 
 
-class Learner:
+@dataclass(frozen=True)
+class InForce:
+    """What answers now. A value: read once, its parts belong together."""
+
+    state: State
+    previous: State | None  # before the last batch, for `undo`
+    gallery: Searchable
+
+    def same_learning(self, other: InForce) -> bool:
+        """Whether nothing was learnt, given up, undone or moved between two of these."""
+        left, right = self.state, other.state
+        learnt = left.adapted is right.adapted and left.memory is right.memory
+        return (
+            learnt
+            and left.ordinary_streak == right.ordinary_streak
+            and self.gallery is other.gallery
+        )
+
+
+class Ledger:
+    """State, gallery and history of one session. Its lock is held for a moment only.
+
+    Reading `now` needs no lock: it is one reference, and what it refers to never changes.
+    """
+
+    def __init__(self, state: State, gallery: Searchable, size: int) -> None:
+        self.now = InForce(state, None, gallery)
+        self.history: list[BatchStats] = []
+        self.lock = RenewedLock()
+        self._size = size
+
+    def enter(self, result: BatchResult, before: State, learns: bool) -> BatchStats:
+        """Put a result's state in force, counted behind batches answered in the meantime.
+
+        A batch that was only answered changes nothing but the count where another thread has
+        learnt since `before`.
+        """
+        with self.lock:
+            state, now = result.state, self.now
+            if not learns and now.state is not before:
+                state = now.state
+            count = now.state.batches + 1
+            state = state if state.batches == count else replace(state, batches=count)
+            stats = replace(result.stats, batch=count, time=time.time())
+            self.now = replace(now, state=state, previous=now.state)
+            self.history.append(stats)
+            del self.history[: -self._size]
+        return stats
+
+    def replace(self, now: InForce, history: Sequence[BatchStats]) -> None:
+        """Put something else in force, with another history."""
+        with self.lock:
+            self.now, self.history = now, list(history)
+
+    def copy(self) -> tuple[InForce, list[BatchStats]]:
+        """What is in force and the history, as of one moment."""
+        with self.lock:
+            return self.now, list(self.history)
+
+
+class Updater:
     """One query stream: its ledger, its gathered queries, and one change at a time.
 
     Args:

@@ -23,14 +23,13 @@ from queryshift.galleries.exclusions import (
 from queryshift.methods.optimiser import Layout
 from queryshift.retrieval.answer import Answer
 from queryshift.retrieval.batch import Batch
-from queryshift.retrieval.forward import Forward
+from queryshift.retrieval.forward import Forward, checked
 from queryshift.retrieval.fusion import SHORTLIST
 from queryshift.retrieval.pool import Pool
-from queryshift.retrieval.vector_checks import checked
-from queryshift.support.alone import working
+from queryshift.support.threads import working
 from queryshift.support.torch_modes import adaptation_modes
 
-from .answering import answer_of, ranking, weight_of
+from .policy import answer_of, ranking, weight_of
 from .session import Session
 from .state import State
 

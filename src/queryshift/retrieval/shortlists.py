@@ -7,15 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from queryshift.errors import NeedsVectors
-from queryshift.galleries import Searchable
 from queryshift.galleries.exclusions import excluded_cells
 
-from .forward import Forward
-from .similarity import similarity
+from .forward import Forward, similarity
 
 SMALLEST_SPREAD = 1e-4
-WHOLE = 2**18  # candidates that are scored one and all, where they are in memory
 
 
 @dataclass(frozen=True)
@@ -49,11 +45,3 @@ def listed(forward: Forward, neighbours: int) -> Listed:
         forward.cache[key] = Listed(positions, scores)
     kept: Listed = forward.cache[key]
     return kept
-
-
-def in_memory(gallery: Searchable) -> bool:
-    """Whether all candidates can be scored, batch by batch."""
-    try:
-        return len(gallery) <= WHOLE and gallery.vectors is not None
-    except NeedsVectors:
-        return False

@@ -1,0 +1,198 @@
+"""What a user hands to a session: its parts, checked, and queries, read into a batch."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from queryshift.encoders.encoder import Encoder, check_encoder
+from queryshift.encoders.matcher import Matching
+from queryshift.encoders.prepared import check_several
+from queryshift.encoders.vectors import Vectors, is_one_vector
+from queryshift.errors import BadInput, BadItem, GalleryMismatch, unknown
+from queryshift.galleries import EngineGallery, Gallery, Searchable
+from queryshift.galleries.exclusions import Exclusion, Group, excluded_pairs, exclusions_by_query
+from queryshift.galleries.kept_checks import kept_check
+from queryshift.galleries.recall import ENOUGH
+from queryshift.methods.base import Method
+from queryshift.retrieval.batch import Batch
+from queryshift.support.threads import working
+
+from .events import outside_level
+from .state import Adaptation
+
+OnBad = Literal["raise", "skip"]
+Candidates: TypeAlias = Searchable | Tensor | NDArray[Any]
+"""What a session takes as its gallery."""
+
+
+def check_parts(encoder: Any, gallery: Any, method: Any, matcher: Any) -> None:
+    """Refuse what is no encoder, gallery, method or matcher, and say what is."""
+    check_encoder(encoder)
+    if encoder.dimension not in (None, gallery.dimension):
+        raise GalleryMismatch(
+            f"{type(encoder).__name__} gives vectors of {encoder.dimension} dimensions, the "
+            f"gallery has {gallery.dimension}: was it built by another model?"
+        )
+    _compare_origin(encoder, gallery)
+    if not isinstance(method, Method):
+        raise BadInput(f"got {method!r} as method, expected one with its settings: REST().")
+    check_matcher(matcher, gallery)
+    warn_of_recall(gallery)
+
+
+def as_gallery(gallery: Any) -> Searchable:
+    """A gallery as it is; an array of vectors as one that numbers them. All else is refused."""
+    if isinstance(gallery, Tensor | np.ndarray):
+        return Gallery.from_vectors(None, gallery)
+    if isinstance(gallery, type) or not hasattr(gallery, "search"):
+        raise BadInput(
+            f"got a {type(gallery).__name__} as gallery, expected an array or a tensor of vectors, "
+            "or a gallery: Gallery.build(encoder, items), Gallery.from_vectors(ids, vectors)."
+        )
+    searchable: Searchable = gallery
+    return searchable
+
+
+def _compare_origin(encoder: Encoder, gallery: Searchable) -> None:
+    """Warn of queries whose encoder is none of the model's that built the gallery."""
+    origin = getattr(gallery, "origin", None)  # galleries of one's own need not have one
+    if origin is None or isinstance(encoder, Vectors):
+        return
+    loaded = encoder.origin
+    if loaded is not None and loaded.encoders == origin.encoders:
+        return
+    own = encoder.fingerprint()
+    if own not in origin.encoders.values():
+        warnings.warn(
+            f"the gallery was built by {origin.model} (its {origin.modality} encoder has the "
+            f"fingerprint {origin.fingerprint}), and {type(encoder).__name__} with the fingerprint "
+            f"{own} is none of that model's encoders: load that model, or build the gallery anew.",
+            stacklevel=5,
+        )
+
+
+def check_matcher(matcher: Any, gallery: Searchable) -> None:
+    """Refuse what is no matcher over a gallery's candidates."""
+    if matcher is None:
+        return
+    if not isinstance(matcher, Matching):
+        raise BadInput(
+            f"got a {type(matcher).__name__} as matcher, expected one over the gallery's items: "
+            "matcher.over(items)."
+        )
+    if matcher.places is None and isinstance(gallery, EngineGallery):
+        raise BadInput(
+            "got a matcher without ids over a search engine, whose candidates have no order: give "
+            "each item's id, matcher.over(items, ids=ids)."
+        )
+    if len(matcher) != len(gallery):
+        raise GalleryMismatch(
+            f"the matcher is over {len(matcher)} candidates, the gallery has {len(gallery)}: "
+            "make it over the gallery's own items, in their order."
+        )
+
+
+class RecallWarning(UserWarning):
+    """A session searches an index that finds too little, or whose recall was never measured.
+
+    Examples:
+        >>> import warnings
+        >>> import queryshift as qs
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore", qs.RecallWarning)  # as long as this block lasts
+    """
+
+
+def warn_of_recall(gallery: Searchable) -> None:
+    """Say, once for each gallery object, that its recall is low or not known."""
+    if not isinstance(gallery, EngineGallery) or gallery.exact or gallery.recall_told:
+        return
+    gallery.recall_told = True
+    if text := _concern(gallery):
+        warnings.warn(text, RecallWarning, stacklevel=outside_level())
+
+
+def _concern(gallery: EngineGallery) -> str:
+    """What is wrong with a gallery's recall, or nothing."""
+    check = kept_check(gallery) if gallery.place else None
+    if check is None:
+        return (
+            f"how much {gallery!r} finds of an exact search is not known, least of all for shifted "
+            "queries: measure it with `queryshift gallery check ADDRESS --queries QUERIES`."
+        )
+    if check.recall >= ENOUGH:
+        return ""
+    return (
+        f"{gallery!r} finds {check.recall:.3f} of the best ten candidates, less than {ENOUGH}, and "
+        f"adaptation learns from what it finds: {check.advice}."
+    )
+
+
+def as_batch(encoder: Encoder, queries: Any) -> Any:
+    """The queries as they are; a single vector as a batch of one."""
+    return [queries] if isinstance(encoder, Vectors) and is_one_vector(queries) else queries
+
+
+def grouped(queries: Any, exclude: Any) -> list[tuple[Any, Exclusion]]:
+    """Each query with what to leave out for it."""
+    check_several(queries)
+    items = list(queries)
+    ids = None if exclude is None else exclusions_by_query(exclude)
+    if ids is not None and len(ids) != len(items):
+        raise BadInput(f"got exclusions for {len(ids)} of {len(items)} queries: give one each.")
+    exclusions: list[Exclusion] = [None] * len(items) if ids is None else [*ids]
+    return list(zip(items, exclusions, strict=True))
+
+
+@working()
+def prepared_batch(adaptation: Adaptation, group: Group, gallery: Searchable) -> Batch:
+    """A batch of queries with their exclusions, prepared on the encoder's device."""
+    _check_device(adaptation)
+    shared = adaptation.encoder.ready([item for item, _ in group])
+    exclusions = [ids for _, ids in group]
+    excluded = None
+    if any(ids is not None for ids in exclusions):
+        excluded = excluded_pairs(exclusions, len(group), gallery)
+    return Batch(
+        adaptation.encoder,
+        gallery,
+        shared,
+        excluded,
+        adaptation.settings.chunk,
+        adaptation.matching,
+        adaptation.depth,
+        whole=adaptation.settings.hubs is not None,
+    )
+
+
+def readable_batch(
+    adaptation: Adaptation, group: Group, gallery: Searchable, on_bad: OnBad
+) -> tuple[Batch, Group, tuple[BadItem, ...]]:
+    """The batch, its queries, and those that were left out because they cannot be read."""
+    if on_bad not in ("raise", "skip"):
+        raise unknown("choice of on_bad", on_bad, ("raise", "skip"))
+    kept, places = list(group), list(range(len(group)))
+    skipped: list[BadItem] = []
+    while True:
+        try:
+            return prepared_batch(adaptation, kept, gallery), kept, tuple(skipped)
+        except BadItem as bad:
+            if on_bad == "raise" or len(kept) == 1:
+                raise
+            skipped.append(BadItem(places.pop(bad.index), bad.reason, bad.kind))
+            del kept[bad.index]
+
+
+def _check_device(adaptation: Adaptation) -> None:
+    """Refuse an encoder that went elsewhere: what was learnt did not go with it."""
+    first, device = next(iter(adaptation.source.values()), None), adaptation.encoder.device
+    if first is not None and first.device != device:
+        raise BadInput(
+            f"the encoder is on {device}, but was on {first.device} when the session was made: "
+            "save it, then Session.load it for the encoder as it is."
+        )
