@@ -1,61 +1,69 @@
-"""The sealed comparison: its streams, its corrections, and that the page says what was kept."""
+"""The held-out comparison: its streams, its corrections, and the page made of its lines."""
 
+import base64
+import gzip
 import json
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
-from training.comparison import (
-    choose,
-    corrections,
-    sealed_pages,
-    sealed_plan,
-    sealed_report,
-    sealed_rows,
-    sealed_verdicts,
-)
-from training.comparison.sealed_streams import QUERIES, Stream, phases, rows, streams
+from training.comparison import choose, corrections, sealed_page
+from training.comparison.sealed_streams import QUERIES, phases, rows, streams
 
 from queryshift import Gallery
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.fixture(scope="module")
-def kept():
-    return sealed_rows.read(RESULTS / sealed_pages.KEPT)
+def test_the_page_is_made_of_the_kept_run():
+    made = sealed_page.page(sealed_page.ROOT / sealed_page.KEPT, sealed_page.KEPT, sealed_page.RUN)
+    assert made == sealed_page.PAGE.read_text()
 
 
-@pytest.fixture(scope="module")
-def costs():
-    return json.loads((RESULTS / "cheap.json").read_text())
+def line(method: str, right: int, kind: str = "online", shift: str = "fog") -> dict:
+    """One stream of 1,000 image queries of which the first so many are right."""
+    bits = np.packbits(np.arange(1000) < right)
+    about = {"kind": kind, "task": "image", "shift": shift, "severity": 3, "seed": 0, "phase": ""}
+    return {
+        **about,
+        "method": method,
+        "hits": base64.b64encode(bits.tobytes()).decode(),
+        "queries": 1000,
+    }
 
 
-def test_the_methods_that_decide_went_through_every_stream_of_the_first_seeds(kept):
-    done = {(Stream(*(line[n] for n in Stream.__annotations__)), line["method"]) for line in kept}
-    for seed, kinds in enumerate((None, sealed_plan.DECIDING)):  # the run ended in the third
-        wanted = [one for one in streams(seed) if kinds is None or one.kind in kinds]
-        assert {(one, spec) for one in wanted for spec in sealed_plan.KEY} <= done
+def written(path: Path, lines: list[dict]) -> sealed_page.Streams:
+    path.write_bytes(gzip.compress("\n".join(map(json.dumps, lines)).encode()))
+    return sealed_page.read(path)
 
 
-def test_the_pages_have_the_kept_numbers(kept, costs):
-    found = sealed_rows.rows(kept)
-    assert sealed_pages.default_page(found, costs) == (RESULTS / "default.md").read_text()
-    assert sealed_report.minute(found, costs) in (RESULTS / "README.md").read_text()
+def test_a_difference_is_over_the_streams_that_both_finished(tmp_path):
+    found = written(
+        tmp_path / "lines.gz",
+        [
+            line("default", 600),
+            line("rest", 500),
+            line("default", 900, shift="snow"),  # REST has no such stream
+        ],
+    )
+    rows = sealed_page.chosen(found, "online", ("default", "rest"))
+    assert sealed_page.difference(rows, "rest").points == pytest.approx(10)
+    low, high = sealed_page.difference(rows, "rest").interval
+    assert low < 10 < high and high - low < 5
 
 
-def test_the_lines_of_the_first_world_are_missed_and_reached_as_its_numbers_say(costs):
-    found = sealed_rows.rows(sealed_rows.read(RESULTS / "sealed.jsonl.gz"))
-    given = list(sealed_verdicts.verdicts(found, costs))
-    assert [one.reached for one in given] == [False] * 5 + [True, False, True, False, False]
-    assert "10 rows above beyond chance, 7 level, 3 below" in given[0].told
-    assert given[1].told.startswith("+0.8 (+0.6 to +1.1, p < 0.001) over shot (default 43.7")
-
-
-def test_numbers_are_put_where_a_page_has_them():
-    text = f"a\n{sealed_pages.START}old{sealed_pages.END}\nb"
-    assert sealed_pages.between(text, "new") == text.replace("old", "new")
+@pytest.mark.parametrize(("ours", "listed"), [(400, True), (499, False), (600, False)])
+def test_losses_beyond_chance_are_listed(tmp_path, ours, listed):
+    found = written(
+        tmp_path / "lines.gz", [line("default", ours, "clean"), line("frozen", 500, "clean")]
+    )
+    told = list(sealed_page.losses(found))
+    assert bool(told) == listed
+    if listed:
+        assert told[0][:4] == ["clean queries only", "image to text", "3", "frozen"]
+        assert told[0][4].startswith("-10.0 (")
 
 
 def test_streams_are_drawn_alike_every_time_and_ask_as_they_say():
@@ -71,12 +79,12 @@ def test_streams_are_drawn_alike_every_time_and_ask_as_they_say():
 
 
 def test_rates_come_from_the_kept_grids_by_the_rule(tmp_path):
-    grids = (RESULTS / f"tangram-grid{name}.jsonl.gz" for name in ("", "-wide"))
+    grids = (DOCS / "research" / f"rates-grid{name}.jsonl.gz" for name in ("", "-wide"))
     choose.main(*grids, tmp_path / "rates.json")
     chosen = json.loads((tmp_path / "rates.json").read_text())
     for own in chosen.values():
         own.pop("default", None)  # the encoder recommends its rate
-    assert chosen == json.loads((RESULTS / "sealed-rates.json").read_text())
+    assert chosen == json.loads((DOCS / "results" / "sealed-rates.json").read_text())
 
 
 def test_clean_queries_of_hostile_streams_are_counted_while_they_last_and_after():
@@ -88,7 +96,7 @@ def test_clean_queries_of_hostile_streams_are_counted_while_they_last_and_after(
             assert counted == {"after": 500} | wanted.get(one.kind, {"": QUERIES})
 
 
-def test_corrections_take_first_places_from_a_hub():
+def test_corrections_take_top_results_from_a_hub():
     generator = torch.Generator().manual_seed(0)
     vectors = torch.nn.functional.normalize(torch.randn(40, 12, generator=generator), dim=1)
     gallery = Gallery.from_vectors(range(40), vectors.tolist())

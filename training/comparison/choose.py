@@ -20,7 +20,7 @@ from typing import Any
 
 from queryshift.lab.datasets.tangram_tasks import TASKS
 
-from .units import is_clean
+from .grid import is_clean
 
 MOST_LOST = 0.5
 """Points of recall at 1 that a choice may cost clean queries."""

@@ -33,8 +33,8 @@ from queryshift.models import load
 
 from .corrections import PUBLISHED, firsts_by, firsts_by_hubs
 from .sealed_plan import WITH_HUBS, Work, session_of, works
-from .sealed_rows import Line
 from .sealed_streams import QUERIES, Stream, items, phases
+from .tables import Line
 
 WORLDS: dict[str, tuple[Dataset, Any]] = {}  # filled before the workers are forked
 OPTIONS: dict[str, Any] = {}

@@ -7,10 +7,9 @@ from typing import Any
 
 from queryshift import Encoder, Gallery, Guard, Session
 from queryshift.lab.datasets.tangram_tasks import TASKS
-from queryshift.methods.specs import Spec
+from queryshift.methods.specs import DEFAULT, Spec
 
 from .sealed_streams import SEVERITIES, Stream, streams
-from .units import DEFAULT
 
 KEY = ("frozen", DEFAULT, "rest", "shot", "tcr")  # on three seeds
 OTHERS = ("tent", "pl", "eata", "sar", "read", "come", "tsa")  # on one seed, as all that follow

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from queryshift.lab.corruptions import corrupt
+from queryshift.lab.corruptions import Corruption, corrupt
 from queryshift.lab.datasets import Dataset
 from queryshift.lab.datasets.tangram import CAPTIONS
 from queryshift.lab.datasets.tangram_tasks import TASKS
-
-from .units import corruption_of, shifts_of
+from queryshift.lab.evaluation import streams as evaluation
+from queryshift.lab.evaluation.benchmarks import AS_IT_IS, BENCHMARKS
 
 QUERIES, SCENES, FEW = 1000, 2000, 20
 ALONE, AMONG, AFTER = 250, 500, 500  # queries of hostile streams: nothing else, half of them, none
@@ -56,6 +56,20 @@ def streams(seed: int) -> Iterator[Stream]:
             yield Stream(kind, task, first, 3, seed)
         for kind in ("clean", "clean zipf", "repeated", "noise"):
             yield Stream(kind, task, "clean", 3, seed)
+
+
+def shifts_of(task: str) -> list[str]:
+    """A task's shifts, except those that need a translation model."""
+    row = BENCHMARKS[f"tangram-o-{task}"]
+    return [shift for shift in row.shifts if not evaluation.needs_translator(row, shift)]
+
+
+def corruption_of(stream: Stream) -> Corruption | None:
+    """The corruption of a stream's shifted queries; None for clean streams."""
+    if stream.shift == "clean":
+        return None
+    row, shift = ("d", AS_IT_IS) if stream.shift == "diverse" else ("o", stream.shift)
+    return evaluation.corruption_of(BENCHMARKS[f"tangram-{row}-{stream.task}"], shift)
 
 
 def rows(stream: Stream) -> list[Row]:
@@ -113,7 +127,7 @@ def items(stream: Stream, world: Dataset, captions: Sequence[Any]) -> Asked:
 
     A scene that comes again is told by another of its five captions where text is asked with.
     """
-    shift = None if stream.shift == "clean" else corruption_of(stream.task, stream.shift)
+    shift = corruption_of(stream)
     rng = np.random.default_rng(stream.seed)
     asked, right = [], []
     for scene, turn, shifted in rows(stream):

@@ -1,6 +1,6 @@
 """Cells of `queryshift run` as they are kept with the documentation: compressed, and less of them.
 
-python -m training.comparison.store RUNS [RUNS ...] docs/results/tangram
+python -m training.comparison.store RUNS [RUNS ...] docs/results/FOLDER
 
 Of each query the rank of the best right answer is kept, beyond 50 to one digit: recall at 1, 5,
 10 and 50 stays exact.

@@ -19,8 +19,8 @@ from queryshift.lab.evaluation.stream_evaluation import run, shifted
 from queryshift.models import load
 
 from .dev_shifts import DEV, STRENGTHS, of_strength
-from .run import ORDINARY
 
+ORDINARY = 512  # queries that a guard has seen
 QUERIES, BATCH = 640, 64
 SHARES = (1.0, 0.5, 0.25)
 

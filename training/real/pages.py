@@ -25,9 +25,8 @@ from queryshift.lab.evaluation.benchmarks import BENCHMARKS
 from queryshift.lab.evaluation.rank_metrics import metric
 from queryshift.lab.evaluation.results import Cell, encode, latest, read_folder
 from queryshift.lab.evaluation.significance import draw_seeds, resampled_means
-from training.comparison.lines import table
 from training.comparison.store import lessened
-from training.photographs.report import DRAWS, Difference
+from training.comparison.tables import DRAWS, Difference, table
 from training.real.other_scripts import RESULT as OTHER_SCRIPTS
 
 TEMPLATE = Path(__file__).with_name("page.md")
