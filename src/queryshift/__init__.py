@@ -10,6 +10,8 @@ import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from . import lab as lab  # registers its models and corruptions: names only, nothing is loaded
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:

@@ -1,7 +1,17 @@
 """The laboratory: corruptions, the embedded world, datasets, evaluation.
 
-The product never imports it.
+The product never imports it: what it adds to the product, it registers below by name.
 
 Its rooms, in import order: `corruptions`, `tangram`, `datasets`, `evaluation`, `figures`, `demo`,
 `own_traffic`, `tuning`. All of the product may be imported. Needs the extra `lab`.
 """
+
+from queryshift.support.registry import BUNDLED_MODELS, CORRUPTIONS, MATCHERS, SAMPLE_WORLDS
+
+for _name in ("tangram", "tangram-clips", "tangram-edits"):
+    BUNDLED_MODELS.add(_name, "queryshift.lab.tangram.model:load")
+MATCHERS.add("TextEncoder", "queryshift.lab.tangram.matching:MATCHERS")
+SAMPLE_WORLDS.add("tangram", "queryshift.lab.tangram.served:TangramWorld")
+CORRUPTIONS.add("names", "queryshift.lab.corruptions.names:NAMES")
+CORRUPTIONS.add("find", "queryshift.lab.corruptions:find")
+CORRUPTIONS.add("corrupt", "queryshift.lab.corruptions:corrupt")

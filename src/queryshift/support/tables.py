@@ -17,6 +17,10 @@ class Table(Mapping[str, Entry], Generic[Entry]):
     def __init__(self, kind: str, homes: Mapping[str, str]) -> None:
         self.kind, self.homes = kind, dict(homes)
 
+    def add(self, name: str, home: str) -> None:
+        """Add a name, or give it another home."""
+        self.homes[name] = home
+
     def __getitem__(self, name: str) -> Entry:
         if name not in self.homes:
             raise unknown(self.kind, name, self.homes)
