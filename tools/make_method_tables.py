@@ -15,6 +15,8 @@ from queryshift.methods import METHODS, WRAPPERS
 from queryshift.methods.base import Method
 
 PAGES = Path(__file__).parents[1] / "docs" / "methods"
+INDEX = "README"
+SHARED_ONLY = "[Those of every method](README.md#settings-of-every-method)."
 START, END = "<!-- settings -->", "<!-- end of settings -->"
 
 
@@ -29,9 +31,15 @@ def meanings(method: type[Method]) -> dict[str, str]:
 
 
 def table(method: type[Method]) -> str:
-    """The settings of one method, with defaults and where they come from."""
-    lines = ["| setting | default | from | meaning |", "|---|---|---|---|"]
-    said = meanings(method)
+    """Settings with defaults and origin: of `Method` all, of a method those that differ."""
+    head = ["| setting | default | from | meaning |", "|---|---|---|---|"]
+    own = [line for line in rows(method) if method is Method or line not in rows(Method)]
+    return "\n".join([*head, *own]) if own else SHARED_ONLY
+
+
+def rows(method: type[Method]) -> list[str]:
+    """One line of the table for each setting."""
+    lines, said = [], meanings(method)
     for one in fields(method):
         if one.name == "method":
             continue
@@ -43,7 +51,7 @@ def table(method: type[Method]) -> str:
             about = about.split(";")[0]
         origin = one.metadata.get("origin", "ours")
         lines.append(f"| `{one.name}` | {default} | {origin} | {about} |")
-    return "\n".join(lines)
+    return lines
 
 
 def page(path: Path, method: type[Method]) -> str:
@@ -55,7 +63,7 @@ def page(path: Path, method: type[Method]) -> str:
 def main(check: bool) -> int:
     """Rewrite the pages, or say which are out of date."""
     stale = []
-    for name, method in {**METHODS, **WRAPPERS}.items():
+    for name, method in {**METHODS, **WRAPPERS, INDEX: Method}.items():
         path = PAGES / f"{name}.md"
         if not path.is_file():
             stale.append(
