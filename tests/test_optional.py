@@ -5,9 +5,9 @@ import sys
 import pytest
 
 from queryshift.errors import MissingExtra
-from queryshift.media import pictures
-from queryshift.media.pictures import read_picture
-from queryshift.media.sounds import read_sound
+from queryshift.media import images
+from queryshift.media.audio import read_audio
+from queryshift.media.images import read_image
 from queryshift.support.optional import need
 
 
@@ -17,13 +17,13 @@ def test_a_module_that_is_there_is_given():
 
 @pytest.mark.parametrize(
     ("module", "package", "read"),
-    [("PIL.Image", "pillow", read_picture), ("soundfile", "soundfile", read_sound)],
+    [("PIL.Image", "pillow", read_image), ("soundfile", "soundfile", read_audio)],
 )
 def test_the_error_names_the_package_and_both_ways_to_install_it(
     monkeypatch, module, package, read
 ):
     monkeypatch.setitem(sys.modules, module, None)
-    pictures._pillow.cache_clear()
+    images._pillow.cache_clear()
     with pytest.raises(MissingExtra, match=f'needs the package "{package}"') as caught:
         read(b"")
     assert 'pip install "queryshift[lab]"' in str(caught.value)  # from a wheel

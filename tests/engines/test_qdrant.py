@@ -12,8 +12,8 @@ from queryshift.errors import BadInput, EngineLost, GalleryMismatch
 
 pytest.importorskip("qdrant_client")
 
-from queryshift.galleries.qdrant import create
-from queryshift.galleries.qdrant import open as open_qdrant
+from queryshift.galleries.qdrant.qdrant_gallery import create
+from queryshift.galleries.qdrant.qdrant_gallery import open as open_qdrant
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of its local mode, about sizes
 

@@ -12,7 +12,7 @@ from torch.nn.functional import normalize
 
 from queryshift import REST, Gallery, Session
 from queryshift.errors import BadInput
-from queryshift.galleries import exact_search, grouped_topk, rows
+from queryshift.galleries.memory import candidate_rows, exact_search, grouped_topk
 from toy import ToyEncoder, toy_gallery, toy_queries
 
 DIMENSION = 6
@@ -75,7 +75,7 @@ def test_any_changes_leave_the_gallery_that_is_built_anew(changes, several, shar
     ids = list(range(20))
     gallery = Gallery.from_vectors(ids, vectors_of(ids, several))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(rows, "DEAD_SHARE", share)  # 1: dead rows are never left behind
+        patched.setattr(candidate_rows, "DEAD_SHARE", share)  # 1: dead rows are never left behind
         patched.setattr(exact_search, "CHUNK_SCORES", 5 * several * (16 + exact_search.PADDING))
         for number, change in enumerate(changes):
             before = (gallery, list(gallery._rows.ids_at(torch.arange(len(gallery))[None])[0]))

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from torch.nn.functional import normalize
 
 from queryshift import Gallery
-from queryshift.galleries import clusters, exact_gallery
+from queryshift.galleries import clusters
+from queryshift.galleries.memory import exact_gallery
 
 
 def vectors(count: int, several: int = 1, dimension: int = 6, seed: int = 0) -> torch.Tensor:

@@ -11,7 +11,7 @@ from torch.nn.functional import normalize
 from miniature import Toy, items, same
 from queryshift import Gallery
 from queryshift.errors import BadFile, BadInput, GalleryMismatch
-from queryshift.galleries import checks
+from queryshift.galleries import candidate_checks
 from queryshift.support.tensor_files import text_tensor, write
 from tampering import loads_otherwise
 
@@ -112,7 +112,7 @@ class TestValues:
     @pytest.mark.parametrize("value", [float("nan"), float("inf"), 0.0, 7.0])
     @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
     def test_vectors_that_are_not_of_unit_length_are_refused(self, load, value, dtype, monkeypatch):
-        monkeypatch.setattr(checks, "LOOKED_AT_ONCE", 64)  # several chunks
+        monkeypatch.setattr(candidate_checks, "LOOKED_AT_ONCE", 64)  # several chunks
         vectors = unit(50, 2, 8, dtype=dtype)
         assert same(load(vectors).vectors, vectors)
         vectors[41, 1] = value

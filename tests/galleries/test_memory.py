@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 from miniature import DIMENSION, SeveralVectors, Toy, items
 from queryshift import Gallery
 from queryshift.errors import BadInput, GalleryMismatch
-from queryshift.galleries import exact_search
+from queryshift.galleries.memory import exact_search
 from queryshift.retrieval.answer import Answer
 from queryshift.retrieval.forward import Forward
 

@@ -10,8 +10,8 @@ from tiny_checkpoints import CHECKPOINTS
 import queryshift as qs
 from queryshift.lab import tangram
 from queryshift.lab.corruptions import find
+from queryshift.models.full_precision_layers import FullPrecision, keep_input_layers_precise
 from queryshift.models.open_clip import wrap
-from queryshift.models.stems import InFull, read_in_full
 
 TANGRAM = [
     ("tangram", "image"),
@@ -69,7 +69,7 @@ def encoder(checkpoint, tmp_path_factory):
 
 def stems(encoder):
     """The layers that read raw values."""
-    return [part for part in encoder.modules() if isinstance(part.forward, InFull)]
+    return [part for part in encoder.modules() if isinstance(part.forward, FullPrecision)]
 
 
 def watched(encoder):
@@ -159,5 +159,5 @@ def test_a_blurred_picture_stays_where_it_is(encoder):
 
 def test_only_layers_that_read_raw_values_are_changed():
     convolutions = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 1), torch.nn.Conv2d(8, 8, 1))
-    read_in_full(convolutions)
-    assert [isinstance(one.forward, InFull) for one in convolutions] == [True, False]
+    keep_input_layers_precise(convolutions)
+    assert [isinstance(one.forward, FullPrecision) for one in convolutions] == [True, False]

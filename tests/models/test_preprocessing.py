@@ -10,8 +10,8 @@ from PIL import Image
 
 import queryshift as qs
 from queryshift.errors import BadInput, BadItem
-from queryshift.media.pictures import rgb
-from queryshift.media.sounds import sound
+from queryshift.media.audio import waveform
+from queryshift.media.images import rgb
 from queryshift.models.tokenising import clean_caption
 
 LONG = "a red square " * 40
@@ -166,27 +166,27 @@ class TestSounds:
     def test_of_another_rate_are_resampled(self):
         seconds = np.arange(8000) / 16_000
         tone = np.sin(2 * np.pi * 440 * seconds)
-        found = sound(tone, 48_000)
+        found = waveform(tone, 48_000)
         expected = np.sin(2 * np.pi * 440 * np.arange(24_000) / 48_000)
         assert found.shape == expected.shape
         assert np.abs(found - expected)[200:-200].max() < 1e-3
 
     def test_keep_the_rate_they_came_with(self):
         wave = np.linspace(-1, 1, 480)
-        assert np.array_equal(sound(Recording(wave, 48_000), 48_000), wave.astype(np.float32))
-        assert len(sound(Recording(wave, 44_100), 16_000)) == round(480 * 16_000 / 44_100)
+        assert np.array_equal(waveform(Recording(wave, 48_000), 48_000), wave.astype(np.float32))
+        assert len(waveform(Recording(wave, 44_100), 16_000)) == round(480 * 16_000 / 44_100)
 
     @pytest.mark.parametrize(
         "item", [np.zeros((2, 100)), np.zeros(0), Recording(np.zeros(9), 0), np.zeros(9, "u2")]
     )
     def test_that_cannot_be_understood_are_refused(self, item):
         with pytest.raises(qs.Error, match="one channel"):
-            sound(item, 48_000)
+            waveform(item, 48_000)
 
     @pytest.mark.parametrize("item", [(np.zeros(9), 48_000), "sound.wav", None])
     def test_pairs_with_the_rate_and_names_of_files_are_refused(self, item):
         with pytest.raises(qs.Error, match=r"expected a sound as .* Waveform\(samples, rate"):
-            sound(item, 48_000)
+            waveform(item, 48_000)
 
     def test_too_long_are_cut_at_their_end_with_one_warning(self, checkpoint, items):
         audio = qs.load(checkpoint("ClapModel"))["audio"]

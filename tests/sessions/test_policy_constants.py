@@ -49,18 +49,18 @@ OTHERS = "other methods and matchers: a default session has none"
 ROUNDING = "keeps a quotient, root or logarithm finite; far below what float32 resolves here"
 
 SAFEGUARDS = {
-    "galleries/checks.py": {
+    "galleries/candidate_checks.py": {
         "LENGTH_TOLERANCE EPSILONS MAPPED_LENGTHS": REFUSED,
         "LOOKED_AT_ONCE": PIECES,
     },
     "galleries/clusters.py": {"_spread():1e-12": ROUNDING},
-    "galleries/exact_gallery.py": {"ExactGallery._version():256": IDENTITY},
-    "galleries/exact_search.py": {
+    "galleries/memory/exact_gallery.py": {"ExactGallery._version():256": IDENTITY},
+    "galleries/memory/exact_search.py": {
         "CHUNK_SCORES MOST_CHUNKS PIECE_SCORES LEAST_PIECE PIECE_VALUES GPU_THREADS COPIED_FROM "
         "PADDING": PIECES
     },
-    "galleries/grouped_topk.py": {"GROUP LEAST FEW": PIECES},
-    "galleries/rows.py": {"DEAD_SHARE": PIECES},
+    "galleries/memory/grouped_topk.py": {"GROUP LEAST FEW": PIECES},
+    "galleries/memory/candidate_rows.py": {"DEAD_SHARE": PIECES},
     "encoders/frozen_module.py": {"FrozenModule.fingerprint():256": IDENTITY},
     "methods/base.py": {"Method.fallback Method.weight_decay": OTHERS},
     "methods/infomax.py": {

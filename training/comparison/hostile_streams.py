@@ -16,7 +16,7 @@ from numpy.random import Generator
 from torch.nn.functional import normalize
 
 from queryshift.encoders.encoder import Encoder
-from queryshift.galleries.memory import Gallery
+from queryshift.galleries.memory.memory_gallery import Gallery
 from queryshift.lab.corruptions import Corruption, corrupt, find
 from queryshift.lab.datasets.tangram import CAPTIONS
 from queryshift.lab.tangram import captions, scenes

@@ -22,7 +22,7 @@ from torch.nn.functional import normalize
 
 import queryshift as qs
 from queryshift.lab.datasets import DATASETS
-from queryshift.media.pictures import pictures
+from queryshift.media.images import images
 from queryshift.models.image_preprocessing import squeezed
 from training.sounds.encoders import sentences
 
@@ -46,7 +46,7 @@ class Shown(qs.Encoder):
         self.net, self.layer = net, layer
 
     def prepare(self, items: Sequence[Any]) -> Tensor:
-        shown = [np.asarray(squeezed(picture, SIDE)) for picture in pictures(items)]
+        shown = [np.asarray(squeezed(picture, SIDE)) for picture in images(items)]
         return torch.from_numpy(np.stack(shown)).permute(0, 3, 1, 2).contiguous()
 
     def features(self, prepared: Tensor) -> Tensor:

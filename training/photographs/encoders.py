@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from torch import Tensor, nn
 
 import queryshift as qs
-from queryshift.media.pictures import pictures
+from queryshift.media.images import images
 from queryshift.models.image_preprocessing import squeezed
 from training.photographs import stored
 from training.photographs.towers import DIMENSION, SIDE, CaptionTower, PictureTower
@@ -37,7 +37,7 @@ class Pictures(qs.Encoder):
         self.tower = tower
 
     def prepare(self, items: Sequence[Any]) -> Tensor:
-        shown = [np.asarray(squeezed(picture, SIDE)) for picture in pictures(items)]
+        shown = [np.asarray(squeezed(picture, SIDE)) for picture in images(items)]
         return torch.from_numpy(np.stack(shown)).permute(0, 3, 1, 2).contiguous()
 
     def forward(self, prepared: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 import queryshift as qs
-from queryshift.media.sounds import sounds
+from queryshift.media.audio import waveforms
 from queryshift.models.filterbank import RATE, log_mel
 
 FOLDER = "QUERYSHIFT_SOUNDS"  # names the folder that holds the weights
@@ -57,7 +57,7 @@ class Sounds(qs.Encoder):
         self.tower = tower
 
     def prepare(self, items: Sequence[Any]) -> Tensor:
-        return torch.from_numpy(np.stack([energies(one) for one in sounds(items, RATE)]))
+        return torch.from_numpy(np.stack([energies(one) for one in waveforms(items, RATE)]))
 
     def forward(self, prepared: Tensor) -> Tensor:
         return self.tower(prepared)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from queryshift.lab.datasets import DATASETS, Dataset
 from queryshift.lab.datasets.esc50 import TEMPLATES
-from queryshift.media.sounds import sound
+from queryshift.media.audio import waveform
 from queryshift.models.filterbank import RATE
 from training.sounds.encoders import HOME, MEAN, SoundTower, energies, sentences
 
@@ -82,7 +82,7 @@ def _step(
 
 def tensors(dataset: Dataset) -> tuple[Tensor, Tensor]:
     """Log energies (N, 124, 64) and the classes (N,) of all sounds."""
-    held = np.stack([energies(sound(one, RATE)) for one in dataset.queries])
+    held = np.stack([energies(waveform(one, RATE)) for one in dataset.queries])
     return torch.from_numpy(held), torch.tensor(
         [own[0] // len(TEMPLATES) for own in dataset.matches]
     )

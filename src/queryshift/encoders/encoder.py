@@ -17,7 +17,7 @@ from .frozen_module import FrozenModule
 from .prepared import Prepared, PreparedItem, check, check_several, count, joined, move
 
 if TYPE_CHECKING:
-    from queryshift.galleries.origin import Origin
+    from queryshift.galleries.model_origin import ModelOrigin
 
 
 class Encoder(FrozenModule):
@@ -52,7 +52,7 @@ class Encoder(FrozenModule):
     dimension: int | None = None
     """Length of the vectors, if it is known before the first of them; a session checks it."""
 
-    origin: Origin | None = None
+    origin: ModelOrigin | None = None
     """The model that it was loaded with, and the modality it has there; `queryshift.load` says."""
 
     @abstractmethod

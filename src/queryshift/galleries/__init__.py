@@ -1,13 +1,13 @@
 """Galleries: the candidates a query is searched among, its hits, and what is left out of them.
 
 Imports: `support`, `media`, `encoders`. Start with `searchable.py`, what a session needs of any
-gallery, then `memory.py`, exact search in this process, and `engine.py`, what all search engines
-share; each engine is one more file.
+gallery, then `memory/`, exact search in this process, and `engine.py`, what all search engines
+share; each engine has a folder.
 """
 
 from .engine import EngineGallery, Found
 from .hits import Hits, Id
-from .memory import Gallery
+from .memory.memory_gallery import Gallery
 from .searchable import Searchable
 
 __all__ = ["EngineGallery", "Found", "Gallery", "Hits", "Id", "Searchable"]

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from queryshift.support.tables import Table
 
-from .checks import unit_vectors
+from .candidate_checks import unit_vectors
 from .searchable import Searchable
 
 Opener: TypeAlias = Callable[[str], Searchable]
@@ -20,7 +20,7 @@ ENGINES: Table[Opener] = Table(
         "postgres": "queryshift.galleries.postgres:open",
         "postgresql": "queryshift.galleries.postgres:open",
         "qdrant": "queryshift.galleries.qdrant:open",
-        "qdrant-edge": "queryshift.galleries.qdrant_edge:open",
+        "qdrant-edge": "queryshift.galleries.qdrant.qdrant_edge:open",
         "faiss": "queryshift.galleries.faiss:open",
         "elasticsearch": "queryshift.galleries.elasticsearch:open",
         "opensearch": "queryshift.galleries.elasticsearch:open",
@@ -39,8 +39,8 @@ def opener_of(address: str | Path) -> Opener | None:
 
 
 def _open_parquet(path: str) -> Searchable:
-    from .memory import Gallery
-    from .parquet_file import read_parquet
+    from .memory.memory_gallery import Gallery
+    from .memory.parquet_file import read_parquet
 
     ids, vectors, origin = read_parquet(Path(path))
     fingerprint = None if origin is None else origin.fingerprint

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from queryshift.errors import BadInput, EngineLost, GalleryMismatch
 
-from .breadth import Breadth
 from .engine import EngineGallery, Found
 from .engine_vectors import checked_engine_vectors
 from .hits import Id
+from .search_effort import SearchEffort
 from .stored_vectors import LOOKED_AT, address_options, known_metric
 
 Dialect = Literal["elasticsearch", "opensearch"]
@@ -72,7 +72,7 @@ class Elasticsearch(EngineGallery):
             {"Authorization": told} if key else {}
         )
         self.timeout = timeout
-        self.breadth: Breadth = Breadth("ef", ef, MOST)
+        self.breadth: SearchEffort = SearchEffort("ef", ef, MOST)
         about = self._about()
         super().__init__(about.get("dims", about.get("dimension", 0)), timeout=timeout)
         said = about.get("similarity") or about.get("space_type")

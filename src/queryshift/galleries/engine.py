@@ -16,13 +16,13 @@ from queryshift.errors import BadInput, EngineLost, GalleryMismatch, NeedsVector
 from queryshift.support.threads import RenewedLock
 from queryshift.support.torch_modes import without_autocast
 
-from .breadth import Breadth
-from .checks import checked_ids
+from .candidate_checks import checked_ids
 from .clusters import SAMPLE, spherical_kmeans
 from .engine_vectors import Metric, checked_engine_vectors
 from .hits import Hits, Id, at_least_one
-from .met import MetCandidates
-from .origin import Origin
+from .model_origin import ModelOrigin
+from .search_effort import SearchEffort
+from .seen_candidates import SeenCandidates
 
 FIRST_WAIT = 0.1  # seconds before the first retry; each further wait is twice as long
 HITS_AT_ONCE = 2**14  # hits with their vectors that a call asks for, at most
@@ -100,10 +100,10 @@ class EngineGallery:
     of unit length."""
     exact: bool = False
     """Whether a search misses nothing; otherwise sessions want its recall measured."""
-    breadth: Breadth | None = None
+    breadth: SearchEffort | None = None
     """What widens a search of the index, which may be set to another value."""
     recall_told: bool = False  # to whoever opened it: once is enough
-    origin: Origin | None = None
+    origin: ModelOrigin | None = None
     """The model that made the vectors, where the engine keeps it."""
 
     def __init__(
@@ -233,7 +233,7 @@ class EngineGallery:
         return self.fetch(queries, count, exclude).search(queries, at_least_one(count), exclude)
 
     @torch.no_grad()
-    def fetch(self, queries: Tensor, count: int, exclude: Tensor | None = None) -> MetCandidates:
+    def fetch(self, queries: Tensor, count: int, exclude: Tensor | None = None) -> SeenCandidates:
         """All candidates that the engine finds for these queries, with their vectors.
 
         One call, or several where the engine would need too long for one.
@@ -378,7 +378,7 @@ class EngineGallery:
                     self._ids.append(one)
             return [self._handles[one] for one in ids]
 
-    def _met(self, answers: Sequence[Found], device: torch.device) -> MetCandidates:
+    def _met(self, answers: Sequence[Found], device: torch.device) -> SeenCandidates:
         """The candidates of all answers, each once."""
         rows: dict[Id, int] = {}
         seen = 0
@@ -395,4 +395,4 @@ class EngineGallery:
         every = np.concatenate([answer.vectors for answer in answers if len(answer.vectors)])
         found = every[list(rows.values())]
         vectors = checked_engine_vectors(found, self.dimension, self.metric)
-        return MetCandidates.of(self._handles_of(ids), ids, vectors.to(device))
+        return SeenCandidates.of(self._handles_of(ids), ids, vectors.to(device))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from queryshift.errors import BadInput, GalleryMismatch
 
-from .checks import LENGTH_TOLERANCE, checked_vectors
+from .candidate_checks import LENGTH_TOLERANCE, checked_vectors
 
 Metric = Literal["cosine", "inner product", "euclidean"]
 ROUNDING = 1e-5  # of lengths in float32: nearer ones are left as they are, bit for bit

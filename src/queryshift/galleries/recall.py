@@ -13,8 +13,8 @@ from torch import Tensor
 
 from queryshift.support.progress import track
 
-from .breadth import Breadth
 from .engine import EngineGallery, Found
+from .search_effort import SearchEffort
 
 ENOUGH = 0.97  # of the best ten: below, adaptation loses answers with the index
 AWAY = 0.1  # how far queries move from the mean of their nearest candidates
@@ -186,7 +186,7 @@ def _searched_as_before(gallery: EngineGallery) -> Iterator[None]:
         gallery.breadth = before
 
 
-def _wider(gallery: EngineGallery) -> Iterator[Breadth]:
+def _wider(gallery: EngineGallery) -> Iterator[SearchEffort]:
     """Twice as broad, four times and so on, up to what the engine allows."""
     breadth = gallery.breadth
     for _ in range(WIDER):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from queryshift.errors import BadInput, GalleryMismatch
 
-from .checks import checked_ids
+from .candidate_checks import checked_ids
 from .engine_vectors import Metric
 from .hits import Id
 

@@ -4,11 +4,11 @@ A build goes on where it was stopped, even by `kill -9`, with no candidate twice
 
 Imports: `support`, `media`, `encoders`, `galleries`, `models`. Start with `build.py`; `plan.py`
 cuts the items into shards, `journal.py` records which are finished, `targets.py` says what can be
-written, `executors.py` where shards are encoded.
+written, `shard_workers.py` where shards are encoded.
 """
 
 from .build import build_gallery
+from .build_settings import BuildSettings, Built
 from .journal import BadRow
-from .settings import BuildSettings, Built
 
 __all__ = ["BadRow", "BuildSettings", "Built", "build_gallery"]

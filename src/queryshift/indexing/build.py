@@ -11,16 +11,16 @@ from typing import Any
 
 from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadInput, unknown
-from queryshift.galleries.origin import Origin
+from queryshift.galleries.model_origin import ModelOrigin
 from queryshift.models import load
 from queryshift.support.progress import counting
 
+from .build_settings import BuildSettings, Built
 from .encode import Encoded, encode_shard
-from .executor_ray import on_ray
-from .executors import Job, in_processes, in_turn
 from .journal import Journal, journal
 from .plan import Plan, Shard, plan
-from .settings import BuildSettings, Built
+from .ray_workers import on_ray
+from .shard_workers import Job, in_processes, in_turn
 from .targets import Content, Target, target_for
 
 DEFAULTS = BuildSettings()
@@ -113,10 +113,10 @@ def _modality(wanted: str, encoders: dict[str, Encoder]) -> str:
     raise unknown("modality in this model", wanted, encoders)
 
 
-def _origin(model: Any, modality: str, encoders: dict[str, Encoder]) -> Origin:
+def _origin(model: Any, modality: str, encoders: dict[str, Encoder]) -> ModelOrigin:
     name = str(model) if isinstance(model, str | Path) else getattr(model, "__name__", "")
     prints = {kind: encoder.fingerprint() for kind, encoder in encoders.items()}
-    return Origin(name or type(model).__name__, modality, prints)
+    return ModelOrigin(name or type(model).__name__, modality, prints)
 
 
 def _journal_folder(to: str) -> Path:

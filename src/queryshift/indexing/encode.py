@@ -11,7 +11,7 @@ from torch import Tensor
 
 from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadFile, BadInput, BadItem
-from queryshift.galleries.checks import checked_vectors
+from queryshift.galleries.candidate_checks import checked_vectors
 from queryshift.galleries.hits import Id
 from queryshift.support.torch_modes import adaptation_modes
 

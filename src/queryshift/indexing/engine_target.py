@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from torch import Tensor
 
 from queryshift.errors import EngineLost
+from queryshift.galleries.engine_writer import WRITERS, Layout, Writer
 from queryshift.galleries.hits import Id
-from queryshift.galleries.writer import WRITERS, Layout, Writer
 
 from .journal import Receipt
 from .targets import Content, one_vector_each

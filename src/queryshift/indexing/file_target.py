@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from queryshift.errors import BadFile, BadInput
-from queryshift.galleries import faiss, parquet_file
-from queryshift.galleries.gallery_file import read_gallery, write_gallery
+from queryshift.galleries import faiss
 from queryshift.galleries.hits import Id
+from queryshift.galleries.memory import parquet_file
+from queryshift.galleries.memory.gallery_file import read_gallery, write_gallery
 from queryshift.support.optional import need
 
 from .journal import Receipt

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from queryshift.errors import BadInput
-from queryshift.galleries.checks import checked_ids
+from queryshift.galleries.candidate_checks import checked_ids
 from queryshift.galleries.hits import Id
 from queryshift.media.collection import Collection, as_collection, kind_of
 from queryshift.media.lazy_items import LazyItems

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from queryshift.errors import BadInput
 from queryshift.galleries.hits import Id
-from queryshift.galleries.origin import Origin
+from queryshift.galleries.model_origin import ModelOrigin
 
 from .journal import Receipt
 
@@ -28,7 +28,7 @@ class Content:
         index: "exact" or "hnsw".
     """
 
-    origin: Origin
+    origin: ModelOrigin
     several: int
     dimension: int
     whole_ids: bool

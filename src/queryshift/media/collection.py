@@ -16,16 +16,16 @@ import numpy as np
 from queryshift.errors import BadFile, BadInput
 from queryshift.support.paths import is_file, is_there, user_path
 
+from .audio import AUDIO_SUFFIXES
 from .bad_rows import BadRows
-from .lazy_items import EncodedPicture, LazyItems, Picture, Sound, Source
-from .pictures import PICTURES
+from .images import IMAGE_SUFFIXES
+from .lazy_items import AudioFile, EncodedImage, ImageFile, LazyItems, Source
 from .records import TABLES, Record, is_dataset, read_records
-from .sounds import SOUNDS
 from .vector_files import VECTORS, read_vectors
 
 Id = str | int
-KINDS = {"image": PICTURES, "audio": SOUNDS}
-OPENED: Mapping[str, Callable[[Path], Source]] = {"image": Picture, "audio": Sound}
+KINDS = {"image": IMAGE_SUFFIXES, "audio": AUDIO_SUFFIXES}
+OPENED: Mapping[str, Callable[[Path], Source]] = {"image": ImageFile, "audio": AudioFile}
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +131,7 @@ def _folder(path: Path) -> Collection:
     """The pictures or sounds of a folder; their ids are the files' names."""
     files = sorted(file for file in path.iterdir() if kind_of(file))
     if not files:
-        endings = ", ".join((*PICTURES, *SOUNDS))
+        endings = ", ".join((*IMAGE_SUFFIXES, *AUDIO_SUFFIXES))
         raise BadInput(f'"{path}" has no file that ends in {endings}.')
     return _files([file.name for file in files], files)
 
@@ -209,7 +209,7 @@ def _items(base: Path, role: str, values: Sequence[Any], mixed: bool) -> tuple[s
     if hasattr(values[0], "convert"):  # pictures that the dataset has decoded
         return "image", values
     if _encoded(values[0]) is not None:
-        return "image", LazyItems([EncodedPicture(_encoded(value) or b"") for value in values])
+        return "image", LazyItems([EncodedImage(_encoded(value) or b"") for value in values])
     paths = [base / str(value) for value in values]
     opened = _files(range(len(paths)), paths, mixed)
     return opened.modality, opened.items

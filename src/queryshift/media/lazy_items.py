@@ -28,7 +28,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
-class Picture:
+class ImageFile:
     """A picture file, opened upright and in RGB."""
 
     path: Path
@@ -40,13 +40,13 @@ class Picture:
 
     def open(self) -> Any:
         """A Pillow image."""
-        from .pictures import read_picture
+        from .images import read_image
 
-        return read_picture(present(self.path)).convert("RGB")
+        return read_image(present(self.path)).convert("RGB")
 
 
 @dataclass(frozen=True)
-class EncodedPicture:
+class EncodedImage:
     """The bytes of a picture's file, which a table holds; opened upright and in RGB."""
 
     data: bytes
@@ -58,13 +58,13 @@ class EncodedPicture:
 
     def open(self) -> Any:
         """A Pillow image."""
-        from .pictures import read_picture
+        from .images import read_image
 
-        return read_picture(self.data).convert("RGB")
+        return read_image(self.data).convert("RGB")
 
 
 @dataclass(frozen=True)
-class Sound:
+class AudioFile:
     """A sound file, opened as a mono `Waveform`."""
 
     path: Path
@@ -76,9 +76,9 @@ class Sound:
 
     def open(self) -> Any:
         """A `Waveform` at the file's own rate."""
-        from .sounds import read_sound
+        from .audio import read_audio
 
-        return read_sound(present(self.path))
+        return read_audio(present(self.path))
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Clip:
 
     def open(self) -> Any:
         """A list of Pillow images in order."""
-        from .films import read_clip
+        from .videos import read_clip
 
         frames = self.files
         present(frames[0])
@@ -107,7 +107,7 @@ class Clip:
 class Composed:
     """A picture, and words that say how to change it."""
 
-    picture: Picture
+    picture: ImageFile
     text: str
 
     @property

@@ -12,9 +12,9 @@ from queryshift.encoders.adapted_parameters import norm_layer_names
 from queryshift.encoders.encoder import Encoder
 
 from .blocks import BlockEncoder, copy_on_same_storage
+from .full_precision_layers import keep_input_layers_precise
 from .hf import Checkpoint, blocks_of
 from .image_preprocessing import Pictures
-from .stems import read_in_full
 from .tokenising import Words
 
 SEEN = "seen"  # key of the image encoder's hidden states
@@ -34,7 +34,7 @@ class Blip2Image(BlockEncoder):
         self.block_list = blocks_of(self.qformer, "qformer")
         self.norm_names = norm_layer_names(self, "vision_model.*", "*[0-9].output.LayerNorm")
         self.requires_grad_(False)
-        read_in_full(self.vision_model)
+        keep_input_layers_precise(self.vision_model)
 
     def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
         """Pixels."""

@@ -17,8 +17,8 @@ from queryshift.encoders.encoder import Encoder, Params
 from queryshift.encoders.prepared import Prepared
 from queryshift.errors import BadInput
 
-from .block_cut import Cut
 from .cuda_graphs import replayed
+from .frozen_prefix import FrozenPrefix
 
 Module = TypeVar("Module", bound=nn.Module)
 BELOW = "below"  # key of the hidden states that enter the first adapted block
@@ -45,7 +45,7 @@ class BlockEncoder(Encoder):
     cuda_graphs: bool = False
     """Whether, on a GPU, forwards of shapes that come again are recorded and played."""
 
-    _cut: Cut | None = None
+    _cut: FrozenPrefix | None = None
 
     @abstractmethod
     def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
@@ -107,7 +107,7 @@ class BlockEncoder(Encoder):
         if self._cut is not None:
             raise BadInput("this encoder is cut already: load it anew to choose other blocks.")
         if first > 0:
-            self._cut = Cut(self.blocks, first)
+            self._cut = FrozenPrefix(self.blocks, first)
             self._generation += 1  # copies made before are not cut
 
     def precision(self) -> AbstractContextManager[Any]:

@@ -14,15 +14,15 @@ from torch.nn.functional import gelu, normalize, scaled_dot_product_attention
 
 from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadInput
-from queryshift.media.films import clips
+from queryshift.media.audio import waveform
 from queryshift.media.items import read_each
-from queryshift.media.sounds import sound
+from queryshift.media.videos import clips
 
 from .blocks import BlockEncoder
 from .checkpoints import Checkpoint, Format
 from .filterbank import BINS, RATE, log_mel
+from .full_precision_layers import keep_full_precision
 from .image_preprocessing import IMAGENET, cropped, stacked
-from .stems import in_full
 
 Frames = Literal["mean"] | int
 _CLIP_FRAMES = 10
@@ -137,7 +137,7 @@ def build(checkpoint: Checkpoint) -> dict[str, Tower]:
 
 def filter_bank(item: Any, length: int) -> NDArray[np.float32]:
     """Normalised log energies (length, 128) of a waveform, cut, or padded before normalising."""
-    energies = log_mel(sound(item, RATE))[:length]
+    energies = log_mel(waveform(item, RATE))[:length]
     padded = np.pad(energies, ((0, length - len(energies)), (0, 0)))
     return (padded - _MEAN) / _SPREAD
 
@@ -189,7 +189,9 @@ class _Patches(nn.Module):
 
     def __init__(self, channels: int, width: int) -> None:
         super().__init__()
-        self.proj = in_full(nn.Conv2d(channels, width, kernel_size=_PATCH, stride=_PATCH))
+        self.proj = keep_full_precision(
+            nn.Conv2d(channels, width, kernel_size=_PATCH, stride=_PATCH)
+        )
 
     def forward(self, values: Tensor) -> Tensor:
         squares: Tensor = self.proj(values.reshape(-1, *values.shape[-3:]))

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from queryshift.encoders.adapted_parameters import norm_layer_names
 from queryshift.encoders.encoder import Encoder
-from queryshift.media.sounds import sounds
+from queryshift.media.audio import waveforms
 
 from .hf import Checkpoint, Tower, pooled
 
@@ -28,7 +28,7 @@ class Sounds:
     def __call__(self, items: Sequence[Any]) -> dict[str, Tensor]:
         """Spectrograms, and that none stands for a sound that was longer."""
         rate, longest = self.extractor.sampling_rate, self.extractor.nb_max_samples
-        waves = sounds(items, rate)
+        waves = waveforms(items, rate)
         self._warn_of_cuts(max(map(len, waves)) / rate, longest / rate)
         features = self.extractor(
             [wave[:longest] for wave in waves], sampling_rate=rate, return_tensors="pt"

@@ -16,10 +16,10 @@ from queryshift.support.optional import need
 from queryshift.support.paths import is_there
 from queryshift.support.threads import lazy_property
 
-from . import hub
+from . import hf_hub
 from .blocks import BlockEncoder
+from .full_precision_layers import keep_input_layers_precise
 from .image_preprocessing import Pictures
-from .stems import read_in_full
 from .tokenising import Words
 
 NAMED = 5  # of many keys, how many an error names
@@ -122,7 +122,7 @@ class Checkpoint:
     @lazy_property
     def _local(self) -> bool:
         """Whether nothing is to be fetched: a directory, or the Hub is out of reach."""
-        return is_there(Path(self.name)) or not hub.reachable()
+        return is_there(Path(self.name)) or not hf_hub.reachable()
 
     @property
     def _safely(self) -> dict[str, Any]:
@@ -152,7 +152,7 @@ class Checkpoint:
         except (OSError, ValueError) as error:
             reason = f"could not be fetched ({_first_line(error).rstrip('.')})"
             if self._local:
-                reason = f"{hub.endpoint()} cannot be reached from here"
+                reason = f"{hf_hub.endpoint()} cannot be reached from here"
             raise BadInput(
                 f'model "{self.name}" is no directory here, not in the local Hugging Face cache, '
                 f"and {reason}: go online once, copy the model's directory here and give its path, "
@@ -189,7 +189,7 @@ class Tower(BlockEncoder):
         self.dimension = getattr(head, "out_features", None)  # of a linear projection
         self.block_list = blocks_of(tower, "tower")
         self.requires_grad_(False)
-        read_in_full(tower)
+        keep_input_layers_precise(tower)
 
     def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
         """The mapping of tensors that the tower takes."""

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from queryshift.media.pictures import pictures
+from queryshift.media.images import images
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -91,10 +91,10 @@ class Pictures:
 
     def __call__(self, items: Sequence[Any]) -> dict[str, Tensor]:
         """What the processor makes of the pictures."""
-        images = pictures(items)
+        read = images(items)
         if self.square is None:
-            return dict(self.processor(images=images, return_tensors="pt"))
-        squares = [squeezed(image, self.square) for image in images]
+            return dict(self.processor(images=read, return_tensors="pt"))
+        squares = [squeezed(image, self.square) for image in read]
         return dict(
             self.processor(
                 images=squares, do_resize=False, do_center_crop=False, return_tensors="pt"

@@ -137,14 +137,14 @@ def load(
 
 def _tell_origin(name: Any, model: dict[str, Encoder]) -> None:
     """Let encoders know which were loaded together: a gallery of other weights is noticed."""
-    from queryshift.galleries.origin import Origin
+    from queryshift.galleries.model_origin import ModelOrigin
 
     if any(encoder.device.type == "meta" for encoder in model.values()):
         return  # no weights yet
     told = str(name) if isinstance(name, str | Path) else getattr(name, "__name__", "your model")
     prints = {modality: encoder.fingerprint() for modality, encoder in model.items()}
     for modality, encoder in model.items():
-        encoder.origin = Origin(told, modality, prints)
+        encoder.origin = ModelOrigin(told, modality, prints)
 
 
 def matcher(
@@ -177,7 +177,7 @@ def _made(given: Any) -> dict[str, Encoder]:
     """Encoders from a class, a function, a mapping or an encoder of the user's."""
     import torch
 
-    from .own import encoders_from
+    from .custom_encoders import encoders_from
 
     foreign = isinstance(given, torch.nn.Module) and not hasattr(given, "prepare")
     if foreign or not (callable(given) or hasattr(given, "items")):
@@ -199,7 +199,7 @@ def _found(name: str, published: bool) -> dict[str, Encoder]:
     if is_file(path):
         return _from_file(path, published)
     if not is_there(path) and "/" not in source:
-        if (own := _module("own")).is_reference(name):
+        if (own := _module("custom_encoders")).is_reference(name):
             made: dict[str, Encoder] = own.referenced(name)
             return made
         raise unknown("model", name, MODELS)

@@ -12,11 +12,11 @@ from queryshift.encoders.adapted_parameters import LayerChoice, norm_layer_names
 from queryshift.encoders.adapted_parameters import adapt as adapt_layers
 from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadInput
-from queryshift.media.pictures import pictures
-from queryshift.media.texts import texts
+from queryshift.media.images import images
+from queryshift.media.text import texts
 
 from .blocks import BlockEncoder
-from .stems import read_in_full
+from .full_precision_layers import keep_input_layers_precise
 
 SHAPE = ("encode_image", "encode_text", "visual")
 VISUAL = "model.visual."
@@ -31,11 +31,11 @@ class OpenClipImage(BlockEncoder):
         self.block_list = _blocks(self, visual=True)
         self.norm_names = [name for name in norm_layer_names(self) if name.startswith(VISUAL)]
         self.requires_grad_(False)
-        read_in_full(model)
+        keep_input_layers_precise(model)
 
     def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
         """Pixels."""
-        return {"pixels": torch.stack([self.transform(picture) for picture in pictures(items)])}
+        return {"pixels": torch.stack([self.transform(picture) for picture in images(items)])}
 
     def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
         """What `encode_image` gives."""

@@ -13,7 +13,7 @@ from torch import Tensor
 from queryshift.encoders.adapted_parameters import norm_layer_names
 from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadFile
-from queryshift.media.texts import pairs
+from queryshift.media.text import pairs
 from queryshift.support.optional import need
 
 from . import bert
@@ -21,8 +21,8 @@ from .blip2 import SEEN, Blip2Image
 from .blip_original import VISION_NAMES, vision_config
 from .blocks import BlockEncoder, copy_on_same_storage
 from .checkpoints import Checkpoint, Format, renamed
+from .full_precision_layers import keep_input_layers_precise
 from .image_preprocessing import CLIP, Pictures, Processor, cropped, padded
-from .stems import read_in_full
 from .tokenising import Words
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class ComposedEncoder(BlockEncoder):
         self.pictures, self.words = pictures, words
         self.norm_names = norm_layer_names(self, "vision_model.*")
         self.requires_grad_(False)
-        read_in_full(self.vision_model)
+        keep_input_layers_precise(self.vision_model)
 
     def prepare(self, items: Sequence[tuple[Any, str]]) -> dict[str, Tensor]:
         """Pixels, and tokens with their mask."""

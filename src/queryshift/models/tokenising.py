@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from queryshift.media.texts import texts
+from queryshift.media.text import texts
 from queryshift.support.threads import RenewedLock
 
 PUBLISHED_WORDS = 30  # kept of a caption by BLIP's evaluation, and TCR's after it

@@ -14,10 +14,10 @@ from queryshift.encoders.matcher import Matching
 from queryshift.encoders.prepared import Prepared, check_finite, each, tensors
 from queryshift.errors import BadInput, GalleryMismatch, NeedsVectors
 from queryshift.galleries import Hits, Searchable
-from queryshift.galleries.exact_gallery import ExactGallery
-from queryshift.galleries.exact_search import all_scores, left_for_all
 from queryshift.galleries.exclusions import exclusions_of_rows, mask_excluded
-from queryshift.galleries.grouped_topk import grouped_topk
+from queryshift.galleries.memory.exact_gallery import ExactGallery
+from queryshift.galleries.memory.exact_search import all_scores, left_for_all
+from queryshift.galleries.memory.grouped_topk import grouped_topk
 from queryshift.support.torch_modes import retain_compiled_graphs
 
 Cotangents = tuple[Tensor, ...]  # one per output of the encoder

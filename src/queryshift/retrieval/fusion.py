@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from queryshift.galleries import Hits
-from queryshift.galleries.met import MetCandidates
+from queryshift.galleries.seen_candidates import SeenCandidates
 
 from .reranking import Ranking
 
@@ -38,7 +38,7 @@ class FusedRanking:
         source, adapted, positions, scores = self._union(max(count, SHORTLIST))
         width = min(count, adapted.positions.shape[1])
         candidates, more = adapted.candidates, source.candidates
-        if isinstance(candidates, MetCandidates) and isinstance(more, MetCandidates):
+        if isinstance(candidates, SeenCandidates) and isinstance(more, SeenCandidates):
             candidates = candidates.joined(more)  # an engine was searched for each
         return Hits(positions[:, :width], scores[:, :width], candidates)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from queryshift.galleries import EngineGallery, Hits, Id, Searchable
-from queryshift.galleries.met import MetCandidates
+from queryshift.galleries.seen_candidates import SeenCandidates
 from queryshift.support.threads import RenewedRLock
 
 DEPTH = 100  # hits fetched for each query of a batch
@@ -36,7 +36,7 @@ class Pool:
     ) -> None:
         self.gallery, self.depth = gallery, depth
         self._queries, self._exclude = queries, exclude
-        self._asked, self._met = 0, list[MetCandidates]()
+        self._asked, self._met = 0, list[SeenCandidates]()
         self._centroids: dict[int, Tensor] = {}
         self._filling = RenewedRLock()
 

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from queryshift.errors import BadInput, MissingExtra
-from queryshift.media.pictures import picture_size
+from queryshift.media.images import image_size
 
 from .answering.queries import Raw, decoded, png
 from .errors import NotFound
@@ -44,7 +44,7 @@ def corrupted(raw: Raw, modality: str, name: str, severity: int, place: int = 0)
     except ImportError as error:
         raise NotFound(f"corruptions need the laboratory: {error}") from error
     if modality == "image" and isinstance(raw, bytes):
-        width, height = picture_size(raw)
+        width, height = image_size(raw)
         if width * height > PIXELS:
             raise BadInput(
                 f"{width} x {height} pixels are too many to corrupt: send a smaller one."

@@ -16,8 +16,8 @@ from queryshift.encoders.vectors import Vectors, is_one_vector
 from queryshift.errors import BadInput, BadItem, GalleryMismatch, unknown
 from queryshift.galleries import EngineGallery, Gallery, Searchable
 from queryshift.galleries.exclusions import Exclusion, Group, excluded_pairs, exclusions_by_query
-from queryshift.galleries.kept_checks import kept_check
 from queryshift.galleries.recall import ENOUGH
+from queryshift.galleries.recall_cache import cached_recall
 from queryshift.methods.base import Method
 from queryshift.retrieval.batch import Batch
 from queryshift.support.threads import working
@@ -119,7 +119,7 @@ def warn_of_recall(gallery: Searchable) -> None:
 
 def _concern(gallery: EngineGallery) -> str:
     """What is wrong with a gallery's recall, or nothing."""
-    check = kept_check(gallery) if gallery.place else None
+    check = cached_recall(gallery) if gallery.place else None
     if check is None:
         return (
             f"how much {gallery!r} finds of an exact search is not known, least of all for shifted "

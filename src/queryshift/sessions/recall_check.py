@@ -14,10 +14,10 @@ from torch.nn.functional import normalize
 from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadInput, GalleryMismatch
 from queryshift.galleries import EngineGallery, Searchable
-from queryshift.galleries.checks import as_tensor
+from queryshift.galleries.candidate_checks import as_tensor
 from queryshift.galleries.exact_engine import ExactSearch
-from queryshift.galleries.kept_checks import keep_check
 from queryshift.galleries.recall import ENOUGH, Recall, index_recall
+from queryshift.galleries.recall_cache import store_recall
 from queryshift.methods import REST, Frozen
 from queryshift.methods.base import Method
 from queryshift.retrieval.pool import DEPTH
@@ -128,7 +128,7 @@ def _keep(gallery: EngineGallery, check: RecallCheck) -> None:
     if not gallery.place:
         return
     try:
-        keep_check(gallery, check.recall, check.advice, asdict(check))
+        store_recall(gallery, check.recall, check.advice, asdict(check))
     except OSError as error:
         warnings.warn(
             f"the check could not be kept ({error.strerror}): set QUERYSHIFT_HOME to a folder that "

@@ -4,7 +4,7 @@ import soundfile
 
 from queryshift.errors import BadFile, BadInput
 from queryshift.lab.corruptions.audio import Rain, Thunder, Waveform, recordings
-from queryshift.media.sounds import resampled
+from queryshift.media.audio import resampled
 
 RATE = 8000
 

@@ -6,7 +6,7 @@ from queryshift.errors import BadFile, BadInput
 from queryshift.lab.corruptions import contact_sheet as sheets
 from queryshift.lab.corruptions.files import Recipe
 from queryshift.lab.corruptions.names import NAMES
-from queryshift.media.pictures import read_picture
+from queryshift.media.images import read_image
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_labels_are_written_beside_every_row(drawn):
 
 def test_every_preset_fits_its_tiles(photo, tmp_path):
     size = sheets.write_sheet(photo, tmp_path / "a.jpg", preset="mm_robustness")
-    assert read_picture(tmp_path / "a.jpg").size == size
+    assert read_image(tmp_path / "a.jpg").size == size
 
 
 def test_a_sheet_is_a_picture_file_of_its_own(photo, tmp_path):

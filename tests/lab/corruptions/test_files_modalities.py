@@ -10,8 +10,8 @@ from PIL import Image
 
 from queryshift.errors import BadFile, BadInput, MissingExtra, UnknownName
 from queryshift.lab.corruptions.files import Recipe, corrupt_files, make_again
-from queryshift.media.films import read_clip
-from queryshift.media.sounds import read_sound
+from queryshift.media.audio import read_audio
+from queryshift.media.videos import read_clip
 
 
 def picture(seed=0, size=(40, 30)):
@@ -33,7 +33,7 @@ class TestSound:
         assert names(tmp_path / "out") == {"a.wav", "b.flac", "c.wav", "manifest.jsonl"}
         made, rate = soundfile.read(tmp_path / "out/b.flac")
         assert made.shape == (5000,) and rate == 11_025
-        expected = recipe.apply(read_sound(tmp_path / "b.flac"), "b.flac").samples
+        expected = recipe.apply(read_audio(tmp_path / "b.flac"), "b.flac").samples
         assert np.abs(made - expected).max() < 1e-4
 
     def test_damaged_and_silent_files_do_not_stop_a_run(self, tmp_path):
@@ -47,7 +47,7 @@ class TestSound:
         limited(seconds=150 / 48_000)
         soundfile.write(tmp_path / "a.wav", np.zeros((100, 2)), 16_000)
         with pytest.raises(BadFile, match=r'/a\.wav": got 100 samples in 2 channels'):
-            read_sound(tmp_path / "a.wav")
+            read_audio(tmp_path / "a.wav")
 
     def test_recordings_are_named_in_the_manifest(self, tmp_path):
         (tmp_path / "noise").mkdir()

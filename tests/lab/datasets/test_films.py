@@ -11,7 +11,7 @@ from PIL import Image
 from queryshift.errors import BadFile, MissingExtra
 from queryshift.lab.datasets import DATASETS
 from queryshift.lab.datasets.films import CAV_MAE, extract
-from queryshift.media.films import THROUGHOUT, Sampling, read_frames
+from queryshift.media.videos import THROUGHOUT, Sampling, read_frames
 
 
 def write_film(path, seconds=12, sound=True):

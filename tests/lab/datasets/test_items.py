@@ -7,7 +7,7 @@ import small
 
 from queryshift.errors import BadFile, BadInput
 from queryshift.lab.datasets import DATASETS, Dataset, usable
-from queryshift.media.lazy_items import LazyItems, Picture
+from queryshift.media.lazy_items import ImageFile, LazyItems
 
 
 @pytest.fixture
@@ -44,14 +44,14 @@ def test_a_sequence_like_any_other(coco):
 def test_a_missing_file_is_named_in_full(tmp_path):
     path = tmp_path / "folder" / "gone.jpg"
     with pytest.raises(BadFile, match=f'no file "{path}"'):
-        Picture(path).open()
+        ImageFile(path).open()
 
 
 def test_grey_pictures_become_rgb(tmp_path):
     from PIL import Image
 
     Image.new("L", (3, 3), 7).save(tmp_path / "grey.png")
-    assert Picture(tmp_path / "grey.png").open().getpixel((0, 0)) == (7, 7, 7)
+    assert ImageFile(tmp_path / "grey.png").open().getpixel((0, 0)) == (7, 7, 7)
 
 
 def test_an_unreadable_picture_is_skipped_and_named(coco):

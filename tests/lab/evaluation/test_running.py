@@ -28,7 +28,7 @@ from queryshift.lab.evaluation.runner.running import locked, run_all
 from queryshift.lab.evaluation.runner.workbench import Workbench
 from queryshift.lab.evaluation.stream_evaluation import run, shifted
 from queryshift.lab.evaluation.streams import corruption_of
-from queryshift.media.lazy_items import Composed, LazyItems, Picture
+from queryshift.media.lazy_items import Composed, ImageFile, LazyItems
 from small_datasets import small
 
 SCENES = 10
@@ -238,11 +238,11 @@ class TestGalleries:
         assert content_hash([np.zeros((2, 3))]) != content_hash([np.zeros((3, 2))])
         rows = LazyItems([Page(tmp_path / "book", 0), Page(tmp_path / "book", 1)])
         assert content_hash(rows) == content_hash(["page 0", "page 1"])  # not the book, twice
-        picture = Picture(small.coco(tmp_path / "coco") / "val2014/COCO_val2014_000000000001.jpg")
+        picture = ImageFile(small.coco(tmp_path / "coco") / "val2014/COCO_val2014_000000000001.jpg")
         asked = [LazyItems([Composed(picture, text)] * 2) for text in ("longer", "shorter")]
         assert content_hash(asked[0]) != content_hash(asked[1])
         with monkeypatch.context() as patch:
-            patch.setattr(Picture, "open", never)
+            patch.setattr(ImageFile, "open", never)
             content_hash(asked[0])  # one picture of several queries is not decoded for each
         tmp_path = tmp_path / "kept"
         embedded(encoder, clean, tmp_path)

@@ -7,7 +7,7 @@ from pathlib import Path
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from queryshift.errors import BadInput
-from queryshift.media.pictures import read_picture
+from queryshift.media.images import read_image
 from queryshift.support.progress import track
 
 from .corruption import SEVERITIES
@@ -43,7 +43,7 @@ def write_sheet(
 
 def contact_sheet(photo: Path, seed: int = 0, preset: str = USUAL_PRESET) -> Image.Image:
     """A labelled picture of all 16 corruptions at the five severities, below the clean photo."""
-    clean = ImageOps.fit(Image.fromarray(rgb(read_picture(photo))), (TILE, TILE))
+    clean = ImageOps.fit(Image.fromarray(rgb(read_image(photo))), (TILE, TILE))
     rows = [
         (half * _HALF + GAP, _TOP + row * _STEP, family, name)
         for half, families in enumerate((LEFT, RIGHT))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from queryshift.media.lazy_items import Clip, LazyItems, Sound
+from queryshift.media.lazy_items import AudioFile, Clip, LazyItems
 
 from .dataset import Dataset
 from .reader import TEXT, Reader, find_file, read_json, records
@@ -33,7 +33,7 @@ class Listed:
             video_path=TEXT,
         )
         seen = LazyItems([Clip(_frames(root, each), each["video_id"]) for each in listed])
-        heard = LazyItems([Sound(_sound(root, each)) for each in listed])
+        heard = LazyItems([AudioFile(_sound(root, each)) for each in listed])
         names = [each["video_id"] for each in listed]
         queries, candidates = (seen, heard) if query == "video" else (heard, seen)
         return Dataset(

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from queryshift.errors import BadFile
-from queryshift.media.lazy_items import Clip, LazyItems, Picture, Sound, Source
+from queryshift.media.lazy_items import AudioFile, Clip, ImageFile, LazyItems, Source
 from queryshift.support.progress import track
 
 from . import DATASETS
 from .dataset import Dataset
 from .reader import Reader
 
-COUNTED: Mapping[type, str] = {Picture: "images", Clip: "videos", Sound: "sounds"}
+COUNTED: Mapping[type, str] = {ImageFile: "images", Clip: "videos", AudioFile: "sounds"}
 """What an item with files of its own is counted as; a composed query's picture is a candidate."""
 
 

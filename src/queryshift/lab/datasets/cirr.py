@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from queryshift.errors import BadFile, BadInput, unknown
-from queryshift.media.lazy_items import Composed, LazyItems, Picture
+from queryshift.media.lazy_items import Composed, ImageFile, LazyItems
 
 from .dataset import Dataset
 from .reader import (
@@ -123,13 +123,13 @@ def _allowed(dataset: Dataset, row: int, metric: str) -> set[int]:
     return set(counted) - set(dataset.exclude[row])
 
 
-def _pictures(root: Path, split: str) -> dict[str, Picture]:
+def _pictures(root: Path, split: str) -> dict[str, ImageFile]:
     path = find_file(root, f"image_splits/split.{VERSION}.{split}.json")
     files = read_json(path)
     if not isinstance(files, dict) or not TEXTS.fits(list(files.values())):
         raise BadFile(f'"{path}" holds no names with a file each: is it another file?')
     folder = find_folder(root, "img_raw", "")
-    return {name: Picture(folder / place) for name, place in files.items()}
+    return {name: ImageFile(folder / place) for name, place in files.items()}
 
 
 def _flaw(record: Record, places: Mapping[str, int]) -> str | None:

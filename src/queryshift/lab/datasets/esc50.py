@@ -10,7 +10,7 @@ import csv
 from pathlib import Path
 
 from queryshift.errors import BadFile
-from queryshift.media.lazy_items import LazyItems, Sound
+from queryshift.media.lazy_items import AudioFile, LazyItems
 
 from .dataset import Dataset
 from .reader import Reader, find_file
@@ -29,7 +29,7 @@ def read(root: Path, part: str, query: str) -> Dataset:
         "esc50",
         "audio",
         "text",
-        queries=LazyItems([Sound(root / "audio" / row["filename"]) for row in heard]),
+        queries=LazyItems([AudioFile(root / "audio" / row["filename"]) for row in heard]),
         query_ids=[Path(row["filename"]).stem for row in heard],
         candidates=[form.format(kind.replace("_", " ")) for kind in classes for form in TEMPLATES],
         matches=[range(each * kind, each * (kind + 1)) for kind in own],

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from queryshift.errors import BadFile
-from queryshift.media.lazy_items import Composed, LazyItems, Picture
+from queryshift.media.lazy_items import Composed, ImageFile, LazyItems
 
 from .dataset import Dataset
 from .reader import TEXT, TEXTS, Reader, find_file, find_folder, parted, read_json, records
@@ -72,9 +72,9 @@ def _names(path: Path) -> list[str]:
     return list(names)
 
 
-def _picture(folder: Path, name: str) -> Picture:
+def _picture(folder: Path, name: str) -> ImageFile:
     places = [folder / f"{name}{suffix}" for suffix in SUFFIXES]
-    return Picture(next((place for place in places if place.is_file()), places[0]))
+    return ImageFile(next((place for place in places if place.is_file()), places[0]))
 
 
 # Validation files of the "original" split, as their users count them; two captions a pair are

@@ -10,7 +10,7 @@ from typing import Any
 from queryshift.errors import BadFile
 from queryshift.lab.corruptions.files.corrupt_item import write_whole
 from queryshift.lab.corruptions.files.formats import encode_picture, encode_sound
-from queryshift.media.films import FILMS, Sampling, read_film_sound, read_frames
+from queryshift.media.videos import VIDEO_SUFFIXES, Sampling, read_frames, read_video_audio
 from queryshift.support.progress import track
 
 from .audio_video import SOUNDS
@@ -35,9 +35,11 @@ def extract(folder: str | Path, out: str | Path) -> Extraction:
 
     A film whose waveform, which is written last, is there already is not read again.
     """
-    found = sorted(path for path in Path(folder).glob("*") if path.suffix.lower() in FILMS)
+    found = sorted(path for path in Path(folder).glob("*") if path.suffix.lower() in VIDEO_SUFFIXES)
     if not found:
-        raise BadFile(f'"{folder}" has no films: expected files that end in {", ".join(FILMS)}.')
+        raise BadFile(
+            f'"{folder}" has no films: expected files that end in {", ".join(VIDEO_SUFFIXES)}.'
+        )
     outcome = Extraction()
     first = {film.stem: film for film in reversed(found)}
     for film in track(found, "reading films"):
@@ -58,7 +60,7 @@ def _made(film: Path, out: Path) -> bool:
     sound = out / SOUNDS / f"{film.stem}.wav"
     if sound.is_file():
         return False
-    frames, wave = squares(film), read_film_sound(film, RATE)
+    frames, wave = squares(film), read_video_audio(film, RATE)
     for number, frame in enumerate(frames):
         place = out / f"frame_{number}" / f"{film.stem}.jpg"
         write_whole(place, encode_picture(frame, ".jpg", QUALITY))

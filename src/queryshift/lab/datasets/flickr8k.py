@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 
 from queryshift.errors import BadFile
-from queryshift.media.lazy_items import Picture
+from queryshift.media.lazy_items import ImageFile
 
 from .captioned import Captioned, captioned
 from .dataset import Dataset
@@ -31,7 +31,7 @@ def read(root: Path, part: str, query: str) -> Dataset:
     listed = _lines(find_file(root, *_beside(LISTS[part])))
     captions, pictures = _captions(tokens), find_folder(root, *PICTURES)
     shown = [
-        Captioned(PurePosixPath(name).stem, Picture(pictures / name), captions.get(name, []))
+        Captioned(PurePosixPath(name).stem, ImageFile(pictures / name), captions.get(name, []))
         for name in listed
     ]
     unknown = [f'picture "{each.name}" has no caption.' for each in shown if not each.captions]

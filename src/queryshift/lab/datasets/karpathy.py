@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from queryshift.media.lazy_items import Picture
+from queryshift.media.lazy_items import ImageFile
 
 from .captioned import Captioned, captioned
 from .dataset import Dataset
@@ -50,7 +50,7 @@ def _all_splits(path: Path, content: Any, part: str, pictures: Path) -> Sequence
     return [
         Captioned(
             PurePosixPath(record["filename"]).stem,
-            Picture(pictures / record.get("filepath", "") / record["filename"]),
+            ImageFile(pictures / record.get("filepath", "") / record["filename"]),
             [sentence["raw"] for sentence in record["sentences"]],
         )
         for record in records(path, content, filename=TEXT, split=TEXT, sentences=SENTENCES)
@@ -62,7 +62,7 @@ def _one_split(path: Path, content: Any, root: Path) -> Sequence[Captioned]:
     return [
         Captioned(
             PurePosixPath(record["image"]).stem,
-            Picture(root / record["image"]),
+            ImageFile(root / record["image"]),
             record["caption"],
         )
         for record in records(path, content, image=TEXT, caption=TEXTS)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from queryshift.errors import BadFile
-from queryshift.media.lazy_items import Picture
+from queryshift.media.lazy_items import ImageFile
 
 from .captioned import Captioned, captioned
 from .dataset import Dataset
@@ -31,7 +31,7 @@ def read(root: Path, part: str, query: str) -> Dataset:
     shown = [
         Captioned(
             Path(each["file_name"]).stem,
-            Picture(folder / each["file_name"]),
+            ImageFile(folder / each["file_name"]),
             captions[each["id"]],
             each["domain"],
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from queryshift.media.lazy_items import LazyItems, Picture
+from queryshift.media.lazy_items import ImageFile, LazyItems
 
 from .dataset import Dataset
 from .reader import Reader, developed, find_folder
@@ -34,7 +34,7 @@ def read(root: Path, part: str, query: str) -> Dataset:
         "pacs",
         "image",
         "text",
-        queries=LazyItems([Picture(path) for _, path in shown]),
+        queries=LazyItems([ImageFile(path) for _, path in shown]),
         query_ids=[f"{CLASSES[row]}/{path.stem}" for row, path in shown],
         candidates=[form.format(kind) for kind in CLASSES for form in TEMPLATES],
         matches=[range(each * row, each * (row + 1)) for row, _ in shown],

@@ -19,10 +19,10 @@ from torch.nn.functional import normalize
 from queryshift.encoders.encoder import Encoder
 from queryshift.encoders.prepared import Prepared
 from queryshift.errors import BadInput
-from queryshift.media.films import clips as read_clips
-from queryshift.media.pictures import pictures as read_pictures
-from queryshift.media.sounds import sounds
-from queryshift.media.texts import pairs, texts
+from queryshift.media.audio import waveforms
+from queryshift.media.images import images as read_pictures
+from queryshift.media.text import pairs, texts
+from queryshift.media.videos import clips as read_clips
 from queryshift.models.blocks import BlockEncoder
 
 from . import spectrogram
@@ -80,7 +80,7 @@ class ImageEncoder(PatchEncoder):
 
     def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
         """The pictures as one tensor."""
-        return {"pictures": pictures(items)}
+        return {"pictures": images(items)}
 
     def finish_for_matcher(self, shared: Mapping[str, Tensor]) -> tuple[Tensor, Prepared]:
         """Unit vectors, and the tokens they were read from."""
@@ -115,7 +115,7 @@ class AudioEncoder(PatchEncoder):
     def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
         """The sounds' log-mel spectrograms."""
         waves = torch.zeros(len(items), spectrogram.LENGTH)
-        for wave, heard in zip(waves, sounds(items, spectrogram.RATE), strict=True):
+        for wave, heard in zip(waves, waveforms(items, spectrogram.RATE), strict=True):
             samples = torch.from_numpy(heard)[: spectrogram.LENGTH]
             wave[: len(samples)] = samples
         return {"spectrograms": spectrogram.log_mel(waves)}
@@ -127,7 +127,7 @@ class ComposedEncoder(PatchEncoder):
     def prepare(self, items: Sequence[tuple[Any, str]]) -> dict[str, Tensor]:
         """The pictures, and the ids of the sentences."""
         shown, sentences = pairs(items)
-        return {"pictures": pictures(shown), "ids": text_ids(sentences)}
+        return {"pictures": images(shown), "ids": text_ids(sentences)}
 
 
 def load(name: str) -> dict[str, Encoder]:
@@ -176,7 +176,7 @@ def _ten(clip: Any) -> Any:
     return clip
 
 
-def pictures(items: Sequence[Any]) -> Tensor:
+def images(items: Sequence[Any]) -> Tensor:
     """Pictures as one tensor (B, 64, 64, 3) of 8-bit values."""
     return _stacked(read_pictures(items))
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from queryshift.models.stems import in_full
+from queryshift.models.full_precision_layers import keep_full_precision
 
 WIDTH = 128
 HEADS = 4
@@ -110,7 +110,7 @@ class Patches(nn.Module):
     def __init__(self, side: int, channels: int = 3) -> None:
         super().__init__()
         self.side = side
-        self.project = in_full(nn.Linear(side * side * channels, WIDTH))
+        self.project = keep_full_precision(nn.Linear(side * side * channels, WIDTH))
 
     def forward(self, pictures: Tensor) -> Tensor:
         """The pieces, row by row."""

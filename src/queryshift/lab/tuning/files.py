@@ -15,10 +15,10 @@ from queryshift.lab.corruptions.files.formats import CAPTIONS, read_captions
 from queryshift.lab.own_traffic.label_free import Advice, advise
 from queryshift.lab.own_traffic.own_errors import errors_named
 from queryshift.lab.own_traffic.traffic import Traffic
+from queryshift.media.audio import AUDIO_SUFFIXES, read_audio
 from queryshift.media.bad_rows import BadRows
 from queryshift.media.collection import Collection
-from queryshift.media.pictures import PICTURES, read_picture
-from queryshift.media.sounds import SOUNDS, read_sound
+from queryshift.media.images import IMAGE_SUFFIXES, read_image
 from queryshift.methods.base import Method
 from queryshift.methods.specs import DEFAULT, canonical
 from queryshift.models import load
@@ -30,8 +30,8 @@ from .grid_search import RATES, SAMPLE, TEMPERATURES, Tuned, tune
 
 Reader = Callable[[Path], Any]
 READERS: Mapping[str, tuple[tuple[str, ...], Reader]] = {
-    "image": (PICTURES, read_picture),
-    "audio": (SOUNDS, read_sound),
+    "image": (IMAGE_SUFFIXES, read_image),
+    "audio": (AUDIO_SUFFIXES, read_audio),
 }
 """Modality of a folder's files to how they end and how one is read."""
 

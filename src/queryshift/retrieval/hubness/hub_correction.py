@@ -10,9 +10,9 @@ from torch import Tensor
 
 from queryshift.errors import BadInput
 from queryshift.galleries import Hits, Searchable
-from queryshift.galleries.exact_search import left_for_all
 from queryshift.galleries.exclusions import mask_excluded
-from queryshift.galleries.grouped_topk import grouped_topk
+from queryshift.galleries.memory.exact_search import left_for_all
+from queryshift.galleries.memory.grouped_topk import grouped_topk
 from queryshift.retrieval.forward import Forward, in_memory
 from queryshift.retrieval.reranking import Ranking
 from queryshift.retrieval.uncertainty import BEST, LATEST, chances_of, doubt

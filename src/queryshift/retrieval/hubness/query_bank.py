@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from queryshift.galleries import EngineGallery, Searchable
-from queryshift.galleries.exact_search import all_scores
+from queryshift.galleries.memory.exact_search import all_scores
 from queryshift.retrieval.forward import UNIT_TOLERANCE, similarity
 from queryshift.support.threads import lazy_property
 

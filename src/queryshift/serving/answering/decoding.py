@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from queryshift.errors import BadFile, Error
-from queryshift.media.pictures import picture_size
+from queryshift.media.images import image_size
 
 from .queries import Raw, decoded, shown
 from .work_queue import WorkQueue
@@ -60,7 +60,7 @@ class Decoder:
         if self.modality != "image" or not isinstance(raw, bytes) or len(raw) > SMALL_FILE:
             return False
         try:
-            width, height = picture_size(raw)
+            width, height = image_size(raw)
         except Error:
             return False  # the decoder says why
         return width * height <= SMALL_PICTURE

@@ -9,10 +9,10 @@ from io import BytesIO
 from typing import Any, TypeAlias
 
 from queryshift.errors import BadInput
+from queryshift.media.audio import read_audio
+from queryshift.media.images import rgb
 from queryshift.media.limits import check_bytes
-from queryshift.media.pictures import rgb
-from queryshift.media.sounds import read_sound
-from queryshift.media.texts import text as checked_text
+from queryshift.media.text import text as checked_text
 
 Raw: TypeAlias = str | bytes | list[float] | tuple[bytes, str]
 """A query that takes little memory: text, a file's bytes, a vector, or a picture with a text."""
@@ -50,7 +50,7 @@ def decoded(raw: Raw, modality: str) -> Any:
     if modality == "image":
         return rgb(raw)
     if modality == "audio":
-        return read_sound(raw)  # type: ignore[arg-type]
+        return read_audio(raw)  # type: ignore[arg-type]
     return raw
 
 

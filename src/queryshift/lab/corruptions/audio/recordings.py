@@ -10,7 +10,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from queryshift.errors import BadFile, BadInput
-from queryshift.media.sounds import SOUNDS, read_sound, resampled
+from queryshift.media.audio import AUDIO_SUFFIXES, read_audio, resampled
 
 from .levels import rms
 
@@ -43,11 +43,11 @@ def recordings(folder: Path, name: str) -> tuple[Path, ...]:
     if not folder.is_dir():
         raise BadInput(f'"{folder}" is not a folder; noise= is a folder of recordings.')
     wanted = (*folder.glob(f"{name}*"), *folder.glob(f"{name}/*"))
-    found = [path for path in wanted if path.suffix.lower() in SOUNDS]
+    found = [path for path in wanted if path.suffix.lower() in AUDIO_SUFFIXES]
     if not found:
         raise BadInput(
             f'no recording of {name} in "{folder}": expected files named {name}*.wav '
-            f"or a folder {name}/ ({', '.join(SOUNDS)})."
+            f"or a folder {name}/ ({', '.join(AUDIO_SUFFIXES)})."
         )
     return tuple(sorted(found, key=lambda path: (path.stem != name, path)))
 
@@ -55,7 +55,7 @@ def recordings(folder: Path, name: str) -> tuple[Path, ...]:
 @lru_cache(maxsize=32)
 def load(path: Path, rate: int) -> Floats:
     """A recording as one channel at `rate`; read once per process."""
-    recording = read_sound(path)
+    recording = read_audio(path)
     wave: Floats = resampled(recording.samples, recording.rate, rate).astype(np.float32)
     if rms(wave) == 0:
         raise BadFile(f'the recording "{path}" is silent; there is no noise in it to use.')

@@ -9,9 +9,9 @@ from pathlib import Path, PurePosixPath
 
 from queryshift import __version__
 from queryshift.errors import BadInput, Error, MissingExtra
-from queryshift.media.films import read_clip
-from queryshift.media.pictures import read_picture
-from queryshift.media.sounds import read_sound
+from queryshift.media.audio import read_audio
+from queryshift.media.images import read_image
+from queryshift.media.videos import read_clip
 
 from . import formats
 from .items import Item
@@ -97,10 +97,10 @@ def _corrupted(task: ItemTask) -> list[bytes]:
         numbered = enumerate(captions.texts, start=1)
         return [captions.encode(recipe.apply(text, f"{item.id}#{n}") for n, text in numbered)]
     if recipe.modality == "audio":
-        wave = recipe.apply(read_sound(item.sources[0]), item.id)
+        wave = recipe.apply(read_audio(item.sources[0]), item.id)
         return [formats.encode_sound(wave, suffix)]
     if recipe.modality == "image":
-        picture = recipe.apply(read_picture(item.sources[0]), item.id)
+        picture = recipe.apply(read_image(item.sources[0]), item.id)
         return [formats.encode_picture(picture, suffix, task.quality)]
     frames = recipe.apply(read_clip(item.sources), item.id)
     return [formats.encode_picture(frame, suffix, task.quality) for frame in frames]

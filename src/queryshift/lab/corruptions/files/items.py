@@ -8,13 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from queryshift.errors import BadInput
-from queryshift.media.films import FILMS, FRAMES_OF_A_FILM
-from queryshift.media.pictures import PICTURES
-from queryshift.media.sounds import SOUNDS
+from queryshift.media.audio import AUDIO_SUFFIXES
+from queryshift.media.images import IMAGE_SUFFIXES
+from queryshift.media.videos import FRAMES_PER_VIDEO, VIDEO_SUFFIXES
 
 from .formats import CAPTIONS
 
-SUFFIXES = {"image": PICTURES, "text": CAPTIONS, "audio": SOUNDS, "video": (*PICTURES, *FILMS)}
+SUFFIXES = {
+    "image": IMAGE_SUFFIXES,
+    "text": CAPTIONS,
+    "audio": AUDIO_SUFFIXES,
+    "video": (*IMAGE_SUFFIXES, *VIDEO_SUFFIXES),
+}
 _FRAME_FOLDER = re.compile(r"frame_\d+")
 
 
@@ -28,8 +33,8 @@ class Item:
     @property
     def frames(self) -> tuple[str, ...]:
         """The names of a clip's frames; those of a film are numbered."""
-        if self.sources[0].suffix.lower() in FILMS:
-            return tuple(f"frame_{index}.jpg" for index in range(FRAMES_OF_A_FILM))
+        if self.sources[0].suffix.lower() in VIDEO_SUFFIXES:
+            return tuple(f"frame_{index}.jpg" for index in range(FRAMES_PER_VIDEO))
         return tuple(source.name for source in self.sources)
 
 
@@ -81,7 +86,7 @@ def _clips(root: Path, files: list[Path]) -> list[Item]:
         place = file.relative_to(root)
         if frames_first:
             clip = Path(*place.parts[1:]).with_suffix("")
-        elif file.suffix.lower() in FILMS:
+        elif file.suffix.lower() in VIDEO_SUFFIXES:
             clip = place.with_suffix("")
         else:
             clip = place.parent if place.parent.parts else Path(root.resolve().name)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.random import Generator
 
 from queryshift.errors import BadInput
-from queryshift.media.pictures import read_picture
+from queryshift.media.images import read_image
 
 from ..corruption import at
 from .ice import PANES, pane
@@ -58,7 +58,7 @@ def texture(name: int | Path) -> Pixels:
     """One texture, drawn or read once per process."""
     if isinstance(name, int):
         return pane(name)
-    return np.array(read_picture(name).convert("RGB"))
+    return np.array(read_image(name).convert("RGB"))
 
 
 @lru_cache(maxsize=12)

@@ -13,8 +13,8 @@ from queryshift.lab.corruptions.files.formats import read_captions
 from queryshift.lab.corruptions.files.items import find_items
 from queryshift.lab.corruptions.files.layouts import LAYOUTS
 from queryshift.lab.datasets import Dataset
-from queryshift.media.films import read_clip
-from queryshift.media.lazy_items import LazyItems, Picture, Sound, Source
+from queryshift.media.lazy_items import AudioFile, ImageFile, LazyItems, Source
+from queryshift.media.videos import read_clip
 
 from ..benchmarks import AS_IT_IS, Benchmark
 
@@ -31,9 +31,9 @@ class Frames:
 
 
 _SOURCES: dict[str, Callable[[tuple[Path, ...]], Source]] = {
-    "image": lambda files: Picture(files[0]),
+    "image": lambda files: ImageFile(files[0]),
     "video": Frames,
-    "audio": lambda files: Sound(files[0]),
+    "audio": lambda files: AudioFile(files[0]),
 }
 
 

@@ -1,0 +1,121 @@
+"""Exact search over vectors in memory, in chunks, in float32 or wider."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from queryshift.errors import BadInput
+
+from ..exclusions import mask_excluded
+from .candidate_rows import CandidateRows
+from .grouped_topk import few_above, grouped_above, grouped_topk
+
+CHUNK_SCORES = 2**21  # scores held at once by a thread: 8 MB in float32, which a cache holds
+MOST_CHUNKS = 4  # of a thread, at most, however many threads there are
+PIECE_SCORES = 2**16  # scores of one product by a thread: larger ones leave the cache
+LEAST_PIECE = 1024  # candidates: products of fewer are slow
+PIECE_VALUES = 2**22  # numbers of candidates made wide for a product by a thread: 16 MB
+GPU_THREADS = 128  # what a GPU counts as
+COPIED_FROM = 16  # queries: from then on a product reads a copy in the cache sooner than memory
+PADDING = 16  # between rows of scores: rows a power of two apart would share places in a cache
+
+
+def best_rows(
+    queries: Tensor, candidates: CandidateRows, count: int, exclude: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Rows and scores (B, count) of the best candidates, best first.
+
+    `queries` (B, D) are wide, and on the candidates' device; `exclude` holds (query, position)
+    pairs; at least `count` candidates must be left for each query.
+    """
+    if exclude is not None:
+        exclude = torch.stack((exclude[:, 0], candidates.rows_at(exclude[:, 1])), dim=1)
+    rows = torch.empty(len(queries), 0, dtype=torch.long, device=queries.device)
+    scores = queries.new_empty(len(queries), 0)
+    for start, chunk in _chunks(queries, candidates):
+        chunk = _without_dead(chunk, candidates.dead, start)
+        chunk = mask_excluded(chunk, exclude, columns=start)
+        if scores.shape[1] == count and few_above(chunk, count):
+            best, columns = grouped_above(chunk, scores[:, -1:])
+        else:
+            best, columns = grouped_topk(chunk, min(count, chunk.shape[1]))
+        if scores.shape[1] == 0:
+            scores, rows = best, columns + start
+            continue
+        joined = torch.cat((scores, best), dim=1)
+        scores, order = joined.topk(min(count, joined.shape[1]), dim=1)
+        rows = torch.cat((rows, columns + start), dim=1).gather(1, order)
+    return rows, scores
+
+
+def all_scores(queries: Tensor, vectors: Tensor) -> Tensor:
+    """Similarity (B, N) of queries (B, D) to candidates of unit vectors (N, V, D), in pieces.
+
+    `queries` are wide, and on the candidates' device.
+    """
+    _, piece = _widths(queries, vectors)
+    scores = queries.new_empty(len(queries), len(vectors) + PADDING)[:, : len(vectors)]
+    for start in range(0, len(vectors), piece):
+        some = slice(start, start + piece)
+        _score(queries, vectors[some], None, scores[:, some])
+    return scores
+
+
+def left_for_all(candidates: int, exclude: Tensor | None) -> int:
+    """How many of the candidates every query has left after exclusion."""
+    most = 0 if exclude is None or len(exclude) == 0 else int(exclude[:, 0].bincount().max())
+    if most >= candidates:
+        raise BadInput(f"all {candidates} candidates are excluded for a query: leave some.")
+    return candidates - most
+
+
+def _chunks(queries: Tensor, candidates: CandidateRows) -> Iterator[tuple[int, Tensor]]:
+    """The first row, and the scores (B, C), of chunk after chunk; the next takes their place."""
+    width, piece = _widths(queries, candidates.segments[0].vectors)
+    width = min(width, max(len(segment) for segment in candidates.segments))
+    room, first = queries.new_empty(len(queries), width + PADDING), 0
+    for segment in candidates.segments:
+        for start in range(0, len(segment), width):
+            end = min(start + width, len(segment))
+            for row in range(start, end, piece):
+                last = min(row + piece, end)
+                lengths = None if segment.lengths is None else segment.lengths[row:last]
+                place = room[:, row - start : last - start]
+                _score(queries, segment.vectors[row:last], lengths, place)
+            yield first + start, room[:, : end - start]
+        first += len(segment)
+
+
+def _widths(queries: Tensor, vectors: Tensor) -> tuple[int, int]:
+    """Candidates whose scores are held at once, and those of one product."""
+    several, dimension = vectors.shape[1:]
+    threads = torch.get_num_threads() if queries.device.type == "cpu" else GPU_THREADS
+    each = max(1, len(queries) * several)
+    width = max(1, CHUNK_SCORES * min(threads, MOST_CHUNKS) // each - PADDING)
+    values = PIECE_VALUES * min(threads, MOST_CHUNKS) // (several * dimension)
+    piece = max(PIECE_SCORES * threads // each, LEAST_PIECE)
+    return width, max(1, min(width, piece, values))
+
+
+def _score(queries: Tensor, vectors: Tensor, lengths: Tensor | None, out: Tensor) -> None:
+    """Write the similarity (B, C) to some candidates, each as near as its nearest vector."""
+    count, several = vectors.shape[:2]
+    copied = queries.device.type == "cpu" and len(queries) >= COPIED_FROM
+    wide = vectors.to(queries.dtype, copy=copied).flatten(0, 1).T
+    scores = torch.mm(queries, wide, out=out) if several == 1 else queries @ wide
+    if lengths is not None:
+        scores.div_(lengths.to(queries.dtype).flatten())
+    if several > 1:
+        torch.amax(scores.view(len(queries), count, several), dim=2, out=out)
+
+
+def _without_dead(scores: Tensor, dead: Tensor, start: int) -> Tensor:
+    """Scores of the rows from `start` on, with -inf in the columns of dead rows."""
+    if len(dead) == 0:
+        return scores
+    ends = torch.tensor([start, start + scores.shape[1]], device=dead.device)
+    first, last = torch.searchsorted(dead, ends).tolist()
+    return scores.index_fill_(1, dead[first:last].to(scores.device) - start, -torch.inf)

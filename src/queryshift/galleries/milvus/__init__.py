@@ -1,0 +1,5 @@
+"""Galleries in Milvus."""
+
+from .milvus_gallery import Milvus, create, open
+
+__all__ = ["Milvus", "create", "open"]

@@ -1,0 +1,199 @@
+"""Qdrant Edge: Qdrant's own segments in a folder, searched in this process without a server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from queryshift.errors import BadFile, BadInput
+from queryshift.support.optional import need
+
+from ..engine import EngineGallery, Found
+from ..engine_vectors import checked_engine_vectors
+from ..hits import Id
+from ..search_effort import SearchEffort
+from ..stored_vectors import LOOKED_AT, address_options, check_new, known_metric, plain_id
+from .qdrant_ids import can_be_an_id, check_new_ids
+
+OPTIONS = {"vector": str, "ef": int, "exact": int}
+LARGEST_EF = 16_384
+WRITTEN = 1_000  # points written at once
+
+
+class QdrantEdge(EngineGallery):
+    """Candidates in a shard of Qdrant Edge; its points' ids are the ids.
+
+    One process has a shard open at a time: close it before another opens it.
+
+    Args:
+        folder: The shard's folder.
+        vector: The name of the vector where points have named ones.
+        ef: Breadth of an HNSW search; at least 256 for shifted queries.
+        exact: Search without the index; a shard that was never optimised has none.
+
+    Examples:
+        >>> QdrantEdge("captions.shard")  # doctest: +SKIP
+        QdrantEdge("captions.shard")
+    """
+
+    def __init__(
+        self, folder: str | Path, *, vector: str = "", ef: int = 256, exact: bool = False
+    ) -> None:
+        self._edge = need("qdrant_edge", "qdrant-edge", "a shard of Qdrant Edge")
+        self._folder, self._vector = Path(folder), vector
+        size, distance = self._description()
+        super().__init__(size)
+        self.metric = known_metric(str(folder), distance)
+        self._shard = self._load()
+        try:
+            self.exact = bool(exact) or self._shard.info().indexed_vectors_count == 0
+            self.breadth = None if self.exact else SearchEffort("ef", ef, LARGEST_EF)
+            checked_engine_vectors(self.sample(LOOKED_AT, 0), self.dimension, self.metric)
+        except Exception:
+            self.close()
+            raise
+
+    def find(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
+        """The best `count` points of each query with their vectors, planned as one batch."""
+        if self.breadth is None:
+            return self.find_exact(queries, count)
+        ef = max(self.breadth.value, count)
+        return self._searched(queries, count, self._edge.SearchParams(hnsw_ef=ef))
+
+    def find_exact(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
+        """The best `count` points of each query without the index."""
+        return self._searched(queries, count, self._edge.SearchParams(exact=True))
+
+    def sample(self, count: int, seed: int) -> NDArray[np.float32]:
+        """`count` vectors that Qdrant draws, which takes no seed; all in their order of fewer."""
+        if self.count() <= count:
+            request = self._edge.ScrollRequest(limit=max(count, 1), with_vector=True)
+            return self._array(self._shard.scroll(request)[0])
+        random = self._edge.Sample.Random
+        request = self._edge.QueryRequest(limit=count, query=random, with_vector=True)
+        return self._array(self._shard.query(request))
+
+    def count(self) -> int:
+        """The number of points."""
+        return int(self._shard.count(self._edge.CountRequest()))
+
+    def known(self, ids: Sequence[Id]) -> set[Id]:
+        """Those of the ids that the shard has."""
+        asked = [one for one in ids if can_be_an_id(one)]
+        found = self._shard.retrieve(asked, False, False)
+        return {plain_id(point.id) for point in found}.intersection(ids)
+
+    @property
+    def place(self) -> str:
+        """The shard's folder and the vector."""
+        return f"{self._folder.resolve()}?vector={self._vector}"
+
+    @property
+    def version(self) -> str:
+        """The number of points, and of the last change of any of them."""
+        segments = self._shard.snapshot_manifest().values()
+        return f"{self.count()} at {max(one['segment_version'] or 0 for one in segments)}"
+
+    def close(self) -> None:
+        """Write what is pending and let others open the shard."""
+        self._shard.close()
+
+    def __repr__(self) -> str:
+        return f'QdrantEdge("{self._folder}")'
+
+    def _searched(self, queries: NDArray[np.float32], count: int, how: Any) -> list[Found]:
+        nearest, using = self._edge.Query.Nearest, self._vector or None
+        requests = [
+            self._edge.QueryRequest(
+                limit=count, query=nearest(query.tolist(), using), params=how, with_vector=True
+            )
+            for query in queries
+        ]
+        answers = self._shard.query_batch(self._edge.QueryBatchRequest(requests))
+        return [
+            Found([plain_id(point.id) for point in points], self._array(points))
+            for points in answers
+        ]
+
+    def _description(self) -> tuple[int, str]:
+        """The length of the vectors, and their metric."""
+        path = self._folder / "edge_config.json"
+        try:
+            named = json.loads(path.read_text())["vectors"]
+        except (OSError, ValueError, KeyError, TypeError):
+            raise BadFile(
+                f'no shard of Qdrant Edge in "{self._folder}": create it, or correct the address.'
+            ) from None
+        if self._vector not in named:
+            names = ", ".join(filter(None, named)) or "only one without a name"
+            raise BadInput(
+                f'the shard has no vector "{self._vector}"; there is {names}: name it as "vector".'
+            )
+        return int(named[self._vector]["size"]), str(named[self._vector]["distance"])
+
+    def _load(self) -> Any:
+        try:
+            return self._edge.EdgeShard.load(str(self._folder))
+        except Exception as error:  # the package raises no narrower class
+            raise BadFile(
+                f'the shard in "{self._folder}" cannot be opened ({error}): close it where it is '
+                "open, in this process or another."
+            ) from None
+
+    def _array(self, points: Sequence[Any]) -> NDArray[np.float32]:
+        rows = [point.vector[self._vector] if self._vector else point.vector for point in points]
+        return np.array(rows, dtype=np.float32).reshape(len(rows), self.dimension)
+
+
+def open(address: str) -> QdrantEdge:
+    """The shard at "qdrant-edge:FOLDER", or "qdrant-edge:FOLDER?ef=512&vector=picture"."""
+    folder, _, query = address.removeprefix("qdrant-edge:").partition("?")
+    return QdrantEdge(folder, **address_options(query, OPTIONS))
+
+
+def create(
+    address: str,
+    ids: Sequence[Id],
+    vectors: NDArray[np.float32],
+    distance: str = "Cosine",
+    indexed: bool = False,
+) -> QdrantEdge:
+    """Write a new shard and open it.
+
+    Args:
+        address: As `open` takes it; a folder that holds a shard already is refused.
+        ids: An id for each candidate: whole numbers from 0 on, or UUIDs as text.
+        vectors: Vectors (N, D).
+        distance: "Cosine", which stores them at unit length, "Dot", "Euclid" or "Manhattan".
+        indexed: Whether to make an HNSW index of them.
+    """
+    edge = need("qdrant_edge", "qdrant-edge", "a shard of Qdrant Edge")
+    folder, _, query = address.removeprefix("qdrant-edge:").partition("?")
+    name, array = address_options(query, OPTIONS).get("vector", ""), check_new(ids, vectors)
+    check_new_ids(ids)
+    if (Path(folder) / "edge_config.json").exists():
+        raise BadInput(f'there is a shard in "{folder}" already: remove it, or take another name.')
+    one = edge.EdgeVectorParams(array.shape[1], getattr(edge.Distance, distance))
+    optimisers = edge.EdgeOptimizersConfig(indexing_threshold=1) if indexed else None
+    hnsw = edge.HnswIndexConfig(m=32, ef_construct=256, full_scan_threshold=1) if indexed else None
+    config = edge.EdgeConfig(
+        vectors={name: one} if name else one, optimizers=optimisers, hnsw_config=hnsw
+    )
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    shard = edge.EdgeShard.create(folder, config)
+    for start in range(0, len(array), WRITTEN):
+        part = slice(start, start + WRITTEN)
+        points = [
+            edge.Point(key, {name: row} if name else row)
+            for key, row in zip(ids[part], array[part].tolist(), strict=True)
+        ]
+        shard.update(edge.UpdateOperation.upsert_points(points))
+    if indexed:
+        shard.optimize()
+    shard.close()
+    return open(address)

@@ -1,0 +1,147 @@
+"""Pictures from arrays, PIL images, bytes, file objects and paths: upright, in RGB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from queryshift.errors import BadInput
+from queryshift.support.optional import need
+
+from .items import Stored, decoding, is_stored, read_each, source
+from .limits import check_pixels
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff")
+CHANNELS = (1, 3, 4)  # grey, RGB, RGB with opacity
+EXPECTED = (
+    "expected a picture as an array (height, width[, channels]), a PIL image, bytes, a file object "
+    "or a pathlib.Path"
+)
+
+
+def images(items: Iterable[Any]) -> list[Image]:
+    """The pictures of a batch in RGB, or a `BadItem` for the first that is none."""
+    return read_each(items, rgb)
+
+
+def rgb(item: Any) -> Image:
+    """A picture in RGB, turned upright where its EXIF data say so.
+
+    Args:
+        item: a PIL image of any 8-bit mode, an array (height, width[, channels]) of 8-bit values or
+            of floats from 0 to 1, or a picture file: its `pathlib.Path`, its bytes, a file object.
+
+    Returns:
+        A PIL image; a copy where one was given.
+
+    Example:
+        >>> rgb(np.zeros((2, 3), np.uint8)).size
+        (3, 2)
+    """
+    if isinstance(item, str):
+        raise BadInput(f"{EXPECTED}; text is not opened as a path: pass pathlib.Path(...).")
+    pillow = _pillow("Image")
+    if isinstance(item, np.ndarray):
+        return _in_rgb(pillow.fromarray(_eight_bit(_array(item))))
+    if is_stored(item):
+        return _in_rgb(read_image(item))
+    if not isinstance(item, pillow.Image):
+        return _in_rgb(pillow.fromarray(_eight_bit(_array(item))))
+    check_pixels(*item.size)
+    with decoding(item, "picture"):  # one that Pillow has not decoded yet may be damaged
+        upright = _pillow("ImageOps").exif_transpose(item)
+    return _in_rgb(upright)
+
+
+def read_image(item: Stored) -> Image:
+    """A picture from a file or bytes: decoded, upright, in the mode it has there.
+
+    Args:
+        item: a `pathlib.Path` of a regular file, bytes, or a file object, which is put back to
+            the place it was at.
+
+    Returns:
+        A PIL image. Its size is checked before it is decoded.
+    """
+    turned = _pillow("ImageOps").exif_transpose
+    with decoding(item, "picture"), _opened(item) as image:
+        check_pixels(*image.size)
+        picture: Image = turned(image)
+        return picture
+
+
+def image_size(item: Stored) -> tuple[int, int]:
+    """Width and height of a picture file, as its header says; nothing is decoded.
+
+    Args:
+        item: as `read_image` takes it.
+    """
+    with decoding(item, "picture"), _opened(item) as image:
+        return image.width, image.height
+
+
+def _opened(item: Stored) -> Image:
+    try:
+        opened: Image = _pillow("Image").open(source(item))
+        return opened
+    except _pillow("").UnidentifiedImageError:
+        raise ValueError("it is of no known format") from None
+
+
+@cache
+def _pillow(module: str) -> Any:
+    return need(f"PIL.{module}".rstrip("."), "lab", "reading pictures")
+
+
+def _in_rgb(image: Image) -> Image:
+    if image.mode.startswith(("I", "F")):
+        raise BadInput(
+            f"got a picture of mode {image.mode}, whose range of values is not known: "
+            "scale it to 8 bits a channel first."
+        )
+    if 0 in image.size:
+        raise BadInput(f"got a picture of {image.width} x {image.height} pixels: leave it out.")
+    return image.convert("RGB")
+
+
+def _array(item: Any) -> NDArray[Any]:
+    """The item as an array of numbers, refused where it is none."""
+    try:
+        pixels = np.asarray(item)
+    except Exception as error:  # ragged lists, tensors on a GPU
+        raise BadInput(f"{EXPECTED} ({error}).") from error
+    if pixels.dtype.kind not in "buif" or pixels.ndim == 0:
+        raise BadInput(f"{EXPECTED}.")
+    return pixels
+
+
+def _eight_bit(pixels: NDArray[Any]) -> NDArray[np.uint8]:
+    """8-bit pixels from 8-bit ones, or from floats between 0 and 1."""
+    if pixels.ndim == 2 and pixels.shape[1] in CHANNELS:
+        raise BadInput(
+            f"got an array of shape {pixels.shape}, one row of a picture that was given as the "
+            "batch? Give [picture]; a grey picture so narrow as (height, width, 1)."
+        )
+    if pixels.ndim == 3 and pixels.shape[2] == 1:
+        pixels = pixels[..., 0]
+    if pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[2] not in CHANNELS):
+        raise BadInput(
+            f"got a picture of shape {pixels.shape}; expected a PIL image, or an array of shape "
+            "(height, width), (height, width, 3) or (height, width, 4)."
+        )
+    check_pixels(pixels.shape[1], pixels.shape[0])
+    if pixels.dtype == np.uint8:
+        return np.asarray(pixels)
+    if pixels.dtype.kind != "f" or (pixels.size and not 0 <= pixels.min() <= pixels.max() <= 1):
+        raise BadInput(
+            f"got a picture of {pixels.dtype} values; expected 8-bit ones (0 to 255), or floats "
+            "from 0 to 1."
+        )
+    return np.asarray(np.rint(pixels * 255), np.uint8)
