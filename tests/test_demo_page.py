@@ -22,7 +22,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "demo.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", PAGE, re.S)
 LIBRARY, SHADOW = BLOCKS
-SHIFTS = (DOCS / "query-shifts.md").read_text(encoding="utf-8")
+SHIFTS = (DOCS / "corruptions.md").read_text(encoding="utf-8").split("\n## ")[0]
 COMMANDS = re.findall(r"^\$ (queryshift .*)$", SHIFTS, re.M)
 ROUNDING = 4  # of 64 queries, or of 100: how far another processor's roundings may lead
 

@@ -54,7 +54,7 @@ def here(tmp_path, monkeypatch):
 
 
 def test_image_corruptions(here):
-    (code,) = blocks("corruptions-image.md")
+    code = blocks("corruptions.md")[0]
     rng = np.random.default_rng(0)
     photo = Image.open("photo.jpg")
     names = run(code, {"photo": photo, "rng": rng})
@@ -64,21 +64,21 @@ def test_image_corruptions(here):
 
 
 def test_text_corruptions(here):
-    (code,) = blocks("corruptions-text.md")
+    code = blocks("corruptions.md")[1]
     names = {"caption": "A dog on a sofa.", "rng": np.random.default_rng(0)}
     names = run(code, names | {"encode": lambda text: [1.0]})
     assert names["text"].as_published(names["text"].ocr)("A dog.", 5, np.random.default_rng(0))
 
 
 def test_audio_corruptions(here):
-    (code,) = blocks("corruptions-audio.md")
+    code = blocks("corruptions.md")[2]
     names = run(code, {})
     assert names["stormy"].rate == 44_100
     assert names["real"](names["clip"], 3, np.random.default_rng(0)).shape == (16_000,)
 
 
 def test_the_corrupt_command(here):
-    consoles = re.findall(r"```console\n(.*?)```", page("corrupt-command.md"), re.S)
+    consoles = re.findall(r"```console\n(.*?)```", page("corruptions.md"), re.S)[1:]
     shown = [re.findall(r"^\$ queryshift (.*)\n((?:[^$].*\n)*)", one, re.M) for one in consoles]
     assert shown and all(shown)
     for command, said in chain.from_iterable(shown):
@@ -88,9 +88,7 @@ def test_the_corrupt_command(here):
 
 
 def test_levels_on_the_command_line(here):
-    (command,) = re.findall(
-        r"`queryshift (corrupt text ocr --level .*?)`", page("corruptions-text.md")
-    )
+    (command,) = re.findall(r"`queryshift (corrupt text ocr --level .*?)`", page("corruptions.md"))
     assert CliRunner().invoke(main, shlex.split(command)).exit_code == 0
 
 
