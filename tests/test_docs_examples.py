@@ -110,7 +110,7 @@ def test_tuning(here):
 
 
 def test_datasets(here):
-    whole, submissions = blocks("datasets.md")
+    _, whole, submissions = blocks("benchmarks.md")
     for name in ("coco", "nocaps", "cirr"):
         WRITERS[name](here / "data" / name)
     names = run(whole, {"root": here / "data" / "nocaps"})
@@ -119,7 +119,7 @@ def test_datasets(here):
     names = run(submissions.replace("sprc_cirr.pt", "tangram-edits"), names)
     assert [len(set(ranking)) for ranking in names["rankings"]] == [6, 6]  # of seven, one asks
     assert len(list((here / "submission").iterdir())) == 2
-    commands = re.findall(r"^\$ queryshift (data check .*)$", page("datasets.md"), re.M)
+    commands = re.findall(r"^\$ queryshift (data check .*)$", page("benchmarks.md"), re.M)
     assert commands
     for command in commands:
         ran = CliRunner().invoke(main, shlex.split(command.replace("~", str(here))))
