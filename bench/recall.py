@@ -2,7 +2,7 @@
 
     python bench/recall.py
 
-The table of docs/engines.md: 10,000 captions, 256 pictures, recall at 10.
+The table of docs/research/engines.md: 10,000 captions, 256 pictures, recall at 10.
 """
 
 import os

@@ -96,7 +96,7 @@ def test_the_examples_run(module, service, files):
 
 def test_the_blocks_of_the_docs_run(service, files, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    Path("picture.png").write_bytes(files[0])
+    Path("image.png").write_bytes(files[0])
     names: dict[str, object] = {"__name__": "page"}
     for code, shown in BLOCKS.findall(PAGE.read_text(encoding="utf-8")):
         exec(code.replace("http://127.0.0.1:8080", service.url), names)

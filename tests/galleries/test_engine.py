@@ -1,4 +1,4 @@
-"""Galleries in engines, over the engine that docs/galleries.md shows; and the contract of all."""
+"""Galleries in engines, over the engine that docs/engines.md shows; and the contract of all."""
 
 import numpy as np
 import pytest

@@ -12,7 +12,7 @@ RESULTS = ROOT / "docs" / "results"
 
 def test_the_page_on_hostile_streams_is_made_of_the_kept_runs():
     made = hostile_table.page(RESULTS / "hostile.jsonl")
-    assert made == (ROOT / "docs" / "reliability.md").read_text()
+    assert made == (ROOT / "docs" / "research" / "hostile-streams.md").read_text()
 
 
 @pytest.mark.parametrize("method", ["rest", "tcr", "shot", "default"])

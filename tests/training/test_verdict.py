@@ -16,7 +16,7 @@ from training.comparison.verdict import (
 )
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "your-own-data.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "research" / "label-free-verdict.md").read_text(encoding="utf-8")
 ROWS = kept(DOCS / "results" / "verdict.jsonl.gz")
 TEST = [row for row in ROWS if row["split"] == "test"]
 

@@ -1,6 +1,6 @@
 """The page on hostile streams, from what `training.comparison.hostile` kept.
 
-python -m training.comparison.hostile_table docs/results/hostile.jsonl docs/reliability.md
+python -m training.comparison.hostile_table docs/results/hostile.jsonl docs/research/hostile-streams.md
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from statistics import mean
 from .hostile import BARE, GUARDED
 from .hostile_streams import STREAMS
 
-TEMPLATE = Path(__file__).parent / "reliability_page.md"
+TEMPLATE = Path(__file__).parent / "hostile_page.md"
 PARTS = ("recall", "after", "after, adapting")
 NAMES = {"rest": "REST", "tcr": "TCR", "shot": "SHOT"}
 LIMIT, SHARE = 1.0, 0.9  # points below the frozen model, and of the bare method's gain

@@ -86,7 +86,7 @@ def moved_away(queries: NDArray[np.float32], nearest: Sequence[Found]) -> NDArra
     """Queries (B, D) moved away from the candidates nearest to them, at unit length.
 
     A shift takes from a query what it had in common with its candidates. Moved so far, queries are
-    as hard to search for as the hardest of the corrupted pictures that docs/engines.md lists.
+    as hard to search for as the hardest corrupted images of docs/research/engines.md.
 
     Args:
         queries: Unit vectors (B, D).

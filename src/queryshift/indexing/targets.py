@@ -69,7 +69,7 @@ def target_for(to: str, journal: Path) -> Target:
         return FileTarget(to, journal, ASSEMBLERS[ending])
     raise BadInput(
         f'cannot build into "{to}": expected a file that ends in .safetensors or .parquet, or the '
-        "address of an engine (docs/building-galleries.md)."
+        "address of an engine (docs/galleries.md)."
     )
 
 
