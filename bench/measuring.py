@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 Call = Callable[[], object]
-WARM = 4  # calls before the clock counts: compilation, recordings, shells, away from the source
+WARM = 12  # calls before the clock counts: compilation, recordings, steps of a third of a batch
 
 
 def seconds(call: Call, rounds: int, device: str = "cpu") -> float:

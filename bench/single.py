@@ -2,9 +2,9 @@
 
     python bench/single.py [--device cpu|cuda] [--tower tangram|vit] [--queries 320] [--rounds 3]
 
-One thread of torch answers and, with `worker=True`, one adapts beside it, so that two cores are
-used. Rounds of all kinds take turns in one process; the time is from the moment a query is taken,
-on the CPU, until its ten best candidates are there, by the clock on the wall.
+One thread of torch answers and one adapts beside it, so that two cores are used. Rounds of all
+kinds take turns in one process; the time is from the moment a query is taken, on the CPU, until
+its ten best candidates are there, by the clock on the wall.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from towers import add_options, batch_for, encoder_for, gallery_for
 
 from queryshift import REST, Session
 
-FLOOR = "the frozen model's own time: one forward and one search, without any session"
+FLOOR = "the same session without updates; frozen is one forward and one search, no session"
 LOAD = 0.1
 GATHER = 16
 WARM_UP = 3 * GATHER
@@ -67,39 +68,52 @@ def main() -> None:
     torch.set_num_threads(1)
     encoder, items = encoder_for(asked), batch_for(asked, 64, home="cpu")
     gallery = gallery_for(asked, asked.candidates)
-    in_turn = Session(encoder, gallery, REST(), gather=GATHER, guard=None)
-    worker = Session(encoder, gallery, REST(), gather=GATHER, worker=True, guard=None)
+    settings: dict[str, Any] = {"gather": GATHER, "worker": True}
+    sessions = {
+        "rest": Session(encoder, gallery, REST(), guard=None, **settings),
+        "default": Session(encoder, gallery, **settings),
+    }
     kinds: dict[str, Ask] = {  # to have the answer on the CPU is to wait for the device
         "frozen": lambda query: gallery.search(encoder.encode(query), 10).to("cpu"),
-        "in turn": lambda query: in_turn.answer(query).top(10),
-        "worker": lambda query: worker.answer(query).top(10),
     }
-    rows = Rows(asked, FLOOR, COLUMNS)
+    for name, session in sessions.items():
+        kinds[f"{name}, no updates"] = partial(answered, session, adapt=False)
+        kinds[f"{name}, updates beside"] = partial(answered, session, adapt=True)
     for ask in kinds.values():  # shells made on both threads, blocks compiled, centroids known
         for _ in range(WARM_UP // GATHER):
             waits(ask, items, GATHER, 0.0)
-            worker.wait()
+            for session in sessions.values():
+                session.wait()
     alone = statistics.median(waits(kinds["frozen"], items, WARM_UP, 0.0))
     taken: dict[str, list[float]] = {name: [] for name in kinds}
-    before = {"in turn": len(in_turn.history), "worker": len(worker.history)}
+    before = {name: len(session.history) for name, session in sessions.items()}
     for _ in range(asked.rounds):
         for name, ask in kinds.items():
             taken[name] += waits(ask, items, asked.queries, alone / LOAD)
-            worker.wait()
-    for name, session in (("frozen", None), ("in turn", in_turn), ("worker", worker)):
-        row = {"kind": name, "every ms": 1000 * alone / LOAD, **compared(taken, name)}
-        if session is not None:
-            row["updates"] = len(session.history) - before[name]
-            row["dropped"] = session.dropped
+            for session in sessions.values():
+                session.wait()
+    rows = Rows(asked, FLOOR, COLUMNS)
+    for name in kinds:
+        row: dict[str, Any] = {"kind": name, "every ms": 1000 * alone / LOAD}
+        method, _, form = name.partition(", ")
+        row |= compared(taken, name, f"{method}, no updates" if form else name)
+        if form == "updates beside":
+            row["updates"] = len(sessions[method].history) - before[method]
+            row["dropped"] = sessions[method].dropped
         rows.add(row)
 
 
-def compared(taken: dict[str, list[float]], name: str) -> dict[str, float]:
-    """Median and tail of one kind, and beside the frozen model's."""
+def answered(session: Session, query: list[Any], adapt: bool) -> object:
+    """The ten best candidates of a query, on the CPU."""
+    return session.answer(query, adapt=adapt).top(10)
+
+
+def compared(taken: dict[str, list[float]], name: str, floor: str) -> dict[str, float]:
+    """Median and tail of one kind, and beside the same session without updates."""
     found = {}
     for share in (50, 99):
-        mine, floor = (percentile(taken[kind], share) for kind in (name, "frozen"))
-        found |= {f"p{share} ms": 1000 * mine, f"p{share} ratio": mine / floor}
+        mine, other = (percentile(taken[kind], share) for kind in (name, floor))
+        found |= {f"p{share} ms": 1000 * mine, f"p{share} ratio": mine / other}
     return found
 
 

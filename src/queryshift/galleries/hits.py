@@ -88,7 +88,8 @@ class Hits:
         Returns:
             Hits whose positions and scores lie there.
         """
-        return Hits(self.positions.to(device), self.scores.to(device), self.candidates)
+        positions = self.positions.to(device, non_blocking=True)  # the scores' copy waits for both
+        return Hits(positions, self.scores.to(device), self.candidates)
 
     def __len__(self) -> int:
         return len(self.positions)

@@ -139,5 +139,5 @@ class InfoMax(Method):
         """All candidates of a gallery in memory; those that some query lists, of an engine's."""
         if forward.fixed_columns and in_memory(forward.gallery):
             every = torch.arange(len(forward.gallery), device=forward.vectors.device)
-            return Listed(every, forward.scores)
+            return Listed(every, forward.scores, forward.exclude is not None)
         return listed(forward, self.neighbours)

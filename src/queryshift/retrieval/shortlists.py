@@ -20,13 +20,17 @@ class Listed:
 
     positions: Tensor  # (L,) in the gallery
     scores: Tensor  # (B, L) with a graph to the vectors; -inf where a candidate is excluded
+    excludes: bool  # whether candidates are excluded
 
     @property
-    def spread(self) -> float:
+    def spread(self) -> Tensor:
         """Standard deviation of the similarities: the scale that temperatures are parts of."""
         scores = self.scores.detach()
-        finite = scores[torch.isfinite(scores)]
-        return max(SMALLEST_SPREAD, float(finite.std(correction=0))) if len(finite) else 1.0
+        if self.excludes:
+            scores = scores[torch.isfinite(scores)]  # waits for a GPU
+            if not len(scores):
+                return torch.ones((), device=scores.device)
+        return scores.std(correction=0).clamp(min=SMALLEST_SPREAD)
 
 
 def listed(forward: Forward, neighbours: int) -> Listed:
@@ -42,6 +46,6 @@ def listed(forward: Forward, neighbours: int) -> Listed:
                 hidden = torch.zeros_like(scores, dtype=torch.bool)
                 hidden[excluded_cells(forward.exclude, hidden.shape, columns=positions)] = True
                 scores = scores.masked_fill(hidden, -torch.inf)
-        forward.cache[key] = Listed(positions, scores)
+        forward.cache[key] = Listed(positions, scores, forward.exclude is not None)
     kept: Listed = forward.cache[key]
     return kept

@@ -51,7 +51,7 @@ class State:
         """The adapted parameters by name, views of one vector."""
         return self.layout.split(self.adapted.values)
 
-    @property
+    @lazy_property
     def finite(self) -> bool:
         """Whether the adapted parameters hold no NaN and no infinity."""
         return bool(torch.isfinite(self.adapted.values).all())
