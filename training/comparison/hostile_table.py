@@ -1,6 +1,7 @@
 """The page on hostile streams, from what `training.comparison.hostile` kept.
 
-python -m training.comparison.hostile_table docs/results/hostile.jsonl docs/research/hostile-streams.md
+python -m training.comparison.hostile_table docs/results/hostile.jsonl \\
+    docs/research/hostile-streams.md
 """
 
 from __future__ import annotations

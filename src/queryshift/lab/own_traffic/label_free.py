@@ -37,7 +37,7 @@ UNKNOWN = (
 
 @dataclass(frozen=True)
 class Limits:
-    """When the verdict is "adapt"; how they were chosen is in docs/research/label-free-verdict.md."""
+    """When the verdict is "adapt" (docs/research/label-free-verdict.md)."""
 
     spread: float = 0.05  # of the hub share, which adaptation must take away from hubs
     most: float = 0.7  # of the first results: with more changes, the model as it is was lost
