@@ -93,7 +93,7 @@ def test_levels_on_the_command_line(here):
 
 
 def test_the_matching_head():
-    code = blocks("models.md")[1].replace("blip-base-coco", "tangram").replace("256", "8")
+    code = blocks("models.md")[3].replace("blip-base-coco", "tangram").replace("256", "8")
     shown = tangram.scenes("test", 16)
     names = run(code, {"qs": qs, "captions": [tangram.captions(one)[0] for one in shown]})
     answers = names["session"].answer([one.image() for one in shown]).top(1).ids
@@ -101,7 +101,7 @@ def test_the_matching_head():
 
 
 def test_datasets(here):
-    whole, submissions = blocks("datasets.md")
+    _, whole, submissions = blocks("benchmarks.md")
     for name in ("coco", "nocaps", "cirr"):
         WRITERS[name](here / "data" / name)
     names = run(whole, {"root": here / "data" / "nocaps"})
@@ -110,7 +110,7 @@ def test_datasets(here):
     names = run(submissions.replace("sprc_cirr.pt", "tangram-edits"), names)
     assert [len(set(ranking)) for ranking in names["rankings"]] == [6, 6]  # of seven, one asks
     assert len(list((here / "submission").iterdir())) == 2
-    commands = re.findall(r"^\$ queryshift (data check .*)$", page("datasets.md"), re.M)
+    commands = re.findall(r"^\$ queryshift (data check .*)$", page("benchmarks.md"), re.M)
     assert commands
     for command in commands:
         ran = CliRunner().invoke(main, shlex.split(command.replace("~", str(here))))

@@ -216,8 +216,9 @@ def test_a_tower_that_is_not_there(tmp_path):
 
 
 def test_the_page_runs_with_a_tiny_model(tmp_path):
-    page = Path(__file__).parents[2] / "docs" / "models-sentence-transformers.md"
-    (code,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
+    page = Path(__file__).parents[2] / "docs" / "models.md"
+    section = page.read_text(encoding="utf-8").split("\n## sentence-transformers\n")[1]
+    code = re.findall(r"```python\n(.*?)```", section, re.S)[0]
     code = code.replace("sentence-transformers/all-MiniLM-L6-v2", str(sentence(tmp_path)))
     names = {"passages": TEXTS, "queries": TEXTS[:2]}
     exec(compile(code, "page", "exec"), names)

@@ -1,10 +1,10 @@
-"""The page on datasets gives the numbers that the code checks against."""
+"""The page on benchmarks gives the numbers that the code checks against."""
 
 from pathlib import Path
 
 from queryshift.lab.datasets import DATASETS
 
-PAGE = (Path(__file__).parents[3] / "docs" / "datasets.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
 
 
 def told(counts):
@@ -17,7 +17,7 @@ def test_the_page_has_every_part_with_its_numbers():
         for name in DATASETS
         for part, counts in DATASETS[name].parts.items()
     ]
-    table = PAGE.split("## Numbers to expect")[1].split("\n\n")[2].splitlines()[2:]
+    table = PAGE.split("### Numbers to expect")[1].split("\n\n")[2].splitlines()[2:]
     assert [row[: row.index("|", row.index("pairs")) + 1] for row in table] == expected
 
 

@@ -60,7 +60,8 @@ def test_the_documentation_names_every_benchmark_and_option():
     assert [name for name in SERIES if f"`{name}`" not in page] == []
     known = {option for parameter in command.params for option in parameter.opts}
     told = set(re.findall(r"--[a-z][a-z-]+", page))
-    assert told - known == {"--layout", "--preset", "--paper"}  # of `corrupt` and `report`
+    of_other_commands = {"--layout", "--preset", "--paper", "--metric", "--part"}
+    assert told - known == of_other_commands
 
 
 def test_every_retrieval_column_of_the_paper_is_a_row():

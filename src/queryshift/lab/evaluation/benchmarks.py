@@ -131,7 +131,7 @@ def _natural(series: str, dataset: str, part: str = "", **more: Any) -> Iterator
 
 _PRETRAINED = "BLIP ViT-B/16, pre-trained (model_base.pth)"
 _SMALL = "a small dual encoder (training.photographs.encoders:make)"
-_SENTENCES = "a sentence encoder (docs/models-sentence-transformers.md)"
+_SENTENCES = "a sentence encoder (docs/models.md)"
 _SOUNDS = "a small dual encoder (training.sounds.encoders:make)"
 _CAV_MAE = "CAV-MAE, trained on AudioSet"
 _SPRC = {name: f"SPRC (BLIP-2), fine-tuned on {name}" for name in ("FashionIQ", "CIRR")}
