@@ -64,7 +64,7 @@ def test_a_damaged_file_is_counted_and_named(photos):
     (photos / "1.jpg").write_bytes(b"\xff\xd8 no picture")
     result = corrupt("image", "jpeg", "photos", "out", "--seed", 4, "--layout", "coco")
     assert result.exit_code == 1
-    assert result.stderr.startswith('1.jpg: "photos/1.jpg" cannot be read as a picture')
+    assert result.stderr.startswith('1.jpg: "photos/1.jpg" cannot be read as an image')
     assert result.stdout == "2 made, 0 already there, 1 failed: out/manifest.jsonl\n"
     assert (photos.parent / "out/COCO_IP_jpeg_compression_5/2.jpg").is_file()
 

@@ -140,7 +140,7 @@ def test_what_goes_wrong_is_told(server, monkeypatch):
     with pytest.raises(GalleryMismatch, match='no field "sound" of type'):
         qs.Gallery.open(server.address.replace("embedding", "sound"))
     for wrong in (server.address.partition("?")[0], "elasticsearch:///items?field=a"):
-        with pytest.raises(BadInput, match="needs a host, an index and a field"):
+        with pytest.raises(BadInput, match="expected elasticsearch://host:9200/index"):
             qs.Gallery.open(wrong)
     server.status = 401
     with pytest.raises(BadInput, match=r"refused \(401 .*credentials"):

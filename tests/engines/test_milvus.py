@@ -20,7 +20,7 @@ from queryshift.errors import BadInput, EngineLost, Error
 
 pymilvus = pytest.importorskip("pymilvus")
 
-from queryshift.galleries.milvus.milvus_collection import check_version  # noqa: E402
+from queryshift.galleries.milvus.milvus_connection import check_version  # noqa: E402
 from queryshift.galleries.milvus.milvus_gallery import create  # noqa: E402
 from queryshift.galleries.milvus.milvus_gallery import open as open_milvus  # noqa: E402
 

@@ -160,12 +160,12 @@ def test_an_index_over_a_part_of_the_rows_is_none(server, gallery, execute):
     create(address, range(len(gallery)), rows_of(gallery)).close()
     execute(f"CREATE INDEX ON partly {HNSW} WHERE id < 3")
     opened = open_postgres(address)
-    assert opened.exact and opened.breadth is None
+    assert opened.exact and opened.search_effort is None
     assert opened.search(gallery.vectors[:, 0], 1).ids == [[row] for row in range(len(gallery))]
     opened.close()
     execute(f"CREATE INDEX ON partly {HNSW}")
     whole = open_postgres(address)
-    assert not whole.exact and whole.breadth is not None
+    assert not whole.exact and whole.search_effort is not None
     whole.close()
 
 
@@ -177,7 +177,7 @@ def test_an_index_is_checked_and_widened(server, tmp_path, monkeypatch):
     queries = np.random.default_rng(1).normal(size=(32, 24))
     check = qs.check_recall(opened, queries, depth=10)
     assert 0.3 < check.recall < 0.97 and check.breadth == "ef=2"
-    assert check.advice.startswith('add "ef=') and str(opened.breadth) == "ef=2"
+    assert check.advice.startswith('add "ef=') and str(opened.search_effort) == "ef=2"
     opened.close()
 
 

@@ -56,7 +56,7 @@ class TestContractOfAGraph(TestContract):
     indexed = True
 
     def test_it_has_an_index(self, gallery):
-        assert not gallery.exact and str(gallery.breadth) == "ef=256"
+        assert not gallery.exact and str(gallery.search_effort) == "ef=256"
 
 
 def test_cosines_and_samples(numbered, tmp_path, opened):

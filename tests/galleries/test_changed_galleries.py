@@ -12,7 +12,7 @@ from torch.nn.functional import normalize
 
 from queryshift import REST, Gallery, Session
 from queryshift.errors import BadInput
-from queryshift.galleries.memory import candidate_rows, exact_search, grouped_topk
+from queryshift.galleries.memory import exact_gallery, exact_search
 from toy import ToyEncoder, toy_gallery, toy_queries
 
 DIMENSION = 6
@@ -75,7 +75,7 @@ def test_any_changes_leave_the_gallery_that_is_built_anew(changes, several, shar
     ids = list(range(20))
     gallery = Gallery.from_vectors(ids, vectors_of(ids, several))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(candidate_rows, "DEAD_SHARE", share)  # 1: dead rows are never left behind
+        patched.setattr(exact_gallery, "DEAD_SHARE", share)  # 1: dead rows are never left behind
         patched.setattr(exact_search, "CHUNK_SCORES", 5 * several * (16 + exact_search.PADDING))
         for number, change in enumerate(changes):
             before = (gallery, list(gallery._rows.ids_at(torch.arange(len(gallery))[None])[0]))
@@ -151,25 +151,25 @@ def _seconds_to_change(count: int) -> float:
     return min(times)
 
 
-@pytest.mark.parametrize("columns", [grouped_topk.LEAST, grouped_topk.LEAST + 13])
+@pytest.mark.parametrize("columns", [exact_search.LEAST, exact_search.LEAST + 13])
 @pytest.mark.parametrize("count", [1, 10, 400])
 def test_the_best_by_groups_are_the_best(columns, count):
     scores = torch.rand(3, columns, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     scores[0, -1], scores[1, 0] = 2, 2
     scores[2] = -torch.inf
     scores[2, :count] = torch.arange(count, dtype=torch.float64)
-    best, found = grouped_topk.grouped_topk(scores, count)
+    best, found = exact_search.grouped_topk(scores, count)
     expected = scores.topk(count, dim=1)
     assert torch.equal(best, expected.values) and torch.equal(found, expected.indices)
 
 
-@pytest.mark.parametrize("columns", [grouped_topk.LEAST, grouped_topk.LEAST + 13])
+@pytest.mark.parametrize("columns", [exact_search.LEAST, exact_search.LEAST + 13])
 def test_numbers_above_a_floor_are_found_wherever_they_are(columns):
     draw = torch.Generator().manual_seed(0)
     scores = torch.rand(4, columns + 5, generator=draw, dtype=torch.float64)[:, :columns]
     scores[0, -1], scores[1] = 2, 0
     floor = torch.tensor([[0.99], [0.5], [0.999], [3.0]], dtype=torch.float64)
-    best, found = grouped_topk.grouped_above(scores, floor)
+    best, found = exact_search.grouped_above(scores, floor)
     for row in range(4):
         there = best[row] > -torch.inf
         assert set(found[row][there].tolist()) == set(

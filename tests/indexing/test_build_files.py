@@ -135,7 +135,7 @@ def test_items_that_cannot_be_read_are_left_out_and_named(folder, tangram):
     result = build_gallery(tangram, folder / "photos.jsonl", "photos.safetensors")
     assert qs.Gallery.load("photos.safetensors").ids == [0, 2]
     assert [row.id for row in result.bad] == [1, 3]
-    assert "cannot be read as a picture" in result.bad[0].reason
+    assert "cannot be read as an image" in result.bad[0].reason
     assert "there is no file" in result.bad[1].reason
     with pytest.raises(BadInput, match="item 1: "):
         build_gallery(tangram, folder / "photos.jsonl", "s.safetensors", BuildSettings(strict=True))

@@ -63,7 +63,7 @@ class TestOrientation:
 class TestPaths:
     def test_are_not_texts(self, tmp_path):
         (tmp_path / "a.png").write_bytes(png(Image.new("RGB", (9, 9))))
-        complaint = r"item 0, a str: expected a picture .* pass pathlib\.Path\(\.\.\.\)"
+        complaint = r"item 0, a str: expected an image .* pass pathlib\.Path\(\.\.\.\)"
         for text in (str(tmp_path / "a.png"), "no such file"):
             with pytest.raises(BadItem, match=complaint):
                 qs.load("tangram")["image"].encode([text])
@@ -121,7 +121,7 @@ class TestLimits:
     def test_what_pillow_refuses_itself_is_one_of_ours(self):
         header = bytearray(png(Image.new("1", (8, 8))))
         header[16:24] = (60_000).to_bytes(4, "big") * 2
-        with pytest.raises(BadFile, match="cannot be read as a picture"):
+        with pytest.raises(BadFile, match="cannot be read as an image"):
             read_image(bytes(header))
 
     def test_a_line_that_a_model_would_enlarge_to_gigabytes_is_refused(self):
@@ -173,5 +173,5 @@ def test_what_is_no_picture_is_named_by_index_and_type(item, kind):
 
 def test_a_picture_that_pillow_has_not_decoded_yet_may_be_damaged():
     whole = png(Image.effect_noise((50, 50), 90))
-    with pytest.raises(BadItem, match=r"item 0, a PngImageFile: .* cannot be read as a picture"):
+    with pytest.raises(BadItem, match=r"item 0, a PngImageFile: .* cannot be read as an image"):
         images([Image.open(BytesIO(whole[:999]))])

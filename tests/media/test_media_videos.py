@@ -12,7 +12,7 @@ CLIP = np.zeros((10, 8, 8, 3), np.uint8)
 @pytest.mark.parametrize(
     ("item", "complaint"),
     [
-        ([*CLIP[:9], 0.5], "a list: frame 9, a float: expected a picture"),
+        ([*CLIP[:9], 0.5], "a list: frame 9, a float: expected an image"),
         ([*CLIP[:9], "9.png"], "a list: frame 9, a str: .*pathlib"),
         (b"film", "bytes: expected a clip"),
         ({"frames": 1}, "a dict: expected a clip"),

@@ -111,7 +111,7 @@ def test_the_name_of_a_film_is_no_clip(model, clips, film):
 
 
 def test_one_clip_in_the_place_of_a_batch_is_refused(model, clips):
-    with pytest.raises(BadInput, match=r"item 0, .*: got one picture, .* give \[clip\]"):
+    with pytest.raises(BadInput, match=r"item 0, .*: got one image, .* give \[clip\]"):
         model["video"].encode(clips[0])
 
 

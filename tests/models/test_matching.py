@@ -12,7 +12,7 @@ from three_items import SENTENCES, pictures
 
 from queryshift.errors import BadFile, BadInput, UnknownName
 from queryshift.models import blip, blip_matching, load, matcher
-from queryshift.models.blip_matching import PictureMatcher
+from queryshift.models.blip_matching import ImageMatcher
 from queryshift.models.blip_original import FORMAT, build
 from queryshift.models.checkpoints import Checkpoint
 
@@ -34,7 +34,7 @@ def model(folder):
 @pytest.fixture
 def in_full(monkeypatch):
     """Pictures' tokens kept in full precision, to compare to the last digits."""
-    monkeypatch.setattr(PictureMatcher, "kept_as", torch.float32)
+    monkeypatch.setattr(ImageMatcher, "kept_as", torch.float32)
 
 
 def sides(query):
@@ -83,7 +83,7 @@ def test_pictures_are_kept_in_half_precision_on_the_cpu(model, monkeypatch):
     kept = matcher(model, "text").over(PICTURES).candidates["tokens"]
     assert (kept.dtype, kept.device.type) == (torch.float16, "cpu")
     rounded = verdicts(model, "text")
-    monkeypatch.setattr(PictureMatcher, "kept_as", torch.float32)
+    monkeypatch.setattr(ImageMatcher, "kept_as", torch.float32)
     assert 0 < (verdicts(model, "text") - rounded).abs().max() < 5e-3
 
 

@@ -95,7 +95,7 @@ class TestTexts:
     def test_with_a_picture_each_must_be_pairs(self):
         encoder, picture = qs.load("tangram-edits")["image+text"], np.zeros((9, 9, 3), np.uint8)
         for batch in ([(picture, "red"), "red"], [(picture, "red"), (picture,)]):
-            with pytest.raises(BadInput, match=r"item 1, a .* a pair \(picture, text\)"):
+            with pytest.raises(BadInput, match=r"item 1, a .* a pair \(image, text\)"):
                 encoder.encode(batch)
         with pytest.raises(BadInput, match="item 1, None: expected a text"):
             encoder.encode([(picture, "red"), (picture, None)])
@@ -122,9 +122,9 @@ class TestPictures:
             (np.full((4, 4, 3), 300.0), "floats from 0 to 1"),
             (np.zeros((4, 4, 3), np.int32), "int32"),
             (Image.new("I", (4, 4)), "mode I"),
-            (Image.new("RGB", (0, 4)), "a picture of 0 x 4 pixels"),
-            (np.zeros((0, 9, 3), np.uint8), "a picture of 9 x 0 pixels"),
-            (np.zeros((9, 0, 3)), "a picture of 0 x 9 pixels"),
+            (Image.new("RGB", (0, 4)), "an image of 0 x 4 pixels"),
+            (np.zeros((0, 9, 3), np.uint8), "an image of 9 x 0 pixels"),
+            (np.zeros((9, 0, 3)), "an image of 0 x 9 pixels"),
         ],
     )
     def test_that_cannot_be_understood_are_refused(self, item, complaint):
@@ -154,7 +154,7 @@ class TestPictures:
     def test_given_as_the_batch_are_not_taken_apart_into_rows(self, channels):
         encoder = qs.load("tangram")["image"]
         four = np.random.default_rng(2).integers(0, 255, (4, 20, 30, channels), np.uint8)
-        with pytest.raises(qs.Error, match=rf"shape \(30, {channels}\), one row.*\[picture\]"):
+        with pytest.raises(qs.Error, match=rf"shape \(30, {channels}\), one row.*\[image\]"):
             encoder.encode(four[0])
         assert torch.equal(encoder.encode(four), encoder.encode(list(four)))
 
@@ -185,7 +185,7 @@ class TestSounds:
 
     @pytest.mark.parametrize("item", [(np.zeros(9), 48_000), "sound.wav", None])
     def test_pairs_with_the_rate_and_names_of_files_are_refused(self, item):
-        with pytest.raises(qs.Error, match=r"expected a sound as .* Waveform\(samples, rate"):
+        with pytest.raises(qs.Error, match=r"expected audio as .* Waveform\(samples, rate"):
             waveform(item, 48_000)
 
     def test_too_long_are_cut_at_their_end_with_one_warning(self, checkpoint, items):

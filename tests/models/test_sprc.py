@@ -144,7 +144,7 @@ def test_works_in_half_precision(path, pairs, pictures):
 
 @pytest.mark.parametrize("item", ["words alone", (1, 2, 3), np.zeros((8, 8, 3), np.uint8)])
 def test_refuses_what_is_no_pair(model, item):
-    with pytest.raises(BadInput, match=r"item 0, .* a pair \(picture, text\)"):
+    with pytest.raises(BadInput, match=r"item 0, .* a pair \(image, text\)"):
         model["image+text"].prepare([item])
 
 

@@ -125,7 +125,7 @@ class TestPreparing:
             models["tangram-clips"]["video"].encode([item])
 
     def test_one_clip_in_the_place_of_a_batch_is_refused(self, models, things):
-        with pytest.raises(BadInput, match=r"item 0, .*: got one picture, .* give \[clip\]"):
+        with pytest.raises(BadInput, match=r"item 0, .*: got one image, .* give \[clip\]"):
             models["tangram-clips"]["video"].encode(things["video"][0])
 
     def test_short_sounds_are_filled_and_long_ones_cut(self, models):

@@ -54,7 +54,7 @@ def test_a_bad_query_among_good_ones_is_told_apart(server):
         alone = client.post(SEARCH, json={"tenant": "mixed", "query": broken})
     assert [answer["error"] is None for answer in answers] == [True, False, True]
     assert answers[2]["hits"][0]["id"] == 2
-    assert "cannot be read as a picture" in answers[1]["error"]["detail"]
+    assert "cannot be read as an image" in answers[1]["error"]["detail"]
     assert alone.status_code == 422 and alone.json()["title"] == "Unprocessable Entity"
 
 

@@ -54,13 +54,14 @@ SAFEGUARDS = {
         "LOOKED_AT_ONCE": PIECES,
     },
     "galleries/clusters.py": {"_spread():1e-12": ROUNDING},
-    "galleries/memory/exact_gallery.py": {"ExactGallery._version():256": IDENTITY},
+    "galleries/memory/exact_gallery.py": {
+        "ExactGallery._version():256": IDENTITY,
+        "DEAD_SHARE": PIECES,
+    },
     "galleries/memory/exact_search.py": {
         "CHUNK_SCORES MOST_CHUNKS PIECE_SCORES LEAST_PIECE PIECE_VALUES GPU_THREADS COPIED_FROM "
-        "PADDING": PIECES
+        "PADDING GROUP LEAST FEW": PIECES
     },
-    "galleries/memory/grouped_topk.py": {"GROUP LEAST FEW": PIECES},
-    "galleries/memory/candidate_rows.py": {"DEAD_SHARE": PIECES},
     "encoders/frozen_module.py": {"FrozenModule.fingerprint():256": IDENTITY},
     "methods/base.py": {"Method.fallback Method.weight_decay": OTHERS},
     "methods/infomax.py": {

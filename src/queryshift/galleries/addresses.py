@@ -1,11 +1,13 @@
-"""Addresses of galleries: which engine opens which, by the text before the colon."""
+"""Addresses of galleries: which engine opens which, and what an address says."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import parse_qsl, unquote, urlsplit
 
+from queryshift.errors import BadInput
 from queryshift.support.tables import Table
 
 from .candidate_checks import unit_vectors
@@ -28,14 +30,72 @@ ENGINES: Table[Opener] = Table(
 )
 
 
+class ServerAddress(NamedTuple):
+    """Parts of an address such as "qdrant://key@host:6333/collection?ef=512"."""
+
+    url: str  # "http://host:6333", or a path on this machine
+    collection: str
+    user: str
+    password: str
+    options: dict[str, Any]
+
+
 def opener_of(address: str | Path) -> Opener | None:
-    """What opens an engine's address or a Parquet file; None for the path of a gallery file."""
+    """Return what opens an engine's address or a Parquet file; None for a gallery file's path."""
     if str(address).endswith(".parquet"):
         return _open_parquet
     kind, colon, rest = str(address).partition(":")
     if not colon or (kind not in ENGINES and not rest.startswith("//")):
         return None  # a path, which may have a colon in it
     return ENGINES[kind]
+
+
+def split_address(
+    address: str, port: int, kinds: Mapping[str, type], example: str
+) -> ServerAddress:
+    """Split the address of a collection on a server, or in a file or folder of this machine.
+
+    Args:
+        address: "kind://user:password@host:port/collection?option=value", or
+            "kind:///path/collection".
+        port: The port if the address names none.
+        kinds: The options that the engine knows, each with its type.
+        example: An address of this kind, for errors.
+    """
+    try:
+        parts = urlsplit(address)
+        port = parts.port or port
+    except ValueError:
+        raise BadInput(f"the address cannot be read, expected {example}.") from None
+    path, _, collection = unquote(parts.path).rpartition("/")
+    if not collection or not (path or parts.hostname):
+        raise BadInput(f"the address names no collection, expected {example}.")
+    options = address_options(parts.query, kinds)
+    scheme = "https" if options.pop("secure", 0) else "http"
+    url = f"{scheme}://{parts.hostname}:{port}{path}" if parts.hostname else path
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    return ServerAddress(url, collection, user, password, options)
+
+
+def address_options(query: str, kinds: Mapping[str, type]) -> dict[str, Any]:
+    """Return the options after the "?" of an address, each as its type; refuse unknown ones.
+
+    Examples:
+        >>> from queryshift.galleries.addresses import address_options
+        >>> address_options("ef=512&table=items", {"ef": int, "table": str})
+        {'ef': 512, 'table': 'items'}
+    """
+    options = {}
+    for name, text in parse_qsl(query, keep_blank_values=True):
+        if name not in kinds:
+            raise BadInput(f'no option "{name}" in this address; known: {", ".join(kinds)}.')
+        try:
+            options[name] = kinds[name](text)
+        except ValueError:
+            raise BadInput(
+                f'the address says {name}={text!r}, expected a whole number: write "{name}=256".'
+            ) from None
+    return options
 
 
 def _open_parquet(path: str) -> Searchable:

@@ -9,18 +9,17 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
 
 from queryshift.errors import BadInput, EngineLost, GalleryMismatch
 
+from .addresses import split_address
 from .engine import EngineGallery, Found
-from .engine_vectors import checked_engine_vectors
 from .hits import Id
 from .search_effort import SearchEffort
-from .stored_vectors import LOOKED_AT, address_options, known_metric
 
 Dialect = Literal["elasticsearch", "opensearch"]
 MOST = 10_000  # hits of one search, unless the index allows more
@@ -30,6 +29,7 @@ METRICS = {
     **{"cosinesimil": "cosine", "innerproduct": "dot", "l2": "l2"},
 }
 OPTIONS = {"field": str, "ef": int, "secure": int}
+EXAMPLE = "elasticsearch://host:9200/index?field=embedding"
 
 
 class Elasticsearch(EngineGallery):
@@ -72,18 +72,17 @@ class Elasticsearch(EngineGallery):
             {"Authorization": told} if key else {}
         )
         self.timeout = timeout
-        self.breadth: SearchEffort = SearchEffort("ef", ef, MOST)
+        self.search_effort: SearchEffort = SearchEffort("ef", ef, MOST)
         about = self._about()
         super().__init__(about.get("dims", about.get("dimension", 0)), timeout=timeout)
         said = about.get("similarity") or about.get("space_type")
         said = said or (about.get("method") or {}).get("space_type")
         said = said or ("cosine" if dialect == "elasticsearch" else "l2")  # what each takes
-        self.metric = known_metric(index, METRICS.get(said, said))
-        checked_engine_vectors(self.sample(LOOKED_AT, 0), self.dimension, self.metric)
+        self._check_stored(index, METRICS.get(said, said))
 
     def find(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
         """The best `count` documents of each query with their vectors, all in one call."""
-        ef, field, rows = max(self.breadth.value, count), self._field, queries.tolist()
+        ef, field, rows = max(self.search_effort.value, count), self._field, queries.tolist()
         if self._dialect == "elasticsearch":
             how = {"field": field, "k": count, "num_candidates": ef}
             return self._found([{"knn": {**how, "query_vector": row}} for row in rows], count)
@@ -180,18 +179,11 @@ class Elasticsearch(EngineGallery):
 
 
 def open(address: str) -> Elasticsearch:
-    """The index at "elasticsearch://host:9200/index?field=…" or "opensearch://…"."""
-    expected = "expected elasticsearch://host:9200/index?field=embedding"
-    try:
-        parts = urlsplit(address)
-        port = parts.port or 9200
-    except ValueError:
-        raise BadInput(f"the address cannot be read, {expected}.") from None
-    options = address_options(parts.query, OPTIONS)
-    index = unquote(parts.path).strip("/")
-    if not (parts.hostname and index and options.get("field")):
-        raise BadInput(f"the address needs a host, an index and a field, {expected}.")
-    url = f"{'https' if options.pop('secure', 0) else 'http'}://{parts.hostname}:{port}"
-    options |= {"user": unquote(parts.username or ""), "password": unquote(parts.password or "")}
-    dialect: Dialect = "opensearch" if parts.scheme == "opensearch" else "elasticsearch"
-    return Elasticsearch(url, index, dialect=dialect, **options)
+    """Open the index at "elasticsearch://host:9200/index?field=…" or "opensearch://…"."""
+    parts = split_address(address, 9200, OPTIONS, EXAMPLE)
+    if "://" not in parts.url or not parts.options.get("field"):
+        raise BadInput(f"the address needs a host, an index and a field, expected {EXAMPLE}.")
+    dialect: Dialect = "opensearch" if address.startswith("opensearch") else "elasticsearch"
+    return Elasticsearch(
+        *parts[:2], dialect=dialect, user=parts.user, password=parts.password, **parts.options
+    )

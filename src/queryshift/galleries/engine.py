@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, NoReturn, ParamSpec, TypeVar
+from typing import NoReturn, ParamSpec, TypeVar
+from warnings import warn
 
 import numpy as np
 import torch
@@ -16,39 +17,21 @@ from queryshift.errors import BadInput, EngineLost, GalleryMismatch, NeedsVector
 from queryshift.support.threads import RenewedLock
 from queryshift.support.torch_modes import without_autocast
 
-from .candidate_checks import checked_ids
 from .clusters import SAMPLE, spherical_kmeans
-from .engine_vectors import Metric, checked_engine_vectors
 from .hits import Hits, Id, at_least_one
 from .model_origin import ModelOrigin
 from .search_effort import SearchEffort
-from .seen_candidates import SeenCandidates
+from .seen_candidates import Found, SeenCandidates, joined_answers
+from .stored_vectors import LOOKED_AT, Metric, checked_engine_vectors, known_metric
 
 FIRST_WAIT = 0.1  # seconds before the first retry; each further wait is twice as long
 HITS_AT_ONCE = 2**14  # hits with their vectors that a call asks for, at most
 SHARE = 0.25  # of the timeout: a call that takes longer asks for fewer hits the next time
 SEED = 0  # of the sample that centroids are made of
+RENAMED = "breadth is now called search_effort"
 
 Asked = ParamSpec("Asked")
 Told = TypeVar("Told")
-
-
-class Found(NamedTuple):
-    """What an engine finds for one query.
-
-    Args:
-        ids: the candidates' ids, best first.
-        vectors: their vectors, (k, D), or (k, V, D) for several per candidate.
-
-    Examples:
-        >>> import numpy as np
-        >>> from queryshift.galleries import Found
-        >>> Found(["a", "b"], np.eye(2, dtype=np.float32)).ids
-        ['a', 'b']
-    """
-
-    ids: Sequence[Id]
-    vectors: NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -100,8 +83,8 @@ class EngineGallery:
     of unit length."""
     exact: bool = False
     """Whether a search misses nothing; otherwise sessions want its recall measured."""
-    breadth: SearchEffort | None = None
-    """What widens a search of the index, which may be set to another value."""
+    search_effort: SearchEffort | None = None
+    """How much of the index a search visits (ef, nprobe), which may be set to another value."""
     recall_told: bool = False  # to whoever opened it: once is enough
     origin: ModelOrigin | None = None
     """The model that made the vectors, where the engine keeps it."""
@@ -254,7 +237,9 @@ class EngineGallery:
         excluded = 0 if exclude is None or not len(exclude) else int(exclude[:, 0].bincount().max())
         plain = np.ascontiguousarray(queries.detach().to("cpu", torch.float32).numpy())
         answers = self._find_in_parts(plain, at_least_one(count) + excluded)
-        return self._met(answers, queries.device)
+        ids, found = joined_answers(answers)
+        vectors = checked_engine_vectors(found, self.dimension, self.metric)
+        return SeenCandidates.of(self._handles_of(ids), ids, vectors.to(queries.device))
 
     def centroids(self, count: int) -> Tensor:
         """Centres of the candidates by spherical k-means over an unbiased sample.
@@ -311,6 +296,25 @@ class EngineGallery:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.dimension} dimensions)"
+
+    @property
+    def breadth(self) -> SearchEffort | None:
+        """The former name of `search_effort`."""
+        warn(RENAMED, DeprecationWarning, stacklevel=2)
+        return self.search_effort
+
+    @breadth.setter
+    def breadth(self, effort: SearchEffort | None) -> None:
+        warn(RENAMED, DeprecationWarning, stacklevel=2)
+        self.search_effort = effort
+
+    def _check_stored(
+        self, collection: str, metric: str, vectors: NDArray[np.float32] | None = None
+    ) -> None:
+        """Take over the metric of a collection, and check the length of some of its vectors."""
+        self.metric = known_metric(collection, metric)
+        some = self.sample(LOOKED_AT, 0) if vectors is None else vectors
+        checked_engine_vectors(some, self.dimension, self.metric)
 
     def _ask(self, verb: Callable[Asked, Told], *args: Asked.args, **options: Asked.kwargs) -> Told:
         """Call a verb, again after a pause where the connection was lost."""
@@ -377,22 +381,3 @@ class EngineGallery:
                     self._handles[one] = len(self._ids)
                     self._ids.append(one)
             return [self._handles[one] for one in ids]
-
-    def _met(self, answers: Sequence[Found], device: torch.device) -> SeenCandidates:
-        """The candidates of all answers, each once."""
-        rows: dict[Id, int] = {}
-        seen = 0
-        for answer in answers:
-            count = len(answer.vectors)
-            rows.update(zip(checked_ids(answer.ids, count), range(seen, seen + count), strict=True))
-            seen += count
-        if not rows:
-            raise BadInput(
-                "the engine found no candidate for any query: is the collection empty, or not yet "
-                "loaded?"
-            )
-        ids = list(rows)
-        every = np.concatenate([answer.vectors for answer in answers if len(answer.vectors)])
-        found = every[list(rows.values())]
-        vectors = checked_engine_vectors(found, self.dimension, self.metric)
-        return SeenCandidates.of(self._handles_of(ids), ids, vectors.to(device))

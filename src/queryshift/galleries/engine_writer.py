@@ -1,31 +1,34 @@
-"""What writes candidates into a collection of an engine, and may do so again."""
+"""Write candidates into a collection of an engine, where writing twice changes nothing."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from queryshift.errors import GalleryMismatch
+from queryshift.errors import BadInput, GalleryMismatch
 from queryshift.support.tables import Table
 
 from .hits import Id
 from .model_origin import ModelOrigin
+from .stored_vectors import check_new
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What a collection is made for.
+    """The shape of a collection.
 
     Args:
         dimension: Length of a vector.
         whole_ids: Whether ids are whole numbers; else they are text.
         index: "exact" or "hnsw", or the engine's own word for an index.
         metric: The engine's own word for a metric; "" for cosine.
-        origin: The model that makes the vectors, where it is known.
+        origin: The model that makes the vectors, if it is known.
     """
 
     dimension: int
@@ -35,23 +38,73 @@ class Layout:
     origin: ModelOrigin | None = None
 
 
-class Writer(Protocol):
-    """A collection that is written to; candidates that are there already are replaced."""
+class Writer(ABC):
+    """Writes into a collection, and creates it if it does not exist.
+
+    Args:
+        name: The collection's name.
+        connection: The engine's connection.
+    """
+
+    def __init__(self, name: str, connection: Any) -> None:
+        self._name, self._connection = name, connection
 
     def prepare(self, layout: Layout) -> bool:
-        """Make the collection, or see that the one there fits; whether it was there already."""
+        """Create the collection, or check that it fits; return whether it existed."""
+        exists = self.exists()
+        if exists:
+            self.check(layout)
+        else:
+            self.make(layout)
+        if layout.origin is not None:
+            self.keep_origin(layout.origin)
+        return exists
 
+    @abstractmethod
+    def exists(self) -> bool:
+        """Return whether the collection exists."""
+
+    @abstractmethod
+    def make(self, layout: Layout) -> None:
+        """Create the collection."""
+
+    @abstractmethod
+    def check(self, layout: Layout) -> None:
+        """Refuse an existing collection of another layout or model."""
+
+    @abstractmethod
+    def keep_origin(self, origin: ModelOrigin) -> None:
+        """Store with the collection which model makes its vectors."""
+
+    @abstractmethod
     def upsert(self, ids: Sequence[Id], vectors: NDArray[np.float32]) -> None:
-        """Store vectors (N, D); when this returns, the engine has them."""
+        """Insert vectors (N, D) or replace those with the same id; return when they are stored."""
 
+    @abstractmethod
     def count(self) -> int:
-        """How many candidates the collection has."""
+        """Return the number of candidates."""
 
-    def finish(self, layout: Layout) -> None:
-        """Index what was written, where that is not done already."""
+    def finish(self, layout: Layout) -> None:  # noqa: B027  (most engines have nothing to do)
+        """Index what was written, if the engine has not done so already."""
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection; the next call opens it again."""
+        self._connection.close()
+
+    def _check_fits(self, dimension: int, origin: ModelOrigin | None, layout: Layout) -> None:
+        """Refuse a collection of another dimension or model."""
+        if dimension != layout.dimension:
+            raise GalleryMismatch(
+                f'"{self._name}" has vectors of {dimension} dimensions, got {layout.dimension}: '
+                "take another name, or remove it first."
+            )
+        wanted = layout.origin
+        if origin and wanted and origin.fingerprint != wanted.fingerprint:
+            raise GalleryMismatch(
+                f'"{self._name}" was built by another encoder ({origin.model}, {origin.modality}, '
+                f"fingerprint {origin.fingerprint}; this one has {wanted.fingerprint}): take "
+                "another name, or remove it first."
+            )
 
 
 WriterOf: TypeAlias = Callable[[str], Writer]
@@ -59,25 +112,22 @@ WriterOf: TypeAlias = Callable[[str], Writer]
 WRITERS: Table[WriterOf] = Table(
     "kind of gallery address",
     {
-        "milvus": "queryshift.galleries.milvus.milvus_writer:MilvusWriter",
-        "postgres": "queryshift.galleries.postgres.postgres_writer:PostgresWriter",
-        "postgresql": "queryshift.galleries.postgres.postgres_writer:PostgresWriter",
-        "qdrant": "queryshift.galleries.qdrant.qdrant_writer:QdrantWriter",
+        "milvus": "queryshift.galleries.milvus.milvus_gallery:MilvusWriter",
+        "postgres": "queryshift.galleries.postgres.postgres_gallery:PostgresWriter",
+        "postgresql": "queryshift.galleries.postgres.postgres_gallery:PostgresWriter",
+        "qdrant": "queryshift.galleries.qdrant.qdrant_gallery:QdrantWriter",
     },
 )
 
 
-def check_fits(name: str, dimension: int, origin: ModelOrigin | None, layout: Layout) -> None:
-    """Refuse to add to a collection of another dimension, or by another model."""
-    if dimension != layout.dimension:
-        raise GalleryMismatch(
-            f'"{name}" has vectors of {dimension} dimensions, got {layout.dimension}: take another '
-            "name, or remove it first."
-        )
-    wanted = layout.origin
-    if origin and wanted and origin.fingerprint != wanted.fingerprint:
-        raise GalleryMismatch(
-            f'"{name}" was built by another encoder ({origin.model}, {origin.modality}, '
-            f"fingerprint {origin.fingerprint}; this one has {wanted.fingerprint}): take another "
-            "name, or remove it first."
-        )
+def write_new(
+    writer: Writer, ids: Sequence[Id], vectors: NDArray[np.float32], index: str, metric: str
+) -> None:
+    """Write vectors (N, D) into a new collection; refuse one that exists."""
+    array = check_new(ids, vectors)
+    layout = Layout(array.shape[1], all(isinstance(one, int) for one in ids), index, metric)
+    with closing(writer):
+        if writer.prepare(layout):
+            raise BadInput("this collection is there already: drop it, or take another name.")
+        writer.upsert(ids, array)
+        writer.finish(layout)

@@ -21,7 +21,7 @@ AWAY = 0.1  # how far queries move from the mean of their nearest candidates
 NEAREST = 10  # candidates that they move away from
 BATCH = 64  # queries per call of the engine
 ROUNDING = 1e-6  # of scores that are computed twice
-WIDER, DEEPER = 6, 3  # doublings of the breadth that are tried, then so many times the depth
+WIDER, DEEPER = 6, 3  # doublings of the search effort that are tried, then so many times the depth
 
 
 @dataclass(frozen=True)
@@ -160,12 +160,16 @@ def _advice(
 
     with _searched_as_before(gallery):
         for wider in track(list(_wider(gallery)), "trying broader searches"):
-            gallery.breadth = wider
+            gallery.search_effort = wider
             if (found := worst(depth)) >= ENOUGH:
                 return f'add "{wider}" to the address: it finds {found:.3f}'
         deeper = exact[0].shape[1]
         if deeper > depth and (found := worst(deeper)) >= ENOUGH:
-            said = f'add "{gallery.breadth}" to the address and make' if gallery.breadth else "make"
+            said = (
+                f'add "{gallery.search_effort}" to the address and make'
+                if gallery.search_effort
+                else "make"
+            )
             return (
                 f"{said} sessions with depth={deeper}: so many hits are ranked again in float, "
                 f"which finds {found:.3f}"
@@ -178,22 +182,22 @@ def _advice(
 
 @contextmanager
 def _searched_as_before(gallery: EngineGallery) -> Iterator[None]:
-    """Put the gallery's breadth back when the block ends."""
-    before = gallery.breadth
+    """Restore the gallery's search effort when the block ends."""
+    before = gallery.search_effort
     try:
         yield
     finally:
-        gallery.breadth = before
+        gallery.search_effort = before
 
 
 def _wider(gallery: EngineGallery) -> Iterator[SearchEffort]:
     """Twice as broad, four times and so on, up to what the engine allows."""
-    breadth = gallery.breadth
+    effort = gallery.search_effort
     for _ in range(WIDER):
-        if breadth is None or breadth.value >= breadth.largest:
+        if effort is None or effort.value >= effort.largest:
             return
-        breadth = replace(breadth, value=min(2 * breadth.value, breadth.largest))
-        yield breadth
+        effort = replace(effort, value=min(2 * effort.value, effort.largest))
+        yield effort
 
 
 def _plain(vectors: Tensor) -> NDArray[np.float32]:

@@ -31,7 +31,7 @@ class CachedRecall:
 
 def store_recall(gallery: EngineGallery, recall: float, advice: str, measured: Any) -> None:
     """Write a gallery's check in the place of an earlier one, whole or not at all."""
-    state = (gallery.place, gallery.version, gallery.count(), _breadth(gallery))
+    state = (gallery.place, gallery.version, gallery.count(), _effort(gallery))
     check = CachedRecall(*state, recall, advice, measured)
     with replacing(_path(gallery)) as temporary:
         temporary.write_text(json.dumps(asdict(check), indent=1))
@@ -47,14 +47,14 @@ def cached_recall(gallery: EngineGallery) -> CachedRecall | None:
         check = CachedRecall(**json.loads(_path(gallery).read_text()))
     except (OSError, ValueError, TypeError):  # not there, or no check
         return None
-    if check.breadth != _breadth(gallery):
+    if check.breadth != _effort(gallery):
         return None
     changed = abs(gallery.count() - check.candidates) > GROWTH * check.candidates
     return None if changed and gallery.version != check.version else check
 
 
-def _breadth(gallery: EngineGallery) -> str:
-    return str(gallery.breadth or "")
+def _effort(gallery: EngineGallery) -> str:
+    return str(gallery.search_effort or "")
 
 
 def _path(gallery: EngineGallery) -> Path:

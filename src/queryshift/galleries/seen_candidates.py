@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from queryshift.errors import BadInput
 
+from .candidate_checks import checked_ids
 from .hits import Hits, Id
 from .memory.memory_gallery import Gallery
+
+
+class Found(NamedTuple):
+    """What an engine finds for one query.
+
+    Args:
+        ids: the candidates' ids, best first.
+        vectors: their vectors, (k, D), or (k, V, D) for several per candidate.
+
+    Examples:
+        >>> import numpy as np
+        >>> from queryshift.galleries import Found
+        >>> Found(["a", "b"], np.eye(2, dtype=np.float32)).ids
+        ['a', 'b']
+    """
+
+    ids: Sequence[Id]
+    vectors: NDArray[np.float32]
 
 
 class SeenCandidates:
@@ -69,3 +91,20 @@ class SeenCandidates:
         exclude = exclude.to(self.handles.device)
         pair, row = (exclude[:, 1:] == self.handles).nonzero().T
         return torch.stack((exclude[pair, 0], row), dim=1)
+
+
+def joined_answers(answers: Sequence[Found]) -> tuple[list[Id], NDArray[np.float32]]:
+    """Return the ids and vectors of all that an engine found, each candidate once."""
+    rows: dict[Id, int] = {}
+    seen = 0
+    for answer in answers:
+        count = len(answer.vectors)
+        rows.update(zip(checked_ids(answer.ids, count), range(seen, seen + count), strict=True))
+        seen += count
+    if not rows:
+        raise BadInput(
+            "the engine found no candidate for any query: is the collection empty, or not yet "
+            "loaded?"
+        )
+    every = np.concatenate([answer.vectors for answer in answers if len(answer.vectors)])
+    return list(rows), every[list(rows.values())]

@@ -1,21 +1,23 @@
-"""What is asked of a collection that others made: its address, its ids, its metric."""
+"""Checks of vectors that an engine stores, and of vectors to be stored there."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-from urllib.parse import parse_qsl
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from queryshift.errors import BadInput, GalleryMismatch
 
-from .candidate_checks import checked_ids
-from .engine_vectors import Metric
+from .candidate_checks import LENGTH_TOLERANCE, checked_ids, checked_vectors
 from .hits import Id
 
-LOOKED_AT = 256  # vectors whose lengths are looked at when a collection is opened
+Metric = Literal["cosine", "inner product", "euclidean"]
+LOOKED_AT = 256  # vectors whose lengths are checked when a collection is opened
+ROUNDING = 1e-5  # of lengths in float32: vectors this close to unit length are not rescaled
 METRICS: dict[str, Metric] = {
     "cosine": "cosine",
     "ip": "inner product",
@@ -25,29 +27,33 @@ METRICS: dict[str, Metric] = {
 }
 
 
-def address_options(query: str, kinds: Mapping[str, type]) -> dict[str, Any]:
-    """The options after the "?" of an address, each as its type; an unknown one is refused.
+def checked_engine_vectors(vectors: Any, dimension: int, metric: Metric) -> Tensor:
+    """Return vectors (n, D) or (n, V, D) as unit vectors (n, V, D) in float32, or raise.
 
-    Examples:
-        >>> from queryshift.galleries.stored_vectors import address_options
-        >>> address_options("ef=512&table=items", {"ef": int, "table": str})
-        {'ef': 512, 'table': 'items'}
+    An engine that ranks by cosine may store vectors of any length: they are rescaled. By inner
+    product or distance, longer vectors would rank first, so they are refused.
     """
-    options = {}
-    for name, text in parse_qsl(query, keep_blank_values=True):
-        if name not in kinds:
-            raise BadInput(f'no option "{name}" in this address; known: {", ".join(kinds)}.')
-        try:
-            options[name] = kinds[name](text)
-        except ValueError:
-            raise BadInput(
-                f'the address says {name}={text!r}, expected a whole number: write "{name}=256".'
-            ) from None
-    return options
+    plain = torch.from_numpy(np.array(vectors, dtype=np.float32))
+    if plain.ndim not in (2, 3) or plain.shape[-1] != dimension:
+        raise GalleryMismatch(
+            f"the engine gave vectors of shape {tuple(plain.shape)}, expected (candidates, "
+            f"{dimension}): is it the right collection and vector field?"
+        )
+    lengths = torch.linalg.vector_norm(plain, dim=-1)
+    wrong = (lengths - 1).abs()
+    if bool((wrong <= ROUNDING).all()):
+        return plain if plain.ndim == 3 else plain[:, None]
+    if metric != "cosine" and bool((wrong > LENGTH_TOLERANCE).any()):
+        raise BadInput(
+            f"the engine ranks by {metric} and holds vectors of length {float(lengths.min()):.3g} "
+            f"to {float(lengths.max()):.3g}, so that long ones come first: store unit vectors, or "
+            "make the index for cosine."
+        )
+    return checked_vectors(plain, rescale=metric == "cosine")
 
 
 def plain_id(stored: Any) -> Id:
-    """An id as sessions take it: whole numbers stay, everything else becomes text.
+    """Return an id as sessions take it: whole numbers stay, everything else becomes text.
 
     Examples:
         >>> from queryshift.galleries.stored_vectors import plain_id
@@ -59,10 +65,10 @@ def plain_id(stored: Any) -> Id:
 
 
 def known_metric(collection: str, metric: str) -> Metric:
-    """The metric of a collection; one that does not rank as the cosine does is refused.
+    """Return the metric of a collection; refuse one that does not rank as the cosine does.
 
     Args:
-        collection: What errors call it.
+        collection: Its name, for errors.
         metric: The engine's word for it.
 
     Examples:
@@ -79,7 +85,7 @@ def known_metric(collection: str, metric: str) -> Metric:
 
 
 def check_new(ids: Sequence[Id], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Vectors to be stored, as float32 (N, D), one for each id."""
+    """Return vectors to be stored as float32 (N, D), one for each id."""
     checked_ids(ids, len(vectors))
     array = np.ascontiguousarray(vectors, dtype=np.float32)
     if array.ndim != 2 or not len(array):

@@ -36,8 +36,8 @@ def build_gallery(
 
     Args:
         model: What `load` takes: a name, a path, "package.module:make".
-        items: A folder of pictures or sounds, or a table (.jsonl, .csv, .tsv, .parquet, .txt), or a
-            list of such paths; or `{id: item}`.
+        items: A folder of images or audio files, a table (.jsonl, .csv, .tsv, .parquet, .txt), a
+            list of such paths, or `{id: item}`.
         to: A file that ends in .safetensors or .parquet, "faiss:PATH", or the address of a
             collection in PostgreSQL, Milvus or Qdrant, which is made where it is not there.
         settings: Batches, processes, Ray, what to do with items that cannot be read.

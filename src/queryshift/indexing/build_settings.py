@@ -18,7 +18,7 @@ class BuildSettings:
     """How a gallery is built.
 
     Args:
-        modality: Which of the model's encoders; by default that of the items, "image" for pictures.
+        modality: Which of the model's encoders; by default that of the items, "image" for images.
         columns: The columns of a table by role, where they have names of their own.
         batch_size: Items that are encoded at once.
         shard_size: Items after which the journal says that they are done.

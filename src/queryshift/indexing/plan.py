@@ -74,7 +74,7 @@ def plan(items: Any, columns: Mapping[str, str], shard_size: int) -> Plan:
 
 
 def _are_collections(items: Any) -> bool:
-    """Whether these are folders and tables, and not the pictures or sounds themselves."""
+    """Whether these are folders and tables, and not the images or audio files themselves."""
     return isinstance(items, list | tuple) and all(
         isinstance(one, Path) and not kind_of(one) for one in items
     )

@@ -29,8 +29,8 @@ MOST_BLOCKS = 2_000  # more tasks than that cost Ray more than they spread
 def on_ray(job: Job, shards: Sequence[Shard]) -> Iterator[Encoded]:
     """The shards on a cluster, as they finish; a task whose node dies is done again elsewhere.
 
-    Engines on servers are written to by the tasks; for files the vectors come back here. Pictures
-    and sounds must be found under the same paths on every node, and so must the model.
+    Engines on servers are written to by the tasks; for files the vectors come back here. Images
+    and audio files must be found under the same paths on every node, and so must the model.
     """
     check_loadable(job.model)
     ray = need("ray", "ray", "building on a cluster")

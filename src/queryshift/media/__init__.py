@@ -1,4 +1,4 @@
-"""Pictures, films, sound and text as users give them: the one room where they are read.
+"""Images, videos, audio and text as users give them: the one room where they are read.
 
 Models, laboratory and service all read here: arrays, PIL images, bytes, file objects and
 `pathlib.Path`, within limits that are checked before anything is decoded. Text is never opened as a

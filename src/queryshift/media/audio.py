@@ -1,4 +1,4 @@
-"""Sounds from arrays, waveforms, bytes, file objects and paths: one channel, at any rate."""
+"""Audio from arrays, waveforms, bytes, file objects and paths: one channel, at any rate."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .waveform import USUAL_RATE, Waveform, as_floats
 
 AUDIO_SUFFIXES = (".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif")
 EXPECTED = (
-    "expected a sound as one channel of samples at 16 kHz, a Waveform(samples, rate) of "
+    "expected audio as one channel of samples at 16 kHz, a Waveform(samples, rate) of "
     "queryshift.media.waveform, bytes, a file object or a pathlib.Path"
 )
 
 
 def waveforms(items: Iterable[Any], rate: int) -> list[NDArray[np.float32]]:
-    """The sounds of a batch at `rate`, or a `BadItem` for the first that is none."""
+    """The audio of a batch at `rate`, or a `BadItem` for the first that is none."""
     return read_each(items, lambda item: waveform(item, rate))
 
 
@@ -32,14 +32,14 @@ def waveform(item: Any, rate: int) -> NDArray[np.float32]:
 
     Args:
         item: samples at 16 kHz, floats from -1 to 1 or signed integers; an object with `samples`
-            and `rate`; or a sound file: its `pathlib.Path`, its bytes, a file object.
+            and `rate`; or an audio file: its `pathlib.Path`, its bytes, a file object.
         rate: samples a second that are wanted.
 
     Returns:
         The samples as an array of float32.
 
     Example:
-        >>> len(sound(np.zeros(16_000), 48_000))
+        >>> len(waveform(np.zeros(16_000), 48_000))
         48000
     """
     if isinstance(item, str):
@@ -47,17 +47,17 @@ def waveform(item: Any, rate: int) -> NDArray[np.float32]:
     wave = read_audio(item) if is_stored(item) else _waveform(item)
     samples = as_floats(wave.samples)
     if not len(samples):
-        raise BadInput("expected a sound of one channel, got no samples: leave it out.")
+        raise BadInput("expected audio of one channel, got no samples: leave it out.")
     check_samples(len(samples), 1, wave.rate)
     with np.errstate(over="ignore"):
         heard = resampled(samples, wave.rate, rate).astype(np.float32)
     if not np.isfinite(heard).all():
-        raise BadInput("got samples that are NaN or infinite: repair the sound, or leave it out.")
+        raise BadInput("got samples that are NaN or infinite: repair it, or leave it out.")
     return heard
 
 
 def read_audio(item: Stored) -> Waveform:
-    """A sound file as a mono `Waveform`: several channels become their mean.
+    """An audio file as a mono `Waveform`: several channels become their mean.
 
     Args:
         item: a `pathlib.Path` of a regular file, bytes, or a file object, which is put back to
@@ -66,15 +66,15 @@ def read_audio(item: Stored) -> Waveform:
     Returns:
         The samples at the file's own rate. Its length is checked before it is decoded.
     """
-    soundfile = need("soundfile", "lab", "reading sounds")
-    with decoding(item, "sound"), soundfile.SoundFile(source(item)) as file:
+    soundfile = need("soundfile", "lab", "reading audio")
+    with decoding(item, "an audio file"), soundfile.SoundFile(source(item)) as file:
         check_samples(file.frames, file.channels, file.samplerate)
         channels = file.read(dtype="float32", always_2d=True)
         return Waveform(channels.mean(axis=1), file.samplerate)
 
 
 def resampled(samples: NDArray[Any], old: int, new: int) -> NDArray[Any]:
-    """The same sound at another rate, by its Fourier series: exact up to the lower band."""
+    """The same audio at another rate, by its Fourier series: exact up to the lower band."""
     if old == new or not len(samples):
         return samples
     length = max(1, round(len(samples) * new / old))

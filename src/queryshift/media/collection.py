@@ -36,7 +36,7 @@ class Collection:
         modality: "text", "image", "audio", or "vector".
         ids: one each, text or whole numbers.
         items: texts, vectors, or files that are opened when they are asked for.
-        partners: ids on the other side that a row names: matches, clicks, a caption's picture.
+        partners: ids on the other side that a row names: matches, clicks, a caption's image.
         times: seconds since the epoch, where the rows have time stamps; the items are in this
             order then.
     """
@@ -83,7 +83,7 @@ def as_collection(
 
 
 def _modality(item: Any) -> str:
-    """What an item in memory is: of arrays, pictures have three axes and vectors one."""
+    """What an item in memory is: of arrays, images have three axes and vectors one."""
     if isinstance(item, str):
         return "text"
     if hasattr(item, "convert") or getattr(item, "ndim", 0) == 3:
@@ -100,7 +100,7 @@ def read_collection(
     """A collection from a file or a folder.
 
     Args:
-        path: a folder of pictures or of sounds, a table (.jsonl, .csv, .tsv, .parquet), vectors
+        path: a folder of images or of audio files, a table (.jsonl, .csv, .tsv, .parquet), vectors
             (.npy, .safetensors), captions one a line (.txt), or a folder that `datasets` saved.
         columns: the columns of a table by role, where they have names of their own:
             `{"id": "sku", "path": "photo"}`.
@@ -128,7 +128,7 @@ def read_collection(
 
 
 def _folder(path: Path) -> Collection:
-    """The pictures or sounds of a folder; their ids are the files' names."""
+    """Return the images or audio files of a folder; their ids are the files' names."""
     files = sorted(file for file in path.iterdir() if kind_of(file))
     if not files:
         endings = ", ".join((*IMAGE_SUFFIXES, *AUDIO_SUFFIXES))
@@ -148,7 +148,7 @@ def _files(ids: Sequence[Id], files: Sequence[Path], mixed: bool = False) -> Col
         kinds = {kind: file for kind, file in kinds.items() if kind}
     elif len(kinds) > 1 or "" in kinds:
         shown = " and ".join(f'"{file.name}"' for file in kinds.values())
-        raise BadInput(f"got the files {shown}: expected pictures only, or sounds only.")
+        raise BadInput(f"got the files {shown}: expected only images or only audio files.")
     kind = next(iter(kinds))
     return Collection(kind, ids, LazyItems([OPENED[kind](file) for file in files]))
 
@@ -206,7 +206,7 @@ def _items(base: Path, role: str, values: Sequence[Any], mixed: bool) -> tuple[s
     """The modality and the items of a column; paths are relative to the table's folder."""
     if role in ("text", "vector"):
         return role, values
-    if hasattr(values[0], "convert"):  # pictures that the dataset has decoded
+    if hasattr(values[0], "convert"):  # images that the dataset has decoded
         return "image", values
     if _encoded(values[0]) is not None:
         return "image", LazyItems([EncodedImage(_encoded(value) or b"") for value in values])
@@ -216,7 +216,7 @@ def _items(base: Path, role: str, values: Sequence[Any], mixed: bool) -> tuple[s
 
 
 def _encoded(value: Any) -> bytes | None:
-    """The bytes of a picture's file that a row holds, as such or as `datasets` keeps them."""
+    """The bytes of an image's file that a row holds, as such or as `datasets` keeps them."""
     stored = value.get("bytes") if isinstance(value, Mapping) else value
     return stored if isinstance(stored, bytes) else None
 
@@ -255,13 +255,13 @@ def _check_file(file: Path, record: Record) -> None:
     if not is_file(file):
         raise record.problem(f'there is no file "{file}".')
     if not kind_of(file):
-        raise record.problem(f'"{file.name}" is neither a picture nor a sound.')
+        raise record.problem(f'"{file.name}" is neither an image nor an audio file.')
 
 
 def _partners(record: Record, role: str) -> list[Id]:
     named = record.values.get("partner")
     if named is None and role == "text":
-        named = record.values.get("file")  # a caption's picture
+        named = record.values.get("file")  # a caption's image
     if named in (None, ""):
         return []
     return list(named) if isinstance(named, list | tuple) else [named]

@@ -1,4 +1,4 @@
-"""Pictures from arrays, PIL images, bytes, file objects and paths: upright, in RGB."""
+"""Images from arrays, PIL images, bytes, file objects and paths: upright, in RGB."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff")
 CHANNELS = (1, 3, 4)  # grey, RGB, RGB with opacity
 EXPECTED = (
-    "expected a picture as an array (height, width[, channels]), a PIL image, bytes, a file object "
+    "expected an image as an array (height, width[, channels]), a PIL image, bytes, a file object "
     "or a pathlib.Path"
 )
 
 
 def images(items: Iterable[Any]) -> list[Image]:
-    """The pictures of a batch in RGB, or a `BadItem` for the first that is none."""
+    """The images of a batch in RGB, or a `BadItem` for the first that is none."""
     return read_each(items, rgb)
 
 
 def rgb(item: Any) -> Image:
-    """A picture in RGB, turned upright where its EXIF data say so.
+    """An image in RGB, turned upright where its EXIF data say so.
 
     Args:
         item: a PIL image of any 8-bit mode, an array (height, width[, channels]) of 8-bit values or
-            of floats from 0 to 1, or a picture file: its `pathlib.Path`, its bytes, a file object.
+            of floats from 0 to 1, or an image file: its `pathlib.Path`, its bytes, a file object.
 
     Returns:
         A PIL image; a copy where one was given.
@@ -55,13 +55,13 @@ def rgb(item: Any) -> Image:
     if not isinstance(item, pillow.Image):
         return _in_rgb(pillow.fromarray(_eight_bit(_array(item))))
     check_pixels(*item.size)
-    with decoding(item, "picture"):  # one that Pillow has not decoded yet may be damaged
+    with decoding(item, "an image"):  # one that Pillow has not decoded yet may be damaged
         upright = _pillow("ImageOps").exif_transpose(item)
     return _in_rgb(upright)
 
 
 def read_image(item: Stored) -> Image:
-    """A picture from a file or bytes: decoded, upright, in the mode it has there.
+    """An image from a file or bytes: decoded, upright, in the mode it has there.
 
     Args:
         item: a `pathlib.Path` of a regular file, bytes, or a file object, which is put back to
@@ -71,19 +71,19 @@ def read_image(item: Stored) -> Image:
         A PIL image. Its size is checked before it is decoded.
     """
     turned = _pillow("ImageOps").exif_transpose
-    with decoding(item, "picture"), _opened(item) as image:
+    with decoding(item, "an image"), _opened(item) as image:
         check_pixels(*image.size)
-        picture: Image = turned(image)
-        return picture
+        upright: Image = turned(image)
+        return upright
 
 
 def image_size(item: Stored) -> tuple[int, int]:
-    """Width and height of a picture file, as its header says; nothing is decoded.
+    """Width and height of an image file, as its header says; nothing is decoded.
 
     Args:
         item: as `read_image` takes it.
     """
-    with decoding(item, "picture"), _opened(item) as image:
+    with decoding(item, "an image"), _opened(item) as image:
         return image.width, image.height
 
 
@@ -97,17 +97,17 @@ def _opened(item: Stored) -> Image:
 
 @cache
 def _pillow(module: str) -> Any:
-    return need(f"PIL.{module}".rstrip("."), "lab", "reading pictures")
+    return need(f"PIL.{module}".rstrip("."), "lab", "reading images")
 
 
 def _in_rgb(image: Image) -> Image:
     if image.mode.startswith(("I", "F")):
         raise BadInput(
-            f"got a picture of mode {image.mode}, whose range of values is not known: "
+            f"got an image of mode {image.mode}, whose range of values is not known: "
             "scale it to 8 bits a channel first."
         )
     if 0 in image.size:
-        raise BadInput(f"got a picture of {image.width} x {image.height} pixels: leave it out.")
+        raise BadInput(f"got an image of {image.width} x {image.height} pixels: leave it out.")
     return image.convert("RGB")
 
 
@@ -126,14 +126,14 @@ def _eight_bit(pixels: NDArray[Any]) -> NDArray[np.uint8]:
     """8-bit pixels from 8-bit ones, or from floats between 0 and 1."""
     if pixels.ndim == 2 and pixels.shape[1] in CHANNELS:
         raise BadInput(
-            f"got an array of shape {pixels.shape}, one row of a picture that was given as the "
-            "batch? Give [picture]; a grey picture so narrow as (height, width, 1)."
+            f"got an array of shape {pixels.shape}, one row of an image that was given as the "
+            "batch? Give [image]; a grey image so narrow as (height, width, 1)."
         )
     if pixels.ndim == 3 and pixels.shape[2] == 1:
         pixels = pixels[..., 0]
     if pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[2] not in CHANNELS):
         raise BadInput(
-            f"got a picture of shape {pixels.shape}; expected a PIL image, or an array of shape "
+            f"got an image of shape {pixels.shape}; expected a PIL image, or an array of shape "
             "(height, width), (height, width, 3) or (height, width, 4)."
         )
     check_pixels(pixels.shape[1], pixels.shape[0])
@@ -141,7 +141,7 @@ def _eight_bit(pixels: NDArray[Any]) -> NDArray[np.uint8]:
         return np.asarray(pixels)
     if pixels.dtype.kind != "f" or (pixels.size and not 0 <= pixels.min() <= pixels.max() <= 1):
         raise BadInput(
-            f"got a picture of {pixels.dtype} values; expected 8-bit ones (0 to 255), or floats "
+            f"got an image of {pixels.dtype} values; expected 8-bit ones (0 to 255), or floats "
             "from 0 to 1."
         )
     return np.asarray(np.rint(pixels * 255), np.uint8)

@@ -88,11 +88,10 @@ def decoding(item: Any, kind: str) -> Iterator[None]:
     except BadInput as error:
         raise BadFile(f"{name}: {error}") from error
     except FileNotFoundError:
-        raise BadFile(f"there is no file {name}: expected a {kind}.") from None
+        raise BadFile(f"there is no file {name}: expected {kind}.") from None
     except Exception as error:
         raise BadFile(
-            f"{name} cannot be read as a {kind} ({_reason(error, item)}): repair it, or leave it "
-            "out."
+            f"{name} cannot be read as {kind} ({_reason(error, item)}): repair it, or leave it out."
         ) from error
 
 

@@ -29,7 +29,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class ImageFile:
-    """A picture file, opened upright and in RGB."""
+    """An image file, opened upright and in RGB."""
 
     path: Path
 
@@ -47,7 +47,7 @@ class ImageFile:
 
 @dataclass(frozen=True)
 class EncodedImage:
-    """The bytes of a picture's file, which a table holds; opened upright and in RGB."""
+    """The bytes of an image's file, which a table holds; opened upright and in RGB."""
 
     data: bytes
 
@@ -65,7 +65,7 @@ class EncodedImage:
 
 @dataclass(frozen=True)
 class AudioFile:
-    """A sound file, opened as a mono `Waveform`."""
+    """An audio file, opened as a mono `Waveform`."""
 
     path: Path
 
@@ -105,19 +105,19 @@ class Clip:
 
 @dataclass(frozen=True)
 class Composed:
-    """A picture, and words that say how to change it."""
+    """An image, and words that say how to change it."""
 
-    picture: ImageFile
+    image: ImageFile
     text: str
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The picture's file."""
-        return self.picture.files
+        """The image's file."""
+        return self.image.files
 
     def open(self) -> Any:
         """The pair of Pillow image and text."""
-        return self.picture.open(), self.text
+        return self.image.open(), self.text
 
 
 class LazyItems(Sequence[Any]):

@@ -14,10 +14,10 @@ class Limits:
     """Items of this size, and larger ones, are refused.
 
     Args:
-        pixels: of a picture or of a film's frame. Above 178 million Pillow refuses files itself.
-        ratio: of a picture's longer side to its shorter one, which models enlarge to theirs.
-        file_bytes: of a file or of bytes that hold a picture or a sound.
-        seconds: of a sound; all its channels together may have as many samples as one at 48 kHz.
+        pixels: of an image or of a video's frame. Above 178 million Pillow refuses files itself.
+        ratio: of an image's longer side to its shorter one, which models enlarge to theirs.
+        file_bytes: of a file or of bytes that hold an image or an audio file.
+        seconds: of audio; all its channels together may have as many samples as one at 48 kHz.
         characters: of a text.
 
     Example:
@@ -65,7 +65,7 @@ def set_limits(new: Limits) -> Limits:
 
 
 def check_pixels(width: int, height: int) -> None:
-    """Refuse a picture that is too large, or so narrow that a model would enlarge it too far."""
+    """Refuse an image that is too large, or so narrow that a model would enlarge it too far."""
     most, ratio = limits().pixels, limits().ratio
     if width * height >= most:
         raise BadInput(
@@ -79,7 +79,7 @@ def check_pixels(width: int, height: int) -> None:
 
 
 def check_samples(frames: int, channels: int, rate: int) -> None:
-    """Refuse a sound that is too long, or has too many samples in all its channels."""
+    """Refuse audio that is too long, or has too many samples in all its channels."""
     most = limits().seconds
     if frames >= most * rate or frames * channels >= most * FULL_RATE:
         raise BadInput(

@@ -1,4 +1,4 @@
-"""Texts, and the pairs of a picture and a text that composed queries are."""
+"""Texts, and the pairs of an image and a text that composed queries are."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def text(item: Any) -> str:
 
 
 def pairs(items: Iterable[Any]) -> tuple[list[Any], list[Any]]:
-    """The pictures and the texts of composed queries, which are pairs of them."""
+    """The images and the texts of composed queries, which are pairs of them."""
     both = read_each(items, _pair)
-    return [picture for picture, _ in both], [words for _, words in both]
+    return [image for image, _ in both], [words for _, words in both]
 
 
 def _pair(item: Any) -> tuple[Any, Any]:
     if not isinstance(item, tuple | list) or len(item) != 2:
-        raise BadInput("expected a composed query: a pair (picture, text).")
+        raise BadInput("expected a composed query: a pair (image, text).")
     return item[0], item[1]

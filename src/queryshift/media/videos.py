@@ -1,4 +1,4 @@
-"""Films: clips as sequences of frames, frames and sound of video files."""
+"""Videos: clips as sequences of frames, and frames and audio of video files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 VIDEO_SUFFIXES = (".mp4", ".mkv", ".webm", ".avi", ".mov")
 FRAMES_PER_VIDEO = 10  # as in the published video benchmarks
-USUAL_RATE = 25  # frames a second, of a film that does not say
+USUAL_RATE = 25  # frames a second, of a video that does not say
 
 
 def clips(items: Iterable[Any], choose: Callable[[Any], Sequence[Any]]) -> list[list[Image]]:
@@ -34,15 +34,15 @@ def clips(items: Iterable[Any], choose: Callable[[Any], Sequence[Any]]) -> list[
 
 
 def _clip(item: Any) -> Any:
-    """The item, refused where it is no sequence of pictures: a film, or one frame of a clip."""
+    """The item, refused where it is no sequence of images: a video, or one frame of a clip."""
     is_sequence = hasattr(item, "__getitem__") and hasattr(item, "__len__")
     if isinstance(item, str | dict) or is_stored(item) or not is_sequence:
         raise BadInput(
-            "expected a clip: a sequence of pictures. read_frames(path) of queryshift.media.videos "
-            "gives ten of a film."
+            "expected a clip: a sequence of images. read_frames(path) of queryshift.media.videos "
+            "gives ten of a video."
         )
     if getattr(item, "ndim", 4) == 3 and item.shape[2] == 3:
-        raise BadInput("got one picture, expected a clip: for one clip give [clip].")
+        raise BadInput("got one image, expected a clip: for one clip give [clip].")
     if getattr(item, "ndim", 4) == 0 or not len(item):
         raise BadInput("got a clip without frames: leave it out.")
     return item
@@ -57,13 +57,13 @@ def _frames(chosen: Sequence[Any]) -> list[Image]:
 
 @dataclass(frozen=True)
 class Sampling:
-    """Which ten frames represent a film: one out of each of ten equal parts."""
+    """Which ten frames represent a video: one out of each of ten equal parts."""
 
     within: float  # where in its part a frame is taken: 0 at the beginning, 0.5 in the middle
-    seconds: int | None = None  # of the film's beginning that count; None: all of it
+    seconds: int | None = None  # of the video's beginning that count; None: all of it
 
     def chosen(self, count: int) -> list[int]:
-        """The places of the ten among `count` frames; in a short film some are the same."""
+        """The places of the ten among `count` frames; in a short video some are the same."""
         parts = range(FRAMES_PER_VIDEO)
         return [int((part + self.within) * count / FRAMES_PER_VIDEO) for part in parts]
 
@@ -72,7 +72,7 @@ THROUGHOUT = Sampling(within=0.5)
 
 
 def read_clip(paths: Sequence[Path]) -> list[Image]:
-    """The frames of a clip, which must be of one size, or ten frames of a film."""
+    """The frames of a clip, which must be of one size, or ten frames of a video."""
     if paths[0].suffix.lower() in VIDEO_SUFFIXES:
         return read_frames(paths[0])
     frames = [read_image(path) for path in paths]
@@ -86,34 +86,34 @@ def read_clip(paths: Sequence[Path]) -> list[Image]:
     return frames
 
 
-def read_frames(film: Path, sampling: Sampling = THROUGHOUT) -> list[Image]:
-    """Ten frames of a film; it is decoded twice, to count and to take them.
+def read_frames(video: Path, sampling: Sampling = THROUGHOUT) -> list[Image]:
+    """Ten frames of a video; it is decoded twice, to count and to take them.
 
     Args:
-        film: a video file.
+        video: a video file.
         sampling: which ten.
 
     Returns:
         PIL images. Their size is checked before they are decoded.
     """
-    with _opened(film, "video") as (container, stream):
+    with _opened(video, "video") as (container, stream):
         check_pixels(stream.width, stream.height)
         rate = stream.average_rate or USUAL_RATE
         most = None if sampling.seconds is None else int(rate * sampling.seconds)
         count = sum(1 for _ in islice(container.decode(stream), most))
         if not count:
-            raise BadInput("got no frames that can be decoded, expected a film.")
+            raise BadInput("got no frames that can be decoded, expected a video.")
     wanted = sampling.chosen(count)
-    with _opened(film, "video") as (container, stream):
+    with _opened(video, "video") as (container, stream):
         numbered = enumerate(islice(container.decode(stream), wanted[-1] + 1))
         kept = {number: frame.to_image() for number, frame in numbered if number in wanted}
         return [kept[number] for number in wanted]
 
 
-def read_video_audio(film: Path, rate: int) -> Waveform:
-    """The first channel of a film's sound at `rate`."""
-    with _opened(film, "audio") as (container, stream):
-        resampler = need("av", "video", "reading films").AudioResampler(format="s16p", rate=rate)
+def read_video_audio(video: Path, rate: int) -> Waveform:
+    """The first channel of a video's audio at `rate`."""
+    with _opened(video, "audio") as (container, stream):
+        resampler = need("av", "video", "reading videos").AudioResampler(format="s16p", rate=rate)
         parts: list[NDArray[np.int16]] = []
         count = 0
         for frame in chain(container.decode(stream), [None]):
@@ -121,16 +121,16 @@ def read_video_audio(film: Path, rate: int) -> Waveform:
             count += len(parts[-1]) if parts else 0
             check_samples(count, 1, rate)
         if not parts:
-            raise BadInput("got no sound that can be decoded, expected a film with sound.")
+            raise BadInput("got no audio that can be decoded, expected a video with audio.")
     return Waveform(np.concatenate(parts), rate)
 
 
 @contextmanager
-def _opened(film: Path, kind: Literal["video", "audio"]) -> Iterator[tuple[Any, Any]]:
-    """The film and its first stream of one kind; what goes wrong inside names the film."""
-    av = need("av", "video", f'reading the film "{film}"')
-    with decoding(film, "film"), av.open(str(regular(film))) as container:
+def _opened(video: Path, kind: Literal["video", "audio"]) -> Iterator[tuple[Any, Any]]:
+    """The video and its first stream of one kind; what goes wrong inside names the video."""
+    av = need("av", "video", f'reading the video "{video}"')
+    with decoding(video, "a video"), av.open(str(regular(video))) as container:
         streams = getattr(container.streams, kind)
         if not streams:
-            raise BadFile(f'"{film}" cannot be read as a film: it has no {kind}.')
+            raise BadFile(f'"{video}" cannot be read as a video: it has no {kind}.')
         yield container, streams[0]

@@ -48,7 +48,7 @@ def as_floats(samples: NDArray[Any]) -> NDArray[np.floating]:
     """Mono samples as floats of full scale 1: floats as they are, signed integers scaled."""
     if samples.ndim != 1:
         raise BadInput(
-            f"expected a sound of one channel of samples, got the shape {samples.shape}: take the "
+            f"expected audio of one channel of samples, got the shape {samples.shape}: take the "
             "mean over its channels first."
         )
     if np.issubdtype(samples.dtype, np.signedinteger):
@@ -57,7 +57,7 @@ def as_floats(samples: NDArray[Any]) -> NDArray[np.floating]:
         return scaled
     if not np.issubdtype(samples.dtype, np.floating):
         raise BadInput(
-            f"expected a sound of one channel of floats in [-1, 1] or signed integers, got samples "
+            f"expected audio of one channel of floats in [-1, 1] or signed integers, got samples "
             f"of type {samples.dtype}."
         )
     return samples

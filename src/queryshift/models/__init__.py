@@ -2,13 +2,12 @@
 
 Imports: `support`, `media`, `encoders`, `galleries`. Start with `loading.py`, which chooses the
 file by format, then `blocks.py`, what most encoders here are. Captions become tokens in
-`tokenising.py`, pictures pixels in `image_preprocessing.py`; Hugging Face checkpoints are read in
+`tokenising.py`, images pixels in `image_preprocessing.py`; Hugging Face checkpoints are read in
 `hf.py`, authors' own files in `checkpoints.py`.
 """
 
 from .loading import (
     ARCHITECTURES,
-    BUNDLED,
     FORMATS,
     MODELS,
     PUBLISHED_RERANK,
@@ -18,7 +17,6 @@ from .loading import (
 
 __all__ = [
     "ARCHITECTURES",
-    "BUNDLED",
     "FORMATS",
     "MODELS",
     "PUBLISHED_RERANK",

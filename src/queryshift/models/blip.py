@@ -12,7 +12,7 @@ from queryshift.encoders.encoder import Encoder
 from queryshift.encoders.prepared import Prepared
 
 from .hf import Checkpoint, Tower, first_token
-from .image_preprocessing import Pictures
+from .image_preprocessing import ImageReader
 from .tokenising import Words
 from .vision_towers import ClassTokenTower, every_row
 
@@ -43,19 +43,19 @@ class BlipText(Tower):
         self.norm_names = norm_layer_names(self, "*crossattention*")
 
     def finish_for_matcher(self, shared: Mapping[str, Tensor]) -> tuple[Tensor, Prepared]:
-        """Unit vectors, and the words: the matcher reads them itself, looking at pictures."""
+        """Unit vectors, and the words: the matcher reads them itself, looking at images."""
         return self.finish(shared), {name: shared[name] for name in ("input_ids", "attention_mask")}
 
 
 def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
     """Image and text encoders of one checkpoint."""
     limit = PUBLISHED_TOKENS if checkpoint.published else 0
-    return encoders(checkpoint.model, checkpoint.pictures(), checkpoint.words(limit=limit))
+    return encoders(checkpoint.model, checkpoint.image_reader(), checkpoint.words(limit=limit))
 
 
-def encoders(model: Any, pictures: Pictures, words: Words) -> dict[str, Encoder]:
+def encoders(model: Any, reader: ImageReader, words: Words) -> dict[str, Encoder]:
     """The two sides of a `BlipForImageTextRetrieval`, wherever its weights came from."""
     return {
-        "image": BlipImage(model.vision_model, model.vision_proj, pictures, first_token),
+        "image": BlipImage(model.vision_model, model.vision_proj, reader, first_token),
         "text": BlipText(model.text_encoder, model.text_proj, words, model.itm_head),
     }

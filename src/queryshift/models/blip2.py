@@ -1,4 +1,4 @@
-"""BLIP-2 (Li et al., 2023), first stage: many vectors per picture, one per text."""
+"""BLIP-2 (Li et al., 2023), first stage: many vectors per image, one per text."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from queryshift.encoders.encoder import Encoder
 from .blocks import BlockEncoder, copy_on_same_storage
 from .full_precision_layers import keep_input_layers_precise
 from .hf import Checkpoint, blocks_of
-from .image_preprocessing import Pictures
+from .image_preprocessing import ImageReader
 from .tokenising import Words
 
 SEEN = "seen"  # key of the image encoder's hidden states
 
 
 class Blip2Image(BlockEncoder):
-    """Pictures to one vector per query token, (B, 32, D); the best of them counts.
+    """Images to one vector per query token, (B, 32, D); the best of them counts.
 
     The Q-Former is what adapts. The image encoder below it, far larger, runs once per batch.
     """
 
-    def __init__(self, model: Any, pictures: Pictures) -> None:
+    def __init__(self, model: Any, reader: ImageReader) -> None:
         super().__init__()
         self.vision_model, self.qformer = model.vision_model, model.qformer
         self.query_tokens, self.head = model.query_tokens, model.vision_projection
-        self.pictures = pictures
+        self.reader = reader
         self.block_list = blocks_of(self.qformer, "qformer")
         self.norm_names = norm_layer_names(self, "vision_model.*", "*[0-9].output.LayerNorm")
         self.requires_grad_(False)
@@ -38,7 +38,7 @@ class Blip2Image(BlockEncoder):
 
     def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
         """Pixels."""
-        return self.pictures(items)
+        return self.reader(items)
 
     def begin(self, prepared: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """What the image encoder saw."""
@@ -88,6 +88,6 @@ def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
     checkpoint.refuse_published()
     model = checkpoint.model
     return {
-        "image": Blip2Image(model, checkpoint.pictures()),
+        "image": Blip2Image(model, checkpoint.image_reader()),
         "text": Blip2Text(model, checkpoint.words()),
     }

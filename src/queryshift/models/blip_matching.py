@@ -20,7 +20,7 @@ ENC = "[ENC]"  # stands first in a text that is matched, where [CLS] stands in o
 
 
 class _BlipMatcher(Matcher):
-    """What both directions share: a text is read while looking at a picture's tokens."""
+    """What both directions share: a text is read while looking at an image's tokens."""
 
     def __init__(self, text: BlipText) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class _BlipMatcher(Matcher):
         self.first = _first_token(text)
 
     def judged(self, tokens: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
-        """Logits (n, 2) of n texts, of which n / len(tokens) in a row look at the same picture."""
+        """Logits (n, 2) of n texts, of which n / len(tokens) in a row look at the same image."""
         longest = int(mask.sum(dim=1).max())
         ids, mask = ids[:, :longest].clone(), mask[:, :longest]
         ids[:, 0] = self.first
@@ -46,7 +46,7 @@ class _BlipMatcher(Matcher):
 
 
 class CaptionMatcher(_BlipMatcher):
-    """For pictures that look for captions; all norm layers of the text side are its own."""
+    """For images that look for captions; all norm layers of the text side are its own."""
 
     def __init__(self, model: Mapping[str, Encoder]) -> None:
         super().__init__(_text_side(model))
@@ -57,21 +57,21 @@ class CaptionMatcher(_BlipMatcher):
         return self.text.prepare(items)
 
     def forward(self, readings: Mapping[str, Tensor], candidates: Mapping[str, Tensor]) -> Tensor:
-        """Logits of each picture with its captions, its keys and values computed once."""
+        """Logits of each image with its captions, its keys and values computed once."""
         kept = candidates["input_ids"], candidates["attention_mask"]
         return self.judged(readings["tokens"], *kept)
 
 
-class PictureMatcher(_BlipMatcher):
-    """For captions that look for pictures.
+class ImageMatcher(_BlipMatcher):
+    """For captions that look for images.
 
     The text side is the query's encoder, so its norm layers are twins of the encoder's; those
     behind the cross-attention are the matcher's own.
     """
 
-    pairs_at_once = 256  # each with a picture of its own: at 384 pixels 1.8 MB, as much per layer
+    pairs_at_once = 256  # each with an image of its own: at 384 pixels 1.8 MB, as much per layer
     kept_as: ClassVar[torch.dtype] = torch.float16
-    """Precision of the pictures' tokens: 0.9 MB each at 384 pixels."""
+    """Precision of the images' tokens: 0.9 MB each at 384 pixels."""
 
     def __init__(self, model: Mapping[str, Encoder]) -> None:
         super().__init__(_text_side(model))
@@ -80,28 +80,28 @@ class PictureMatcher(_BlipMatcher):
         self.norm_names = [name for name in _norms(self) if ".crossattention." in name]
 
     def keep(self, items: Sequence[Any]) -> Prepared:
-        """The pictures' tokens, in half precision on the CPU."""
+        """The images' tokens, in half precision on the CPU."""
         _, readings = self.image.through_for_matcher({}, self.image.ready(items))
         if not isinstance(readings, Mapping):
             raise BadInput(f"{type(self.image).__name__} gives no tokens to match: take BLIP's.")
         return {"tokens": readings["tokens"].to("cpu", self.kept_as)}
 
     def forward(self, readings: Mapping[str, Tensor], candidates: Mapping[str, Tensor]) -> Tensor:
-        """Logits of each caption with its pictures."""
+        """Logits of each caption with its images."""
         tokens = candidates["tokens"].to(self.text.dtype)
         ids, mask = readings["input_ids"], readings["attention_mask"]
         each = len(tokens) // len(ids)
         return self.judged(tokens, ids.repeat_interleave(each, 0), mask.repeat_interleave(each, 0))
 
 
-MATCHERS = {"image": CaptionMatcher, "text": PictureMatcher}
+MATCHERS = {"image": CaptionMatcher, "text": ImageMatcher}
 """Modality of the query to its matcher."""
 
 
 def _looked(cross: nn.Module, rows: Tensor, tokens: Tensor) -> Tensor:
-    """Rows (n, L, W) after looking at pictures' tokens (m, T, W).
+    """Rows (n, L, W) after looking at images' tokens (m, T, W).
 
-    Texts that look at the same picture stand side by side as one long text, so that the picture's
+    Texts that look at the same image stand side by side as one long text, so that the image's
     keys and values are computed once.
     """
     aside = rows.reshape(len(tokens), -1, rows.shape[-1])

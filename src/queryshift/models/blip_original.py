@@ -17,7 +17,7 @@ from queryshift.support.optional import need
 
 from . import bert, blip
 from .checkpoints import Checkpoint, Format, renamed
-from .image_preprocessing import CLIP, Pictures, Processor, squeezed
+from .image_preprocessing import CLIP, ImageReader, Processor, squeezed
 from .tokenising import Words
 
 PUBLISHED_SIDE = 384
@@ -65,7 +65,7 @@ def load(
 ) -> dict[str, Encoder]:
     """The encoders "image" and "text" of a checkpoint, base or large.
 
-    `published` reads captions and pictures as the published evaluation does. `image_size` is the
+    `published` reads captions and images as the published evaluation does. `image_size` is the
     checkpoint's own unless given, or 384 pixels as published (pre-trained ones are made for 224).
     """
     checkpoint = FORMAT.open(path)
@@ -77,8 +77,8 @@ def load(
         limit=blip.PUBLISHED_TOKENS if published else text.max_position_embeddings,
         cleaned=published,
     )
-    pictures = Pictures(Processor(partial(squeezed, side=side), CLIP))
-    return blip.encoders(model, pictures, words)
+    reader = ImageReader(Processor(partial(squeezed, side=side), CLIP))
+    return blip.encoders(model, reader, words)
 
 
 def build(checkpoint: Checkpoint) -> Any:
@@ -111,7 +111,7 @@ def vision_config(checkpoint: Checkpoint, head: int) -> dict[str, Any]:
 
 
 def _resized(checkpoint: Checkpoint, image_size: int) -> Checkpoint:
-    """The checkpoint for pictures of another size, its positions interpolated as in BLIP's code."""
+    """The checkpoint for images of another size, its positions interpolated as in BLIP's code."""
     patch = checkpoint.shape("visual_encoder.patch_embed.proj.weight")[-1]
     if image_size < patch or image_size % patch:
         raise BadInput(f"image_size is {image_size}: expected a multiple of the patches' {patch}.")

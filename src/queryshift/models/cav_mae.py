@@ -75,7 +75,7 @@ class AudioEncoder(_TowerEncoder):
 
 
 class VideoEncoder(_TowerEncoder):
-    """Clips: arrays (frames, height, width, 3) or lists of pictures, of which ten are taken.
+    """Clips: arrays (frames, height, width, 3) or lists of images, of which ten are taken.
 
     `frames` says how they become one vector: "mean" of the ten vectors, or the number of the one
     that is looked at (5 in the published script).
@@ -172,7 +172,7 @@ class Tower(nn.Module):
         self.norm = nn.LayerNorm(width)
 
     def look(self, values: Tensor) -> Tensor:
-        """Patches (..., T, D) of pictures (..., channels, height, width), embedded."""
+        """Patches (..., T, D) of images (..., channels, height, width), embedded."""
         rows: Tensor = self.patch_embed(values)
         return rows + (self.pos_embed + self.modality)
 

@@ -1,4 +1,4 @@
-"""CLAP (Wu et al., 2023): sounds and texts."""
+"""CLAP (Wu et al., 2023): audio and text."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from .hf import Checkpoint, Tower, pooled
 
 
 @dataclass
-class Sounds:
-    """Sounds to spectrograms, at the model's own rate; what is too long is cut at its end."""
+class AudioReader:
+    """Turn audio into spectrograms at the model's rate; what is too long is cut at its end."""
 
     extractor: Any
     _warned: bool = False
 
     def __call__(self, items: Sequence[Any]) -> dict[str, Tensor]:
-        """Spectrograms, and that none stands for a sound that was longer."""
+        """Spectrograms, and that none stands for audio that was longer."""
         rate, longest = self.extractor.sampling_rate, self.extractor.nb_max_samples
         waves = waveforms(items, rate)
         self._warn_of_cuts(max(map(len, waves)) / rate, longest / rate)
         features = self.extractor(
             [wave[:longest] for wave in waves], sampling_rate=rate, return_tensors="pt"
         )["input_features"]
-        # The library would pick one sound of the batch at random and call it a long one.
+        # The library would pick one item of the batch at random and call it a long one.
         none_is_longer = torch.zeros(len(waves), 1, dtype=torch.bool)
         return {
             "input_features": torch.as_tensor(np.asarray(features)),
@@ -44,8 +44,8 @@ class Sounds:
         if seconds > most and not self._warned:
             self._warned = True
             warnings.warn(
-                f"a sound of {seconds:.1f} s is longer than the {most:g} s this model takes: "
-                "such sounds are cut at their end (said once).",
+                f"audio of {seconds:.1f} s is longer than the {most:g} s this model takes: "
+                "such items are cut at their end (said once).",
                 stacklevel=5,
             )
 
@@ -54,7 +54,7 @@ def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
     """Audio and text encoders of one checkpoint."""
     checkpoint.refuse_published()
     model = checkpoint.model
-    spectrograms = Sounds(checkpoint.extractor())
+    spectrograms = AudioReader(checkpoint.extractor())
     audio = Tower(model.audio_model, model.audio_projection, spectrograms, pooled)
     # The batch norm at the input holds each mel band's statistics in decibels: it stays.
     audio.norm_names = norm_layer_names(audio, "*batch_norm", "*fusion_model*")

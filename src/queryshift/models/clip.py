@@ -12,7 +12,7 @@ from .vision_towers import ClassTokenTower
 def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
     """Image and text encoders of one checkpoint.
 
-    As published with TCR (ICLR 2025), pictures are squeezed to the tower's side instead of scaled
+    As published with TCR (ICLR 2025), images are squeezed to the tower's side instead of scaled
     and cropped, and the text tower's final norm layer does not adapt.
     """
     if checkpoint.architecture != "CLIPModel":
@@ -20,8 +20,8 @@ def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
     model = checkpoint.model
     square = model.config.vision_config.image_size if checkpoint.published else None
     pool_text = first_token if checkpoint.architecture == "ChineseCLIPModel" else pooled
-    pictures = checkpoint.pictures(square)
-    image = ClassTokenTower(model.vision_model, model.visual_projection, pictures, pooled)
+    reader = checkpoint.image_reader(square)
+    image = ClassTokenTower(model.vision_model, model.visual_projection, reader, pooled)
     text = Tower(model.text_model, model.text_projection, checkpoint.words(), pool_text)
     if checkpoint.published:
         text.norm_names = norm_layer_names(text, "*final_layer_norm")

@@ -1,7 +1,7 @@
 """Layers that read pixels or energies, in the precision of their weights whatever the mode.
 
 Half precision would round what they read: a pixel by up to a quarter of an 8-bit level, and alike
-in all of an even area. A tower may take such a false contour for something in the picture.
+in all of an even area. A tower may take such a false contour for something in the image.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from queryshift.support.torch_modes import without_autocast
 
 Layer = TypeVar("Layer", bound=nn.Module)
 _CHANNELS = 4  # at most, of what no other layer has made
-_PATCHES = "patch_embedding"  # called so too where pictures come cut in patches
+_PATCHES = "patch_embedding"  # called so too where images come cut in patches
 
 
 class FullPrecision:

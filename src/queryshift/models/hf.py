@@ -19,7 +19,7 @@ from queryshift.support.threads import lazy_property
 from . import hf_hub
 from .blocks import BlockEncoder
 from .full_precision_layers import keep_input_layers_precise
-from .image_preprocessing import Pictures
+from .image_preprocessing import ImageReader
 from .tokenising import Words
 
 NAMED = 5  # of many keys, how many an error names
@@ -101,14 +101,16 @@ class Checkpoint:
         most = limit or min(tokenizer.model_max_length, self._positions())
         return Words(tokenizer, most, to_the_limit, masked, cleaned=self.published)
 
-    def pictures(self, square: int | None = None) -> Pictures:
-        """How this model reads pictures; always by Pillow, so that numbers do not depend on
+    def image_reader(self, square: int | None = None) -> ImageReader:
+        """How this model reads images; always by Pillow, so that numbers do not depend on
         whether torchvision is installed."""
         pil = {"backend": "pil"} if _version() >= 5 else {"use_fast": False}
-        return Pictures(self._processor("AutoImageProcessor", "the image processor", **pil), square)
+        return ImageReader(
+            self._processor("AutoImageProcessor", "the image processor", **pil), square
+        )
 
     def extractor(self) -> Any:
-        """How this model reads sounds."""
+        """How this model reads audio."""
         return self._processor("AutoFeatureExtractor", "the feature extractor")
 
     def refuse_published(self) -> None:

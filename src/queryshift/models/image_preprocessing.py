@@ -1,4 +1,4 @@
-"""Pictures to pixels: by a model's own processor, or cropped, padded and scaled by Pillow alone."""
+"""Images to pixels: by a model's own processor, or cropped, padded and scaled by Pillow alone."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Scale:
     mean: tuple[float, float, float]
     spread: tuple[float, float, float]
 
-    def pixels(self, picture: Image) -> Tensor:
-        """The picture as a tensor (3, height, width) of about zero mean and unit spread."""
-        values = np.asarray(picture, dtype=np.float32) / 255.0
+    def pixels(self, image: Image) -> Tensor:
+        """The image as a tensor (3, height, width) of about zero mean and unit spread."""
+        values = np.asarray(image, dtype=np.float32) / 255.0
         scaled = (values - np.array(self.mean, np.float32)) / np.array(self.spread, np.float32)
         return torch.from_numpy(scaled.transpose(2, 0, 1).copy())
 
@@ -47,12 +47,12 @@ def cropped(image: Image, side: int) -> Image:
 
 
 def squeezed(image: Image, side: int) -> Image:
-    """The whole picture as a square, whatever its proportions were (bicubic)."""
+    """The whole image as a square, whatever its proportions were (bicubic)."""
     return image.resize((side, side), BICUBIC)
 
 
 def padded(image: Image, ratio: float) -> Image:
-    """The picture with black bars where it is longer or taller than `ratio` (TargetPad)."""
+    """The image with black bars where it is longer or taller than `ratio` (TargetPad)."""
     width, height = image.size
     if max(width, height) / min(width, height) < ratio:
         return image
@@ -66,7 +66,7 @@ def padded(image: Image, ratio: float) -> Image:
 
 
 def stacked(images: Sequence[Image], scale: Scale) -> Tensor:
-    """Pictures of one size as one tensor (B, 3, height, width)."""
+    """Images of one size as one tensor (B, 3, height, width)."""
     return torch.stack([scale.pixels(image) for image in images])
 
 
@@ -78,19 +78,19 @@ class Processor:
     scale: Scale
 
     def __call__(self, images: Sequence[Image], return_tensors: str) -> dict[str, Tensor]:
-        """The pictures as the tensor `pixel_values`."""
+        """The images as the tensor `pixel_values`."""
         return {"pixel_values": stacked([self.shape(image) for image in images], self.scale)}
 
 
 @dataclass(frozen=True)
-class Pictures:
-    """Pictures to pixels; with `square`, squeezed to that side instead of scaled and cropped."""
+class ImageReader:
+    """Images to pixels; with `square`, squeezed to that side instead of scaled and cropped."""
 
     processor: Any
     square: int | None = None
 
     def __call__(self, items: Sequence[Any]) -> dict[str, Tensor]:
-        """What the processor makes of the pictures."""
+        """What the processor makes of the images."""
         read = images(items)
         if self.square is None:
             return dict(self.processor(images=read, return_tensors="pt"))

@@ -1,4 +1,4 @@
-"""`load` gives `{modality: Encoder}` by name, directory or file; `matcher` its matching head."""
+"""Load a model by name, directory or file as `{modality: Encoder}`, and its matching head."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from queryshift.errors import BadFile, BadInput, unknown
 from queryshift.support.paths import is_file, is_there, user_path
+from queryshift.support.registry import BUNDLED_MODELS, MATCHERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,15 +21,8 @@ if TYPE_CHECKING:
 
     from .hf import Checkpoint
 
-BUNDLED = {
-    "tangram": "queryshift.lab.tangram.model",
-    "tangram-clips": "queryshift.lab.tangram.model",
-    "tangram-edits": "queryshift.lab.tangram.model",
-}
-"""Models whose weights are in this package, to the module that loads them."""
-
 MODELS = {
-    **dict.fromkeys(BUNDLED, "bundled"),
+    **dict.fromkeys(BUNDLED_MODELS, "bundled"),
     "clip-base": "openai/clip-vit-base-patch16",
     "clip-large": "openai/clip-vit-large-patch14",
     "siglip-base": "google/siglip-base-patch16-224",
@@ -42,7 +36,7 @@ MODELS = {
     "blip-large-flickr": "Salesforce/blip-itm-large-flickr",
     "blip2": "Salesforce/blip2-itm-vit-g",
 }
-"""Short names that `load` takes, each with its name on the Hugging Face Hub, or "bundled".
+"""Short names for `load`, each with its name on the Hugging Face Hub, or "bundled".
 
 Examples:
     >>> import queryshift as qs
@@ -65,14 +59,10 @@ ARCHITECTURES = {
 FORMATS = ("blip_original", "cav_mae", "sprc")
 """Modules for authors' own files, asked in this order whether they recognise one."""
 
-MATCHING = {
-    "BlipText": "queryshift.models.blip_matching",
-    "TextEncoder": "queryshift.lab.tangram.matching",
-}
-"""Class of a model's text side, to the module with its matchers."""
+MATCHERS.add("BlipText", "queryshift.models.blip_matching:MATCHERS")
 
 PUBLISHED_RERANK = {"coco": 256, "flickr": 128}
-"""What a model's name tells about how many hits the published evaluation ranks anew."""
+"""Part of a model's name to the number of hits that the published evaluation re-ranks."""
 
 PREPROCESSINGS = ("library", "published")
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
@@ -87,7 +77,7 @@ def load(
     preprocessing: str = "library",
     cuda_graphs: bool = False,
 ) -> dict[str, Encoder]:
-    """The encoders of a model by modality.
+    """Load the encoders of a model, by modality.
 
     Args:
         name: A name of `MODELS`, a name on the Hugging Face Hub, a directory in its format or in
@@ -100,8 +90,8 @@ def load(
         compile: Whether blocks are compiled by `torch.compile`.
         device: Where the encoders go; None leaves them where they were loaded.
         preprocessing: "library", or "published": items are read as the paper's code read them.
-        cuda_graphs: Whether forwards of shapes that come again are recorded, which a GPU then
-            starts at once, and their memory held.
+        cuda_graphs: Whether a GPU records forwards as CUDA graphs, by shape: faster, and their
+            memory stays allocated.
 
     Returns:
         A mapping such as `{"image": Encoder, "text": Encoder}`, in evaluation mode.
@@ -136,7 +126,7 @@ def load(
 
 
 def _tell_origin(name: Any, model: dict[str, Encoder]) -> None:
-    """Let encoders know which were loaded together: a gallery of other weights is noticed."""
+    """Tell encoders which were loaded together, so that a gallery of other weights is noticed."""
     from queryshift.galleries.model_origin import ModelOrigin
 
     if any(encoder.device.type == "meta" for encoder in model.values()):
@@ -150,21 +140,24 @@ def _tell_origin(name: Any, model: dict[str, Encoder]) -> None:
 def matcher(
     model: str | Path | Mapping[str, Encoder], query: str, rerank: int | None = None
 ) -> Matcher:
-    """The matching head of a model, for queries of one modality: the single-stream model.
+    """Return the matching head of a model for queries of one modality (the single-stream model).
 
-    `model` is what `load` gave, or a name to load. `rerank` is how many hits of each query are
-    ranked anew: 256 for a name with "coco" in it, else the matcher's own (128, tangram's 16).
+    Args:
+        model: What `load` returned, or a name to load.
+        query: The modality of the queries.
+        rerank: How many hits of each query are re-ranked: 256 for a name with "coco" in it, else
+            the matcher's default (128; 16 for tangram).
     """
     told: str | None = None
     if isinstance(model, str | Path):
         told, model = str(model), load(model)
     side = type(model.get("text")).__name__
-    if side not in MATCHING:
+    if side not in MATCHERS:
         raise BadInput(
             f"no matcher is known for a model of {', '.join(sorted(model))} whose text side is "
             f"{side}: expected BlipForImageTextRetrieval or tangram."
         )
-    matchers = import_module(MATCHING[side]).MATCHERS
+    matchers = MATCHERS[side]
     if query not in matchers:
         raise unknown("modality with a matcher", query, matchers)
     head: Matcher = matchers[query](model).eval()
@@ -191,9 +184,8 @@ def _made(given: Any) -> dict[str, Encoder]:
 
 def _found(name: str, published: bool) -> dict[str, Encoder]:
     """The model under this name, in whatever format."""
-    if name in BUNDLED:
-        bundled: dict[str, Encoder] = import_module(BUNDLED[name]).load(name)
-        return bundled
+    if name in BUNDLED_MODELS:
+        return BUNDLED_MODELS[name](name)
     source = MODELS.get(name, name)
     path = user_path(source)
     if is_file(path):

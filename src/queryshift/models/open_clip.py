@@ -23,7 +23,7 @@ VISUAL = "model.visual."
 
 
 class OpenClipImage(BlockEncoder):
-    """Pictures, by the transform that came with the model."""
+    """Images, by the transform that came with the model."""
 
     def __init__(self, model: nn.Module, transform: Callable[[Any], Tensor]) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class OpenClipImage(BlockEncoder):
 
     def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
         """Pixels."""
-        return {"pixels": torch.stack([self.transform(picture) for picture in images(items)])}
+        return {"pixels": torch.stack([self.transform(image) for image in images(items)])}
 
     def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
         """What `encode_image` gives."""

@@ -13,7 +13,7 @@ from .vision_towers import PatchTower
 
 
 class NaFlexImage(Tower):
-    """SigLIP 2's image side, for pictures cut in patches at their own aspect ratio."""
+    """SigLIP 2's image side, for images cut in patches at their own aspect ratio."""
 
     def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
         """The pooled output; the mask has another name in each version of the library."""
@@ -29,6 +29,6 @@ def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
     words = checkpoint.words(to_the_limit=True, masked=False)
     image = NaFlexImage if checkpoint.architecture == "Siglip2Model" else PatchTower
     return {
-        "image": image(model.vision_model, nn.Identity(), checkpoint.pictures(), pooled),
+        "image": image(model.vision_model, nn.Identity(), checkpoint.image_reader(), pooled),
         "text": Tower(model.text_model, nn.Identity(), words, pooled),
     }

@@ -22,14 +22,14 @@ from .blip_original import VISION_NAMES, vision_config
 from .blocks import BlockEncoder, copy_on_same_storage
 from .checkpoints import Checkpoint, Format, renamed
 from .full_precision_layers import keep_input_layers_precise
-from .image_preprocessing import CLIP, Pictures, Processor, cropped, padded
+from .image_preprocessing import CLIP, ImageReader, Processor, cropped, padded
 from .tokenising import Words
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 _TOKENS = 32  # of a caption
-_RATIO = 1.25  # a longer picture gets black bars
+_RATIO = 1.25  # a longer image gets black bars
 _VISION_HEAD = 88  # features of an attention head
 _WORDS = "Qformer.bert.embeddings.word_embeddings.weight"
 
@@ -53,26 +53,26 @@ _authors_name = renamed(
 
 
 class ComposedEncoder(BlockEncoder):
-    """Pairs `(picture, text)`: a picture, and words that say how to change it, as one vector.
+    """Pairs `(image, text)`: an image, and words that say how to change it, as one vector.
 
-    The Q-Former reads twice: query tokens and words over the picture, then what became of the
+    The Q-Former reads twice: query tokens and words over the image, then what became of the
     query tokens and the words alone. It adapts; the image encoder below runs once per batch.
     """
 
-    def __init__(self, model: Any, pictures: Pictures, words: Words) -> None:
+    def __init__(self, model: Any, reader: ImageReader, words: Words) -> None:
         super().__init__()
         self.vision_model, self.qformer = model.vision_model, copy_on_same_storage(model.qformer)
         self.embeddings, self.query_tokens = model.embeddings, model.query_tokens
         self.head = model.text_projection
-        self.pictures, self.words = pictures, words
+        self.reader, self.words = reader, words
         self.norm_names = norm_layer_names(self, "vision_model.*")
         self.requires_grad_(False)
         keep_input_layers_precise(self.vision_model)
 
     def prepare(self, items: Sequence[tuple[Any, str]]) -> dict[str, Tensor]:
         """Pixels, and tokens with their mask."""
-        pictures, texts = pairs(items)
-        return self.pictures(pictures) | self.words(texts)
+        images, texts = pairs(items)
+        return self.reader(images) | self.words(texts)
 
     def begin(self, prepared: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """What the image encoder saw, and the tokens."""
@@ -118,10 +118,10 @@ def load(
     checkpoint = FORMAT.open(path)
     model = build(checkpoint)
     words = bert.tokenizer(checkpoint, _WORDS, ["[DEC]"], tokenizer)
-    pictures = Pictures(Processor(_Framing(model.config.vision_config.image_size), CLIP))
+    reader = ImageReader(Processor(_Framing(model.config.vision_config.image_size), CLIP))
     # The authors keep 50 words instead of BLIP's 30, but of either no more than 30 tokens are read.
-    composed = ComposedEncoder(model, pictures, Words(words, limit=_TOKENS, cleaned=True))
-    return {"image+text": composed, "image": Blip2Image(model, pictures)}
+    composed = ComposedEncoder(model, reader, Words(words, limit=_TOKENS, cleaned=True))
+    return {"image+text": composed, "image": Blip2Image(model, reader)}
 
 
 def build(checkpoint: Checkpoint) -> Any:
@@ -162,7 +162,7 @@ def _with_joined_biases(checkpoint: Checkpoint) -> Checkpoint:
 
 @dataclass(frozen=True)
 class _Framing:
-    """Black bars beside long pictures, then the middle square."""
+    """Black bars beside long images, then the middle square."""
 
     side: int
 

@@ -22,7 +22,7 @@ _QUICK = 1.702
 
 
 class PatchTower(Tower):
-    """Pictures through a vision transformer whose patches are embedded once per batch."""
+    """Images through a vision transformer whose patches are embedded once per batch."""
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
@@ -50,7 +50,7 @@ class Stem:
         self.embed = module.forward
 
     def __call__(self, pixel_values: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Patches (B, T, W) of pictures (B, C, height, width)."""
+        """Patches (B, T, W) of images (B, C, height, width)."""
         if pixel_values.ndim == 3:
             return pixel_values
         embedded: Tensor = self.embed(pixel_values, *args, **kwargs)

@@ -16,8 +16,7 @@ from queryshift.errors import BadInput, GalleryMismatch, NeedsVectors
 from queryshift.galleries import Hits, Searchable
 from queryshift.galleries.exclusions import exclusions_of_rows, mask_excluded
 from queryshift.galleries.memory.exact_gallery import ExactGallery
-from queryshift.galleries.memory.exact_search import all_scores, left_for_all
-from queryshift.galleries.memory.grouped_topk import grouped_topk
+from queryshift.galleries.memory.exact_search import all_scores, grouped_topk, left_for_all
 from queryshift.support.torch_modes import retain_compiled_graphs
 
 Cotangents = tuple[Tensor, ...]  # one per output of the encoder

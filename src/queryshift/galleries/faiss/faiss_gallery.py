@@ -18,14 +18,14 @@ from queryshift.support.optional import need
 from queryshift.support.paths import is_file
 from queryshift.support.threads import lazy_property
 
+from ..addresses import address_options
 from ..candidate_checks import checked_ids
 from ..engine import EngineGallery, Found
-from ..engine_vectors import checked_engine_vectors
-from ..exact_engine import best_of_pieces
 from ..hits import Id
 from ..model_origin import ModelOrigin
 from ..search_effort import SearchEffort
-from ..stored_vectors import LOOKED_AT, address_options, check_new, known_metric, plain_id
+from ..search_without_index import best_of_pieces
+from ..stored_vectors import LOOKED_AT, check_new, plain_id
 
 OVERSAMPLING = 10  # hits of a compressed index that are ranked again, per hit asked for
 PIECE = 16_384  # vectors that an exact search looks at once
@@ -56,7 +56,7 @@ class Faiss(EngineGallery):
         self._file = self._read()  # which owns the memory of the index inside it
         self._index, labels = self._unwrapped()
         super().__init__(self._index.d)
-        self.breadth = self._breadth(ef, nprobe)
+        self.search_effort = self._effort(ef, nprobe)
         self._rows = self._stored_rows()
         self._row_ids = self._stored_ids(labels)
         self._compressed = not self._keeps_floats()
@@ -70,8 +70,7 @@ class Faiss(EngineGallery):
         self.exact = isinstance(self._index, self._faiss.IndexFlat)
         names = {self._faiss.METRIC_INNER_PRODUCT: "ip", self._faiss.METRIC_L2: "l2"}
         kind = self._index.metric_type
-        self.metric = known_metric(str(path), names.get(kind, f"number {kind} of FAISS"))
-        checked_engine_vectors(self.sample(LOOKED_AT, 0), self.dimension, self.metric)
+        self._check_stored(str(path), names.get(kind, f"number {kind} of FAISS"))
         beside = Path(f"{path}.origin.json")
         self.origin = ModelOrigin.from_text(beside.read_text()) if beside.is_file() else None
 
@@ -175,13 +174,13 @@ class Faiss(EngineGallery):
         return rows
 
     def _parameters(self, wanted: int) -> Any:
-        if self.breadth is None:
+        if self.search_effort is None:
             return None
-        if self.breadth.name == "ef":
-            return self._faiss.SearchParametersHNSW(efSearch=max(self.breadth.value, wanted))
-        return self._faiss.SearchParametersIVF(nprobe=self.breadth.value)
+        if self.search_effort.name == "ef":
+            return self._faiss.SearchParametersHNSW(efSearch=max(self.search_effort.value, wanted))
+        return self._faiss.SearchParametersIVF(nprobe=self.search_effort.value)
 
-    def _breadth(self, ef: int, nprobe: int) -> SearchEffort | None:
+    def _effort(self, ef: int, nprobe: int) -> SearchEffort | None:
         if isinstance(self._index, self._faiss.IndexHNSW):
             return SearchEffort("ef", ef, self.count())
         if isinstance(self._index, self._faiss.IndexIVF):

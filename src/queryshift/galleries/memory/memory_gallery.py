@@ -24,10 +24,8 @@ from ..candidate_checks import checked_ids, checked_vectors, vectors_and_lengths
 from ..hits import Id
 from ..model_origin import ModelOrigin
 from ..searchable import Searchable
-from .candidate_rows import CandidateRows
-from .exact_gallery import ExactGallery
+from .exact_gallery import CandidateRows, ExactGallery, RowSegment
 from .gallery_file import read_gallery, write_gallery
-from .row_segment import RowSegment
 
 
 class Gallery(ExactGallery):

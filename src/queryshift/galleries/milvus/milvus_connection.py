@@ -1,42 +1,50 @@
-"""A connection to Milvus that is made again when it was lost, and shows no token."""
+"""A connection to Milvus, and the description of a collection there."""
 
 from __future__ import annotations
 
+import os
 import re
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from queryshift.errors import BadInput, EngineLost
 from queryshift.support.optional import need
 
-from ..stored_vectors import address_options
+from ..addresses import split_address
+from ..model_origin import ModelOrigin
+from ..search_effort import SearchEffort
 
 OPTIONS = {"vector": str, "consistency": str, "ef": int, "nprobe": int, "secure": int}
+EXAMPLE = "milvus://host:19530/collection or milvus:///path/file.db/collection"
 REFUSALS = ("auth", "permission", "collection not found", "can't find collection", "invalid")
+FLOATS = ("FLOAT_VECTOR", "FLOAT16_VECTOR", "BFLOAT16_VECTOR")
+OLDEST = (2, 3)
+LARGEST_EF, LARGEST_NPROBE = 32_768, 65_536
 
 
 class Connection:
-    """A client of pymilvus, for any number of threads.
+    """A pymilvus client for any number of threads; it reconnects, and never prints the token.
 
     Args:
         uri: A server's address, or the path of a file.
-        token: "user:password" or an API key, or nothing.
+        token: "user:password" or an API key; MILVUS_TOKEN if none is given.
         timeout: Seconds that a call may take.
     """
 
     def __init__(self, uri: str, token: str, timeout: float) -> None:
         self._pymilvus = need("pymilvus", "milvus", "a gallery in Milvus")
         self._grpc = import_module("grpc")
-        self._uri, self._token, self._timeout = uri, token, timeout
+        self._uri, self._timeout = uri, timeout
+        self._token = token or os.environ.get("MILVUS_TOKEN", "")
         self.place = uri if "://" in uri else str(Path(uri).resolve())
         self._lock = Lock()
         self._client: Any = None
 
     def call(self, verb: str, *arguments: Any, **options: Any) -> Any:
-        """A method of the client; the next call connects again where the connection was lost."""
+        """Call a method of the client; the next call reconnects if the connection was lost."""
         try:
             method = getattr(self._connected(), verb)
             if verb in ("create_schema", "prepare_index_params"):  # which ask no server
@@ -64,7 +72,7 @@ class Connection:
         raise EngineLost(f"Milvus does not answer ({text}): is the server running{doubt}?")
 
     def close(self) -> None:
-        """End it; the next call connects again."""
+        """Close it; the next call connects again."""
         with self._lock:
             client, self._client = self._client, None
         if client is not None:
@@ -79,7 +87,7 @@ class Connection:
             return self._client
 
     def _text(self, error: Exception) -> str:
-        """The first line of an error, without the token or a part of it."""
+        """Return the first line of an error, without the token or a part of it."""
         told = getattr(error, "message", "") or getattr(error, "details", lambda: "")() or error
         line = str(told).strip().partition("\n")[0]
         for secret in filter(None, (self._token, self._token.partition(":")[2])):
@@ -87,23 +95,89 @@ class Connection:
         return line.rstrip(".")
 
 
-def split_address(address: str) -> tuple[str, str, dict[str, Any]]:
-    """What pymilvus connects to, the collection, and the options of `Milvus`."""
-    try:
-        parts = urlsplit(address)
-        port = parts.port or 19530
-    except ValueError:
-        raise BadInput("the address cannot be read, expected milvus://host:19530/name.") from None
-    path, _, collection = unquote(parts.path).rpartition("/")
-    if not re.fullmatch(r"\w+", collection) or not (path or parts.hostname):
+@dataclass(frozen=True)
+class Collection:
+    """The description of a collection."""
+
+    name: str
+    key: str  # the field of the ids
+    kind: type  # of the ids
+    vector: str
+    dimension: int
+    metric: str
+    index: str
+    origin: ModelOrigin | None
+
+    def search_effort(self, ef: int, nprobe: int) -> SearchEffort | None:
+        """Return the search effort of this index; FLAT and AUTOINDEX have none."""
+        if "HNSW" in self.index or self.index == "DISKANN":
+            return SearchEffort("ef", ef, LARGEST_EF)
+        if self.index.startswith("IVF"):
+            return SearchEffort("nprobe", nprobe, LARGEST_NPROBE)
+        return None
+
+    def search_params(self, limit: int, effort: SearchEffort | None) -> dict[str, Any]:
+        """Return the search effort in the words of the index."""
+        params: dict[str, int] = {}
+        if effort is not None and effort.name == "ef":
+            name = "search_list" if self.index == "DISKANN" else "ef"
+            params = {name: max(effort.value, limit)}
+        elif effort is not None:
+            params = {"nprobe": effort.value}
+        return {"metric_type": self.metric, "params": params}
+
+
+def described(connection: Connection, name: str, vector: str) -> Collection:
+    """Look a collection up and load it, or refuse it with what to do."""
+    check_version(connection.call("get_server_version"))
+    if not connection.call("has_collection", name):
+        raise BadInput(f'no collection "{name}" in this Milvus: correct the address.')
+    about = connection.call("describe_collection", name)
+    fields = {field["name"]: field for field in about["fields"]}
+    key = next(field for field in fields.values() if field.get("is_primary"))
+    chosen = _vector_field(name, fields, vector)
+    index = connection.call("describe_index", name, chosen) or {}
+    if "metric_type" not in index:
         raise BadInput(
-            f'got the collection "{collection}" in the address, expected '
-            "milvus://host:19530/collection or milvus:///path/file.db/collection."
+            f'field "{chosen}" of collection "{name}" has no index, without which Milvus does not '
+            "search: create one with the metric COSINE."
         )
-    options = address_options(parts.query, OPTIONS)
-    scheme = "https" if options.pop("secure", 0) else "http"
-    if parts.username:
-        options["token"] = ":".join(filter(None, (parts.username, parts.password)))
-        options["token"] = unquote(options["token"])
-    uri = f"{scheme}://{parts.hostname}:{port}{path}" if parts.hostname else path
-    return uri, collection, options
+    connection.call("load_collection", name)
+    return Collection(
+        name=name,
+        key=key["name"],
+        kind=int if key["type"].name.startswith("INT") else str,
+        vector=chosen,
+        dimension=int(fields[chosen]["params"]["dim"]),
+        metric=index["metric_type"],
+        index=index.get("index_type", ""),
+        origin=ModelOrigin.from_text((about.get("properties") or {}).get(ModelOrigin.KEY)),
+    )
+
+
+def check_version(version: str) -> None:
+    """Refuse servers too old to search with vectors in one call; Lite has its own numbers."""
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    if numbers < OLDEST or len(numbers) < 2:
+        raise BadInput(f'this is Milvus "{version}", expected 2.3 or later: upgrade the server.')
+
+
+def read_address(address: str) -> tuple[str, str, dict[str, Any]]:
+    """Return what pymilvus connects to, the collection, and the options of `Milvus`."""
+    parts = split_address(address, 19530, OPTIONS, EXAMPLE)
+    if not re.fullmatch(r"\w+", parts.collection):
+        raise BadInput(
+            f'got the collection "{parts.collection}" in the address, expected {EXAMPLE}.'
+        )
+    token = ":".join(filter(None, (parts.user, parts.password))) if parts.user else ""
+    return parts.url, parts.collection, parts.options | ({"token": token} if token else {})
+
+
+def _vector_field(name: str, fields: dict[str, Any], vector: str) -> str:
+    found = [field for field, about in fields.items() if about["type"].name in FLOATS]
+    if (vector and vector not in found) or (len(found) != 1 and not vector):
+        raise BadInput(
+            f'collection "{name}" has the float vector fields {", ".join(found) or "(none)"}, got '
+            f'"{vector}": name one of them as "vector".'
+        )
+    return vector or found[0]

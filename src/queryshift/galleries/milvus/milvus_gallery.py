@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from queryshift.errors import BadInput, EngineLost, Error
+from queryshift.errors import BadInput, EngineLost, Error, GalleryMismatch
+from queryshift.support.optional import need
 
 from ..engine import EngineGallery, Found
-from ..engine_vectors import checked_engine_vectors
-from ..engine_writer import Layout
-from ..exact_engine import best_of_pieces
+from ..engine_writer import Layout, Writer, write_new
 from ..hits import Id
-from ..stored_vectors import LOOKED_AT, check_new, known_metric
-from .milvus_collection import Collection, described
-from .milvus_connection import Connection, split_address
-from .milvus_writer import MilvusWriter
+from ..model_origin import ModelOrigin
+from ..search_without_index import best_of_pieces
+from ..stored_vectors import LOOKED_AT
+from .milvus_connection import Collection, Connection, described, read_address
 
 LARGEST = 16_384  # rows that Milvus gives per query or page
 FETCHED = 1_000  # vectors of a sample fetched at once
+WRITING = 60.0  # seconds that a call may take while writing
+SENT = 1_000  # rows written at once
+INDEXES = {"exact": "FLAT", "hnsw": "HNSW"}
+GRAPH = {"M": 32, "efConstruction": 256}
 
 
 class Milvus(EngineGallery):
@@ -58,17 +59,14 @@ class Milvus(EngineGallery):
         nprobe: int = 64,
         timeout: float = 10.0,
     ) -> None:
-        token = token or os.environ.get("MILVUS_TOKEN", "")
-        self._connection = Connection(uri, token, timeout)
-        self._consistency = consistency
+        self._connection, self._consistency = Connection(uri, token, timeout), consistency
         try:
             self._collection: Collection = described(self._connection, collection, vector)
             super().__init__(self._collection.dimension, timeout=timeout)
             self.origin = self._collection.origin
-            self.metric = known_metric(collection, self._collection.metric)
             self.exact = self._collection.index == "FLAT"
-            self.breadth = self._collection.breadth(ef, nprobe)
-            checked_engine_vectors(self._first_rows(), self.dimension, self.metric)
+            self.search_effort = self._collection.search_effort(ef, nprobe)
+            self._check_stored(collection, self._collection.metric, self._first_rows())
         except Error:
             self._connection.close()
             raise
@@ -82,7 +80,7 @@ class Milvus(EngineGallery):
             limit=limit,
             anns_field=self._collection.vector,
             output_fields=[self._collection.vector],
-            search_params=self._collection.search_params(limit, self.breadth),
+            search_params=self._collection.search_params(limit, self.search_effort),
         )
         return [
             Found(
@@ -200,9 +198,79 @@ class Milvus(EngineGallery):
         return np.array(rows, dtype=np.float32).reshape(len(rows), self.dimension)
 
 
+class MilvusWriter(Writer):
+    """Writes into the collection at an address, each row by its primary key.
+
+    Args:
+        address: As `Gallery.open` takes it.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._kinds = need("pymilvus", "milvus", "a gallery in Milvus").DataType
+        uri, name, options = read_address(address)
+        super().__init__(name, Connection(uri, options.get("token", ""), WRITING))
+        self._vector = options.get("vector", "")
+        self._key = ""  # until the collection is made or looked up
+
+    def exists(self) -> bool:
+        """Return whether the collection exists."""
+        return bool(self._connection.call("has_collection", self._name))
+
+    def make(self, layout: Layout) -> None:
+        """Create the collection with its index."""
+        self._key, self._vector = "id", self._vector or "vector"
+        schema = self._connection.call("create_schema")
+        indexes = self._connection.call("prepare_index_params")
+        if layout.whole_ids:
+            schema.add_field(self._key, self._kinds.INT64, is_primary=True)
+        else:
+            schema.add_field(self._key, self._kinds.VARCHAR, is_primary=True, max_length=65_535)
+        schema.add_field(self._vector, self._kinds.FLOAT_VECTOR, dim=layout.dimension)
+        index = INDEXES.get(layout.index, layout.index)
+        more: dict[str, Any] = {"params": GRAPH} if index == "HNSW" else {}
+        metric = layout.metric or "COSINE"
+        indexes.add_index(self._vector, index_type=index, metric_type=metric, **more)
+        self._connection.call("create_collection", self._name, schema=schema, index_params=indexes)
+
+    def check(self, layout: Layout) -> None:
+        """Refuse a collection of another dimension, model or type of key."""
+        collection = described(self._connection, self._name, self._vector)
+        self._check_fits(collection.dimension, collection.origin, layout)
+        if (collection.kind is int) != layout.whole_ids:
+            raise GalleryMismatch(
+                f'collection "{self._name}" has keys of the type {collection.kind.__name__}, got '
+                "others: take another collection, or other ids."
+            )
+
+    def keep_origin(self, origin: ModelOrigin) -> None:
+        """Store the model as a property of the collection."""
+        told = {ModelOrigin.KEY: origin.as_text()}
+        self._connection.call("alter_collection_properties", self._name, properties=told)
+
+    def upsert(self, ids: Sequence[Id], vectors: NDArray[np.float32]) -> None:
+        """Insert rows, or replace those of the same key, and wait until they are stored."""
+        if not self._key:  # another process has created the collection
+            collection = described(self._connection, self._name, self._vector)
+            self._vector, self._key = collection.vector, collection.key
+        for start in range(0, len(vectors), SENT):
+            part = zip(ids[start : start + SENT], vectors[start : start + SENT], strict=True)
+            rows = [{self._key: one, self._vector: row} for one, row in part]
+            self._connection.call("upsert", self._name, data=rows)
+
+    def count(self) -> int:
+        """Return the number of candidates, the latest ones too."""
+        fields, told = ["count(*)"], {"consistency_level": "Strong"}
+        rows = self._connection.call("query", self._name, output_fields=fields, **told)
+        return int(rows[0]["count(*)"])
+
+    def finish(self, layout: Layout) -> None:
+        """Flush everything to disk; Milvus indexes rows as they come."""
+        self._connection.call("flush", self._name)
+
+
 def open(address: str) -> Milvus:
-    """The collection at "milvus://host:19530/collection" or "milvus:///path/file.db/collection"."""
-    uri, collection, options = split_address(address)
+    """Open the collection at "milvus://host:19530/name" or "milvus:///path/file.db/name"."""
+    uri, collection, options = read_address(address)
     return Milvus(uri, collection, **options)
 
 
@@ -216,18 +284,11 @@ def create(
     """Write a new collection and open it.
 
     Args:
-        address: As `open` takes it; a collection that is there already is refused.
+        address: As `open` takes it; a collection that exists is refused.
         ids: An id for each candidate, all whole numbers or all text.
         vectors: Vectors (N, D).
         index: What Milvus calls the index: "FLAT", "HNSW", "AUTOINDEX".
         metric: "COSINE", "IP" or "L2".
     """
-    array, writer = check_new(ids, vectors), MilvusWriter(address)
-    whole = all(isinstance(one, int) for one in ids)
-    layout = Layout(array.shape[1], whole, index, metric)
-    with closing(writer):
-        if writer.prepare(layout):
-            raise BadInput("this collection is there already: drop it, or take another name.")
-        writer.upsert(ids, array)
-        writer.finish(layout)
+    write_new(MilvusWriter(address), ids, vectors, index, metric)
     return open(address)

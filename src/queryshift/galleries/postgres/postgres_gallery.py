@@ -1,30 +1,36 @@
-"""PostgreSQL with pgvector: a table of the user's, searched where it is."""
+"""PostgreSQL with pgvector: your table, searched where it is."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from contextlib import closing
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from queryshift.errors import BadInput, Error
+from queryshift.errors import Error, GalleryMismatch
+from queryshift.support.optional import need
 
 from ..engine import EngineGallery, Found
-from ..engine_vectors import checked_engine_vectors
-from ..engine_writer import Layout
+from ..engine_writer import Layout, Writer, write_new
 from ..hits import Id
+from ..model_origin import ModelOrigin
 from ..search_effort import SearchEffort
-from ..stored_vectors import LOOKED_AT, check_new, known_metric
-from .postgres_connection import Connection, as_texts, split_address
-from .postgres_table import describe
-from .postgres_writer import PostgresWriter
+from .postgres_table import COMMENT, Connection, Table, as_texts, describe, read_address
 
 SLOW_WITHOUT_INDEX = 10_000  # rows
+EFFORTS = {"hnsw": "ef", "ivfflat": "probes"}
 LARGEST = {"ef": 1_000, "probes": 32_768}
 SETTINGS = {"ef": "hnsw.ef_search", "probes": "ivfflat.probes"}
+WRITING = 3600.0  # seconds that a statement may take: an index of many rows is slow
+INDEXES = {"exact": "", "hnsw": "USING hnsw ({vector} vector_cosine_ops)"}
+CREATE = "CREATE TABLE {table} ({id} {kind} PRIMARY KEY, {vector} vector({size}))"
+UPSERT = """
+    INSERT INTO {table} ({id}, {vector})
+    SELECT * FROM unnest(%s::{kind}[], %s::text[]::vector[])
+    ON CONFLICT ({id}) DO UPDATE SET {vector} = EXCLUDED.{vector}
+"""
 
 
 class Postgres(EngineGallery):
@@ -66,13 +72,15 @@ class Postgres(EngineGallery):
         self._connection = Connection(connection, settings, timeout)
         self._name = f'table="{table}", vector="{vector}", id="{id}"'
         try:
-            self._table = describe(self._connection.execute, table, vector, id)
+            self._table = describe(self._connection, table, vector, id)
             super().__init__(self._table.dimension, timeout=timeout)
             self.origin = self._table.origin
-            self.metric = known_metric(table, self._table.metric)
             self.exact = not self._table.index
-            self.breadth = _breadth(self._table.index, ef, probes)
-            checked_engine_vectors(self.sample(LOOKED_AT, 0), self.dimension, self.metric)
+            if not self.exact:
+                name = EFFORTS[self._table.index]
+                value = {"ef": ef, "probes": probes}[name]
+                self.search_effort = SearchEffort(name, value, LARGEST[name])
+            self._check_stored(table, self._table.metric)
             slow = not self._table.index and self.count() > SLOW_WITHOUT_INDEX
         except Error:
             self._connection.close()
@@ -86,8 +94,8 @@ class Postgres(EngineGallery):
 
     def find(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
         """The best `count` rows of each query, all in one statement."""
-        if self.breadth is not None:
-            self._connection.change(SETTINGS[self.breadth.name], self.breadth.value)
+        if self.search_effort is not None:
+            self._connection.change(SETTINGS[self.search_effort.name], self.search_effort.value)
         arguments = (as_texts(queries), count)
         rows = self._connection.execute(self._table.search(), arguments)
         return self._found(rows, len(queries))
@@ -95,7 +103,7 @@ class Postgres(EngineGallery):
     def find_exact(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
         """The best `count` rows of each query by reading all of them."""
         arguments = (as_texts(queries), count)
-        rows = self._connection.execute_without_index(self._table.search(), arguments)
+        rows = self._connection.execute(self._table.search(), arguments, indexed=False)
         return self._found(rows, len(queries))
 
     def sample(self, count: int, seed: int) -> NDArray[np.float32]:
@@ -146,9 +154,86 @@ class Postgres(EngineGallery):
         return np.array(rows, dtype=np.float32).reshape(len(rows), self.dimension)
 
 
+class PostgresWriter(Writer):
+    """Writes into the table at an address, each row by its id.
+
+    Args:
+        address: As `Gallery.open` takes it.
+    """
+
+    def __init__(self, address: str) -> None:
+        string, options = read_address(address)
+        super().__init__(options["table"], Connection(string, {}, timeout=WRITING))
+        self._sql = need("psycopg.sql", "postgres", "a gallery in PostgreSQL")
+        self._vector, self._id = options.get("vector", "embedding"), options.get("id", "id")
+        self._names = {
+            "table": self._sql.Identifier(*self._name.split(".")),
+            "vector": self._sql.Identifier(self._vector),
+            "id": self._sql.Identifier(self._id),
+        }
+        self._quoted = self._names["table"].as_string()
+
+    def exists(self) -> bool:
+        """Return whether the table exists; pgvector is set up on the way."""
+        self._connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        found = self._connection.execute("SELECT to_regclass(%s)::text", (self._quoted,))
+        return found[0][0] is not None
+
+    def make(self, layout: Layout) -> None:
+        """Create the table with a primary key."""
+        self._run(CREATE, kind=_kind(layout.whole_ids), size=str(layout.dimension))
+
+    def check(self, layout: Layout) -> None:
+        """Refuse a table of another dimension, model or type of id."""
+        table = self._described()
+        self._check_fits(table.dimension, table.origin, layout)
+        if table.whole_ids != layout.whole_ids:
+            raise GalleryMismatch(
+                f'the ids of table "{self._name}" are {_kind(table.whole_ids)}, got '
+                f"{_kind(layout.whole_ids)}: take another table, or other ids."
+            )
+
+    def keep_origin(self, origin: ModelOrigin) -> None:
+        """Store the model in the last line of the table's comment."""
+        comment = self._connection.execute(COMMENT, (self._quoted,))[0][0]
+        told = self._sql.Literal(origin.in_comment(comment or ""))
+        self._run("COMMENT ON TABLE {table} IS {told}", told=told)
+
+    def upsert(self, ids: Sequence[Id], vectors: NDArray[np.float32]) -> None:
+        """Insert rows, or give those of the same id their new vector, in one statement."""
+        kind = _kind(all(isinstance(one, int) for one in ids))
+        self._run(UPSERT, (list(ids), as_texts(vectors)), kind=kind)
+
+    def count(self) -> int:
+        """Return the number of rows with a vector."""
+        rows = self._run("SELECT count(*) FROM {table} WHERE {vector} IS NOT NULL")
+        return int(rows[0][0])
+
+    def finish(self, layout: Layout) -> None:
+        """Create the index, if one is wanted and there is none."""
+        wanted = INDEXES.get(layout.index, layout.index)
+        if wanted and not self._described().index:
+            self._run(f"CREATE INDEX ON {{table}} {wanted}")
+
+    def _described(self) -> Table:
+        return describe(self._connection, self._name, self._vector, self._id)
+
+    def _run(
+        self, statement: str, arguments: Sequence[Any] = (), **words: Any
+    ) -> list[tuple[Any, ...]]:
+        """Run a statement with names and words in it; values are parameters."""
+        plain = {
+            name: self._sql.SQL(word) if isinstance(word, str) else word
+            for name, word in words.items()
+        }
+        filled = self._sql.SQL(statement).format(**self._names, **plain)
+        rows: list[tuple[Any, ...]] = self._connection.execute(filled, arguments)
+        return rows
+
+
 def open(address: str) -> Postgres:
-    """The table at "postgresql://user@host/db?table=items&vector=embedding&id=id"."""
-    string, options = split_address(address)
+    """Open the table at "postgresql://user@host/db?table=items&vector=embedding&id=id"."""
+    string, options = read_address(address)
     return Postgres(string, **options)
 
 
@@ -158,23 +243,14 @@ def create(
     """Write a new table and open it.
 
     Args:
-        address: As `open` takes it; a table that is there already is refused.
+        address: As `open` takes it; a table that exists is refused.
         ids: An id for each candidate, all whole numbers or all text.
         vectors: Vectors (N, D).
         index: What follows CREATE INDEX ON the table: "USING hnsw (embedding vector_cosine_ops)".
     """
-    array, writer = check_new(ids, vectors), PostgresWriter(address)
-    whole = all(isinstance(one, int) for one in ids)
-    layout = Layout(array.shape[1], whole, index or "exact")
-    with closing(writer):
-        if writer.prepare(layout):
-            raise BadInput("this table is there already: drop it, or take another name.")
-        writer.upsert(ids, array)
-        writer.finish(layout)
+    write_new(PostgresWriter(address), ids, vectors, index or "exact", "")
     return open(address)
 
 
-def _breadth(index: str, ef: int, probes: int) -> SearchEffort | None:
-    if index == "hnsw":
-        return SearchEffort("ef", ef, LARGEST["ef"])
-    return SearchEffort("probes", probes, LARGEST["probes"]) if index == "ivfflat" else None
+def _kind(whole_ids: bool) -> str:
+    return "bigint" if whole_ids else "text"

@@ -1,17 +1,27 @@
-"""A table with a pgvector column: what it is, and the statements that search it."""
+"""A connection to PostgreSQL, and the description and statements of a pgvector table."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from queryshift.errors import BadInput, GalleryMismatch
+import numpy as np
+from numpy.typing import NDArray
+
+from queryshift.errors import BadInput, EngineLost, GalleryMismatch
 from queryshift.support.optional import need
 
+from ..addresses import address_options
 from ..model_origin import ModelOrigin
 
+OPTIONS = {"table": str, "vector": str, "id": str, "ef": int, "probes": int}
+REFUSALS = ("authentication", "password", "role", "does not exist", "no pg_hba.conf entry")
 OPERATORS = {"cosine": "<=>", "ip": "<#>", "l2": "<->"}
 LARGE = 1_000_000  # rows above which a sample is drawn from a part of them
 WHOLE = ("smallint", "integer", "bigint")
@@ -49,6 +59,114 @@ SAMPLE = """
         ORDER BY hashtextextended({id}::text, %s) LIMIT %s
     ) AS drawn ORDER BY place
 """
+
+
+class Connection:
+    """One connection for any number of threads; it reconnects, and never prints the password.
+
+    Args:
+        string: A connection string of libpq.
+        settings: Settings of PostgreSQL that hold while the connection lives.
+        timeout: Seconds that connecting or a statement may take.
+    """
+
+    def __init__(self, string: str, settings: Mapping[str, Any], timeout: float) -> None:
+        self._psycopg = need("psycopg", "postgres", "a gallery in PostgreSQL")
+        self._string, self._timeout = string, timeout
+        self._settings = {"statement_timeout": int(timeout * 1000), **settings}
+        self._lock = Lock()
+        self._open: Any = None  # psycopg's connection
+
+    def execute(
+        self, statement: Any, arguments: Sequence[Any] = (), indexed: bool = True
+    ) -> list[tuple[Any, ...]]:
+        """Return all rows of a statement; reconnect first if the connection was lost.
+
+        With `indexed=False` it reads whole tables, however long that takes.
+        """
+        with self._cursor() as cursor, self._scanning(cursor, indexed):
+            cursor.execute(statement, arguments)
+            return list(cursor.fetchall()) if cursor.description else []
+
+    def change(self, name: str, setting: Any) -> None:
+        """Change a setting from the next statement on, which reconnects."""
+        if self._settings.get(name) != setting:
+            self._settings[name] = setting
+            self.close()
+
+    @property
+    def place(self) -> str:
+        """Server and database."""
+        with self._cursor() as cursor:
+            info = cursor.connection.info
+            return f"postgresql://{info.host}:{info.port}/{info.dbname}"
+
+    def close(self) -> None:
+        """Close it; the next statement connects again."""
+        with self._lock:
+            self._drop()
+
+    @contextmanager
+    def _scanning(self, cursor: Any, indexed: bool) -> Iterator[None]:
+        """Let the statements of the block read whole tables, unless they may use the index."""
+        if indexed:
+            yield
+            return
+        with cursor.connection.transaction():
+            cursor.execute("SET LOCAL enable_indexscan = off")
+            cursor.execute("SET LOCAL statement_timeout = 0")
+            yield
+
+    @contextmanager
+    def _cursor(self) -> Iterator[Any]:
+        """Give a cursor while no other thread has one; raise the library's errors."""
+        with self._lock:
+            try:
+                with self._connected().cursor(binary=True) as cursor:
+                    yield cursor
+            except self._psycopg.errors.QueryCanceled as error:
+                raise EngineLost(
+                    f"PostgreSQL ended a statement ({self._text(error)}), which may take "
+                    f"{self._timeout:g} seconds here: give the gallery a longer timeout, or find "
+                    "out what holds the table up."
+                ) from None
+            except self._psycopg.OperationalError as error:
+                self._drop()
+                raise self._lost(error) from None
+            except self._psycopg.Error as error:
+                raise BadInput(f"PostgreSQL refused: {self._text(error)}.") from None
+
+    def _connected(self) -> Any:
+        if self._open is None:
+            self._open = self._psycopg.connect(
+                self._string, autocommit=True, connect_timeout=max(2, round(self._timeout))
+            )
+            for name, setting in self._settings.items():
+                self._open.execute("SELECT set_config(%s, %s, false)", (name, str(setting)))
+        return self._open
+
+    def _drop(self) -> None:
+        if self._open is not None:
+            self._open.close()
+        self._open = None
+
+    def _lost(self, error: Exception) -> Exception:
+        text = self._text(error)
+        if any(word in text for word in REFUSALS):
+            return BadInput(
+                f"PostgreSQL refused the connection ({text}): correct the user, the password or "
+                "the database in the connection string, PGPASSWORD or ~/.pgpass."
+            )
+        return EngineLost(f"PostgreSQL does not answer ({text}): is the server running?")
+
+    def _text(self, error: Exception) -> str:
+        """The first line of an error, without the password."""
+        line = str(error).strip().partition("\n")[0].rstrip(".")
+        try:
+            password = self._psycopg.conninfo.conninfo_to_dict(self._string).get("password")
+        except self._psycopg.Error:  # it quotes the string that it cannot read
+            return "the connection string cannot be read, expected postgresql://user@host/database"
+        return line.replace(str(password), "***") if password else line
 
 
 @dataclass(frozen=True)
@@ -100,10 +218,9 @@ class Table:
         return sql.SQL(statement).format(**{"order": self.names["id"], **self.names, **plain})
 
 
-def describe(
-    execute: Callable[..., list[tuple[Any, ...]]], table: str, vector: str, id: str
-) -> Table:
+def describe(connection: Connection, table: str, vector: str, id: str) -> Table:
     """Look a table up, or refuse it with what to do."""
+    execute = connection.execute
     sql = need("psycopg.sql", "postgres", "a gallery in PostgreSQL")
     _check_version(execute)
     name = sql.Identifier(*table.split("."))
@@ -165,3 +282,24 @@ def _first_dimension(execute: Any, names: dict[str, Any], table: str) -> int:
     if not rows:
         raise BadInput(f'table "{table}" has no vectors: fill it before a session uses it.')
     return int(rows[0][0])
+
+
+def read_address(address: str) -> tuple[str, dict[str, Any]]:
+    """Return the connection string of libpq, and the options of `Postgres`."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        raise BadInput(
+            "the address cannot be read, expected postgresql://user@host/database?table=items."
+        ) from None
+    words = parse_qsl(parts.query)
+    options = address_options(urlencode([word for word in words if word[0] in OPTIONS]), OPTIONS)
+    if "table" not in options:
+        raise BadInput('the address names no table: add "?table=items" to it.')
+    rest = urlencode([word for word in words if word[0] not in OPTIONS])
+    return urlunsplit(parts._replace(query=rest)), options
+
+
+def as_texts(vectors: NDArray[np.float32]) -> list[str]:
+    """Vectors in pgvector's text form, exact to the last bit."""
+    return [json.dumps(vector) for vector in vectors.astype(np.float64).tolist()]

@@ -13,19 +13,18 @@ from numpy.typing import NDArray
 from queryshift.errors import BadFile, BadInput
 from queryshift.support.optional import need
 
-from ..engine import EngineGallery, Found
-from ..engine_vectors import checked_engine_vectors
+from ..addresses import address_options
+from ..engine import Found
 from ..hits import Id
 from ..search_effort import SearchEffort
-from ..stored_vectors import LOOKED_AT, address_options, check_new, known_metric, plain_id
-from .qdrant_ids import can_be_an_id, check_new_ids
+from ..stored_vectors import check_new
+from .qdrant_gallery import LARGEST_EF, PointsGallery, check_new_ids
 
 OPTIONS = {"vector": str, "ef": int, "exact": int}
-LARGEST_EF = 16_384
 WRITTEN = 1_000  # points written at once
 
 
-class QdrantEdge(EngineGallery):
+class QdrantEdge(PointsGallery):
     """Candidates in a shard of Qdrant Edge; its points' ids are the ids.
 
     One process has a shard open at a time: close it before another opens it.
@@ -48,26 +47,14 @@ class QdrantEdge(EngineGallery):
         self._folder, self._vector = Path(folder), vector
         size, distance = self._description()
         super().__init__(size)
-        self.metric = known_metric(str(folder), distance)
         self._shard = self._load()
         try:
             self.exact = bool(exact) or self._shard.info().indexed_vectors_count == 0
-            self.breadth = None if self.exact else SearchEffort("ef", ef, LARGEST_EF)
-            checked_engine_vectors(self.sample(LOOKED_AT, 0), self.dimension, self.metric)
+            self.search_effort = None if self.exact else SearchEffort("ef", ef, LARGEST_EF)
+            self._check_stored(str(folder), distance)
         except Exception:
             self.close()
             raise
-
-    def find(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
-        """The best `count` points of each query with their vectors, planned as one batch."""
-        if self.breadth is None:
-            return self.find_exact(queries, count)
-        ef = max(self.breadth.value, count)
-        return self._searched(queries, count, self._edge.SearchParams(hnsw_ef=ef))
-
-    def find_exact(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
-        """The best `count` points of each query without the index."""
-        return self._searched(queries, count, self._edge.SearchParams(exact=True))
 
     def sample(self, count: int, seed: int) -> NDArray[np.float32]:
         """`count` vectors that Qdrant draws, which takes no seed; all in their order of fewer."""
@@ -81,12 +68,6 @@ class QdrantEdge(EngineGallery):
     def count(self) -> int:
         """The number of points."""
         return int(self._shard.count(self._edge.CountRequest()))
-
-    def known(self, ids: Sequence[Id]) -> set[Id]:
-        """Those of the ids that the shard has."""
-        asked = [one for one in ids if can_be_an_id(one)]
-        found = self._shard.retrieve(asked, False, False)
-        return {plain_id(point.id) for point in found}.intersection(ids)
 
     @property
     def place(self) -> str:
@@ -106,19 +87,23 @@ class QdrantEdge(EngineGallery):
     def __repr__(self) -> str:
         return f'QdrantEdge("{self._folder}")'
 
-    def _searched(self, queries: NDArray[np.float32], count: int, how: Any) -> list[Found]:
-        nearest, using = self._edge.Query.Nearest, self._vector or None
+    def _search(self, queries: NDArray[np.float32], count: int, **how: Any) -> list[Found]:
+        nearest, params = self._edge.Query.Nearest, self._edge.SearchParams(**how)
         requests = [
             self._edge.QueryRequest(
-                limit=count, query=nearest(query.tolist(), using), params=how, with_vector=True
+                limit=count,
+                query=nearest(query.tolist(), self._vector or None),
+                params=params,
+                with_vector=True,
             )
             for query in queries
         ]
         answers = self._shard.query_batch(self._edge.QueryBatchRequest(requests))
-        return [
-            Found([plain_id(point.id) for point in points], self._array(points))
-            for points in answers
-        ]
+        return [self._found(points) for points in answers]
+
+    def _points(self, ids: Sequence[Id]) -> Sequence[Any]:
+        found: Sequence[Any] = self._shard.retrieve(ids, False, False)
+        return found
 
     def _description(self) -> tuple[int, str]:
         """The length of the vectors, and their metric."""
@@ -145,13 +130,9 @@ class QdrantEdge(EngineGallery):
                 "open, in this process or another."
             ) from None
 
-    def _array(self, points: Sequence[Any]) -> NDArray[np.float32]:
-        rows = [point.vector[self._vector] if self._vector else point.vector for point in points]
-        return np.array(rows, dtype=np.float32).reshape(len(rows), self.dimension)
-
 
 def open(address: str) -> QdrantEdge:
-    """The shard at "qdrant-edge:FOLDER", or "qdrant-edge:FOLDER?ef=512&vector=picture"."""
+    """The shard at "qdrant-edge:FOLDER", or "qdrant-edge:FOLDER?ef=512&vector=image"."""
     folder, _, query = address.removeprefix("qdrant-edge:").partition("?")
     return QdrantEdge(folder, **address_options(query, OPTIONS))
 

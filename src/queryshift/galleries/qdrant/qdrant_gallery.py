@@ -2,30 +2,176 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import closing
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
-from queryshift.errors import BadInput, Error
+from queryshift.errors import BadInput, EngineLost, Error, GalleryMismatch
 from queryshift.support.optional import need
 
+from ..addresses import split_address
 from ..engine import EngineGallery, Found
-from ..engine_vectors import checked_engine_vectors
-from ..engine_writer import Layout
+from ..engine_writer import Layout, Writer, write_new
 from ..hits import Id
+from ..model_origin import ModelOrigin
 from ..search_effort import SearchEffort
-from ..stored_vectors import LOOKED_AT, check_new, known_metric, plain_id
-from .qdrant_connection import Connection, described, split_address
-from .qdrant_ids import can_be_an_id
-from .qdrant_writer import QdrantWriter
+from ..stored_vectors import plain_id
 
+OPTIONS = {"vector": str, "ef": int, "exact": int, "secure": int}
+EXAMPLE = "qdrant://host:6333/collection or qdrant:///folder/collection"
+OLDEST = (1, 11)  # which can draw a random sample
 LARGEST_EF = 16_384
+WRITING = 60.0  # seconds that a call may take while writing
+SENT = 1_000  # points written at once
 
 
-class Qdrant(EngineGallery):
+class Connection:
+    """A Qdrant client; it reconnects, and never prints the key."""
+
+    def __init__(self, location: str, key: str, timeout: float) -> None:
+        self._package = need("qdrant_client", "qdrant", "a gallery in Qdrant")
+        self._location, self._timeout = location, timeout
+        self.remote = location.startswith(("http://", "https://"))
+        self.place = location if self.remote else str(Path(location).resolve())
+        self._key = key or os.environ.get("QDRANT_API_KEY", "")
+        self._client: Any = None
+
+    def call(self, verb: str, *arguments: Any, **options: Any) -> Any:
+        """Call a method of the client; raise the library's errors."""
+        answered = self._package.http.exceptions
+        try:
+            return getattr(self._connected(), verb)(*arguments, **options)
+        except answered.UnexpectedResponse as error:
+            text = f"{error.status_code} {error.reason_phrase}"
+            if error.status_code is not None and 400 <= error.status_code < 500:
+                raise BadInput(
+                    f"Qdrant refused ({text}): correct the address, the collection, or the key "
+                    "in QDRANT_API_KEY."
+                ) from None
+        except (answered.ApiException, OSError) as error:
+            text = type(error).__name__
+        self.close()
+        raise EngineLost(f"Qdrant does not answer ({text}): is the server running?")
+
+    def check_version(self) -> None:
+        """Refuse servers that cannot draw a random sample; a folder has no version."""
+        if not self.remote:
+            return
+        version = self.call("info").version
+        if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < OLDEST:
+            raise BadInput(f"this is Qdrant {version}, expected 1.11 or later: upgrade the server.")
+
+    def close(self) -> None:
+        """Close it; the next call connects again."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def _connected(self) -> Any:
+        if self._client is None and self.remote:
+            self._client = self._package.QdrantClient(
+                url=self._location,
+                api_key=self._key or None,
+                timeout=max(1, round(self._timeout)),
+                check_compatibility=False,
+            )
+        elif self._client is None:
+            self._client = self._package.QdrantClient(
+                path=self._location, force_disable_check_same_thread=True
+            )
+        return self._client
+
+
+def described(
+    connection: Connection, collection: str, vector: str
+) -> tuple[int, str, ModelOrigin | None]:
+    """Return the length of a collection's vectors, their metric, and the model that made them."""
+    if not connection.call("collection_exists", collection):
+        raise BadInput(f'no collection "{collection}" in this Qdrant: correct the address.')
+    about = connection.call("get_collection", collection).config
+    vectors = about.params.vectors
+    named = vectors if isinstance(vectors, dict) else {"": vectors}
+    if vector not in named:
+        names = ", ".join(filter(None, named)) or "only one without a name"
+        raise BadInput(
+            f'collection "{collection}" has no vector "{vector}"; there is {names}: name it as '
+            '"vector".'
+        )
+    if getattr(named[vector], "multivector_config", None):
+        raise GalleryMismatch(
+            f'vector "{vector}" of collection "{collection}" is a multivector, expected one vector '
+            "per point: name another."
+        )
+    origin = ModelOrigin.from_text((getattr(about, "metadata", None) or {}).get(ModelOrigin.KEY))
+    return int(named[vector].size), str(named[vector].distance.value), origin
+
+
+def can_be_an_id(one: Id) -> bool:
+    """Return whether Qdrant can have this id: a whole number from 0 on, or a UUID.
+
+    Examples:
+        >>> from queryshift.galleries.qdrant.qdrant_gallery import can_be_an_id
+        >>> can_be_an_id(7), can_be_an_id(-7), can_be_an_id("seven")
+        (True, False, False)
+    """
+    if isinstance(one, int):
+        return 0 <= one < 2**64
+    try:
+        return str(UUID(one)) == one
+    except ValueError:
+        return False
+
+
+def check_new_ids(ids: Iterable[Id]) -> None:
+    """Refuse ids that Qdrant cannot have."""
+    if foreign := [one for one in ids if not can_be_an_id(one)]:
+        raise BadInput(
+            f"got the id {foreign[0]!r}, expected whole numbers from 0 on or UUIDs, the only ids "
+            "that Qdrant has: keep yours in the payload."
+        )
+
+
+class PointsGallery(EngineGallery):
+    """What Qdrant's server and Qdrant Edge share: points with ids, some with named vectors."""
+
+    _vector: str
+
+    def find(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
+        """Return the best `count` points of each query with their vectors, in one call."""
+        if self.search_effort is None:
+            return self.find_exact(queries, count)
+        return self._search(queries, count, hnsw_ef=max(self.search_effort.value, count))
+
+    def find_exact(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
+        """Return the best `count` points of each query without the index."""
+        return self._search(queries, count, exact=True)
+
+    def known(self, ids: Sequence[Id]) -> set[Id]:
+        """Return those of the ids that the collection has."""
+        found = self._points([one for one in ids if can_be_an_id(one)])
+        return {plain_id(point.id) for point in found}.intersection(ids)
+
+    def _search(self, queries: NDArray[np.float32], count: int, **how: Any) -> list[Found]:
+        raise NotImplementedError
+
+    def _points(self, ids: Sequence[Id]) -> Sequence[Any]:
+        raise NotImplementedError
+
+    def _found(self, points: Sequence[Any]) -> Found:
+        return Found([plain_id(point.id) for point in points], self._array(points))
+
+    def _array(self, points: Sequence[Any]) -> NDArray[np.float32]:
+        rows = [point.vector[self._vector] if self._vector else point.vector for point in points]
+        return np.array(rows, dtype=np.float32).reshape(len(rows), self.dimension)
+
+
+class Qdrant(PointsGallery):
     """Candidates in a Qdrant collection, used as it is; its points' ids are the ids.
 
     Args:
@@ -57,44 +203,30 @@ class Qdrant(EngineGallery):
         self._connection = Connection(location, key, timeout)
         self._collection, self._vector = collection, vector
         self.exact = exact or not self._connection.remote  # which has no index
-        self.breadth = None if self.exact else SearchEffort("ef", ef, LARGEST_EF)
+        self.search_effort = None if self.exact else SearchEffort("ef", ef, LARGEST_EF)
         try:
             self._connection.check_version()
             size, distance, self.origin = described(self._connection, collection, vector)
             super().__init__(size, timeout=timeout)
-            self.metric = known_metric(collection, distance)
-            checked_engine_vectors(self.sample(LOOKED_AT, 0), self.dimension, self.metric)
+            self._check_stored(collection, distance)
         except Error:
             self._connection.close()
             raise
 
-    def find(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
-        """The best `count` points of each query with their vectors, all in one call."""
-        if self.breadth is None:
-            return self.find_exact(queries, count)
-        ef = max(self.breadth.value, count)
-        return self._searched(queries, count, self._models.SearchParams(hnsw_ef=ef))
-
-    def find_exact(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
-        """The best `count` points of each query without the index."""
-        return self._searched(queries, count, self._models.SearchParams(exact=True))
-
-    def _searched(self, queries: NDArray[np.float32], count: int, how: Any) -> list[Found]:
+    def _search(self, queries: NDArray[np.float32], count: int, **how: Any) -> list[Found]:
+        params = self._models.SearchParams(**how)
         requests = [
             self._models.QueryRequest(
                 query=query.tolist(),
                 using=self._vector or None,
                 limit=count,
-                params=how,
+                params=params,
                 with_vector=True,
             )
             for query in queries
         ]
         answers = self._connection.call("query_batch_points", self._collection, requests=requests)
-        return [
-            Found([plain_id(point.id) for point in answer.points], self._array(answer.points))
-            for answer in answers
-        ]
+        return [self._found(answer.points) for answer in answers]
 
     def sample(self, count: int, seed: int) -> NDArray[np.float32]:
         """`count` vectors that Qdrant draws, which takes no seed; all in their order of fewer."""
@@ -118,14 +250,6 @@ class Qdrant(EngineGallery):
         """The number of points."""
         return int(self._connection.call("count", self._collection, exact=True).count)
 
-    def known(self, ids: Sequence[Id]) -> set[Id]:
-        """Those of the ids that the collection has."""
-        asked = [one for one in ids if can_be_an_id(one)]
-        found = self._connection.call(
-            "retrieve", self._collection, ids=asked, with_payload=False, with_vectors=False
-        )
-        return {plain_id(point.id) for point in found}.intersection(ids)
-
     @property
     def place(self) -> str:
         """Server or folder, collection and vector."""
@@ -138,14 +262,73 @@ class Qdrant(EngineGallery):
     def __repr__(self) -> str:
         return f'Qdrant(collection="{self._collection}", vector="{self._vector}")'
 
-    def _array(self, points: Sequence[Any]) -> NDArray[np.float32]:
-        rows = [point.vector[self._vector] if self._vector else point.vector for point in points]
-        return np.array(rows, dtype=np.float32).reshape(len(rows), self.dimension)
+    def _points(self, ids: Sequence[Id]) -> Sequence[Any]:
+        found: Sequence[Any] = self._connection.call(
+            "retrieve", self._collection, ids=ids, with_payload=False, with_vectors=False
+        )
+        return found
+
+
+class QdrantWriter(Writer):
+    """Writes into the collection at an address, each point by its id.
+
+    Args:
+        address: As `Gallery.open` takes it.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._models = need("qdrant_client.models", "qdrant", "a gallery in Qdrant")
+        location, name, options = read_address(address)
+        super().__init__(name, Connection(location, options.get("key", ""), WRITING))
+        self._vector = options.get("vector", "")
+
+    def exists(self) -> bool:
+        """Return whether the collection exists."""
+        return bool(self._connection.call("collection_exists", self._name))
+
+    def make(self, layout: Layout) -> None:
+        """Create the collection; Qdrant makes its index by itself."""
+        distance = self._models.Distance(layout.metric or "Cosine")
+        one = self._models.VectorParams(size=layout.dimension, distance=distance)
+        vectors = {self._vector: one} if self._vector else one
+        self._connection.call("create_collection", self._name, vectors_config=vectors)
+
+    def check(self, layout: Layout) -> None:
+        """Refuse a collection of another dimension or model."""
+        size, _, origin = described(self._connection, self._name, self._vector)
+        self._check_fits(size, origin, layout)
+
+    def keep_origin(self, origin: ModelOrigin) -> None:
+        """Store the model in the collection's metadata."""
+        told = {ModelOrigin.KEY: origin.as_text()}
+        self._connection.call("update_collection", self._name, metadata=told)
+
+    def upsert(self, ids: Sequence[Id], vectors: NDArray[np.float32]) -> None:
+        """Insert points, or replace those of the same id, and wait until they are stored."""
+        check_new_ids(ids)
+        rows: list[Any] = [{self._vector: row} if self._vector else row for row in vectors.tolist()]
+        points = [
+            self._models.PointStruct(id=key, vector=row) for key, row in zip(ids, rows, strict=True)
+        ]
+        for start in range(0, len(points), SENT):
+            part = points[start : start + SENT]
+            self._connection.call("upsert", self._name, points=part, wait=True)
+
+    def count(self) -> int:
+        """Return the number of points."""
+        return int(self._connection.call("count", self._name, exact=True).count)
+
+
+def read_address(address: str) -> tuple[str, str, dict[str, Any]]:
+    """Return what the client connects to, the collection, and the options of `Qdrant`."""
+    parts = split_address(address, 6333, OPTIONS, EXAMPLE)
+    key = parts.password or parts.user
+    return parts.url, parts.collection, parts.options | ({"key": key} if key else {})
 
 
 def open(address: str) -> Qdrant:
-    """The collection at "qdrant://host:6333/collection" or "qdrant:///folder/collection"."""
-    location, collection, options = split_address(address)
+    """Open the collection at "qdrant://host:6333/name" or "qdrant:///folder/name"."""
+    location, collection, options = read_address(address)
     return Qdrant(location, collection, **options)
 
 
@@ -155,15 +338,10 @@ def create(
     """Write a new collection and open it.
 
     Args:
-        address: As `open` takes it; a collection that is there already is refused.
+        address: As `open` takes it; a collection that exists is refused.
         ids: An id for each candidate: whole numbers from 0 on, or UUIDs as text.
         vectors: Vectors (N, D).
         distance: "Cosine", which stores them at unit length, "Dot" or "Euclid".
     """
-    array, writer = check_new(ids, vectors), QdrantWriter(address)
-    layout = Layout(array.shape[1], all(isinstance(one, int) for one in ids), metric=distance)
-    with closing(writer):
-        if writer.prepare(layout):
-            raise BadInput("this collection is there already: drop it, or take another name.")
-        writer.upsert(ids, array)
+    write_new(QdrantWriter(address), ids, vectors, "", distance)
     return open(address)

@@ -11,8 +11,7 @@ from torch import Tensor
 from queryshift.errors import BadInput
 from queryshift.galleries import Hits, Searchable
 from queryshift.galleries.exclusions import mask_excluded
-from queryshift.galleries.memory.exact_search import left_for_all
-from queryshift.galleries.memory.grouped_topk import grouped_topk
+from queryshift.galleries.memory.exact_search import grouped_topk, left_for_all
 from queryshift.retrieval.forward import Forward, in_memory
 from queryshift.retrieval.reranking import Ranking
 from queryshift.retrieval.uncertainty import BEST, LATEST, chances_of, doubt

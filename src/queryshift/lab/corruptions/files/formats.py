@@ -52,7 +52,7 @@ class Captions:
 
 def read_captions(path: Path) -> Captions:
     """One caption a line, or a JSON list of records with a "caption" that is text or several."""
-    with decoding(path, "file of captions"):
+    with decoding(path, "a file of captions"):
         text = regular(path).read_text(encoding="utf-8-sig")
         if path.suffix.lower() != ".json":
             return Captions(tuple(text.removesuffix("\n").split("\n")) if text else ())

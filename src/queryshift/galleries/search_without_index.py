@@ -53,7 +53,7 @@ def best_of_pieces(
 
     Examples:
         >>> import numpy as np
-        >>> from queryshift.galleries.exact_engine import best_of_pieces
+        >>> from queryshift.galleries.search_without_index import best_of_pieces
         >>> pieces = [(["a"], np.float32([[1, 0]])), (["b"], np.float32([[0, 2]]))]
         >>> best_of_pieces(np.float32([[0.6, 0.8]]), pieces, 1)[0].ids
         ['b']
