@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 
 from queryshift.lab import tangram
-from queryshift.lab.tangram.captions import COUNT
 from queryshift.lab.tangram.model import text_ids
+from queryshift.lab.tangram.scene_captions import COUNT
 from queryshift.lab.tangram.spectrogram import LENGTH
 from queryshift.lab.tangram.towers import FRAMES, SIDE
 from queryshift.lab.tangram.transformer import LONGEST_TEXT

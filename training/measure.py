@@ -13,7 +13,7 @@ from torch import Tensor
 
 from queryshift import Encoder, Frozen, Gallery, Session, load
 from queryshift.lab import tangram
-from queryshift.lab.tangram.captions import COUNT
+from queryshift.lab.tangram.scene_captions import COUNT
 from queryshift.models import matcher
 from training.stored import use
 

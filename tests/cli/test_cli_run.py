@@ -67,7 +67,7 @@ def test_an_interrupt_says_what_is_kept(arguments, monkeypatch, tmp_path):
         raise KeyboardInterrupt
 
     ask(*arguments, "-m", "frozen")
-    monkeypatch.setattr("queryshift.lab.evaluation.runner.executors.in_turn", interrupted)
+    monkeypatch.setattr("queryshift.lab.evaluation.runner.cell_executors.in_turn", interrupted)
     told = ask(*arguments, "-m", "shot")
     assert told.exit_code == 130 and told.stderr.startswith("Stopped; finished cells are in")
     told = ask(*arguments, "-m", "shot", "--out", tmp_path / "new")

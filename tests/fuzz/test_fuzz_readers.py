@@ -7,7 +7,7 @@ from fuzzing import attempt, fuzzed, refused
 from hostile_values import ANYTHING, JSON, TEXTS, mostly
 from hypothesis import strategies as st
 
-from queryshift.lab.datasets.answers import answers_by_query
+from queryshift.lab.datasets.reading.matches import answers_by_query
 from queryshift.media.collection import as_collection
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet", ".npy", ".safetensors", ".txt", ".json", ".png")

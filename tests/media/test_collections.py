@@ -11,7 +11,7 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from queryshift.errors import BadFile, BadInput, UnknownName
-from queryshift.lab.datasets.answers import answers_by_query, partners
+from queryshift.lab.datasets.reading.matches import answers_by_query, partners
 from queryshift.lab.evaluation.runner.gallery_cache import content_hash
 from queryshift.media.collection import as_collection, read_collection
 

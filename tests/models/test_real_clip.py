@@ -10,8 +10,9 @@ from click.testing import CliRunner
 
 from queryshift.cli import main
 from queryshift.errors import BadFile
-from queryshift.lab.datasets import DATASETS, HOME, downloads, flickr8k
-from queryshift.lab.datasets.downloads import downloaded
+from queryshift.lab.datasets import DATASETS, HOME, flickr8k
+from queryshift.lab.datasets.reading import downloads
+from queryshift.lab.datasets.reading.downloads import downloaded
 from small_datasets import small
 
 

@@ -12,13 +12,13 @@ from queryshift.lab.evaluation import paper
 from queryshift.lab.evaluation.benchmark_methods import method_of
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
 from queryshift.lab.evaluation.report.paper_numbers import paper_value
-from queryshift.lab.evaluation.report.tables import Column, tabulate
+from queryshift.lab.evaluation.report.result_tables import Column, tabulate
 from queryshift.lab.evaluation.results import read_folder
 from queryshift.lab.evaluation.runner.choices import Choices
+from queryshift.lab.evaluation.runner.context import RunContext
 from queryshift.lab.evaluation.runner.plans import Plan
 from queryshift.lab.evaluation.runner.prepared_benchmark import prepare
-from queryshift.lab.evaluation.runner.running import run_all
-from queryshift.lab.evaluation.runner.workbench import Workbench
+from queryshift.lab.evaluation.runner.resume import run_all
 from queryshift.lab.evaluation.stream_evaluation import run, shifted
 from queryshift.lab.evaluation.streams import corruption_of
 from queryshift.models import matcher
@@ -26,7 +26,7 @@ from queryshift.models import matcher
 SHIFT = "gaussian_noise"
 
 
-def never(workbench, prepared, tasks, watch):
+def never(context, prepared, tasks, watch):
     raise AssertionError(f"{tasks} should not be run")
 
 
@@ -48,13 +48,13 @@ def judged(plan, tmp_path_factory):
 
 
 def test_a_cell_is_what_a_session_with_a_matcher_gives(plan, judged):
-    workbench = Workbench()
-    prepared = prepare(plan.row, plan.choices, judged[0] / "galleries", workbench)
+    context = RunContext()
+    prepared = prepare(plan.row, plan.choices, judged[0] / "galleries", context)
     dataset, gallery = prepared.parts[0].dataset, prepared.parts[0].gallery
     judge = matcher(load("tangram"), "image", 6).over(dataset.candidates)
     queries = shifted(dataset, corruption_of(plan.row, SHIFT), 5)
     method = method_of("rest", plan.row)
-    session = Session(workbench.encoder(prepared), gallery, method, matcher=judge, guard=None)
+    session = Session(context.encoder(prepared), gallery, method, matcher=judge, guard=None)
     outcome = run(session, queries, dataset.matches)
     assert np.array_equal(judged[1][1].ranks, outcome.all_ranks)
 

@@ -12,8 +12,8 @@ import queryshift as qs
 from queryshift.errors import BadInput, UnknownName
 from queryshift.lab import tangram
 from queryshift.lab.corruptions import find
-from queryshift.lab.tangram.captions import COUNT
 from queryshift.lab.tangram.model import WEIGHTS, text_ids, tokenizer
+from queryshift.lab.tangram.scene_captions import COUNT
 from queryshift.models import matcher
 
 SIDES = [

@@ -103,7 +103,9 @@ def test_the_nearest_tests_come_first():
         in nearest_tests(ROOT, "retrieval/hubness/query_bank.py")[0]
     )
     assert nearest_tests(ROOT, "galleries/engine.py")[-1] == ["tests/galleries", "tests/engines"]
-    assert nearest_tests(ROOT, "lab/own_traffic/page.py")[-1] == ["tests/lab/own_traffic"]
+    assert nearest_tests(ROOT, "lab/own_traffic/evaluation_page.py")[-1] == [
+        "tests/lab/own_traffic"
+    ]
 
 
 @pytest.fixture

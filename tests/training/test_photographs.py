@@ -83,13 +83,13 @@ def test_towers_answer_a_picture_and_its_words():
 def test_one_caption_of_each_picture_asks(tmp_path):
     from queryshift.lab.evaluation.benchmarks import BENCHMARKS
     from queryshift.lab.evaluation.runner.choices import Choices
+    from queryshift.lab.evaluation.runner.context import RunContext
     from queryshift.lab.evaluation.runner.prepared_benchmark import prepare
-    from queryshift.lab.evaluation.runner.workbench import Workbench
 
     root = small.flickr8k(tmp_path / "data")
     choices = Choices(model="tangram", root=Path(root), preprocessing="library")
     row = BENCHMARKS["flickr8k-clean-text"]
-    made = measure._narrowed(prepare(row, choices, tmp_path, Workbench()), captions=1)
+    made = measure._narrowed(prepare(row, choices, tmp_path, RunContext()), captions=1)
     assert made.parts[0].dataset.query_ids == ["1_a#0", "2_b#1"]
     assert made.queries == made.settings["queries"] == 2
 

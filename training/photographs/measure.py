@@ -18,10 +18,10 @@ import torch
 from queryshift.lab.evaluation.benchmarks import AS_IT_IS, BENCHMARKS
 from queryshift.lab.evaluation.results import Cell, read_lines, write_line
 from queryshift.lab.evaluation.runner.choices import Choices
+from queryshift.lab.evaluation.runner.context import RunContext
 from queryshift.lab.evaluation.runner.plans import Task
 from queryshift.lab.evaluation.runner.prepared_benchmark import PreparedBenchmark, prepare
 from queryshift.lab.evaluation.runner.run_cell import run_cell
-from queryshift.lab.evaluation.runner.workbench import Workbench
 from queryshift.lab.evaluation.stream_evaluation import run as run_stream
 from queryshift.methods.specs import canonical
 from queryshift.sessions.session import Session
@@ -88,29 +88,29 @@ def main() -> None:
 def run(stream: Stream) -> str:
     """All methods of one stream, one after another, until the time is up."""
     torch.set_num_threads(1)
-    options, workbench, finished = stream.options, Workbench(), 0
+    options, context, finished = stream.options, RunContext(), 0
     choices = Choices(model=MODEL, root=options.root, device=options.device)
     row = replace(BENCHMARKS[stream.row], part=options.part)
-    made = prepare(row, choices, options.out / "galleries" / stream.path.stem, workbench)
+    made = prepare(row, choices, options.out / "galleries" / stream.path.stem, context)
     prepared = _narrowed(made, options.captions)
     for task in stream.tasks():
         if time.time() > options.until:
             return f"{stream.path.name}: out of time after {finished}"
-        write_line(stream.path, cell_of(workbench, prepared, task))
+        write_line(stream.path, cell_of(context, prepared, task))
         finished += 1
     return f"{stream.path.name}: {finished} methods"
 
 
-def cell_of(workbench: Workbench, prepared: PreparedBenchmark, task: Task) -> Cell:
+def cell_of(context: RunContext, prepared: PreparedBenchmark, task: Task) -> Cell:
     """One cell; the default's is made as the frozen model's, with another session's ranks."""
     if not task.method.startswith(DEFAULT):
-        return run_cell(workbench, prepared, task)
-    made = run_cell(workbench, prepared, replace(task, method="frozen"))
+        return run_cell(context, prepared, task)
+    made = run_cell(context, prepared, replace(task, method="frozen"))
     (part,) = prepared.parts
     rate = float(task.method.partition("=")[2] or 0) or None
-    encoder, gallery = workbench.encoder(prepared), workbench.gallery(prepared, part)
+    encoder, gallery = context.encoder(prepared), context.gallery(prepared, part)
     session = Session(encoder, gallery, lr=rate, seed=task.seed)
-    queries = workbench.queries(prepared, part, task)
+    queries = context.queries(prepared, part, task)
     found = run_stream(session, queries, part.dataset.matches, task.seed, prepared.row.batch)
     settings = {**made.settings, "method": asdict(session.method)}
     ranks = found.all_ranks.numpy()

@@ -15,7 +15,7 @@ from pathlib import Path
 from PIL import Image
 
 from queryshift.lab.datasets.flickr8k import LISTS, PICTURES, TEXTS, TOKENS
-from queryshift.lab.datasets.reader import find_file, find_folder
+from queryshift.lab.datasets.reading.reader import find_file, find_folder
 
 SHORT, QUALITY = 192, 72
 LONGEST = round(SHORT * 4 / 3)

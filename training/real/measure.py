@@ -32,11 +32,11 @@ from queryshift.lab.evaluation.lexical import BM25, Speller, fused
 from queryshift.lab.evaluation.metrics import relevant_ranks
 from queryshift.lab.evaluation.results import Cell, read_folder, write_line
 from queryshift.lab.evaluation.runner.choices import Choices
+from queryshift.lab.evaluation.runner.context import Recent, RunContext
 from queryshift.lab.evaluation.runner.gallery_cache import embedded
 from queryshift.lab.evaluation.runner.machine import device_name, versions
 from queryshift.lab.evaluation.runner.plans import Task
 from queryshift.lab.evaluation.runner.prepared_benchmark import PreparedBenchmark, prepare
-from queryshift.lab.evaluation.runner.workbench import Recent, Workbench
 from queryshift.lab.evaluation.stream_evaluation import run as run_stream
 from queryshift.methods.specs import canonical
 from queryshift.sessions.session import Session
@@ -102,7 +102,7 @@ class Bench:
     """A stream made ready: its encoder, its candidates, and its queries of one seed at a time."""
 
     def __init__(self, stream: Stream, options: argparse.Namespace) -> None:
-        self.stream, self.workbench = stream, _workbench()
+        self.stream, self.context = stream, _context()
         choices = Choices(
             model=stream.model.partition("=")[2],
             root=options.root,
@@ -111,11 +111,11 @@ class Bench:
         )
         self.folder = options.kept
         self.prepared: PreparedBenchmark = prepare(
-            stream.benchmark, choices, self.folder, self.workbench
+            stream.benchmark, choices, self.folder, self.context
         )
         (self.part,) = self.prepared.parts
-        self.encoder = self.workbench.encoder(self.prepared)
-        self.gallery = self.workbench.gallery(self.prepared, self.part)
+        self.encoder = self.context.encoder(self.prepared)
+        self.gallery = self.context.gallery(self.prepared, self.part)
         self._asked: Recent[list[Any]] = Recent(1)
 
     @property
@@ -175,7 +175,7 @@ class Bench:
 
     def _queries(self, seed: int, spelled: bool) -> list[Any]:
         task = Task(self.stream.shift, self.stream.severity, seed, "frozen")
-        queries = list(self.workbench.queries(self.prepared, self.part, task))
+        queries = list(self.context.queries(self.prepared, self.part, task))
         return [self.lexical[0].corrected(text) for text in queries] if spelled else queries
 
     def vectors(self, queries: Sequence[Any]) -> Tensor:
@@ -206,8 +206,8 @@ class Bench:
 
 
 @cache
-def _workbench() -> Workbench:
-    return Workbench()
+def _context() -> RunContext:
+    return RunContext()
 
 
 @cache

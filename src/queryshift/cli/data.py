@@ -15,7 +15,7 @@ from .known_name import KnownName
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from queryshift.lab.datasets.checks import Check, Count
+    from queryshift.lab.datasets.reading.dataset_check import Check, Count
 
 NAMED = 10  # missing files that are named one by one on a terminal
 
@@ -38,12 +38,12 @@ def check(ctx: click.Context, name: str, root: str | None, part: str | None, as_
     $ queryshift data check coco --root ~/data/coco
     $ queryshift data check nocaps --root ~/data/nocaps --part near-domain
     """
-    from queryshift.lab.datasets import checks
+    from queryshift.lab.datasets.reading import dataset_check
 
     place = found_at(name, root)
     if place is None:
         raise click.UsageError(f"give --root, or set {HOME} to the folder that holds {name}/.")
-    result = checks.check(name, place, part)
+    result = dataset_check.check(name, place, part)
     if as_json:
         click.echo(json.dumps(result.as_dict()))
     else:
@@ -62,9 +62,9 @@ def frames(ctx: click.Context, folder: str, out: str, as_json: bool) -> None:
     \b
     $ queryshift data frames ~/films ~/data/vggsound
     """
-    from queryshift.lab.datasets import films
+    from queryshift.lab.datasets.reading import extract_frames
 
-    extraction = films.extract(folder, out)
+    extraction = extract_frames.extract(folder, out)
     if as_json:
         click.echo(json.dumps(asdict(extraction)))
     else:

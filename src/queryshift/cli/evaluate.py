@@ -67,12 +67,12 @@ def command(out: Path | None, as_json: bool, **given: Any) -> None:
     from queryshift.lab.own_traffic.evaluate import evaluate
 
     if out is not None:
-        from queryshift.lab.demo.page import place_for
+        from queryshift.lab.demo.demo_page import place_for
 
         out = place_for(out)
     evaluation = evaluate(**given)
     if out is not None:
-        from queryshift.lab.own_traffic.page import write_page
+        from queryshift.lab.own_traffic.evaluation_page import write_page
 
         write_page(evaluation, out)
     if as_json:

@@ -14,9 +14,9 @@ from queryshift.methods import METHODS, OURS
 
 if TYPE_CHECKING:
     from queryshift.lab.evaluation.results import Cell
-    from queryshift.lab.evaluation.runner.executors import Execute
+    from queryshift.lab.evaluation.runner.cell_executors import Execute
     from queryshift.lab.evaluation.runner.plans import Plan
-    from queryshift.lab.evaluation.runner.running import Ran
+    from queryshift.lab.evaluation.runner.resume import Ran
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _COUNT = click.IntRange(min=1)
@@ -75,7 +75,7 @@ def command(benchmark: str, as_json: bool, **given: Any) -> None:
     $ queryshift run coco-o -m all --root coco/ --jobs 4
     $ queryshift run tangram-d -m rest -m rest:decouple=false
     """
-    from queryshift.lab.evaluation.runner.running import run_all
+    from queryshift.lab.evaluation.runner.resume import run_all
 
     out = given["out"]
     try:
@@ -134,10 +134,10 @@ def _plans(benchmark: str, given: dict[str, Any]) -> list[Plan]:
 
 
 def _executor(given: dict[str, Any]) -> AbstractContextManager[Execute]:
-    from queryshift.lab.evaluation.runner.executors import in_processes, in_turn
+    from queryshift.lab.evaluation.runner.cell_executors import in_processes, in_turn
 
     if given["on_ray"]:
-        from queryshift.lab.evaluation.runner.executors_ray import on_ray
+        from queryshift.lab.evaluation.runner.cell_executors_ray import on_ray
 
         return nullcontext(on_ray())
     return in_processes(given["jobs"]) if given["jobs"] > 1 else nullcontext(in_turn)

@@ -60,7 +60,7 @@ def command(
     $ queryshift tune clip-base --queries photos/ --gallery captions.txt
     $ queryshift tune tangram --queries asked.txt --gallery pictures/ --labels right.json
     """
-    from queryshift.lab.tuning.files import tune_files
+    from queryshift.lab.tuning.tune_files import tune_files
 
     chosen: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     tuned = tune_files(model, queries, gallery, labels, **chosen)

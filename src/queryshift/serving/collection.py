@@ -232,7 +232,7 @@ def _candidates(
     if settings.gallery != EMBEDDED:
         world = None if settings.samples is None else FileWorld(settings.samples, settings.strict)
         return world, Gallery.open(settings.gallery)
-    served = import_module("queryshift.lab.tangram.served")
+    served = import_module("queryshift.lab.tangram.service_collection")
     tangram = served.TangramWorld(model, settings.candidates)
     return tangram, tangram.gallery(data)
 

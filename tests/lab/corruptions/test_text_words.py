@@ -10,7 +10,7 @@ from photo_captions import WRITTEN, generated
 
 from queryshift.lab.corruptions import text
 from queryshift.lab.corruptions.text import wordnet
-from queryshift.lab.corruptions.text.captions import split_words
+from queryshift.lab.corruptions.text.caption_words import split_words
 from queryshift.lab.corruptions.text.published import letters_only
 
 CAPTION = "A young man is riding a big wave, near two Dogs."

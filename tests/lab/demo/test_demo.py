@@ -24,8 +24,8 @@ from queryshift.errors import BadInput, UnknownName
 from queryshift.lab.datasets.tangram import tangram
 from queryshift.lab.datasets.tangram_tasks import TASKS
 from queryshift.lab.demo import DemoPlan, demonstrate, place_for, run_demo, shifts, write
+from queryshift.lab.demo.demo_page import examples, html, measures_along, right_along
 from queryshift.lab.demo.demo_plan import SHOWN
-from queryshift.lab.demo.page import examples, html, measures_along, right_along
 from queryshift.lab.demo.page_parts import parts
 from queryshift.lab.demo.svg_curves import HEIGHT, LEFT, RIGHT, WIDTH, Chart
 from queryshift.lab.evaluation.method_colours import COLOURS, colours_of

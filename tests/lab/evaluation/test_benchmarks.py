@@ -21,7 +21,7 @@ from queryshift.lab.evaluation.benchmarks import (
     SERIES,
     find,
 )
-from queryshift.lab.evaluation.materials import Materials
+from queryshift.lab.evaluation.corruption_assets import CorruptionAssets
 from queryshift.lab.evaluation.streams import Shifted, corruption_of, needs_translator, weight
 from queryshift.models import MODELS
 
@@ -197,7 +197,7 @@ def test_back_translation_needs_a_translator():
     assert needs_translator(row, "blur+sentence") and not needs_translator(row, "blur+word")
     with pytest.raises(BadInput, match="translation models"):
         corruption_of(row, "blur+sentence")
-    made = corruption_of(row, "blur+sentence", Materials(translator=TRANSLATOR))
+    made = corruption_of(row, "blur+sentence", CorruptionAssets(translator=TRANSLATOR))
     assert (made.text.there, made.text.back) == TRANSLATOR
     tangram = BENCHMARKS["tangram-o-composed"]
     assert corruption_of(tangram, "blur+sentence").__name__ == "both(motion_blur, formal)"
@@ -206,7 +206,7 @@ def test_back_translation_needs_a_translator():
 def test_diverse_queries_draw_from_all_there_are():
     image = corruption_of(BENCHMARKS["coco-d-image"], AS_IT_IS)
     text = corruption_of(BENCHMARKS["coco-d-text"], AS_IT_IS)
-    both = corruption_of(BENCHMARKS["cirr-d"], AS_IT_IS, Materials(translator=TRANSLATOR))
+    both = corruption_of(BENCHMARKS["cirr-d"], AS_IT_IS, CorruptionAssets(translator=TRANSLATOR))
     assert (len(image.corruptions), len(text.corruptions)) == (16, 14)
     assert (len(both.image.corruptions), len(both.text.corruptions)) == (16, 15)
     video = corruption_of(BENCHMARKS["audioset-d-video"], AS_IT_IS)
@@ -219,13 +219,15 @@ def test_sounds_meet_one_corruption_or_the_papers_combination():
 
 
 def test_recordings_are_laid_over_sounds_as_published(tmp_path):
-    made = corruption_of(BENCHMARKS["audioset-o-audio"], "noise+weather", Materials(noise=tmp_path))
+    made = corruption_of(
+        BENCHMARKS["audioset-o-audio"], "noise+weather", CorruptionAssets(noise=tmp_path)
+    )
     assert [(one.__name__, one.scale, one.noise) for one in made.corruptions] == [
         ("traffic", "read", tmp_path),
         ("wind", "read", tmp_path),
     ]
     (drawn,) = corruption_of(
-        BENCHMARKS["audioset-d-audio"], AS_IT_IS, Materials(noise=tmp_path)
+        BENCHMARKS["audioset-d-audio"], AS_IT_IS, CorruptionAssets(noise=tmp_path)
     ).corruptions
     kinds = [one for part in drawn.corruptions for one in part.corruptions]
     assert {one.scale for one in kinds} == {"read"} and len(kinds) == 6

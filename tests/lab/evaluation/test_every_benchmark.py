@@ -10,10 +10,10 @@ from click.testing import CliRunner
 from queryshift.cli import main
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS, COMPOSED
 from queryshift.lab.evaluation.runner.choices import Choices
+from queryshift.lab.evaluation.runner.context import RunContext
 from queryshift.lab.evaluation.runner.plans import Plan
 from queryshift.lab.evaluation.runner.prepared_benchmark import prepare
 from queryshift.lab.evaluation.runner.run_cell import run_cell
-from queryshift.lab.evaluation.runner.workbench import Workbench
 from small_datasets import WRITERS
 
 MODELS = {"video": "tangram-clips", "audio": "tangram-clips", COMPOSED: "tangram-edits"}
@@ -48,10 +48,10 @@ def test_a_row_runs_from_files_to_a_cell(row, root_of, kept):
     heard = (row.query, row.gallery) == ("audio", "text")
     model = "audio_text:make" if heard else MODELS.get(row.query, "tangram")
     choices = Choices(model=model, root=root_of(row.dataset), preprocessing="library")
-    workbench = Workbench()
-    prepared = prepare(row, choices, kept, workbench)
+    context = RunContext()
+    prepared = prepare(row, choices, kept, context)
     task = Plan(row=row, methods=("tent",), choices=choices).tasks()[0]
-    cell = run_cell(workbench, prepared, task)
+    cell = run_cell(context, prepared, task)
     assert (cell.benchmark, cell.queries) == (row.name, prepared.queries)
     assert cell.ranks[:, 0].max() <= max(len(part.gallery) for part in prepared.parts)
     assert tuple(cell.categories) == row.categories

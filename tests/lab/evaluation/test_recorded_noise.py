@@ -9,10 +9,10 @@ import soundfile
 from queryshift.errors import BadFile, BadInput
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
 from queryshift.lab.evaluation.runner.choices import Choices
+from queryshift.lab.evaluation.runner.context import RunContext
 from queryshift.lab.evaluation.runner.plans import Plan, Task, plans_for
 from queryshift.lab.evaluation.runner.prepared_benchmark import prepare
-from queryshift.lab.evaluation.runner.running import run_all
-from queryshift.lab.evaluation.runner.workbench import Workbench
+from queryshift.lab.evaluation.runner.resume import run_all
 from small_datasets import WRITERS
 
 ROW = BENCHMARKS["audioset-o-audio"]
@@ -37,11 +37,11 @@ def noise(tmp_path):
 
 def test_queries_are_the_clean_ones_and_the_recording(plan, noise, tmp_path):
     choices = replace(plan.choices, noise=noise)
-    workbench = Workbench()
-    prepared = prepare(ROW, choices, tmp_path, workbench)
+    context = RunContext()
+    prepared = prepare(ROW, choices, tmp_path, context)
     part, task = prepared.parts[0], Task(SHIFT, 1, 0, "frozen")
     clean = part.dataset.queries[0]
-    made = workbench.queries(prepared, part, task)[0]
+    made = context.queries(prepared, part, task)[0]
     added = np.asarray(made.samples, float) - np.asarray(clean.samples, float)
     assert clean.rate == 16_000
     assert abs(added) == pytest.approx(0.1 * 10 ** (1 / 20), abs=1e-3)  # READ's at severity 1

@@ -38,7 +38,7 @@ def test_the_same_request_gives_the_same_numbers(name, opened, chart_of):
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_can_be_drawn(name, chart_of, tmp_path):
     pytest.importorskip("matplotlib")
-    from queryshift.lab.figures.drawing import draw
+    from queryshift.lab.figures.plotting import draw
 
     draw(chart_of(name), tmp_path / "one.svg")
     drawn = (tmp_path / "one.svg").read_text()
@@ -52,7 +52,7 @@ def test_every_analysis_has_a_file_and_a_name():
         for path in files("queryshift.lab.figures").iterdir()
         if path.name.endswith(".py")
     }
-    assert names - set(FIGURES) == {"__init__", "charts", "experiment", "drawing", "write_figure"}
+    assert names - set(FIGURES) == {"__init__", "charts", "experiment", "plotting", "write_figure"}
 
 
 def test_an_unknown_figure_is_named():
@@ -69,9 +69,9 @@ def test_what_is_no_figure_file_is_refused_before_computing(tmp_path, opened):
 
 
 def test_numbers_alone_need_no_matplotlib(tmp_path, opened, monkeypatch):
-    from queryshift.lab.figures import drawing, write_figure
+    from queryshift.lab.figures import plotting, write_figure
 
-    monkeypatch.setattr(drawing, "find_spec", lambda name: None)
+    monkeypatch.setattr(plotting, "find_spec", lambda name: None)
     chart, written = write_figure.write_figure("scaling", opened.request, tmp_path / "one.json")
     assert written == [tmp_path / "one.json"]
     assert json.loads(written[0].read_text())["lines"][0]["y"] == [

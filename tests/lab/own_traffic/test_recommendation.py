@@ -8,7 +8,7 @@ import queryshift as qs
 from queryshift.cli import main
 from queryshift.lab.evaluation.results import Cell
 from queryshift.lab.own_traffic.evaluate import _rows
-from queryshift.lab.own_traffic.page import html
+from queryshift.lab.own_traffic.evaluation_page import html
 from queryshift.lab.own_traffic.recommendation import recommended
 
 COUNT = 400

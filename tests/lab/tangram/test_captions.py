@@ -5,9 +5,9 @@ import re
 import pytest
 
 from queryshift.lab import tangram
-from queryshift.lab.tangram.captions import with_article
+from queryshift.lab.tangram.scene_captions import with_article
 from queryshift.lab.tangram.scenes import COLOURS, FILLS, SHAPES, SIZES
-from queryshift.lab.tangram.words import WORDS
+from queryshift.lab.tangram.vocabulary import WORDS
 
 SCENES = tangram.scenes("test", 300)
 

@@ -14,9 +14,9 @@ import queryshift as qs
 from queryshift.cli import main
 from queryshift.errors import BadFile, BadInput, UnknownName
 from queryshift.lab import tangram
-from queryshift.lab.tuning.files import Named, advice_on, tune_files
-from queryshift.lab.tuning.files import read_items as read_items_into
-from queryshift.lab.tuning.files import read_labels as read_labels_into
+from queryshift.lab.tuning.tune_files import Named, advice_on, tune_files
+from queryshift.lab.tuning.tune_files import read_items as read_items_into
+from queryshift.lab.tuning.tune_files import read_labels as read_labels_into
 from queryshift.media.bad_rows import BadRows
 
 COUNT = 16

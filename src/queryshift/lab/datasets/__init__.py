@@ -1,6 +1,6 @@
 """Datasets: each gives queries, candidates, and which candidates are right for a query.
 
-One file per dataset; `dataset.py` says what a dataset is, `reader.py` how one is read. Imports: the
+One file per dataset; `dataset.py` says what a dataset is, `reading` how one is read. Imports: the
 product, `corruptions`, `tangram`. Start with `dataset.py`, then `coco.py`. To add one: write its
 file with a `Reader`, and add a line to `DATASETS`.
 """
@@ -11,8 +11,8 @@ from pathlib import Path
 from queryshift.support.tables import Table
 
 from .dataset import Dataset
-from .readable import usable
-from .reader import Reader
+from .reading.readable import usable
+from .reading.reader import Reader
 
 __all__ = ["DATASETS", "HOME", "Dataset", "Reader", "found_at", "usable"]
 

@@ -9,7 +9,7 @@ from typing import Any
 from queryshift.media.lazy_items import AudioFile, Clip, LazyItems
 
 from .dataset import Dataset
-from .reader import TEXT, Reader, find_file, read_json, records
+from .reading.reader import TEXT, Reader, find_file, read_json, records
 
 SOUNDS = "audio"  # the folder for sounds whose listed place is on the authors' machine
 

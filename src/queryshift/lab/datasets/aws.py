@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from queryshift.errors import BadFile
 
 from .dataset import Dataset
-from .reader import Reader, developed
+from .reading.reader import Reader, developed
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -11,7 +11,7 @@ from queryshift.errors import BadFile, BadInput, unknown
 from queryshift.media.lazy_items import Composed, ImageFile, LazyItems
 
 from .dataset import Dataset
-from .reader import (
+from .reading.reader import (
     NUMBER_OR_TEXT,
     TEXT,
     TEXTS,

@@ -13,7 +13,7 @@ from queryshift.errors import BadFile
 from queryshift.media.lazy_items import AudioFile, LazyItems
 
 from .dataset import Dataset
-from .reader import Reader, find_file
+from .reading.reader import Reader, find_file
 
 FOLDS = {"test": "5", "dev": "4", "train": "1234", "train-dev": "123"}
 TEMPLATES = ("{}", "the sound of {}", "a recording of {}")

@@ -10,9 +10,9 @@ from typing import Any
 
 from queryshift.errors import BadFile, missing
 
-from .captioned import Captioned, captioned
 from .dataset import Dataset
-from .reader import Reader, find_file
+from .reading.captioned import Captioned, captioned
+from .reading.reader import Reader, find_file
 
 FIELDS = ("input_image", "input_productID", "input_description", "input_category")
 

@@ -10,7 +10,7 @@ from queryshift.errors import BadFile
 from queryshift.media.lazy_items import Composed, ImageFile, LazyItems
 
 from .dataset import Dataset
-from .reader import TEXT, TEXTS, Reader, find_file, find_folder, parted, read_json, records
+from .reading.reader import TEXT, TEXTS, Reader, find_file, find_folder, parted, read_json, records
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 TRIMMED = ".?, "

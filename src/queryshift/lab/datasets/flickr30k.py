@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .karpathy import Karpathy
-from .reader import Reader
+from .reading.karpathy import Karpathy
+from .reading.reader import Reader
 
 # Five captions a picture. Karpathy's file has 31,014 of Flickr30k's 31,783 pictures.
 READER = Reader(

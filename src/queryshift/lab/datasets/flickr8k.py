@@ -7,10 +7,10 @@ from pathlib import Path, PurePosixPath
 from queryshift.errors import BadFile
 from queryshift.media.lazy_items import ImageFile
 
-from .captioned import Captioned, captioned
 from .dataset import Dataset
-from .karpathy import CAPTIONS, Karpathy
-from .reader import Reader, find_file, find_folder
+from .reading.captioned import Captioned, captioned
+from .reading.karpathy import CAPTIONS, Karpathy
+from .reading.reader import Reader, find_file, find_folder
 
 TEXTS = ("Flicker8k_text", "Flickr8k_text", "")  # the first spelling is theirs
 PICTURES = ("Flicker8k_Dataset", "Flickr8k_Dataset", "images", "")

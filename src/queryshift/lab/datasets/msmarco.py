@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from queryshift.errors import BadFile
 
 from .dataset import Dataset
-from .reader import TEXT, Reader, developed, find_file, records
+from .reading.reader import TEXT, Reader, developed, find_file, records
 
 PASSAGES = "datasets/msmarco"  # in the repository embedding-leaderboard
 QUERIES = "data/dl2019"  # in the repository CharacterBERT-DR

@@ -10,9 +10,9 @@ from typing import Any
 from queryshift.errors import BadFile
 from queryshift.media.lazy_items import ImageFile
 
-from .captioned import Captioned, captioned
 from .dataset import Dataset
-from .reader import NUMBER_OR_TEXT, TEXT, Reader, find_file, find_folder, read_json, records
+from .reading.captioned import Captioned, captioned
+from .reading.reader import NUMBER_OR_TEXT, TEXT, Reader, find_file, find_folder, read_json, records
 
 ANNOTATIONS = ("nocaps_val_4500_captions.json", "annotations/nocaps_val_4500_captions.json")
 FOLDERS = ("val", "validation", "images", "")

@@ -11,7 +11,7 @@ from pathlib import Path
 from queryshift.media.lazy_items import ImageFile, LazyItems
 
 from .dataset import Dataset
-from .reader import Reader, developed, find_folder
+from .reading.reader import Reader, developed, find_folder
 
 CLASSES = ("dog", "elephant", "giraffe", "guitar", "horse", "house", "person")
 TEMPLATES = ("a {}", "a photo of a {}", "a picture of a {}", "there is a {}", "one {} is shown")

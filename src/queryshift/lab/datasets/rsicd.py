@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .karpathy import Karpathy
-from .reader import Reader
+from .reading.karpathy import Karpathy
+from .reading.reader import Reader
 
 # 10,921 pictures with 54,605 captions. The paper has 1,000 test pictures: which, it does not say.
 RSICD = Reader(

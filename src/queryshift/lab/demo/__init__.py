@@ -1,11 +1,11 @@
 """The demo: a shifted stream with and without adaptation, as numbers and as a page.
 
-Imports: the product and the laboratory up to `evaluation`. Start with `run_demo.py`; `page.py`
+Imports: the product and the laboratory up to `evaluation`. Start with `run_demo.py`; `demo_page.py`
 writes the page.
 """
 
+from .demo_page import place_for, write
 from .demo_plan import DemoPlan, shifts
-from .page import place_for, write
 from .run_demo import Demo, Row, demonstrate
 
 __all__ = ["Demo", "DemoPlan", "Row", "demonstrate", "place_for", "shifts", "write"]

@@ -10,7 +10,7 @@ from typing import Any
 from queryshift.errors import BadFile, unknown
 from queryshift.lab.corruptions import find
 from queryshift.lab.datasets import Dataset
-from queryshift.lab.datasets.answers import answers_by_query, partners
+from queryshift.lab.datasets.reading.matches import answers_by_query, partners
 from queryshift.media.collection import read_collection
 
 from .benchmarks import AS_IT_IS, Benchmark

@@ -24,7 +24,7 @@ from queryshift.lab.datasets import Dataset
 from queryshift.lab.datasets.tangram_tasks import COMPOSED
 
 from .benchmarks import Benchmark
-from .materials import FILTERED, STYLES, Materials, sentence_encoder
+from .corruption_assets import FILTERED, STYLES, CorruptionAssets, sentence_encoder
 
 KEPT_BYTES = 2**28  # of corrupted queries, so that several methods are asked the same ones cheaply
 TRANSLATED = "backtranslation"
@@ -36,21 +36,21 @@ class CorruptionFactory:
     """The corruptions of a row: in its published form, with what a user brings for it."""
 
     row: Benchmark
-    materials: Materials = Materials()
+    assets: CorruptionAssets = CorruptionAssets()
 
     def single(self, modality: str, name: str) -> Corruption:
         """The corruption of this name."""
         if name == TRANSLATED:
             from queryshift.lab.corruptions.text import sentence
 
-            return sentence(TRANSLATED, backend="models", models=self.materials.translator)
-        if modality == "audio" and self.materials.noise is not None:
-            return _recorded(name, self.materials.noise)
+            return sentence(TRANSLATED, backend="models", models=self.assets.translator)
+        if modality == "audio" and self.assets.noise is not None:
+            return _recorded(name, self.assets.noise)
         if self.row.as_published and modality == "image":
             from queryshift.lab.corruptions.image import preset
 
             clouds = FLICKR_CLOUDS if self.row.dataset.startswith("flickr") else COCO_CLOUDS
-            return preset("mm_robustness", textures=self.materials.textures, clouds=clouds)[name]
+            return preset("mm_robustness", textures=self.assets.textures, clouds=clouds)[name]
         if self.row.as_published and modality == "text":
             return self._published_text(name)
         return find(modality, name)
@@ -76,22 +76,22 @@ class CorruptionFactory:
         return one_of(*(segments(*(one_of(*family) for family in parts)) for parts in mixed))
 
     def _all(self, query: str, names: Sequence[str]) -> list[Corruption]:
-        translated = self.materials.translator
+        translated = self.assets.translator
         return [self.single(query, name) for name in names if translated or name != TRANSLATED]
 
     def _published_text(self, name: str) -> Corruption:
         """With the published style models and the filter on similarity, where they are there."""
         from queryshift.lab.corruptions.text import as_published, sentence, similar
 
-        if name in STYLES and self.materials.styles is not None:
-            models = self.materials.style_models(name)
+        if name in STYLES and self.assets.styles is not None:
+            models = self.assets.style_models(name)
             corruption = sentence(name, backend="models", models=models)
         elif name in NAMES["text"]["sentence"]:
             corruption = find("text", name)
         else:
             corruption = as_published(find("text", name))
-        if name in FILTERED and self.materials.similarity:
-            return similar(corruption, sentence_encoder(self.materials.similarity))
+        if name in FILTERED and self.assets.similarity:
+            return similar(corruption, sentence_encoder(self.assets.similarity))
         return corruption
 
 
@@ -107,7 +107,7 @@ def _recorded(name: str, folder: Path) -> Corruption:
 def corruption_of(
     row: Benchmark,
     shift: str,
-    materials: Materials = Materials(),  # noqa: B008
+    assets: CorruptionAssets = CorruptionAssets(),  # noqa: B008
 ) -> Corruption | None:
     """What happens to the queries of a row under a shift; None if they stay as they are.
 
@@ -116,12 +116,12 @@ def corruption_of(
     """
     if not row.corrupted:
         return None
-    factory = CorruptionFactory(row, materials)
+    factory = CorruptionFactory(row, assets)
     if row.diverse:
         return factory.drawn(row.query)
     if shift not in row.shifts:
         raise BadInput(f'{row.name} has no shift "{shift}"; it has: {", ".join(row.shifts)}.')
-    if needs_translator(row, shift) and not materials.translator:
+    if needs_translator(row, shift) and not assets.translator:
         raise BadInput(
             f'the shift "{shift}" needs translation models: give two as translator, or as '
             "--translator THERE BACK on the command line."

@@ -1,6 +1,6 @@
 """The paper's analyses, each computed as plain numbers first and drawn second.
 
-A file per figure, with a `compute`; `charts.py` says what they give, `drawing.py` draws it.
+A file per figure, with a `compute`; `charts.py` says what they give, `plotting.py` draws it.
 Imports: the product and the laboratory up to `evaluation`. Start with `experiment.py`.
 """
 

@@ -18,8 +18,8 @@ from queryshift.lab.evaluation.benchmark_methods import method_of
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS, Benchmark
 from queryshift.lab.evaluation.metrics import ranks, recall
 from queryshift.lab.evaluation.runner.choices import Choices
+from queryshift.lab.evaluation.runner.context import RunContext
 from queryshift.lab.evaluation.runner.prepared_benchmark import prepare
-from queryshift.lab.evaluation.runner.workbench import Workbench
 from queryshift.lab.evaluation.stream_evaluation import StreamResult, run, shifted
 from queryshift.lab.evaluation.streams import corruption_of
 from queryshift.methods.base import Method
@@ -64,9 +64,9 @@ class Experiment:
         row = BENCHMARKS[name]
         if request.shift is not None and request.shift not in row.shifts:
             raise unknown(f"shift of {name}", request.shift, row.shifts)
-        workbench = Workbench()
-        prepared = prepare(row, request.choices, request.kept, workbench)
-        part, encoder = prepared.parts[0], workbench.encoder(prepared)
+        context = RunContext()
+        prepared = prepare(row, request.choices, request.kept, context)
+        part, encoder = prepared.parts[0], context.encoder(prepared)
         return cls(row, part.dataset, encoder, part.gallery.to(encoder.device), request)
 
     def under(self, shift: str, severity: int) -> Self:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from . import FIGURES
 from .charts import Chart, read, to_json
-from .drawing import check, draw
 from .experiment import Request
+from .plotting import check, draw
 
 NUMBERS = ".json"
 

@@ -17,7 +17,7 @@ from queryshift.encoders.vectors import Vectors
 from queryshift.errors import BadInput, BadItem
 from queryshift.galleries import Gallery, faiss
 from queryshift.lab.corruptions import corrupt, find
-from queryshift.lab.datasets.answers import answers_by_query, partners
+from queryshift.lab.datasets.reading.matches import answers_by_query, partners
 from queryshift.lab.evaluation.runner.gallery_cache import content_hash, embedded
 from queryshift.media.bad_rows import BadRows
 from queryshift.media.collection import Collection, as_collection

@@ -4,9 +4,9 @@
 Imports: the product. Start with `scenes.py`.
 """
 
-from .captions import captions
 from .clips import Clip, clips
 from .edits import Edit, candidates, edits
+from .scene_captions import captions
 from .scenes import Item, Scene, crayon_scenes, product_scenes, scenes
 from .styles import CRAYON, DOMAINS, PLAIN, STYLES, Style
 from .worlds import SPLITS, belongs

@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from . import drawing, sounds
+from . import clip_audio, draw_shapes
 from .scenes import BACKGROUNDS, COLOURS, RADII, SIZES
 from .styles import PLAIN
 from .worlds import belongs, distinct, generator, take
@@ -57,27 +57,29 @@ class Clip:
         """The clip's ten pictures, (10, 64, 64, 3)."""
         return np.stack([self._frame(index) for index in range(FRAMES)])
 
-    def _frame(self, index: int) -> drawing.Picture:
-        canvas = drawing.blank(PLAIN.papers[self.background], PLAIN)
+    def _frame(self, index: int) -> draw_shapes.Picture:
+        canvas = draw_shapes.blank(PLAIN.papers[self.background], PLAIN)
         for actor in self.actors:
             if not actor.strengths[index]:
                 continue
             height = _FLOOR - actor.heights[index] * (_FLOOR - _CEILING)
             radius = RADII[actor.size] * (0.55 + 0.45 * actor.strengths[index])
             ink = PLAIN.inks[actor.colours[index >= actor.change]]
-            drawing.paint(canvas, actor.shape, (_LANES[actor.lane], height), radius, (ink, "solid"))
-        return drawing.finish(canvas)
+            draw_shapes.paint(
+                canvas, actor.shape, (_LANES[actor.lane], height), radius, (ink, "solid")
+            )
+        return draw_shapes.finish(canvas)
 
-    def waveform(self) -> sounds.Waveform:
+    def waveform(self) -> clip_audio.Waveform:
         """What is heard meanwhile: 1.28 s at 16 kHz, from -1 to 1."""
-        wave = sounds.air(self.background, FRAMES * sounds.SLOT).copy()
+        wave = clip_audio.air(self.background, FRAMES * clip_audio.SLOT).copy()
         for actor in self.actors:
             heights = np.asarray(actor.heights, np.float32)
             loud = 0.22 * np.asarray(actor.strengths, np.float32)
-            wave += sounds.voice(actor.shape, actor.size, heights, loud)
-            sounds.strike(wave, list(actor.knocks), "knock")
+            wave += clip_audio.voice(actor.shape, actor.size, heights, loud)
+            clip_audio.strike(wave, list(actor.knocks), "knock")
             if actor.change < FRAMES:
-                sounds.strike(wave, [actor.change], "chime")
+                clip_audio.strike(wave, [actor.change], "chime")
         return np.clip(wave, -1, 1)
 
 
@@ -90,7 +92,7 @@ def clips(split: str, count: int, seed: int = 0) -> list[Clip]:
 def _draw(rng: Random, split: str) -> Clip:
     while True:
         lanes = rng.sample(range(len(_LANES)), rng.choice((2, 2, 3)))
-        shapes = rng.sample(list(sounds.VOICES), len(lanes))
+        shapes = rng.sample(list(clip_audio.VOICES), len(lanes))
         actors = tuple(_actor(rng, shape, lane) for shape, lane in zip(shapes, lanes, strict=True))
         clip = Clip(actors, rng.choice(BACKGROUNDS))
         if belongs(clip.content(), split):

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from random import Random
 
-from .captions import say, with_article
-from .drawing import Picture
+from .draw_shapes import Picture
+from .scene_captions import say, with_article
 from .scenes import BACKGROUNDS, PLACES, VALUES, Item, Scene, draw_scene
 from .styles import PLAIN
 from .worlds import belongs, generator, take

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
-from . import drawing
+from . import draw_shapes
 from .styles import CRAYON, DOMAINS, INKS, PAPERS, PLAIN, Style
 from .worlds import belongs, distinct, generator, take
 
-SHAPES = tuple(drawing.DISTANCES)
+SHAPES = tuple(draw_shapes.DISTANCES)
 COLOURS = tuple(INKS)
 RADII = {"small": 5.5, "medium": 8.0, "large": 10.5}
 SIZES = tuple(RADII)
@@ -19,7 +19,7 @@ PLACES = tuple(f"{row} {column}" for row in ROWS for column in COLUMNS)
 BACKGROUNDS = tuple(PAPERS)
 VALUES = {"shape": SHAPES, "colour": COLOURS, "size": SIZES, "fill": FILLS, "place": PLACES}
 
-_CELL = drawing.SIDE / 3
+_CELL = draw_shapes.SIDE / 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +64,18 @@ class Scene:
         """The same scene in another look."""
         return replace(self, style=style)
 
-    def image(self) -> drawing.Picture:
+    def image(self) -> draw_shapes.Picture:
         """The scene as a 64 x 64 picture."""
         style = self.style
-        canvas = drawing.blank(style.papers[self.background], style)
+        canvas = draw_shapes.blank(style.papers[self.background], style)
         for item in self.items:
             centre, radius = item.centre, RADII[item.size]
-            drawing.paint(canvas, item.shape, centre, radius, (style.inks[item.colour], item.fill))
+            draw_shapes.paint(
+                canvas, item.shape, centre, radius, (style.inks[item.colour], item.fill)
+            )
             if style.stroke:
-                drawing.trace(canvas, item.shape, centre, radius, style)
-        return drawing.finish(canvas)
+                draw_shapes.trace(canvas, item.shape, centre, radius, style)
+        return draw_shapes.finish(canvas)
 
 
 def scenes(split: str, count: int, seed: int = 0) -> list[Scene]:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from made_cells import cell, table_of
 
+from queryshift.lab.evaluation.report.result_tables import tabulate
 from queryshift.lab.evaluation.report.significance_marks import places, significance
-from queryshift.lab.evaluation.report.tables import tabulate
 
 RESAMPLES = 2000
 

@@ -3,8 +3,8 @@
 import pytest
 from made_cells import cell, table_of
 
-from queryshift.lab.evaluation.report import tables
-from queryshift.lab.evaluation.report.tables import Column, tabulate
+from queryshift.lab.evaluation.report import result_tables
+from queryshift.lab.evaluation.report.result_tables import Column, tabulate
 
 
 def means(table, label):
@@ -104,7 +104,7 @@ def test_benchmarks_and_shifts_of_ones_own_are_welcome():
     cells = [cell(benchmark="mine", shift=shift) for shift in ("rust", "fog", "dust")]
     (table,) = tabulate(cells)
     assert table.names == ("fog", "dust", "rust", "average")
-    assert tables.metric_of("mine") == "recall@1"
+    assert result_tables.metric_of("mine") == "recall@1"
 
 
 def test_labels_tell_variants_of_a_method_apart():

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.random import Generator
 
 from ..corruption import at
-from . import levels, recordings
-from .levels import Floats, Scale
+from . import loudness, recordings
+from .loudness import Floats, Scale
+from .samples import Sound, floats_of, like, rate_of
 from .synthesis import unit
-from .waveform import Sound, floats_of, like, rate_of
 
 
 @dataclass(frozen=True)
@@ -25,15 +25,15 @@ class GaussianNoise:
     __name__ = "gaussian_noise"
 
     def __post_init__(self) -> None:
-        levels.check_scale(self.scale)
+        loudness.check_scale(self.scale)
 
     def __call__(self, item: Sound, severity: int, rng: Generator, /) -> Sound:
         """Add the noise to a copy."""
         signal = floats_of(item)
         white = rng.standard_normal(len(signal), dtype=np.float32)
         if self.scale == "read":
-            return like(item, signal + np.float32(at(severity, levels.READ_SIGMA)) * white)
-        return like(item, signal + levels.at_ratio(signal, white, severity))
+            return like(item, signal + np.float32(at(severity, loudness.READ_SIGMA)) * white)
+        return like(item, signal + loudness.at_ratio(signal, white, severity))
 
 
 @dataclass(frozen=True)
@@ -45,15 +45,15 @@ class Background(ABC):
     __name__: ClassVar[str]
 
     def __post_init__(self) -> None:
-        levels.check_scale(self.scale)
+        loudness.check_scale(self.scale)
 
     def __call__(self, item: Sound, severity: int, rng: Generator, /) -> Sound:
         """Lay the background over a copy, as loud as `scale` and `severity` say."""
         signal = floats_of(item)
         background = self._background(len(signal), rate_of(item), rng) if len(signal) else signal
         if self.scale == "read":
-            return like(item, signal + levels.with_gain(background, severity))
-        return like(item, signal + levels.at_ratio(signal, background, severity))
+            return like(item, signal + loudness.with_gain(background, severity))
+        return like(item, signal + loudness.at_ratio(signal, background, severity))
 
     @staticmethod
     @abstractmethod
@@ -62,6 +62,6 @@ class Background(ABC):
 
     def _background(self, count: int, rate: int, rng: Generator) -> Floats:
         if self.noise is None:
-            return np.float32(levels.SYNTHETIC_RMS) * unit(self.synthesis(count, rate, rng))
+            return np.float32(loudness.SYNTHETIC_RMS) * unit(self.synthesis(count, rate, rng))
         cut = recordings.opening if self.scale == "read" else recordings.excerpt
         return cut(Path(self.noise), self.__name__, count, rate, rng)

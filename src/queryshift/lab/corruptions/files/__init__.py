@@ -16,7 +16,7 @@ from queryshift.support.progress import track
 
 from . import manifest
 from .corrupt_item import ItemResult, ItemTask, make
-from .items import Item, find_items
+from .find_items import Item, find_items
 from .layouts import LAYOUTS
 from .manifest import Entry
 from .output_paths import plan

@@ -14,7 +14,7 @@ from queryshift.media.images import read_image
 from queryshift.media.videos import read_clip
 
 from . import formats
-from .items import Item
+from .find_items import Item
 from .manifest import Entry
 from .recipe import Recipe
 

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from queryshift.errors import BadInput, unknown
 
 from ..names import MODALITIES, NAMES
-from ..text.levels import LEVEL_OF_SEVERITY_1
+from ..text.published_levels import LEVEL_OF_SEVERITY_1
 
 PUBLISHED_NAMES = {
     "elastic": "elastic_transform",

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from queryshift.errors import BadInput
 
 from .corrupt_item import ItemTask
-from .items import SUFFIXES, Item, find_items
+from .find_items import SUFFIXES, Item, find_items
 from .layouts import Layout, find_layout, output_name
 from .recipe import Recipe
 

@@ -1,21 +1,34 @@
 """Text corruptions: characters, words and whole sentences; severities 1 to 5 are levels 3 to 7.
 
-`FAMILIES` has all of them; `characters.py`, `words.py` and `sentences.py` compute them. Imports:
-`names`, `corruption` and `seeding` of the room. Start with `words.py`.
+`FAMILIES` has all of them, computed in `character_level.py`, `word_level.py` and
+`sentence_level.py`. Imports: `names`, `corruption` and `seeding` of the room. Start with
+`word_level.py`.
 """
 
 from __future__ import annotations
 
 from ..corruption import Corruption
-from .characters import character_delete, character_insert, character_replace, character_swap, ocr
-from .levels import LEVELS as LEVELS
-from .levels import at_level as at_level
+from .character_level import (
+    character_delete,
+    character_insert,
+    character_replace,
+    character_swap,
+    ocr,
+)
 from .published import as_published as as_published
-from .requests import chatty, half_typos, typos
-from .sentences import active, backtranslation, casual, formal, passive
-from .sentences import sentence as sentence
-from .similarity import similar as similar
-from .words import insert_punctuation, synonym_replacement, word_deletion, word_insertion, word_swap
+from .published_levels import LEVELS as LEVELS
+from .published_levels import at_level as at_level
+from .sentence_level import active, backtranslation, casual, formal, passive
+from .sentence_level import sentence as sentence
+from .similarity_filter import similar as similar
+from .typing_errors import chatty, half_typos, typos
+from .word_level import (
+    insert_punctuation,
+    synonym_replacement,
+    word_deletion,
+    word_insertion,
+    word_swap,
+)
 
 FAMILIES: dict[str, tuple[Corruption, ...]] = {
     "character": (ocr, character_insert, character_replace, character_swap, character_delete),

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from queryshift.errors import unknown
 
 from ..corruption import Corruption
-from . import characters, words
-from .captions import check_caption
+from . import character_level, word_level
+from .caption_words import check_caption
 from .wordnet import every_synonym
 
 if TYPE_CHECKING:
@@ -64,17 +64,17 @@ class _Published:
 
 
 _VARIANTS: dict[str, tuple[Callable[[str], str], Callable[[str, int, Generator], str]]] = {
-    "ocr": (respaced, characters.ocr),
-    "character_insert": (respaced, characters.character_insert),
-    "character_replace": (respaced, characters.character_replace),
-    "character_swap": (respaced, characters.character_swap),
-    "character_delete": (respaced, characters.character_delete),
+    "ocr": (respaced, character_level.ocr),
+    "character_insert": (respaced, character_level.character_insert),
+    "character_replace": (respaced, character_level.character_replace),
+    "character_swap": (respaced, character_level.character_swap),
+    "character_delete": (respaced, character_level.character_delete),
     "synonym_replacement": (
         letters_only,
-        partial(words.synonym_replacement, synonyms=every_synonym),
+        partial(word_level.synonym_replacement, synonyms=every_synonym),
     ),
-    "word_insertion": (letters_only, partial(words.word_insertion, synonyms=every_synonym)),
-    "word_swap": (letters_only, words.word_swap),
-    "word_deletion": (letters_only, words.word_deletion),
-    "insert_punctuation": (str, words.insert_punctuation),
+    "word_insertion": (letters_only, partial(word_level.word_insertion, synonyms=every_synonym)),
+    "word_swap": (letters_only, word_level.word_swap),
+    "word_deletion": (letters_only, word_level.word_deletion),
+    "insert_punctuation": (str, word_level.insert_punctuation),
 }

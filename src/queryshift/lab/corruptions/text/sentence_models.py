@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from queryshift.errors import BadFile, BadInput, MissingExtra, missing
 
 from ..corruption import Corruption, check_severity
-from .captions import check_caption
+from .caption_words import check_caption
 
 if TYPE_CHECKING:
     from numpy.random import Generator

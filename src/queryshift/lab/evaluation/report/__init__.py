@@ -1,6 +1,6 @@
 """Reports: tables recomputed from the ranks of finished cells, tested, beside the paper's.
 
-`tables.py` makes tables of cells (start there), `significance_marks.py` tests differences,
+`result_tables.py` makes tables of cells (start there), `significance_marks.py` tests differences,
 `paper_numbers.py` adds the paper's, and one file per format writes them. Imports: `..results`,
 `..rank_metrics`, `..significance`, `..paper`.
 """
@@ -21,8 +21,8 @@ from .frozen_check import check_base as check_base
 from .html_page import html
 from .markdown_latex_csv import comma_separated, latex, markdown
 from .paper_numbers import beside_paper, timed
+from .result_tables import Table, tabulate
 from .significance_marks import LEGEND, LEVEL, places, significance
-from .tables import Table, tabulate
 from .terminal import terminal
 
 

@@ -11,7 +11,7 @@ from queryshift.errors import BadInput
 from ..benchmarks import BENCHMARKS
 from ..results import Cell
 from .paper_numbers import paper_value
-from .tables import Column, metric_of
+from .result_tables import Column, metric_of
 
 TOLERANCE = 0.3  # in percent of queries
 _FROZEN = "frozen"

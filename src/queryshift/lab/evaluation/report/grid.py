@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .tables import Entry, Table
+from .result_tables import Entry, Table
 
 MISSING = "–"
 PAPER, DIFFERENCE = "paper", "diff"

@@ -8,8 +8,8 @@ from queryshift.support.templates import template
 
 from .escape import one_line
 from .grid import grid
+from .result_tables import Entry, Table
 from .significance_marks import FROZEN
-from .tables import Entry, Table
 
 if TYPE_CHECKING:
     from . import Report

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from .escape import in_latex, in_markdown, in_spreadsheet, one_line
 from .grid import Grid, Text, grid
+from .result_tables import Table
 from .significance_marks import LEGEND
-from .tables import Table
 
 if TYPE_CHECKING:
     from . import Report

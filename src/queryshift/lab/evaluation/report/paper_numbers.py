@@ -11,7 +11,7 @@ from .. import paper
 from ..paper.sizes import query_counts
 from ..rank_metrics import SECONDS
 from ..results import Cell
-from .tables import Column, Entry, Table
+from .result_tables import Column, Entry, Table
 
 SINGLE_STREAM = "BLIP ViT-B/16 with matching"  # beside cells of a matcher
 LARGE = "BLIP ViT-L/16"  # beside cells of a model that is called large

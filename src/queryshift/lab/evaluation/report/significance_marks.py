@@ -10,7 +10,7 @@ import numpy as np
 from ..rank_metrics import SECONDS, metric
 from ..results import Cell
 from ..significance import Floats, draw_seeds, holm, p_values, resampled_means
-from .tables import Column, Entry, Table
+from .result_tables import Column, Entry, Table
 
 BETTER, WORSE, FIRST = "*", "↓", "†"
 LEVEL = 0.05

@@ -14,7 +14,7 @@ from rich.text import Text as RichText
 
 from .escape import one_line
 from .grid import DIFFERENCE, PAPER, Grid, Text, grid, heading
-from .tables import AVERAGE, Table
+from .result_tables import AVERAGE, Table
 
 if TYPE_CHECKING:
     from . import Report

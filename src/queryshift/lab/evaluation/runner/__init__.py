@@ -1,11 +1,11 @@
 """Runs of benchmarks: which cells are wanted, what they share, and how they are worked off.
 
-`plans.py` says which cells, `running.py` runs them and keeps their results; start there.
-`workbench.py` is all that a process keeps from cell to cell.
+`plans.py` says which cells, `resume.py` runs them and keeps their results; start there.
+`context.py` is all that a process keeps from cell to cell.
 """
 
 from .choices import Choices
 from .plans import Plan, Task, plans_for
-from .running import Ran, run_all
+from .resume import Ran, run_all
 
 __all__ = ["Choices", "Plan", "Ran", "Task", "plans_for", "run_all"]

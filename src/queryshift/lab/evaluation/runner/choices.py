@@ -8,11 +8,11 @@ from pathlib import Path
 from queryshift.models import PUBLISHED_RERANK
 
 from ..benchmarks import PAPER, Benchmark
-from ..materials import Materials
+from ..corruption_assets import CorruptionAssets
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choices(Materials):
+class Choices(CorruptionAssets):
     """The model, the dataset's files, and how queries are read, corrupted and ranked."""
 
     model: str = ""  # empty: the row's own

@@ -10,16 +10,16 @@ from typing import Any
 from queryshift.errors import BadFile, BadInput
 from queryshift.galleries import Gallery
 from queryshift.lab.datasets import DATASETS, HOME, Dataset, found_at, usable
-from queryshift.lab.datasets.downloads import downloaded
+from queryshift.lab.datasets.reading.downloads import downloaded
 from queryshift.lab.datasets.tangram import tangram
 
 from ..benchmarks import Benchmark
-from ..materials import substitutes
+from ..corruption_assets import substitutes
 from ..own_benchmark import own_dataset
 from ..streams import translates
 from .choices import Choices
+from .context import RunContext
 from .gallery_cache import content_hash, embedded
-from .workbench import Workbench
 
 WITH_MATCHING = "with matching"  # in the paper's words, after a model's name
 
@@ -67,13 +67,13 @@ class PreparedBenchmark:
 
 
 def prepare(
-    row: Benchmark, choices: Choices, galleries: Path, workbench: Workbench
+    row: Benchmark, choices: Choices, galleries: Path, context: RunContext
 ) -> PreparedBenchmark:
     """Load the model, read the datasets, and embed the candidates or find them in `galleries`."""
     _refuse_what_lacks(row, choices)
-    workbench.matcher(row, choices)  # refused, where there is none, before anything long begins
+    context.matcher(row, choices)  # refused, where there is none, before anything long begins
     listed = {name: _listed(row, choices, name) for name in row.categories or ("",)}
-    encoders = workbench.encoders(row, choices)
+    encoders = context.encoders(row, choices)
     readable = {name: _readable(row, choices, dataset) for name, dataset in listed.items()}
     folder = galleries / choices.preprocessing_for(row)  # the same weights see other vectors
     parts = tuple(
@@ -81,7 +81,7 @@ def prepare(
         for name, (dataset, _) in readable.items()
     )
     skipped = tuple(sentence for _, problems in readable.values() for sentence in problems)
-    settings = _settings(row, choices, parts, workbench)
+    settings = _settings(row, choices, parts, context)
     return PreparedBenchmark(row, choices, parts, skipped, settings)
 
 
@@ -129,9 +129,9 @@ def _readable(row: Benchmark, choices: Choices, listed: Dataset) -> tuple[Datase
 
 
 def _settings(
-    row: Benchmark, choices: Choices, parts: Sequence[Part], workbench: Workbench
+    row: Benchmark, choices: Choices, parts: Sequence[Part], context: RunContext
 ) -> dict[str, Any]:
-    encoders, matcher = workbench.encoders(row, choices), workbench.matcher(row, choices)
+    encoders, matcher = context.encoders(row, choices), context.matcher(row, choices)
     return {
         "queries": sum(len(part.dataset) for part in parts),
         "candidates": sum(len(part.gallery) for part in parts),

@@ -12,23 +12,23 @@ import numpy as np
 from ..benchmark_methods import hubs_of, session_of, settings_of
 from ..results import Cell
 from ..stream_evaluation import StreamResult, run
+from .context import RunContext
 from .machine import Memory, device_name, versions
 from .plans import Task
 from .prepared_benchmark import Part, PreparedBenchmark
-from .workbench import Workbench
 
 
 def run_cell(
-    workbench: Workbench,
+    context: RunContext,
     prepared: PreparedBenchmark,
     task: Task,
     watch: Callable[[int], None] | None = None,
 ) -> Cell:
     """Run one cell; `watch` is told how many queries were answered."""
-    row, encoder = prepared.row, workbench.encoder(prepared)
+    row, encoder = prepared.row, context.encoder(prepared)
     hubs = hubs_of(task.method)
     memory = Memory(encoder.device)
-    streams = [_stream(workbench, prepared, part, task, watch) for part in prepared.parts]
+    streams = [_stream(context, prepared, part, task, watch) for part in prepared.parts]
     settings = {
         **prepared.settings_under(task.shift),
         "method": settings_of(task.method, row, encoder),
@@ -55,7 +55,7 @@ def run_cell(
 
 
 def _stream(
-    workbench: Workbench,
+    context: RunContext,
     prepared: PreparedBenchmark,
     part: Part,
     task: Task,
@@ -65,14 +65,14 @@ def _stream(
     session = session_of(
         task.method,
         prepared.row,
-        workbench.encoder(prepared),
-        workbench.gallery(prepared, part),
+        context.encoder(prepared),
+        context.gallery(prepared, part),
         task.seed,
-        workbench.matching(prepared, part),
+        context.matching(prepared, part),
     )
     return run(
         session,
-        workbench.queries(prepared, part, task),
+        context.queries(prepared, part, task),
         part.dataset.matches,
         task.seed,
         prepared.row.batch,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from .. import inflection
-from ..captions import like_case
+from ..caption_words import like_case
 
 
 def _pairs(text: str) -> dict[str, str]:

@@ -18,7 +18,7 @@ FILTERED = (*NAMES["text"]["word"], *STYLES)  # redrawn until they are similar, 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Materials:
+class CorruptionAssets:
     """Models, recordings and photographs that the published corruptions were made with."""
 
     translator: tuple[str, ...] = ()  # two models, for back-translation
@@ -42,7 +42,7 @@ class Materials:
         return tuple(str(folder / place) for place in wanted)
 
 
-def substitutes(row: Benchmark, shift: str, materials: Materials) -> tuple[str, ...]:
+def substitutes(row: Benchmark, shift: str, assets: CorruptionAssets) -> tuple[str, ...]:
     """How the queries of a row under a shift differ from the published ones, in a few words each.
 
     Nothing for rows whose published corruptions are not known, and for queries as they are.
@@ -50,20 +50,20 @@ def substitutes(row: Benchmark, shift: str, materials: Materials) -> tuple[str, 
     if not row.corrupted:
         return ()
     names = [name for family in NAMES.get(row.query, {}).values() for name in family]
-    told = _told(row, names if row.diverse else [shift], materials)
+    told = _told(row, names if row.diverse else [shift], assets)
     return tuple(dict.fromkeys(told))
 
 
-def _told(row: Benchmark, names: Sequence[str], materials: Materials) -> Iterator[str]:
-    if row.dataset == "audioset" and row.query == "audio" and materials.noise is None:
+def _told(row: Benchmark, names: Sequence[str], assets: CorruptionAssets) -> Iterator[str]:
+    if row.dataset == "audioset" and row.query == "audio" and assets.noise is None:
         yield "synthetic noise (--noise)"
     if not row.as_published:
         return
-    if row.query == "image" and "frost" in names and materials.textures is None:
+    if row.query == "image" and "frost" in names and assets.textures is None:
         yield "drawn frost (--textures)"
-    if row.query == "text" and set(names) & set(STYLES) and materials.styles is None:
+    if row.query == "text" and set(names) & set(STYLES) and assets.styles is None:
         yield "styles by rules (--style-models)"
-    if row.query == "text" and set(names) & set(FILTERED) and not materials.similarity:
+    if row.query == "text" and set(names) & set(FILTERED) and not assets.similarity:
         yield "no similarity filter (--similarity)"
 
 

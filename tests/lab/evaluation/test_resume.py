@@ -18,14 +18,14 @@ from queryshift.errors import BadFile, BadInput, MissingExtra, UnknownName
 from queryshift.lab.evaluation.benchmark_methods import method_of
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
 from queryshift.lab.evaluation.results import read_lines
+from queryshift.lab.evaluation.runner.cell_executors import in_processes
 from queryshift.lab.evaluation.runner.choices import Choices
-from queryshift.lab.evaluation.runner.executors import in_processes
+from queryshift.lab.evaluation.runner.context import RunContext
 from queryshift.lab.evaluation.runner.gallery_cache import content_hash, embedded
 from queryshift.lab.evaluation.runner.plans import Plan, Task, plans_for
 from queryshift.lab.evaluation.runner.prepared_benchmark import prepare
+from queryshift.lab.evaluation.runner.resume import locked, run_all
 from queryshift.lab.evaluation.runner.run_cell import run_cell
-from queryshift.lab.evaluation.runner.running import locked, run_all
-from queryshift.lab.evaluation.runner.workbench import Workbench
 from queryshift.lab.evaluation.stream_evaluation import run, shifted
 from queryshift.lab.evaluation.streams import corruption_of
 from queryshift.media.lazy_items import Composed, ImageFile, LazyItems
@@ -77,17 +77,17 @@ def same_ranks(left, right) -> bool:
     return all(np.array_equal(a.ranks, b.ranks) for a, b in zip(left, right, strict=True))
 
 
-def never(workbench, prepared, tasks, watch):
+def never(context, prepared, tasks, watch):
     raise AssertionError(f"{tasks} should not be run")
 
 
 def test_a_cell_is_what_a_plain_loop_gives(plan, finished, root):
-    workbench = Workbench()
-    prepared = prepare(plan.row, plan.choices, finished[0] / "galleries", workbench)
+    context = RunContext()
+    prepared = prepare(plan.row, plan.choices, finished[0] / "galleries", context)
     dataset, gallery = prepared.parts[0].dataset, prepared.parts[0].gallery
     queries = shifted(dataset, corruption_of(plan.row, "gaussian_noise"), 5, seed=1)
     method = method_of("rest", plan.row)
-    session = Session(workbench.encoder(prepared), gallery, method, seed=1, guard=None)
+    session = Session(context.encoder(prepared), gallery, method, seed=1, guard=None)
     outcome = run(session, queries, dataset.matches, seed=1)
     cell = next(one for one in finished[1].cells if (one.method, one.seed) == ("rest", 1))
     assert np.array_equal(cell.ranks, outcome.all_ranks)
@@ -187,8 +187,8 @@ def test_an_ablation_is_a_cell_of_its_own(plan, copied):
 
 
 def test_an_interrupt_keeps_what_is_finished(plan, copied):
-    def interrupted(workbench, prepared, tasks, watch):
-        yield run_cell(workbench, prepared, tasks[0])
+    def interrupted(context, prepared, tasks, watch):
+        yield run_cell(context, prepared, tasks[0])
         raise KeyboardInterrupt
 
     more = replace(plan, seeds=(2, 3), methods=("frozen",))
@@ -217,19 +217,19 @@ class Page:
 class TestGalleries:
     def test_candidates_are_embedded_once(self, plan, finished, monkeypatch):
         monkeypatch.setattr(Gallery, "build", never)
-        prepared = prepare(plan.row, plan.choices, finished[0] / "galleries", Workbench())
+        prepared = prepare(plan.row, plan.choices, finished[0] / "galleries", RunContext())
         assert len(prepared.parts[0].gallery) == 5 * SCENES
 
     def test_another_preprocessing_is_another_gallery(self, plan, copied):
         published = replace(plan.choices, preprocessing="published")
-        prepare(plan.row, published, copied / "galleries", Workbench())
+        prepare(plan.row, published, copied / "galleries", RunContext())
         assert len(list((copied / "galleries").glob("*/*.safetensors"))) == 2
 
     def test_a_damaged_file_is_made_again(self, plan, copied):
         (path,) = (copied / "galleries").glob("*/*.safetensors")
         whole, content = Gallery.load(path, mapped=False), path.read_bytes()
         path.write_bytes(content[:100])
-        prepare(plan.row, plan.choices, copied / "galleries", Workbench())
+        prepare(plan.row, plan.choices, copied / "galleries", RunContext())
         again = Gallery.load(path)
         assert torch.equal(again.vectors, whole.vectors) and again.ids == whole.ids
 
@@ -299,9 +299,9 @@ def test_from_a_folder_as_on_the_fly(plan, finished, root, tmp_path):
 class TestComposed:
     def cell(self, name, root, out):
         edits = Choices(model="tangram-edits", root=root, preprocessing="library")
-        workbench = Workbench()
-        prepared = prepare(BENCHMARKS[name], edits, out, workbench)
-        return prepared, run_cell(workbench, prepared, Task("noise+word", 5, 0, "frozen"))
+        context = RunContext()
+        prepared = prepare(BENCHMARKS[name], edits, out, context)
+        return prepared, run_cell(context, prepared, Task("noise+word", 5, 0, "frozen"))
 
     def test_fashion_iq_has_a_session_for_each_category(self, tmp_path):
         root = small.fashion_iq(tmp_path)
@@ -380,7 +380,7 @@ def test_a_base_with_nothing_to_compare_says_so(plan, copied):
 def test_a_model_without_the_modality_is_refused(plan, tmp_path):
     clips = replace(plan.choices, model="tangram-clips")
     with pytest.raises(BadInput, match="no encoder for image, only for video, audio"):
-        prepare(plan.row, clips, tmp_path, Workbench())
+        prepare(plan.row, clips, tmp_path, RunContext())
 
 
 def command(out, root, *more) -> list[str]:
@@ -436,7 +436,7 @@ def test_processes_give_the_same_cells_for_several_rows(plan, finished, tmp_path
 
 
 def test_without_ray_the_extra_is_named(monkeypatch):
-    from queryshift.lab.evaluation.runner.executors_ray import on_ray
+    from queryshift.lab.evaluation.runner.cell_executors_ray import on_ray
 
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtra, match=r"queryshift\[ray\]"):
@@ -450,7 +450,7 @@ def test_a_ray_cluster_of_two_nodes_gives_the_same_cells(plan, finished, tmp_pat
     import ray
     from ray.cluster_utils import Cluster
 
-    from queryshift.lab.evaluation.runner.executors_ray import on_ray
+    from queryshift.lab.evaluation.runner.cell_executors_ray import on_ray
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     cluster.add_node(num_cpus=1)

@@ -13,7 +13,7 @@ from queryshift.lab.corruptions.files.formats import encode_picture, encode_soun
 from queryshift.media.videos import VIDEO_SUFFIXES, Sampling, read_frames, read_video_audio
 from queryshift.support.progress import track
 
-from .audio_video import SOUNDS
+from ..audio_video import SOUNDS
 
 SIDE = 224  # pixels of a frame
 RATE = 16_000  # samples a second

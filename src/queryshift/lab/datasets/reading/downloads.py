@@ -10,7 +10,7 @@ from pathlib import Path
 
 from queryshift.errors import BadFile
 
-from . import DATASETS, HOME
+from .. import DATASETS, HOME
 
 CACHE = Path("~/.cache/queryshift")
 TIMEOUT = 60  # seconds without a byte

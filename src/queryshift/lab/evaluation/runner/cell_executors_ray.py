@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 from queryshift.errors import missing
 
 from ..results import Cell
-from .executors import WORKER, Execute, Watch, fetched
+from .cell_executors import WORKER, Execute, Watch, fetched
+from .context import RunContext
 from .plans import Task
 from .prepared_benchmark import PreparedBenchmark
 from .run_cell import run_cell
-from .workbench import Workbench
 
 
 class _Shared(NamedTuple):
@@ -41,7 +41,7 @@ def on_ray() -> Execute:
         raise missing("ray", "ray", "running cells on a cluster") from None
 
     def execute(
-        workbench: Workbench, prepared: PreparedBenchmark, tasks: Sequence[Task], watch: Watch
+        context: RunContext, prepared: PreparedBenchmark, tasks: Sequence[Task], watch: Watch
     ) -> Iterator[Cell]:
         ray.init(ignore_reinit_error=True, log_to_driver=False)
         packed = pickle.dumps(prepared)

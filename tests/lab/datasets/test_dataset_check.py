@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from queryshift.cli import main
 from queryshift.lab.datasets import DATASETS, coco
-from queryshift.lab.datasets.checks import check
+from queryshift.lab.datasets.reading.dataset_check import check
 
 
 @pytest.fixture

@@ -17,10 +17,10 @@ from queryshift.support.progress import counting
 from ..benchmark_methods import settings_of
 from ..report import check_base
 from ..results import Cell, Lines, read_lines, write_line
-from .executors import Execute, in_turn
+from .cell_executors import Execute, in_turn
+from .context import RunContext
 from .plans import Plan, Task
 from .prepared_benchmark import PreparedBenchmark, prepare
-from .workbench import Workbench
 
 NAMED = 10  # things left out that a note names; the cells name all
 Tell = Callable[[Cell], None]
@@ -62,7 +62,7 @@ class _Run:
 
     def __init__(self, out: Path, execute: Execute, tell: Tell) -> None:
         self.out, self.execute, self.tell = out, execute, tell
-        self.workbench = Workbench()
+        self.context = RunContext()
         self.fresh: set[tuple[object, ...]] = set()  # keys of the cells that this run finished
 
     def checked(self, plans: Sequence[Plan]) -> list[str]:
@@ -76,17 +76,17 @@ class _Run:
         """All cells of a plan, with sentences on what was left out or is not as it should be."""
         path = self.out / f"{plan.row.name}.jsonl"
         earlier, problems = read_lines(path) if path.exists() else Lines([], [])
-        prepared = prepare(plan.row, plan.choices, self.out / "galleries", self.workbench)
+        prepared = prepare(plan.row, plan.choices, self.out / "galleries", self.context)
         done = {_task(cell): cell for cell in earlier if cell.model == prepared.model}
         methods = {
-            name: settings_of(name, plan.row, self.workbench.encoder(prepared))
+            name: settings_of(name, plan.row, self.context.encoder(prepared))
             for name in plan.methods
         }
         _refuse_other_settings(prepared, methods, done.values(), path)
         tasks = plan.tasks()
         left = [task for task in tasks if task not in done]
         with counting(f"running {plan.row.name}", len(left) * prepared.queries) as watch:
-            for cell in self.execute(self.workbench, prepared, left, watch) if left else ():
+            for cell in self.execute(self.context, prepared, left, watch) if left else ():
                 write_line(path, cell)
                 done[_task(cell)] = cell
                 self.fresh.add(cell.key)

@@ -9,8 +9,8 @@ from typing import Any
 
 from queryshift.media.lazy_items import ImageFile
 
+from ..dataset import Dataset
 from .captioned import Captioned, captioned
-from .dataset import Dataset
 from .reader import TEXT, TEXTS, Kind, find_file, find_folder, read_json, records
 
 CAPTIONS = 5  # a picture; COCO has some with six or seven, of which all published recalls use five

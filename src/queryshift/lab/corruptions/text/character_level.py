@@ -8,8 +8,8 @@ import string
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .captions import check_caption, pick, sample
-from .levels import rate
+from .caption_words import check_caption, pick, sample
+from .published_levels import rate
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -6,7 +6,7 @@ from edit_distance import edit_distance
 
 from queryshift.errors import BadInput
 from queryshift.lab.corruptions import NAMES, corrupt, find, generator
-from queryshift.lab.corruptions.text.requests import RATES, chatty, half_typos, typos
+from queryshift.lab.corruptions.text.typing_errors import RATES, chatty, half_typos, typos
 
 LONG = "well architected tool list workload shares " * 50
 

@@ -6,7 +6,7 @@ from random import Random
 
 from .scenes import Item, Scene
 from .styles import Style
-from .words import ASIDES, LINKS, MAKERS, OPENINGS, PAPER_PHRASES, PLACE_PHRASES, WORDS
+from .vocabulary import ASIDES, LINKS, MAKERS, OPENINGS, PAPER_PHRASES, PLACE_PHRASES, WORDS
 from .worlds import distinct, take
 
 COUNT = 5

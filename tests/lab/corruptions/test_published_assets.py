@@ -10,7 +10,7 @@ from test_sentence_models import save_judge, style_model  # noqa: F401  (a fixtu
 from queryshift.errors import BadFile
 from queryshift.lab.corruptions import find, generator
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
-from queryshift.lab.evaluation.materials import Materials, substitutes
+from queryshift.lab.evaluation.corruption_assets import CorruptionAssets, substitutes
 from queryshift.lab.evaluation.streams import corruption_of
 
 CAPTION = "a small red circle left of a large blue square"
@@ -21,7 +21,7 @@ def test_styles_are_written_by_the_models(style_model, tmp_path):  # noqa: F811
     for name in ("formal", "passive"):
         (tmp_path / name).symlink_to(style_model)
     save_judge(tmp_path / "adequacy", opinion=9.0)
-    brought = Materials(styles=tmp_path)
+    brought = CorruptionAssets(styles=tmp_path)
     for name in ("formal", "passive"):
         written = corruption_of(TEXT, name, brought)(CAPTION, 5, generator(0, "caption", "test"))
         assert written != find("text", name)(CAPTION, 5, generator(0, "caption", "test"))
@@ -29,14 +29,14 @@ def test_styles_are_written_by_the_models(style_model, tmp_path):  # noqa: F811
 
 def test_a_missing_style_model_is_named(tmp_path):
     with pytest.raises(BadFile, match=r'no folder "formal" in .* formal, casual, passive, active'):
-        corruption_of(TEXT, "formal", Materials(styles=tmp_path))
+        corruption_of(TEXT, "formal", CorruptionAssets(styles=tmp_path))
 
 
 def test_frost_is_of_the_photographs(tmp_path):
     for number in range(5):
         Image.new("RGB", (600, 400), (255, 0, 0)).save(tmp_path / f"frost{number}.png")
     picture = np.zeros((64, 64, 3), np.uint8)
-    brought = corruption_of(PICTURES, "frost", Materials(textures=tmp_path))
+    brought = corruption_of(PICTURES, "frost", CorruptionAssets(textures=tmp_path))
     drawn = corruption_of(PICTURES, "frost")
     made = np.asarray(brought(picture, 5, generator(0, "one", "test")), float).mean((0, 1))
     assert sorted(made)[:2] == [0, 0] and max(made) > 100  # one channel only: the photograph's
@@ -45,23 +45,25 @@ def test_frost_is_of_the_photographs(tmp_path):
 
 @pytest.mark.parametrize(("name", "filtered"), [("word_deletion", True), ("ocr", False)])
 def test_words_are_filtered_by_similarity_and_characters_are_not(name, filtered):
-    made = corruption_of(TEXT, name, Materials(similarity="tangram"))
+    made = corruption_of(TEXT, name, CorruptionAssets(similarity="tangram"))
     assert made.__name__.startswith("similar(") == filtered
     assert isinstance(made(CAPTION, 3, generator(0, "caption", "test")), str)
 
 
 def test_what_is_not_as_published_is_said():
-    everything = Materials(noise=".", textures=".", styles=".", similarity="tangram")
+    everything = CorruptionAssets(noise=".", textures=".", styles=".", similarity="tangram")
     for row in BENCHMARKS.values():
         for shift in row.shifts:
             assert substitutes(row, shift, everything) == ()
             if not row.on_disk:
-                assert substitutes(row, shift, Materials()) == ()
-    assert substitutes(PICTURES, "frost", Materials()) == ("drawn frost (--textures)",)
-    assert substitutes(PICTURES, "fog", Materials()) == ()
-    assert substitutes(TEXT, "ocr", Materials()) == ()
-    assert substitutes(TEXT, "word_swap", Materials()) == ("no similarity filter (--similarity)",)
-    assert len(substitutes(TEXT, "formal", Materials())) == 2
-    assert len(substitutes(BENCHMARKS["coco-d-text"], "", Materials())) == 2
-    assert substitutes(replace(TEXT, as_published=False), "formal", Materials()) == ()
-    assert substitutes(BENCHMARKS["audioset-d-audio"], "", Materials())
+                assert substitutes(row, shift, CorruptionAssets()) == ()
+    assert substitutes(PICTURES, "frost", CorruptionAssets()) == ("drawn frost (--textures)",)
+    assert substitutes(PICTURES, "fog", CorruptionAssets()) == ()
+    assert substitutes(TEXT, "ocr", CorruptionAssets()) == ()
+    assert substitutes(TEXT, "word_swap", CorruptionAssets()) == (
+        "no similarity filter (--similarity)",
+    )
+    assert len(substitutes(TEXT, "formal", CorruptionAssets())) == 2
+    assert len(substitutes(BENCHMARKS["coco-d-text"], "", CorruptionAssets())) == 2
+    assert substitutes(replace(TEXT, as_published=False), "formal", CorruptionAssets()) == ()
+    assert substitutes(BENCHMARKS["audioset-d-audio"], "", CorruptionAssets())

@@ -40,11 +40,11 @@ class Recent(Generic[Value]):
         return value
 
 
-class Workbench:
+class RunContext:
     """Loaded models, the benchmark at hand, and the queries of its stream.
 
     A run has one, and each of its worker processes one of its own; what is kept is kept as long as
-    the workbench, and only so much of it.
+    the context, and only so much of it.
     """
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from PIL import Image
 
 from queryshift.errors import BadFile, MissingExtra
 from queryshift.lab.datasets import DATASETS
-from queryshift.lab.datasets.films import CAV_MAE, extract
+from queryshift.lab.datasets.reading.extract_frames import CAV_MAE, extract
 from queryshift.media.videos import THROUGHOUT, Sampling, read_frames
 
 

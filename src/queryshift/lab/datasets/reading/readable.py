@@ -10,7 +10,7 @@ from queryshift.errors import BadFile
 from queryshift.media.lazy_items import LazyItems, Source
 from queryshift.support.progress import track
 
-from .dataset import Dataset, at
+from ..dataset import Dataset, at
 
 
 def usable(dataset: Dataset, strict: bool = False) -> tuple[Dataset, list[str]]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from queryshift.errors import BadFile, unknown
 
-from .dataset import Dataset
+from ..dataset import Dataset
 
 Counts = Mapping[str, int | None]  # "images", "captions", "pairs", ... to a number, None: not known
 

@@ -12,23 +12,23 @@ from tempfile import TemporaryDirectory
 from queryshift.support.processes import lanes
 
 from ..results import Cell
+from .context import RunContext
 from .plans import Task
 from .prepared_benchmark import PreparedBenchmark
 from .run_cell import run_cell
-from .workbench import Workbench
 
 Watch = Callable[[int], None]  # told how many more queries were answered
-Execute = Callable[[Workbench, PreparedBenchmark, Sequence[Task], Watch], Iterator[Cell]]
+Execute = Callable[[RunContext, PreparedBenchmark, Sequence[Task], Watch], Iterator[Cell]]
 
-WORKER = Workbench()
+WORKER = RunContext()
 """What a worker process, ours or Ray's, keeps until it ends; unused in the process of the run."""
 
 
 def in_turn(
-    workbench: Workbench, prepared: PreparedBenchmark, tasks: Sequence[Task], watch: Watch
+    context: RunContext, prepared: PreparedBenchmark, tasks: Sequence[Task], watch: Watch
 ) -> Iterator[Cell]:
     """The cells one after another, in this process."""
-    return (run_cell(workbench, prepared, task, watch) for task in tasks)
+    return (run_cell(context, prepared, task, watch) for task in tasks)
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def in_processes(jobs: int) -> Iterator[Execute]:
     with lanes(jobs) as processes:
 
         def execute(
-            workbench: Workbench, prepared: PreparedBenchmark, tasks: Sequence[Task], watch: Watch
+            context: RunContext, prepared: PreparedBenchmark, tasks: Sequence[Task], watch: Watch
         ) -> Iterator[Cell]:
             streams = groupby(tasks, lambda task: task.stream)
             with _stored(prepared) as path:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from queryshift.errors import BadInput, unknown
 
 from ..corruption import Corruption, check_severity
-from .captions import check_caption
+from .caption_words import check_caption
 from .rules.active import to_active
 from .rules.casual import to_casual
 from .rules.formal import to_formal

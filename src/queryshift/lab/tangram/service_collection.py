@@ -15,7 +15,7 @@ from queryshift.galleries import Gallery
 from queryshift.galleries.hits import Id
 from queryshift.serving.answering.queries import png
 
-from .captions import captions
+from .scene_captions import captions
 from .scenes import Scene, scenes
 
 ORDINARY = 256  # pictures as they are when all is well

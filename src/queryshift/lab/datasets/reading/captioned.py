@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from queryshift.media.lazy_items import LazyItems, Source
 
-from .dataset import Dataset
+from ..dataset import Dataset
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import string
 from typing import TYPE_CHECKING
 
 from ..corruption import at
-from .captions import check_caption, pick
+from .caption_words import check_caption, pick
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -1,13 +1,13 @@
-"""What a process keeps between cells: so much of it, and only as long as the workbench."""
+"""What a process keeps between cells: so much of it, and only as long as the context."""
 
 from dataclasses import replace
 
 import pytest
 
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
-from queryshift.lab.evaluation.runner import workbench as module
+from queryshift.lab.evaluation.runner import context as module
 from queryshift.lab.evaluation.runner.choices import Choices
-from queryshift.lab.evaluation.runner.workbench import MODELS, Recent, Workbench
+from queryshift.lab.evaluation.runner.context import MODELS, Recent, RunContext
 
 ROW = BENCHMARKS["tangram-o-image"]
 
@@ -32,26 +32,26 @@ def test_the_value_used_longest_ago_goes_first():
 
 
 def test_a_model_is_loaded_once_and_a_few_are_kept(loads):
-    workbench = Workbench()
+    context = RunContext()
     for name in ("one", "two", "one", "two"):
-        workbench.encoders(ROW, Choices(model=name))
+        context.encoders(ROW, Choices(model=name))
     assert loads == ["one", "two"] and MODELS == 2
-    workbench.encoders(ROW, Choices(model="three"))
-    workbench.encoders(ROW, Choices(model="one"))
+    context.encoders(ROW, Choices(model="three"))
+    context.encoders(ROW, Choices(model="one"))
     assert loads == ["one", "two", "three", "one"]
 
 
 def test_another_device_or_preprocessing_is_another_model(loads):
-    workbench, choices = Workbench(), Choices(model="one")
-    workbench.encoders(ROW, choices)
-    workbench.encoders(ROW, replace(choices, preprocessing="published"))
-    workbench.encoders(ROW, replace(choices, device="meta"))
+    context, choices = RunContext(), Choices(model="one")
+    context.encoders(ROW, choices)
+    context.encoders(ROW, replace(choices, preprocessing="published"))
+    context.encoders(ROW, replace(choices, device="meta"))
     assert loads == ["one"] * 3
 
 
-def test_two_workbenches_share_nothing(loads):
+def test_two_contexts_share_nothing(loads):
     for _ in range(2):
-        Workbench().encoders(ROW, Choices(model="one"))
+        RunContext().encoders(ROW, Choices(model="one"))
     assert loads == ["one", "one"]
 
 

@@ -1,0 +1,1 @@
+"""How datasets are read, checked and downloaded; `reader.py` is what every dataset's file uses."""
