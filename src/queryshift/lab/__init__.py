@@ -11,7 +11,7 @@ from queryshift.support.registry import BUNDLED_MODELS, CORRUPTIONS, MATCHERS, S
 for _name in ("tangram", "tangram-clips", "tangram-edits"):
     BUNDLED_MODELS.add(_name, "queryshift.lab.tangram.model:load")
 MATCHERS.add("TextEncoder", "queryshift.lab.tangram.matching:MATCHERS")
-SAMPLE_WORLDS.add("tangram", "queryshift.lab.tangram.served:TangramWorld")
+SAMPLE_WORLDS.add("tangram", "queryshift.lab.tangram.service_collection:TangramWorld")
 CORRUPTIONS.add("names", "queryshift.lab.corruptions.names:NAMES")
 CORRUPTIONS.add("find", "queryshift.lab.corruptions:find")
 CORRUPTIONS.add("corrupt", "queryshift.lab.corruptions:corrupt")
