@@ -21,7 +21,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import accumulate
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
+from queue import Queue
 from random import Random
 from tempfile import TemporaryDirectory
 
@@ -174,7 +176,7 @@ class Trial:
 
     def _pytest(self, tests: list[str], seconds: float) -> tuple[int | None, str]:
         """The exit code, None where time was up, and what was printed."""
-        options = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--tb=no"]
+        options = ["-x", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "--tb=no"]
         with subprocess.Popen(
             [sys.executable, "-m", "pytest", *options, *tests],
             cwd=self._root,
@@ -211,18 +213,43 @@ def read_journal(path: Path) -> dict[Fault, Outcome]:
     return {one.fault: one for one in outcomes}
 
 
-def run(root: Path, faults: list[Fault], journal: Path, seconds: float) -> list[Outcome]:
-    """Try the faults that the journal does not have, and record each; Ctrl-C ends it early."""
+def run(
+    root: Path, faults: list[Fault], journal: Path, seconds: float, copies: int = 1
+) -> list[Outcome]:
+    """Try the faults that the journal does not have, and record each; Ctrl-C ends it early.
+
+    Args:
+        root: The project's folder.
+        faults: What to plant.
+        journal: The file of outcomes.
+        seconds: How long the tests of one fault may take.
+        copies: How many faults are tried at once, each in a copy of its own.
+    """
     known = read_journal(journal)
     journal.parent.mkdir(parents=True, exist_ok=True)
     left = [fault for fault in faults if fault not in known]
-    with suppress(KeyboardInterrupt), TemporaryDirectory() as folder, journal.open("a") as file:
-        trial = Trial(root, Path(folder), seconds)
-        for fault in left:
-            outcome = known[fault] = trial.outcome(fault)
+    free: Queue[Trial] = Queue()
+
+    def tried(fault: Fault) -> Outcome:
+        trial = free.get()
+        try:
+            return trial.outcome(fault)
+        finally:
+            free.put(trial)
+
+    with (
+        suppress(KeyboardInterrupt),
+        TemporaryDirectory() as folder,
+        journal.open("a") as file,
+        ThreadPool(copies) as threads,
+    ):
+        for number in range(copies):
+            free.put(Trial(root, Path(folder) / str(number), seconds))
+        for outcome in threads.imap_unordered(tried, left):
+            known[outcome.fault] = outcome
             file.write(json.dumps(asdict(outcome)) + "\n")
             file.flush()
-            print(f"{outcome.result:12} {outcome.seconds:6.1f} s  {fault}", flush=True)
+            print(f"{outcome.result:12} {outcome.seconds:6.1f} s  {outcome.fault}", flush=True)
     return [known[fault] for fault in faults if fault in known]
 
 
@@ -311,10 +338,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="which faults are drawn")
     parser.add_argument("--faults", type=int, default=300, help="how many")
     parser.add_argument("--seconds", type=float, default=600, help="for the tests of one fault")
+    parser.add_argument("--copies", type=int, default=1, help="faults tried at once")
     parser.add_argument("--room", action="append", help=f"only there; one of {', '.join(ROOMS)}")
     given = parser.parse_args(arguments)
     faults = drawn(ROOT, given.seed, given.faults, tuple(given.room or ROOMS))
-    outcomes = run(ROOT, faults, ROOT / ".mutate" / f"{given.seed}.jsonl", given.seconds)
+    journal = ROOT / ".mutate" / f"{given.seed}.jsonl"
+    outcomes = run(ROOT, faults, journal, given.seconds, given.copies)
     print(summary(outcomes, len(faults)))
     survivors = sum(one.result == "survived" for one in outcomes)
     return int(survivors > MOST_SURVIVORS * len(outcomes) or len(outcomes) < len(faults))
