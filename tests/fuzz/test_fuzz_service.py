@@ -12,7 +12,7 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from queryshift.serving.app import make_app
-from queryshift.serving.http.connection_limits import Connections
+from queryshift.serving.http.limits import Connections
 from queryshift.serving.metrics import Metrics
 from queryshift.serving.service import Service
 from queryshift.serving.settings import read_settings

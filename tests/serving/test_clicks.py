@@ -9,12 +9,14 @@ from queries_to_send import SEARCH, TENANTS, query, search
 
 from queryshift import ClickScores
 from queryshift.errors import BadInput
+from queryshift.serving.answering.answer_batch import Answered
 from queryshift.serving.clicks import ENOUGH, MOST_BYTES, RecentAnswers, click_summary
 from queryshift.serving.errors import NotFound
 
 
 def both(*ids):
-    return [{kind: [{"id": id} for id in ids] for kind in ("source", "adapted")}]
+    hits = [{"id": id, "score": 0.0} for id in ids]
+    return [Answered(hits, hits)]
 
 
 def test_a_click_counts_once_and_one_on_nothing_shown_not_at_all():

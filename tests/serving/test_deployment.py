@@ -95,15 +95,16 @@ def test_a_replica_that_was_stopped_wakes_up_and_writes_nothing_stale(deployed):
     asleep, awake = deployed.replicas[:2]
     with asleep.client() as client:
         for name in ("reset", "frozen", "gone"):
-            search(client, range(8), noise=90, tenant=name)
-            learnt(client, name, 1)
-    asleep.process.send_signal(signal.SIGSTOP)  # what it has learnt is not written yet
+            for batch in (1, 2):
+                search(client, range(8 * batch, 8 * batch + 8), noise=90, tenant=name)
+                learnt(client, name, batch)
+    asleep.process.send_signal(signal.SIGSTOP)  # its second batches are not written yet
     try:
         with awake.client() as client:
             assert client.post(f"{TENANTS}/frozen/mode", json={"mode": "frozen"}).status_code == 200
             assert client.post(f"{TENANTS}/reset/reset", json={}).status_code == 200
             search(client, range(8, 16), noise=90, tenant="reset")
-            learnt(client, "reset", 1)
+            learnt(client, "reset", 2)
             client.post(f"{TENANTS}/reset/snapshots", json={"name": "after"})
             client.post(f"{TENANTS}/reset/mode", json={"mode": "shadow"})
             assert client.delete(f"{TENANTS}/gone").status_code == 204

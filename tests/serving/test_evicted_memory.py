@@ -32,8 +32,8 @@ async def asked(settings: ServeSettings) -> list[weakref.ref]:
         queries = [png(number, 60) for number in range(4)]
         await owner.search(SearchRequest(name, name, queries, 3, True, [[]] * 4))
         await owner.drained()
-        sessions.append(weakref.ref(owner._tenants.loaded[name].session))
-    while len(owner._tenants.loaded) > 1:
+        sessions.append(weakref.ref(owner.cache.loaded[name].session))
+    while len(owner.cache.loaded) > 1:
         await asyncio.sleep(0.01)
     await tenants.stop()
     return sessions

@@ -11,7 +11,7 @@ from threading import Thread
 import pytest
 from queries_to_send import SEARCH, first_ids, search
 
-from queryshift.serving.http.connection_limits import Connections
+from queryshift.serving.http.limits import Connections
 from running_server import SMALL, Server
 
 LIMITS = "[limits]\nbody_seconds = 2\nconnections = 40\n"

@@ -3,8 +3,7 @@
 import asyncio
 from collections import Counter
 
-from queryshift.serving.answering.learn_group import Taught
-from queryshift.serving.answering.learning_queue import LearningQueue
+from queryshift.serving.answering.learning_queue import LearningQueue, Taught
 from queryshift.serving.metrics import Metrics
 from queryshift.serving.settings import QueueSettings
 

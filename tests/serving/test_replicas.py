@@ -56,11 +56,11 @@ async def until(look, seconds=30.0):
 
 
 def loaded(owner, name="one"):
-    return owner._tenants.loaded.get(name)
+    return owner.cache.loaded.get(name)
 
 
 async def in_memory(owner, name="one"):
-    async with owner._tenants.using(name):
+    async with owner.cache.using(name):
         pass
 
 
@@ -118,7 +118,7 @@ def test_an_update_that_lost_the_race_is_dropped_and_counted(address, tmp_path, 
             slow, fast = loaded(second), loaded(first)
             slow.contended_until = 0.0  # it has not heard of the other
             with monkeypatch.context() as patch:  # the second does not look before it learns
-                patch.setattr(type(second._tenants.rows), "shared", False)
+                patch.setattr(type(second.cache.rows), "shared", False)
                 await taught(second, 4)
                 await taught(first, 8)
             await first.save(all_changed=True)
@@ -130,7 +130,7 @@ def test_an_update_that_lost_the_race_is_dropped_and_counted(address, tmp_path, 
             rows = [await owner.history("one", 0, 100) for owner in (first, second)]
             await second.save(all_changed=True)
             stored = await first.tenant("one")
-            metrics = second._search.metrics.text()
+            metrics = second.metrics.text()
             return told, rows, stored, metrics
 
     told, rows, stored, metrics = run(check())
@@ -190,8 +190,8 @@ def test_while_the_database_is_away_answers_go_on_and_changes_are_refused(
                 raise StoreTrouble("the store does not answer.")
 
             with monkeypatch.context() as patch:
-                patch.setattr(owner._tenants.rows, "commit", away)
-                patch.setattr(owner._tenants.rows, "versions", away)
+                patch.setattr(owner.cache.rows, "commit", away)
+                patch.setattr(owner.cache.rows, "versions", away)
                 await owner.search(SearchRequest("one", "id", [png(1)], 3, False, [[]]))
                 await taught(owner, 4)  # it learns on what it knows
                 for change in (owner.set_mode("one", "frozen"), owner.reset("one")):
@@ -228,7 +228,7 @@ def test_a_change_whose_acknowledgement_was_lost_counts_once(
             await both_know(first, second)
             await taught(first, 4)
             loaded(second).contended_until = 0.0
-            rows = first._tenants.rows
+            rows = first.cache.rows
             with monkeypatch.context() as patch:
                 patch.setattr(rows, "commit", lost_after(rows.commit))
                 await first.save(all_changed=True)

@@ -20,7 +20,7 @@ async def ended_while_saving(settings: ServeSettings) -> None:
     queries = [png(number, 60) for number in range(4)]
     await owner.search(SearchRequest("first", "request", queries, 3, True, [[]] * 4))
     await owner.drained()
-    tenant = owner._tenants.loaded["first"]
+    tenant = owner.cache.loaded["first"]
     while not tenant.saving.locked():
         await asyncio.sleep(0.01)
     end = asyncio.create_task(tenants.stop())

@@ -54,10 +54,10 @@ async def taught(owner, name="one"):
 async def busy_learner(owner):
     """The learner's thread is busy elsewhere for the block, with a group of "one" behind it."""
     released = threading.Event()
-    owner._search.runtime.learner.submit(released.wait)
+    owner.runtime.learner.submit(released.wait)
     try:
         await taught(owner)
-        while owner._search.learning._current != "one":
+        while owner.learning._current != "one":
             await asyncio.sleep(0)
         yield
     finally:
@@ -100,9 +100,9 @@ def test_queries_under_way_when_their_tenant_is_frozen_are_not_learnt(tmp_path):
     async def check():
         async with started(tmp_path) as owner:
             released = threading.Event()
-            owner._search.runtime.model.submit(released.wait)
+            owner.runtime.model.submit(released.wait)
             asked = asyncio.create_task(taught(owner))
-            while not len(owner._search.answering._asked):
+            while not len(owner.answering._asked):
                 await asyncio.sleep(0.01)
             await owner.set_mode("one", "frozen")
             assert not asked.done()
@@ -121,7 +121,7 @@ def test_an_update_under_way_is_not_lost_where_ordinary_queries_are_put(tmp_path
                 await owner.set_ordinary([png(number) for number in range(20, 50)])
                 before = (await owner.tenant("one"))["report"]["updates_in_force"]
             assert before == 0 and await updates(owner) > 0
-            assert owner._tenants.loaded["one"].made_for is owner.collection
+            assert owner.cache.loaded["one"].made_for is owner.collection
 
     run(check())
 
@@ -129,7 +129,7 @@ def test_an_update_under_way_is_not_lost_where_ordinary_queries_are_put(tmp_path
 def test_tenants_that_were_all_in_use_go_to_disk_when_they_are_let_go(tmp_path):
     async def check():
         async with started(tmp_path, loaded=1) as owner:
-            residents = owner._tenants
+            residents = owner.cache
             async with residents.using("one", create=True), residents.using("two", create=True):
                 assert len(residents.loaded) == 2
             while len(residents.loaded) > 1:
@@ -282,9 +282,9 @@ def test_what_comes_while_a_server_ends_is_refused(tmp_path):
 def test_a_tenant_that_cannot_be_written_keeps_no_other_from_it(tmp_path):
     async def check():
         async with started(tmp_path, save_seconds=0.01) as owner:
-            loaded = owner._tenants.loaded
-            commit = owner._tenants.rows.commit
-            owner._tenants.rows.commit = lambda change: (
+            loaded = owner.cache.loaded
+            commit = owner.cache.rows.commit
+            owner.cache.rows.commit = lambda change: (
                 fail() if change.id == loaded["one"].id else commit(change)
             )
             for name in ("one", "two"):
@@ -322,6 +322,6 @@ def test_bounds_hold_for_those_who_come_at_once(tmp_path):
             )
             name = one_of(kept)["name"]
             assert [one["name"] for one in await owner.snapshots(tenant)] == [name]
-            assert await owner._tenants.known() == 1
+            assert await owner.cache.known() == 1
 
     run(check())

@@ -72,7 +72,7 @@ def test_what_was_learnt_its_counts_and_its_version_are_written_together(rows, t
     )
     again = Session.load(found.state.content, taken.encoder, taken.gallery)
     assert torch.equal(again.state.adapted.values, taken.state.adapted.values)
-    assert found.row == {"batch": 1}
+    assert found.last_rows == [{"batch": 1}]
     assert not found.new and made.new
 
 
@@ -301,7 +301,7 @@ def test_replicas_that_start_at_once_make_one_schema(address, tmp_path):
 
 def test_a_store_that_is_away_is_told_in_a_sentence(tmp_path):
     away = Database("postgresql://nobody@127.0.0.1:1/none", tmp_path)
-    with pytest.raises(StoreTrouble, match=r"does not answer .*is PostgreSQL there"):
+    with pytest.raises(StoreTrouble, match=r"does not answer .*is it there"):
         TenantRows(away, "shop").find("one")
     with pytest.raises(Error, match="expected postgresql://"):
         Database("nonsense", tmp_path)

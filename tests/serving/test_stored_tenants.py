@@ -116,7 +116,7 @@ def test_what_a_failed_save_did_not_write_still_counts_as_changed(tmp_path, monk
 
     async def fail_and_save(owner):
         await teach(owner)
-        tenants, tenant = owner._tenants, owner._tenants.loaded["one"]
+        tenants, tenant = owner.cache, owner.cache.loaded["one"]
         before = tenant.changed_at, tenant.learnt_since_save
         with monkeypatch.context() as patch, pytest.raises(StoreTrouble):
             patch.setattr(type(tenants.rows), "commit", full)

@@ -12,23 +12,17 @@ from starlette.middleware.cors import CORSMiddleware
 
 from queryshift import __version__
 
-from .http import (
-    routes_collections,
-    routes_health,
-    routes_page,
-    routes_search,
-    routes_tenants,
-)
-from .http.body_limit import BodyLimit
-from .http.connection_limits import ConnectionLimit, Connections
-from .http.framework_errors import malformed, refused_by_framework
+from .http import routes_collections, routes_health, routes_page, routes_search, routes_tenants
+from .http.limits import BodyLimit, ConnectionLimit, Connections
 from .http.origin_check import OriginCheck
 from .http.request_context import ServerContext
-from .http.request_log import RequestLog
+from .http.request_log import RequestLog, refuse
 from .http.tokens import BEARER, TokenCheck
 from .metrics import Metrics
 from .service import Service
 from .settings import ServeSettings
+
+ALLOWED = ["authorization", "content-type", "idempotency-key", "x-queryshift-tenant"]
 
 
 def make_app(
@@ -42,7 +36,6 @@ def make_app(
         metrics: what is counted.
         connections: those that are open.
     """
-    limits = settings.limits
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
@@ -64,20 +57,15 @@ def make_app(
     for routes in (routes_health, routes_page):
         app.include_router(routes.router)
     app.router.routes.insert(0, routes_search.direct)
-    app.add_exception_handler(HTTPException, refused_by_framework)
-    app.add_exception_handler(RequestValidationError, malformed)
-    app.add_middleware(BodyLimit, most=limits.body_bytes, seconds=limits.body_seconds)
+    for kind in (HTTPException, RequestValidationError):
+        app.add_exception_handler(kind, refuse)
+    app.add_middleware(BodyLimit, limits=settings.limits)
     if settings.origins:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.origins,
             allow_methods=["GET", "POST", "PUT", "DELETE"],
-            allow_headers=[
-                "authorization",
-                "content-type",
-                "idempotency-key",
-                "x-queryshift-tenant",
-            ],
+            allow_headers=ALLOWED,
             expose_headers=["retry-after", "x-request-id"],
         )
     app.add_middleware(TokenCheck, settings=settings, metrics=metrics)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -12,12 +12,12 @@ from queryshift.errors import BadInput
 from queryshift.galleries.hits import Id
 from queryshift.sessions.feedback import ClickScores
 
+from .answering.answer_batch import PLACES, Answered
 from .errors import NotFound
 
-PLACES = 20  # of an answer that are remembered: a click further down says next to nothing
 MOST_BYTES = 2**18  # of a tenant's remembered answers
 ENOUGH = 30  # clicks, before which nothing is said of who is better
-KINDS = ("source", "adapted")  # of answers
+NO_CLICKS = {"source": None, "adapted": None, "clicks": 0, "better": None}
 Clicks = Sequence[tuple[int, Sequence[Id]]]  # a query's place in its request, and what was clicked
 
 
@@ -36,9 +36,9 @@ class RecentAnswers:
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._bytes = 0
 
-    def remember(self, request_id: str, answers: Sequence[Mapping[str, Any]], most: int) -> None:
+    def remember(self, request_id: str, answers: Sequence[Answered], most: int) -> None:
         """Keep the ids of both answers of a request; of `most` requests, the latest."""
-        ids = [[[hit["id"] for hit in one[kind]] for kind in KINDS] for one in answers]
+        ids = [[[hit["id"] for hit in hits] for hits in one.both().values()] for one in answers]
         self._forget(request_id)
         self._kept[request_id] = _Kept(json.dumps(ids).encode())
         self._bytes += len(self._kept[request_id].ids)

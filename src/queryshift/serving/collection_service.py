@@ -7,21 +7,21 @@ import json
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from queryshift.errors import BadInput, Error
 from queryshift.galleries.hits import Id
 from queryshift.sessions.reference_queries import Ordinary
 
 from .answering.queries import Raw, decoded
-from .answering.search import Search, SearchRequest
-from .clicks import Clicks
+from .answering.search import Search
+from .clicks import NO_CLICKS, Clicks
 from .collection import Collection
 from .corrupting import corrupted
-from .errors import Conflict, DiskFull, Forbidden, NotFound, StoreTrouble
+from .errors import Conflict, Forbidden, NotFound
 from .json_values import iso
 from .runtime import Runtime
 from .settings import Mode
@@ -29,15 +29,15 @@ from .store.collection_rows import store_ordinary, stored_ordinary
 from .store.stored_tenant import StoredState, stored_state
 from .stored_session import opened
 from .tenant import Tenant
+from .tenant_cache import Work
 
 logger = logging.getLogger("queryshift.serving")
-Value = TypeVar("Value")
 
 AT_ONCE = 8  # samples that are made
 WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
-class CollectionService:
+class CollectionService(Search):
     """Tenants of one collection, in one process: answers, reports and what an operator does.
 
     Args:
@@ -46,44 +46,30 @@ class CollectionService:
     """
 
     def __init__(self, collection: Collection, runtime: Runtime) -> None:
-        self._search, self._runtime = Search(collection, runtime), runtime
-        self._tenants, self._snapshots = self._search.tenants, self._search.tenants.snapshots
-        self._writer, self._store = runtime.writer, runtime.store
+        super().__init__(collection, runtime)
+        self._snapshots, self._write = self.cache.snapshots, runtime.writer.write
         self._ordinary_version = 0
         self.read_ordinary()
 
-    @property
-    def collection(self) -> Collection:
-        """The collection as it is now."""
-        return self._search.collection
-
-    async def run(self) -> None:
-        """Read, answer and learn what waits, until cancelled."""
-        await self._search.run()
-
     async def save(self, all_changed: bool = False) -> None:
         """Write the tenants whose time has come, or all that have changed."""
-        await self._tenants.save_due(all_changed)
+        await self.cache.save_due(all_changed)
 
     async def drained(self) -> None:
         """Return when every complete group is learnt."""
-        await self._search.learning.drained()
+        await self.learning.drained()
 
     async def about(self) -> dict[str, Any]:
         """What clients are told of the collection."""
-        return self.collection.about() | {"tenants": await self._tenants.known()}
-
-    async def search(self, call: SearchRequest) -> dict[str, Any]:
-        """The answers to a search; see `Search.search`."""
-        return await self._search.search(call)
+        return self.collection.about() | {"tenants": await self.cache.known()}
 
     async def tenants(
         self, after: str, limit: int, among: Sequence[str] | None = None
     ) -> list[dict[str, Any]]:
         """Tenants by name, those behind `after`; only those `among` these names, if given."""
-        rows = await asyncio.to_thread(self._tenants.rows.listed, after, limit, among)
+        rows = await asyncio.to_thread(self.cache.rows.listed, after, limit, among)
         for row in rows:
-            if (tenant := self._tenants.loaded.get(row["tenant"])) is not None:
+            if (tenant := self.cache.loaded.get(row["tenant"])) is not None:
                 record = tenant.record
                 row["queries"] += record.queries - tenant.stored.queries
                 row["last_seen"] = max(row["last_seen"], iso(record.last_seen))
@@ -92,18 +78,17 @@ class CollectionService:
 
     async def tenant(self, name: str) -> dict[str, Any]:
         """The report of a tenant."""
-        async with self._tenants.using(name) as tenant:
-            await self._tenants.look(tenant)
-            return await self._told(tenant)
+        async with self.cache.using(name) as tenant:
+            await self.cache.look(tenant)
+            return await self._report(tenant)
 
     async def history(self, name: str, since: int, limit: int) -> list[dict[str, Any]]:
         """Rows of a tenant's statistics after row `since`, oldest first."""
-        async with self._tenants.using(name) as tenant:
+        async with self.cache.using(name) as tenant:
             recent = [row for row in tenant.rows if row["batch"] > since]
             if (recent and recent[0]["batch"] == since + 1) or tenant.record.batches <= since:
                 return recent[:limit]
-            read = self._tenants.rows.history
-            stored = await asyncio.to_thread(read, tenant.id, since, limit)
+            stored = await asyncio.to_thread(self.cache.rows.history, tenant.id, since, limit)
             last = stored[-1]["batch"] if stored else since
             return [*stored, *(row for row in recent if row["batch"] > last)][:limit]
 
@@ -111,49 +96,44 @@ class CollectionService:
         """A tenant's latest queries, the newest first, where the operator allows keeping them."""
         if not self.collection.settings.keep_queries:
             raise Forbidden("queries are not kept here: the operator sets keep_queries.")
-        async with self._tenants.using(name) as tenant:
+        async with self.cache.using(name) as tenant:
             return list(reversed(tenant.latest))
 
     async def set_mode(self, name: str, mode: Mode) -> dict[str, Any]:
         """Switch a tenant between live, shadow and frozen."""
-        async with self._tenants.using(name, create=True) as tenant:
-
-            async def switch() -> None:
-                tenant.record.mode = mode
-
-            told = await self._changed(tenant, switch)
+        async with self.cache.using(name, create=True) as tenant:
+            told = await self._changed(tenant, mode)
             if mode == "frozen":
-                self._search.learning.forget(name)
+                self.learning.forget(name)
             return told
 
     async def reset(self, name: str) -> dict[str, Any]:
         """Forget all that a tenant has learnt."""
-        async with self._tenants.using(name) as tenant:
-            self._search.learning.forget(name)
-            return await self._changed(tenant, lambda: self._change(tenant, tenant.session.reset))
+        async with self.cache.using(name) as tenant:
+            self.learning.forget(name)
+            return await self._changed(tenant, None, lambda: tenant.session.reset())
 
     async def undo(self, name: str) -> dict[str, Any]:
         """Return to the state before the last learnt batch."""
-        async with self._tenants.using(name) as tenant:
-            return await self._changed(tenant, lambda: self._change(tenant, tenant.session.undo))
+        async with self.cache.using(name) as tenant:
+            return await self._changed(tenant, None, lambda: tenant.session.undo())
 
     async def snapshots(self, name: str) -> list[dict[str, Any]]:
         """A tenant's snapshots, oldest first."""
-        async with self._tenants.using(name) as tenant:
+        async with self.cache.using(name) as tenant:
             return await asyncio.to_thread(self._snapshots.listed, tenant.id)
 
     async def snapshot(self, name: str, snapshot: str) -> dict[str, Any]:
         """Keep what a tenant has learnt under a name; when this returns it is on disk."""
-        async with self._tenants.using(name, create=True) as tenant:
+        async with self.cache.using(name, create=True) as tenant:
             batches, state = tenant.record.batches, tenant.settled
             about = {"name": snapshot, "time": iso(time.time()), "batches": batches}
-
-            most = self._runtime.settings.tenants.snapshots
+            most = self.runtime.settings.tenants.snapshots
 
             def keep() -> bool:
                 return self._snapshots.keep(tenant.id, about, stored_state(state), most)
 
-            if not await self._kept("the snapshot was not kept", self._writer.write(keep)):
+            if not await self._write(keep):
                 raise Conflict(
                     f"there are {most} snapshots, as many as may be: take one of "
                     "their names, delete one, or raise tenants.snapshots."
@@ -162,65 +142,63 @@ class CollectionService:
 
     async def delete(self, name: str) -> bool:
         """Delete a tenant and all that is stored of it; whether there was one."""
-        self._search.learning.forget(name)
-        return await self._kept("the tenant was not deleted", self._tenants.delete(name))
+        self.learning.forget(name)
+        return await self.cache.delete(name)
 
     async def delete_snapshot(self, name: str, snapshot: str) -> bool:
         """Delete a snapshot; whether there was one."""
-        async with self._tenants.using(name) as tenant:
-            deleting = self._writer.write(self._snapshots.delete, tenant.id, snapshot)
-            return await self._kept("the snapshot was not deleted", deleting)
+        async with self.cache.using(name) as tenant:
+            return await self._write(self._snapshots.delete, tenant.id, snapshot)
 
     async def rollback(self, name: str, snapshot: str) -> dict[str, Any]:
         """Return to a snapshot."""
-        async with self._tenants.using(name) as tenant:
+        async with self.cache.using(name) as tenant:
             kept = await asyncio.to_thread(self._snapshots.find, tenant.id, snapshot)
             if kept is None:
                 raise NotFound(f'"{name}" has no snapshot "{snapshot}".')
-            self._search.learning.forget(name)
-            work = (_roll_back, self.collection, tenant, kept)
-            return await self._changed(tenant, lambda: self._change(tenant, *work))
+            self.learning.forget(name)
+            return await self._changed(tenant, None, partial(self._roll_back, tenant, kept))
 
     async def feedback(self, name: str, request_id: str, clicks: Clicks) -> dict[str, Any]:
         """Count what was clicked under both answers of a request, each click once."""
-        async with self._tenants.using(name) as tenant:
-            counted = 0
-            for click in tenant.answers.new_clicks(request_id, clicks):
+        async with self.cache.using(name) as tenant:
+            new = list(tenant.answers.new_clicks(request_id, clicks))
+            for click in new:
                 tenant.record.clicks.add_click(*click)
-                counted += 1
             tenant.changed()
             told = await asyncio.to_thread(tenant.clicks_told)
-            return {**(told or NO_CLICKS), "counted": counted}
+            return {**(told or NO_CLICKS), "counted": len(new)}
 
     async def set_ordinary(self, queries: Sequence[Raw]) -> int:
         """Measure ordinary queries, and let every tenant's guard know them."""
-        before, beside = self.collection, self._runtime.background
-        measured: Ordinary
-        (measured,) = await beside.do("", [partial(_measured, before, queries)])
-        about = json.dumps(asdict(measured))
-        put = self._writer.write(store_ordinary, self._store, before.name, about)
-        self._ordinary_version = await self._kept("the sample was not kept", put)
-        self._search.collection = before.with_ordinary(measured)
-        return measured.count
+        before = self.collection
+
+        def measure() -> Ordinary:
+            return before.measured([decoded(raw, before.modality) for raw in queries])
+
+        (measured,) = await self.runtime.background.do("", [measure])
+        put = (store_ordinary, self.runtime.store, before.name, json.dumps(asdict(measured)))
+        self._ordinary_version = await self._write(*put)
+        self.collection = before.with_ordinary(measured)
+        return int(measured.count)
 
     def read_ordinary(self) -> None:
         """Put the stored sample of ordinary queries in force, where it is another one."""
-        stored = stored_ordinary(self._store, self.collection.name)
-        if stored is not None and stored[0] != self._ordinary_version:
-            self._ordinary_version = stored[0]
-            try:
-                sample = Ordinary(**json.loads(stored[1]))
-            except (Error, ValueError, TypeError) as error:
-                logger.warning("the stored ordinary queries are passed over: %s", error)
-                return
-            if sample.encoder == self.collection.encoder.fingerprint():
-                self._search.collection = self.collection.with_ordinary(sample)
-            else:
-                logger.warning("the ordinary queries were measured with another model: passed over")
+        stored = stored_ordinary(self.runtime.store, self.collection.name)
+        if stored is None or stored[0] == self._ordinary_version:
+            return
+        self._ordinary_version = stored[0]
+        try:
+            sample = Ordinary(**json.loads(stored[1]))
+            if sample.encoder != self.collection.encoder.fingerprint():
+                raise Conflict("they were measured with another model.")
+            self.collection = self.collection.with_ordinary(sample)
+        except (Error, ValueError, TypeError) as error:
+            logger.warning("the stored ordinary queries are passed over: %s", error)
 
     async def follow(self) -> None:
         """Take over what other processes have changed."""
-        await self._tenants.follow()
+        await self.cache.follow()
         await asyncio.to_thread(self.read_ordinary)
 
     async def samples(self, caller: str, count: int) -> list[dict[str, Any]]:
@@ -229,7 +207,7 @@ class CollectionService:
             return []
         starts = range(0, count, AT_ONCE)
         pieces = [partial(world.samples, at, min(at + AT_ONCE, count)) for at in starts]
-        made = await self._runtime.background.do(caller, pieces)
+        made = await self.runtime.background.do(caller, pieces)
         return [sample for part in made for sample in part]
 
     async def corrupted(
@@ -241,7 +219,7 @@ class CollectionService:
             partial(corrupted, raw, modality, name, severity, place)
             for place, raw in enumerate(queries)
         ]
-        return await self._runtime.background.do(caller, pieces)
+        return await self.runtime.background.do(caller, pieces)
 
     async def candidate(self, text: str) -> dict[str, Any]:
         """A candidate as it is shown; its id is given as text, numbers too."""
@@ -255,37 +233,17 @@ class CollectionService:
             return {"id": candidate} if world is None else world.candidate(candidate)
         raise NotFound(f'no candidate has the id "{text}".')
 
-    async def _told(self, tenant: Tenant) -> dict[str, Any]:
-        pending = self._search.learning.pending(tenant.name)
+    async def _report(self, tenant: Tenant) -> dict[str, Any]:
         snapshots = await asyncio.to_thread(self._snapshots.listed, tenant.id)
         await asyncio.to_thread(tenant.clicks_told)  # it keeps what it says
-        return tenant.about(pending) | {"snapshots": snapshots}
+        return tenant.about(self.learning.pending(tenant.name)) | {"snapshots": snapshots}
 
-    async def _changed(self, tenant: Tenant, work: Callable[[], Awaitable[None]]) -> dict[str, Any]:
+    async def _changed(
+        self, tenant: Tenant, mode: Mode | None, work: Work = None
+    ) -> dict[str, Any]:
         """Make a change and write it, both or neither."""
-        await self._kept("nothing was changed", self._tenants.carry_out(tenant, work))
-        return await self._told(tenant)
+        await self.cache.carry_out(tenant, mode, work)
+        return await self._report(tenant)
 
-    async def _change(self, tenant: Tenant, work: Callable[..., None], *args: Any) -> None:
-        await self._tenants.change(tenant, work, *args)
-
-    async def _kept(self, told: str, writing: Awaitable[Value]) -> Value:
-        """What a write gives; a full disk is told as one, a database that is away as it is."""
-        try:
-            return await writing
-        except StoreTrouble as error:
-            if self._store.shared:
-                raise
-            raise DiskFull(f"{told}: {error}") from error
-
-
-NO_CLICKS = {"source": None, "adapted": None, "clicks": 0, "better": None}
-
-
-def _roll_back(collection: Collection, tenant: Tenant, kept: StoredState) -> None:
-    tenant.session.restore(opened(collection, kept).state)
-
-
-def _measured(collection: Collection, queries: Sequence[Raw]) -> Ordinary:
-    modality = collection.modality
-    return collection.measured([decoded(raw, modality) for raw in queries])
+    def _roll_back(self, tenant: Tenant, kept: StoredState) -> None:
+        tenant.session.restore(opened(self.collection, kept).state)

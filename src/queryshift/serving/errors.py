@@ -2,109 +2,85 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Any
 
 from queryshift.errors import EngineLost, Error
 
 MEDIA_TYPE = "application/problem+json"
 INTERNAL = "something went wrong here, and the log says what, under this request's id."
+CLOSE = {"Connection": "close"}
+LATER = {"Retry-After": "1"}
 
 
 class Refused(Error):
-    """A request that is not carried out; `status` is its HTTP status."""
+    """A request that is not carried out; each subclass names its HTTP status and headers."""
 
     status = HTTPStatus.BAD_REQUEST
-    headers: dict[str, str] = {}  # noqa: RUF012 - read only
+    headers: Mapping[str, str] = MappingProxyType({})
+
+    def __init_subclass__(
+        cls, status: int | None = None, headers: Mapping[str, str] | None = None
+    ) -> None:
+        cls.status = HTTPStatus(status or cls.status)
+        cls.headers = headers or cls.headers
 
 
-class NotFound(Refused):
+class NotFound(Refused, status=404):
     """There is no collection, tenant, snapshot or answer of this name."""
 
-    status = HTTPStatus.NOT_FOUND
 
-
-class Conflict(Refused):
+class Conflict(Refused, status=409):
     """An idempotency key or a snapshot that belongs to something else."""
 
-    status = HTTPStatus.CONFLICT
 
-
-class Malformed(Refused):
+class Malformed(Refused, status=422):
     """A body that is not what the route takes."""
 
-    status = HTTPStatus.UNPROCESSABLE_ENTITY
 
-
-class TooLarge(Refused):
+class TooLarge(Refused, status=413):
     """A body over the limit."""
 
-    status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
-
-class HeadersTooLarge(Refused):
+class HeadersTooLarge(Refused, status=431):
     """Headers over the limit; the connection is closed."""
 
-    status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
 
-
-class TooSlow(Refused):
+class TooSlow(Refused, status=408, headers=CLOSE):
     """A body that does not come; the connection is closed."""
 
-    status = HTTPStatus.REQUEST_TIMEOUT
-    headers = {"Connection": "close"}  # noqa: RUF012 - read only
 
-
-class Unauthorised(Refused):
+class Unauthorised(Refused, status=401, headers={"WWW-Authenticate": "Bearer"}):
     """A token is needed, or the one given is not known."""
 
-    status = HTTPStatus.UNAUTHORIZED
 
-    def __init__(self, told: str) -> None:
-        super().__init__(told)
-        self.headers = {"WWW-Authenticate": "Bearer"}
-
-
-class Forbidden(Refused):
+class Forbidden(Refused, status=403):
     """The token, or the operator's settings, do not allow this."""
 
-    status = HTTPStatus.FORBIDDEN
 
-
-class DiskFull(Refused):
-    """Something could not be written; answers go on."""
-
-    status = HTTPStatus.INSUFFICIENT_STORAGE
-
-
-class StoreTrouble(Refused):
+class StoreTrouble(Refused, status=503, headers=LATER):
     """The database cannot be read or written now; what is in memory goes on."""
 
-    status = HTTPStatus.SERVICE_UNAVAILABLE
-    headers = {"Retry-After": "1"}  # noqa: RUF012 - read only
+
+class DiskFull(StoreTrouble, status=507):
+    """The folder of the store cannot be written; answers go on."""
 
 
-class Damaged(Refused):
+class Damaged(Refused, status=500):
     """What is stored of a tenant cannot be read; others go on."""
 
-    status = HTTPStatus.INTERNAL_SERVER_ERROR
 
-
-class Ending(Refused):
+class Ending(Refused, status=503, headers=LATER | CLOSE):
     """The server is ending; another may take its place."""
 
-    status = HTTPStatus.SERVICE_UNAVAILABLE
-    headers = {"Retry-After": "1", "Connection": "close"}  # noqa: RUF012 - read only
 
-
-class TooManyConnections(Refused):
+class TooManyConnections(Refused, status=503, headers=LATER | CLOSE):
     """As many connections are open as may be; this one is closed."""
 
-    status = HTTPStatus.SERVICE_UNAVAILABLE
-    headers = {"Retry-After": "1", "Connection": "close"}  # noqa: RUF012 - read only
 
-
-class TooBusy(Refused):
+class TooBusy(Refused, status=429):
     """A queue is full, or a token asks too often.
 
     Args:
@@ -112,30 +88,20 @@ class TooBusy(Refused):
         retry_after: seconds until it is worth asking again.
     """
 
-    status = HTTPStatus.TOO_MANY_REQUESTS
-
     def __init__(self, told: str, retry_after: float = 1.0) -> None:
-        super().__init__(told, retry_after)  # so that it can be pickled
+        super().__init__(told)
         self.headers = {"Retry-After": str(max(1, round(retry_after)))}
-
-    def __str__(self) -> str:
-        return str(self.args[0])
-
-
-def status_of(error: Error) -> HTTPStatus:
-    """The HTTP status of an error of the library."""
-    if isinstance(error, Refused):
-        return error.status
-    if isinstance(error, EngineLost):
-        return HTTPStatus.SERVICE_UNAVAILABLE
-    return HTTPStatus.UNPROCESSABLE_ENTITY
 
 
 def problem(error: Exception, request_id: str | None = None) -> dict[str, Any]:
     """What a client is told of an error; of a bug of ours, only that there was one."""
-    status = status_of(error) if isinstance(error, Error) else HTTPStatus.INTERNAL_SERVER_ERROR
-    detail = str(error) if isinstance(error, Error) else INTERNAL
-    kind = type(error).__name__ if isinstance(error, Error) else "InternalError"
+    kind, detail, status = type(error).__name__, str(error), HTTPStatus.UNPROCESSABLE_ENTITY
+    if isinstance(error, Refused):
+        status = error.status
+    elif isinstance(error, EngineLost):
+        status = HTTPStatus.SERVICE_UNAVAILABLE
+    elif not isinstance(error, Error):
+        kind, detail, status = "InternalError", INTERNAL, HTTPStatus.INTERNAL_SERVER_ERROR
     told = {
         "type": f"urn:queryshift:{kind}",
         "title": status.phrase,

@@ -19,7 +19,7 @@ from queryshift.media.limits import Limits, set_limits
 from queryshift.sessions.events import GuardWarning
 
 from .app import make_app
-from .http.connection_limits import Connections, protocol_of
+from .http.limits import Connections, protocol_of
 from .http.request_log import log_config
 from .metrics import Metrics
 from .service import Service

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -65,10 +65,9 @@ class Service:
             raise Ending(
                 "this server is ending, and nothing it answered now would be kept: ask again."
             )
-        try:
-            return self._collections[name]
-        except KeyError:
-            raise NotFound(str(unknown("collection", name, self._collections))) from None
+        if name not in self._collections:
+            raise NotFound(str(unknown("collection", name, self._collections)))
+        return self._collections[name]
 
     async def start(self) -> None:
         """Begin to answer, learn and save."""
@@ -107,11 +106,7 @@ class Service:
     async def _keep_saving(self) -> None:
         while True:
             await asyncio.sleep(SAVE_EVERY)
-            for one in self._collections.values():
-                try:
-                    await one.save()
-                except Exception:  # a bug of ours must not end all saving
-                    logger.exception("tenants were not written")
+            await self._each(CollectionService.save)
 
     async def _keep_following(self, heard: asyncio.Event) -> None:
         """Take over what other processes change: when told, and twice a second anyway."""
@@ -119,7 +114,7 @@ class Service:
             with suppress(TimeoutError):
                 await asyncio.wait_for(heard.wait(), LOOK_EVERY)
             heard.clear()
-            self._looking = asyncio.create_task(self._follow())
+            self._looking = asyncio.create_task(self._each(CollectionService.follow))
             await asyncio.shield(self._looking)
 
     async def _keep_expiring(self) -> None:
@@ -127,29 +122,25 @@ class Service:
             with suppress(StoreTrouble):  # noted, and tried again
                 days = self._settings.tenants.keep_days
                 if await self._writer.write(expire, self.store, days):
-                    await self._follow()
+                    await self._each(CollectionService.follow)
             await asyncio.sleep(EXPIRE_EVERY)
 
-    async def _follow(self) -> None:
+    async def _each(self, work: Callable[[CollectionService], Awaitable[None]]) -> None:
+        """Do something for each collection; what fails is tried again when it is next due."""
         for one in self._collections.values():
             try:
-                await one.follow()
+                await work(one)
             except StoreTrouble as error:
-                logger.info("changes of others are not seen for a while: %s", error)
+                logger.info("the store was not read or written: %s", error)
             except Exception:  # a bug of ours must not end it
-                logger.exception("changes of others were not taken over")
+                logger.exception("what is due for a collection was not done")
 
 
 def with_sample(collection: Collection) -> Collection:
-    """The collection with its ordinary queries: the file's, or the world's own."""
-    items = ordinary_items(collection)
-    return collection.with_ordinary(collection.measured(items)) if items else collection
-
-
-def ordinary_items(collection: Collection) -> Sequence[Any]:
-    """Ordinary queries of the collection's file, or of the embedded world."""
+    """The collection with its ordinary queries: of its file, or of the embedded world."""
     settings, modality = collection.settings, collection.modality
+    items: Sequence[Any] = [] if collection.world is None else collection.world.ordinary()
     if settings.ordinary is not None:
         read = read_queries(settings.ordinary, modality, settings.strict)
-        return [decoded(raw, modality) for raw in read]
-    return [] if collection.world is None else collection.world.ordinary()
+        items = [decoded(raw, modality) for raw in read]
+    return collection.with_ordinary(collection.measured(items)) if items else collection

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from queryshift.sessions.events import Event
-from queryshift.sessions.feedback import ClickScores
+from queryshift.sessions.feedback import ClickScores, Ranks
 from queryshift.sessions.policy import standing_weight
 from queryshift.sessions.session import Session
 from queryshift.sessions.state import State
 from queryshift.sessions.state_file import Snapshot
 
-from .answering.learn_group import MEASURES
+from .answering.learning_queue import MEASURES
 from .clicks import RecentAnswers, click_summary
 from .collection import Collection
 from .json_values import iso, plain
@@ -59,11 +59,10 @@ class Tenant:
     id: int
     seen: int
     made_for: Collection
-    keep: int = 0
     rows: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=RECENT_ROWS))
     unwritten: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=RECENT_ROWS))
     answers: RecentAnswers = field(default_factory=RecentAnswers)
-    latest: deque[dict[str, Any]] = field(default_factory=deque)
+    latest: deque[dict[str, Any]] = field(init=False)
     in_use: int = 0
     changes: int = 0
     changed_at: float | None = None
@@ -81,14 +80,15 @@ class Tenant:
     def __post_init__(self) -> None:
         self.settle(self.session.state)
         self.saved_state = self.settled.state
+        self.latest = deque(maxlen=self.made_for.settings.keep_queries)
 
     @classmethod
     def of(cls, stored: StoredTenant, session: Session, made_for: Collection) -> Tenant:
         """A tenant as it is stored, with its session."""
-        record, keep = stored.record, made_for.settings.keep_queries
-        tenant = cls(session, record, _copy(record), stored.id, stored.version, made_for, keep)
+        record = stored.record
+        tenant = cls(session, record, _copy(record), stored.id, stored.version, made_for)
         tenant.drops_told = record.drops
-        tenant.rows.extend([] if stored.row is None else [stored.row])
+        tenant.rows.extend(stored.last_rows)
         session.on_event = tenant.note
         return tenant
 
@@ -104,22 +104,18 @@ class Tenant:
     def unsaved(self, token: str, keep_rows: int, told: bool) -> Change:
         """All that is not stored yet; see `Change` for the arguments."""
         record, stored = self.record, self.stored
-        clicks = Counter(record.clicks.counts())
-        clicks.subtract(stored.clicks.counts())
-        return Change(
-            self.id,
-            self.seen,
-            token,
-            {name: getattr(record, name) - getattr(stored, name) for name in COUNTS},
-            record.last_seen,
-            +clicks,
-            record.new_events,
-            record.mode if told else None,  # though it seems the same: others may have changed it
-            self.settled if self.settled.state is not self.saved_state else None,
-            list(self.unwritten),
-            keep_rows,
-            told,
-        )
+        counts = {name: getattr(record, name) - getattr(stored, name) for name in COUNTS}
+        mode = record.mode if told else None  # though it seems the same: others may have changed it
+        state = self.settled if self.settled.state is not self.saved_state else None
+        added = (self._new_clicks(), record.new_events, mode, state, list(self.unwritten))
+        about = (self.id, self.seen, token, counts, record.last_seen)
+        return Change(*about, *added, keep_rows, told)
+
+    def _new_clicks(self) -> Counter[Ranks]:
+        """Those that are not stored yet."""
+        clicks = Counter(self.record.clicks.counts())
+        clicks.subtract(self.stored.clicks.counts())
+        return +clicks
 
     def committed(self, change: Change, version: int) -> None:
         """Note that a change is stored."""
@@ -146,9 +142,7 @@ class Tenant:
         learnt here since is dropped; how many batches is returned.
         """
         before, base, record = self.record, self.stored, stored.record
-        self.stored = _copy(record)
-        clicks = Counter(before.clicks.counts())
-        clicks.subtract(base.clicks.counts())
+        clicks, self.stored = self._new_clicks(), _copy(record)
         record.clicks = ClickScores(Counter(record.clicks.counts()) + clicks)
         record.last_seen = max(record.last_seen, before.last_seen)
         record.events, record.new_events = record.events + before.new_events, before.new_events
@@ -165,7 +159,7 @@ class Tenant:
         self.saved_state = self.settled.state
         self.unwritten.clear()
         self.rows.clear()
-        self.rows.extend([] if stored.row is None else [stored.row])
+        self.rows.extend(stored.last_rows)
         return lost
 
     def changed(self) -> None:
@@ -197,12 +191,6 @@ class Tenant:
         if total != self._summary[0]:
             self._summary = total, click_summary(self.record.clicks)
         return self._summary[1]
-
-    def keep_query(self, row: dict[str, Any]) -> None:
-        """Keep one of the latest queries; in memory only."""
-        self.latest.append(row)
-        while len(self.latest) > self.keep:
-            self.latest.popleft()
 
     def note(self, event: Event) -> None:
         """Keep what happened to its session; called by the thread that learns."""
@@ -247,7 +235,7 @@ class Tenant:
 
     def report(self) -> dict[str, Any]:
         """Where its session stands: settings in force and the latest batch's statistics."""
-        session, stats = self.session, self.session.history[-1:]
+        session, stats = self.session, map(vars, self.session.history[-1:])
         return {
             "lr": session.method.rate,
             "temperature": session.method.tau,
@@ -255,9 +243,7 @@ class Tenant:
             "adapted_parameters": int(session.state.adapted.values.numel()),
             "updates_in_force": session.state.adapted.updates,
             "answers_by": self._answers_by(),
-            "latest": {name: plain(value) for name, value in vars(stats[0]).items()}
-            if stats
-            else None,
+            "latest": next(({name: plain(one[name]) for name in one} for one in stats), None),
         }
 
 

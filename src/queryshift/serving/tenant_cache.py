@@ -6,11 +6,11 @@ import asyncio
 import logging
 import time
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from itertools import count, islice
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 from uuid import uuid4
 
 from queryshift.sessions.session import Session
@@ -20,6 +20,7 @@ from .clicks import RecentAnswers
 from .collection import Collection
 from .errors import Conflict, Forbidden, NotFound, StoreTrouble
 from .runtime import Runtime
+from .settings import Mode
 from .store.snapshot_rows import SnapshotRows
 from .store.stored_tenant import Change, Gone, Stale, StoredTenant
 from .store.tenant_rows import TenantRows
@@ -31,6 +32,7 @@ TRIES = 5  # of an operator's change against other processes that learn
 CONTENDED_S = 60.0  # after another process learnt, in which each batch is written at once
 logger = logging.getLogger("queryshift.serving")
 Value = TypeVar("Value")
+Work: TypeAlias = Callable[[], None] | None
 
 
 class TenantCache:
@@ -48,11 +50,8 @@ class TenantCache:
 
     def __init__(self, collection: Callable[[], Collection], runtime: Runtime) -> None:
         self._collection, self._settings = collection, runtime.settings.tenants
-        self._writer, self._learner, self._metrics = (
-            runtime.writer,
-            runtime.learner,
-            runtime.metrics,
-        )
+        self._writer, self._learner = runtime.writer, runtime.learner
+        self._metrics = runtime.metrics
         self.rows = TenantRows(runtime.store, collection().name)
         self.snapshots = SnapshotRows(runtime.store)
         self.loaded: OrderedDict[str, Tenant] = OrderedDict()
@@ -70,8 +69,10 @@ class TenantCache:
         tenant = self.loaded.get(name)
         if tenant is None:
             self._wanted[name] += 1
+            if (name, create) not in self._loading:  # once, however many ask for it
+                self._loading[name, create] = asyncio.create_task(self._load(name, create))
             try:
-                tenant = await self._brought(name, create)
+                tenant = await asyncio.shield(self._loading[name, create])
             finally:
                 self._wanted -= Counter((name,))
         tenant.in_use += 1
@@ -104,12 +105,17 @@ class TenantCache:
         """
         await self._finished(self._save_once(tenant))
 
-    async def carry_out(self, tenant: Tenant, work: Callable[[], Awaitable[None]]) -> None:
+    async def carry_out(self, tenant: Tenant, mode: Mode | None, work: Work = None) -> None:
         """Make an operator's change, and write it before this returns; or leave all as it was.
 
         Where another process has changed the tenant, the change is made again on what that left.
+
+        Args:
+            tenant: the tenant.
+            mode: its new mode, if it has one.
+            work: changes its session, if that is to be changed.
         """
-        await self._finished(self._carry_out(tenant, work))
+        await self._finished(self._carry_out(tenant, mode, work))
 
     async def _finished(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -122,16 +128,18 @@ class TenantCache:
             if tenant.changed_at is not None:
                 await self._save(tenant)
 
-    async def _carry_out(self, tenant: Tenant, work: Callable[[], Awaitable[None]]) -> None:
+    async def _carry_out(self, tenant: Tenant, mode: Mode | None, work: Work) -> None:
         async with tenant.saving:
             for _ in range(TRIES):
-                mode, state, attempt = tenant.record.mode, tenant.session.state, tenant.attempt
-                await work()
+                before, state, attempt = tenant.record.mode, tenant.session.state, tenant.attempt
+                tenant.record.mode = mode or before
+                if work is not None:
+                    await self.change(tenant, work)
                 try:
                     if await self._save(tenant, told=True):
                         return
                 except StoreTrouble:
-                    tenant.record.mode, tenant.attempt = mode, attempt
+                    tenant.record.mode, tenant.attempt = before, attempt
                     await self.change(tenant, tenant.session.restore, state)
                     raise
         raise Conflict("other processes change this tenant all the time: ask again.")
@@ -264,15 +272,24 @@ class TenantCache:
                 if failed == FAILED_SAVES and (self.rows.shared or not all_changed):
                     return  # the next would fail too; tried again in a while
 
+    async def save_if_shared(self, tenant: Tenant) -> None:
+        """Write a batch at once where other processes may learn the same tenant.
+
+        That is where they did so lately, and with its first batch, from which they then go on.
+        """
+        first = self.rows.shared and tenant.record.batches == 1
+        if first or tenant.contended_until > time.monotonic():
+            await self._saved(tenant)
+
     async def _saved(self, tenant: Tenant) -> bool:
         try:
             await self.save(tenant)
+            return True
         except (StoreTrouble, NotFound):
             return False
         except Exception:  # a bug of ours must not keep others from being written
             logger.exception("a tenant was not written", extra={"tenant": tenant.name})
             return False
-        return True
 
     def _is_due(self, tenant: Tenant) -> bool:
         if tenant.changed_at is None:
@@ -281,18 +298,6 @@ class TenantCache:
         most = 1 if now < tenant.contended_until else self._settings.save_batches
         aged = now - tenant.changed_at >= self._settings.save_seconds
         return aged or tenant.learnt_since_save >= most
-
-    async def save_if_contended(self, tenant: Tenant) -> None:
-        """Write a batch at once where other processes learn the same tenant."""
-        if tenant.contended_until > time.monotonic():
-            await self._saved(tenant)
-
-    async def _brought(self, name: str, create: bool) -> Tenant:
-        """A tenant into memory, read once however many ask for it."""
-        key = (name, create)
-        if key not in self._loading:
-            self._loading[key] = asyncio.create_task(self._load(name, create))
-        return await asyncio.shield(self._loading[key])
 
     async def _load(self, name: str, create: bool) -> Tenant:
         try:
@@ -313,12 +318,12 @@ class TenantCache:
     def _loaded(self, collection: Collection, name: str, create: bool) -> tuple[Tenant, bool]:
         """A tenant as it is stored, and whether it was made just now."""
         stored = self.rows.find(name)
-        if stored is None and not create:
-            raise NotFound(f'there is no tenant "{name}": a search makes one.')
         if stored is None:
-            stored = self.rows.make(name, collection.settings.mode, self._settings.known)
-        if stored is None:
+            if not create:
+                raise NotFound(f'there is no tenant "{name}": a search makes one.')
             most = self._settings.known
+            stored = self.rows.make(name, collection.settings.mode, most)
+        if stored is None:
             raise Forbidden(f"there are {most:,} tenants, as many as may be: raise tenants.known.")
         session = stored_session(collection, stored, self.snapshots)
         tenant = Tenant.of(stored, session, collection)
@@ -342,19 +347,14 @@ class TenantCache:
             self._evicting[tenant.name] = asyncio.create_task(self._evict(tenant))
 
     async def _evict(self, tenant: Tenant) -> None:
-        try:
-            if tenant.changed_at is not None:
-                await self.save(tenant)
-            here = self.loaded.get(tenant.name) is tenant
-            if here and tenant.in_use == 0 and tenant.changed_at is None:
-                del self.loaded[tenant.name]
-                tenant.session.on_event = None  # else the two hold each other until Python looks
-                self._metrics.evictions.labels(self._collection().name).inc()
-        except (StoreTrouble, NotFound):
-            pass  # it stays in memory: nothing is lost while the disk is full
-        finally:
-            del self._evicting[tenant.name]
-            self._count()
+        await self._saved(tenant)  # or it stays in memory: nothing is lost while the disk is full
+        here = self.loaded.get(tenant.name) is tenant
+        if here and tenant.in_use == 0 and tenant.changed_at is None:
+            del self.loaded[tenant.name]
+            tenant.session.on_event = None  # else the two hold each other until Python looks
+            self._metrics.evictions.labels(self._collection().name).inc()
+        del self._evicting[tenant.name]
+        self._count()
 
     def _renew(self, tenant: Tenant) -> None:
         """Give a tenant a session of the collection as it is now, with what was learnt."""

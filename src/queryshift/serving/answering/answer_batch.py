@@ -26,6 +26,7 @@ logger = logging.getLogger("queryshift.serving")
 Hit = dict[str, Any]  # {"id": ..., "score": ...}
 By = Literal["source", "adapted", "both"]
 Value = TypeVar("Value")
+PLACES = 20  # of an answer that are remembered: a click further down says next to nothing
 TOP = 10  # places that do not depend on the batch
 NEAR = 1e-5  # between similarities; the batch changes them by a tenth of it
 NEAR_SHARE = 1e-3  # of a probability: a softmax makes of that change such a part of it, or less
@@ -73,6 +74,10 @@ class Answered:
     item: Any = None
     by: By = "source"
     error: Exception | None = field(default=None, compare=False)
+
+    def both(self) -> dict[str, list[Hit]]:
+        """The first places of both answers, as they are remembered."""
+        return {"source": (self.source or [])[:PLACES], "adapted": (self.adapted or [])[:PLACES]}
 
 
 def answer_rows(collection: Collection, asked: Sequence[Asked]) -> list[list[Answered]]:

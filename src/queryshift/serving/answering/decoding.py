@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from queryshift.errors import BadFile, Error
 from queryshift.media.images import image_size
 
+from ..collection import Collection
 from .queries import Raw, decoded, shown
 from .work_queue import WorkQueue
 
@@ -33,31 +34,28 @@ class Readable:
     error: Error | None = None
 
 
-@dataclass(frozen=True)
 class Decoder:
     """Decodes the queries of one collection, those of all tenants in turn.
 
-    Attributes:
-        modality: what one query is.
-        prepare: makes a large picture small, as its encoder takes it.
-        keep: whether what is shown of them is made too.
+    Args:
+        collection: says what one query is, and makes a large image small, as its encoder takes it.
         work: the threads that decode files.
     """
 
-    modality: str
-    prepare: Callable[[Any], Any]
-    keep: bool
-    work: WorkQueue
+    def __init__(self, collection: Collection, work: WorkQueue) -> None:
+        self._modality, self._work = collection.modality, work
+        self._prepare = collection.reader.prepare_item
+        self._keep = collection.settings.keep_queries > 0  # what is shown of them is made too
 
     async def decode(self, tenant: str, queries: Sequence[Raw]) -> list[Readable]:
         """The queries of a request; when cancelled, those still waiting are given up."""
-        if self.modality in AT_ONCE or (len(queries) == 1 and self._is_small(queries[0])):
+        if self._modality in AT_ONCE or (len(queries) == 1 and self._is_small(queries[0])):
             return [self._decoded(raw) for raw in queries]
-        return await self.work.do(tenant, [partial(self._decoded, raw) for raw in queries])
+        return await self._work.do(tenant, [partial(self._decoded, raw) for raw in queries])
 
     def _is_small(self, raw: Raw) -> bool:
         """Whether a query is a picture that is decoded at once."""
-        if self.modality != "image" or not isinstance(raw, bytes) or len(raw) > SMALL_FILE:
+        if self._modality != "image" or not isinstance(raw, bytes) or len(raw) > SMALL_FILE:
             return False
         try:
             width, height = image_size(raw)
@@ -67,10 +65,10 @@ class Decoder:
 
     def _decoded(self, raw: Raw) -> Readable:
         try:
-            item = decoded(raw, self.modality)
-            told = shown(item, self.modality) if self.keep else None
-            large = self.modality == "image" and item.width * item.height > SMALL_PICTURE
-            return Readable(self.prepare(item) if large else item, told)
+            item = decoded(raw, self._modality)
+            told = shown(item, self._modality) if self._keep else None
+            large = self._modality == "image" and item.width * item.height > SMALL_PICTURE
+            return Readable(self._prepare(item) if large else item, told)
         except Error as error:
             return Readable(error=error)
         except Exception as error:  # decoders raise anything

@@ -37,7 +37,9 @@ def raw_query(query: Mapping[str, Any], modality: str) -> Raw:
     if sorted(parts) != sorted(expected):
         got = " and ".join(sorted(parts)) or "nothing"
         raise BadInput(f"got a query of {got}, expected {' and '.join(expected)}.")
-    values = [_part(name, parts[name]) for name in expected]
+    values = [
+        _from_base64(name, parts[name]) if name in FILES else parts[name] for name in expected
+    ]
     return values[0] if len(values) == 1 else (values[0], values[1])
 
 
@@ -79,14 +81,6 @@ def png(picture: Any) -> str:
     file = BytesIO()
     picture.save(file, "PNG")
     return base64.b64encode(file.getvalue()).decode()
-
-
-def _part(name: str, value: Any) -> Any:
-    if name in FILES and isinstance(value, str):
-        return _from_base64(name, value)
-    if name in FILES and isinstance(value, bytes):
-        check_bytes(len(value))
-    return value
 
 
 def _from_base64(name: str, value: str) -> bytes:

@@ -13,7 +13,6 @@ from queryshift.errors import BadInput
 from queryshift.galleries.hits import Id
 from queryshift.sessions.session import Session
 
-from ..clicks import PLACES
 from ..collection import Collection
 from ..errors import NotFound, problem
 from ..json_values import iso
@@ -24,8 +23,7 @@ from ..tenant_cache import TenantCache
 from .answer_batch import Answered, Asked
 from .answer_queue import AnswerQueue
 from .decoding import Decoder, Readable
-from .learn_group import Taught, learn_group
-from .learning_queue import LearningQueue
+from .learning_queue import LearningQueue, Taught, learn_group
 from .queries import Raw
 
 logger = logging.getLogger("queryshift.serving")
@@ -70,13 +68,12 @@ class Search:
         def current() -> Collection:
             return self.collection
 
-        settings, queues = collection.settings, runtime.settings.queues
-        self.tenants = TenantCache(current, runtime)
-        prepare, keep = collection.reader.prepare_item, settings.keep_queries > 0
-        self._decoder = Decoder(collection.modality, prepare, keep, runtime.decoding)
+        queues = runtime.settings.queues
+        self.cache = TenantCache(current, runtime)
+        self._decoder = Decoder(collection, runtime.decoding)
         self.answering = AnswerQueue(current, runtime.model, queues, self.metrics)
         learns = (self._learn, self._dropped, self.metrics)
-        self.learning = LearningQueue(settings.gather, queues, *learns)
+        self.learning = LearningQueue(collection.settings.gather, queues, *learns)
 
     async def run(self) -> None:
         """Answer and learn what waits, until cancelled."""
@@ -90,7 +87,7 @@ class Search:
         self.answering.check_room(call.tenant, len(call.queries))
         if call.trial:
             return await self._tried(call)
-        async with self.tenants.using(call.tenant, create=True) as tenant:
+        async with self.cache.using(call.tenant, create=True) as tenant:
             read = await self._decoder.decode(call.tenant, call.queries)
             mode, session = tenant.record.mode, tenant.session  # as they are when it is asked
             answers = await self._answered(call, read, mode, session)
@@ -105,7 +102,7 @@ class Search:
         """Answers that leave no trace; a tenant that is not there yet has learnt nothing."""
         read = await self._decoder.decode(call.tenant, call.queries)
         try:
-            async with self.tenants.using(call.tenant) as tenant:
+            async with self.cache.using(call.tenant) as tenant:
                 mode = tenant.record.mode
                 answers = await self._answered(call, read, mode, tenant.session)
         except NotFound:
@@ -163,46 +160,34 @@ class Search:
         self.metrics.queries.labels(self.collection.name, mode).inc(answered)
 
     def _remember(
-        self,
-        tenant: Tenant,
-        call: SearchRequest,
-        read: Sequence[Readable],
-        answers: Sequence[Answered],
+        self, tenant: Tenant, call: SearchRequest, read: Sequence[Readable], answers: list[Answered]
     ) -> None:
         """Keep both answers for feedback, and the queries where that is allowed."""
-        both = [
-            {
-                "source": (one.source or [])[:PLACES],
-                "adapted": (one.adapted or [])[:PLACES],
-                "by": one.by,
-            }
-            for one in answers
-        ]
         if any(answer.source and answer.adapted for answer in answers):
             most = self.runtime.settings.tenants.feedback_requests
-            tenant.answers.remember(call.request_id, both, most)
+            tenant.answers.remember(call.request_id, answers, most)
         named = {"time": iso(time.time()), "request_id": call.request_id}
-        for one, hits in zip(read, both, strict=True):
+        for one, found in zip(read, answers, strict=True):
             if one.shown is not None:
-                tenant.keep_query({**named, "query": one.shown, **hits})
+                tenant.latest.append({**named, "query": one.shown, **found.both(), "by": found.by})
 
     async def _learn(self, name: str, group: list[Taught], waited: float) -> None:
         """Learn one group of a tenant, in the learner's thread."""
         collection = self.collection
         started, busy = time.perf_counter(), self.answering.busy
         try:
-            async with self.tenants.using(name) as tenant:
-                if not await self.tenants.may_learn(tenant):
+            async with self.cache.using(name) as tenant:
+                if not await self.cache.may_learn(tenant):
                     return
                 work = (tenant.session, collection.modality, group)
-                learnt = await self.tenants.change(tenant, learn_group, *work)
+                learnt = await self.cache.change(tenant, learn_group, *work)
                 if learnt is None:
                     return
                 row = tenant.add_row(learnt, waited + time.perf_counter() - started)
                 while tenant.news:
                     kind = tenant.news.popleft()
                     self.metrics.guard_events.labels(collection.name, kind).inc()
-                await self.tenants.save_if_contended(tenant)
+                await self.cache.save_if_shared(tenant)
         except Exception as error:  # the session is as before it
             self._failed(name, error)
             return
@@ -219,13 +204,13 @@ class Search:
         """Count a group that was not learnt, and tell its tenant why."""
         self.metrics.failed_updates.labels(self.collection.name).inc()
         logger.error("a group was not learnt", exc_info=error, extra={"tenant": name})
-        if (tenant := self.tenants.loaded.get(name)) is not None:
+        if (tenant := self.cache.loaded.get(name)) is not None:
             tenant.record.add_event("failed", problem(error)["detail"], time.time())
             tenant.changed()
 
     def _dropped(self, name: str) -> None:
         self.metrics.drops.labels(self.collection.name).inc()
-        if (tenant := self.tenants.loaded.get(name)) is not None:
+        if (tenant := self.cache.loaded.get(name)) is not None:
             tenant.record.drops += 1
             tenant.changed()
 

@@ -7,14 +7,21 @@ import logging
 import re
 import time
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any
 from uuid import uuid4
 
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+
 from queryshift.errors import Error
 
-from ..errors import MEDIA_TYPE, Refused, problem
+from ..errors import MEDIA_TYPE, Malformed, Refused, problem
 from ..metrics import Metrics
 from .request_context import HungUp
+from .schemas import sentence
 
 logger = logging.getLogger("queryshift.serving.requests")
 _GIVEN_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
@@ -60,49 +67,36 @@ class RequestLog:
             if not isinstance(error, Error):
                 logger.exception("a request failed", extra={"request_id": request_id})
             if status == HUNG_UP:  # nothing was sent yet
-                await _send_problem(named, error, request_id)
+                told = problem(error, request_id)
+                more = error.headers if isinstance(error, Refused) else None
+                await JSONResponse(told, told["status"], more, MEDIA_TYPE)(scope, receive, named)
         self._log(scope, status, time.perf_counter() - started)
 
     def _log(self, scope: Any, status: int, seconds: float) -> None:
-        state = scope["state"]
-        route = getattr(scope.get("route"), "path", "unknown")
+        state, route = scope["state"], getattr(scope.get("route"), "path", "unknown")
         self._metrics.requests.labels(route, f"{status // 100}xx").observe(seconds)
-        logger.info(
-            "%s %s %d",
-            scope["method"],
-            route,
-            status,
-            extra={
-                "request_id": state["request_id"],
-                "route": route,
-                "status": status,
-                "ms": round(1000 * seconds, 2),
-                "caller": getattr(state.get("caller"), "name", None),
-                **{name: state.get(name) for name in ("collection", "tenant")},
-            },
-        )
+        about = {name: state.get(name) for name in ("request_id", "collection", "tenant")}
+        about |= {"route": route, "status": status, "ms": round(1000 * seconds, 2)}
+        about["caller"] = getattr(state.get("caller"), "name", None)
+        logger.info("%s %s %d", scope["method"], route, status, extra=about)
+
+
+async def refuse(request: Request, error: Exception) -> Response:
+    """Raise what FastAPI refuses as one of our refusals."""
+    if isinstance(error.__cause__, Refused):  # ours, raised while the framework read a body
+        raise error.__cause__
+    if isinstance(error, RequestValidationError):
+        raise Malformed(sentence(error.errors()[0])) from None
+    status = HTTPStatus(error.status_code if isinstance(error, HTTPException) else 400)
+    refused = Refused(f"{request.method} {request.url.path}: {status.phrase.lower()}.")
+    refused.status = status
+    raise refused from None
 
 
 def _request_id(scope: Any) -> str:
     """The client's own id where it is a plain one, else a new one."""
     given = dict(scope["headers"]).get(b"x-request-id", b"")
     return given.decode() if _GIVEN_ID.fullmatch(given) else uuid4().hex
-
-
-async def _send_problem(send: Any, error: Exception, request_id: str) -> None:
-    told = problem(error, request_id)
-    more = error.headers if isinstance(error, Refused) else {}
-    headers = [(name.lower().encode(), value.encode()) for name, value in more.items()]
-    content = json.dumps(told).encode()
-    length = (b"content-length", str(len(content)).encode())
-    await send(
-        {
-            "type": "http.response.start",
-            "status": told["status"],
-            "headers": [(b"content-type", MEDIA_TYPE.encode()), length, *headers],
-        }
-    )
-    await send({"type": "http.response.body", "body": content})
 
 
 class JsonLines(logging.Formatter):
@@ -116,9 +110,8 @@ class JsonLines(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        for name in TOLD:
-            if (value := getattr(record, name, None)) is not None:
-                line[name] = value
+        known = vars(record)
+        line |= {name: known[name] for name in TOLD if known.get(name) is not None}
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
         return json.dumps(line)
@@ -127,16 +120,11 @@ class JsonLines(logging.Formatter):
 def log_config() -> dict[str, Any]:
     """The configuration of uvicorn's loggers and of ours."""
     level = {"handlers": ["lines"], "level": "INFO", "propagate": False}
+    lines = {"class": "logging.StreamHandler", "formatter": "json", "stream": "ext://sys.stdout"}
     return {
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"json": {"()": f"{__name__}.{JsonLines.__name__}"}},
-        "handlers": {
-            "lines": {
-                "class": "logging.StreamHandler",
-                "formatter": "json",
-                "stream": "ext://sys.stdout",
-            }
-        },
+        "handlers": {"lines": lines},
         "loggers": {"uvicorn": level, "queryshift": level},
     }

@@ -7,46 +7,35 @@ from collections.abc import Sequence
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic_core import to_json
-from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
-from ..answering.queries import FILES, Raw, raw_query
+from ..answering.queries import Raw
 from ..answering.search import SearchRequest
 from ..errors import Malformed
 from ..settings import LimitSettings
 from .request_context import allowed, asked_once, context_of
-from .schemas import SearchAnswer, SearchBody, described, read_body
+from .schemas import SearchAnswer, SearchBody, described, raw_queries, read_body
 
 router = APIRouter(tags=["search"])
 PATH = "/v1/collections/{collection}/search"
-BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {"schema": SearchBody.model_json_schema()},
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "properties": {
-                        "request": {"type": "string", "description": "the JSON without queries"},
-                        "query": {"type": "array", "items": {"type": "string", "format": "binary"}},
-                    },
-                }
-            },
-        },
-    }
-}
+JSON = "application/json"
+SCHEMA = {"schema": SearchBody.model_json_schema()}
+BODY = {"requestBody": {"required": True, "content": {JSON: SCHEMA}}}
 
 
 @router.post(PATH, openapi_extra=BODY, responses=described(SearchAnswer))
 async def search(collection: str, request: Request) -> Response:
     """Answer one query or many; the tenant learns from them unless told not to."""
-    limits = context_of(request).settings.limits
-    body, files, content = await _read(request, limits)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != JSON:
+        raise Malformed(f'the content type is "{kind}", expected {JSON}.')
+    content = await request.body()
+    body = read_body(SearchBody, content)
     adapt = body.adapt and not body.trial
     service = allowed(request, "adapt" if adapt else "read", collection, body.tenant)
-    queries = _queries(body, files, service.collection.modality)
-    _check(body, queries, limits)
+    given = [*([] if body.query is None else [body.query]), *(body.queries or [])]
+    queries = raw_queries(given, service.collection.modality)
+    _check(body, queries, context_of(request).settings.limits)
     call = SearchRequest(
         body.tenant,
         request.state.request_id,
@@ -57,9 +46,8 @@ async def search(collection: str, request: Request) -> Response:
         body.compare,
         body.trial,
     )
-
     told = await asked_once(request, content, lambda: service.search(call))
-    return Response(to_json(told), media_type="application/json")
+    return Response(to_json(told), media_type=JSON)
 
 
 async def _search(request: Request) -> Response:
@@ -71,69 +59,21 @@ direct = Route(PATH, _search, methods=["POST"])
 """The same past FastAPI, whose way to a handler takes a third of all that a request costs."""
 
 
-async def _read(request: Request, limits: LimitSettings) -> tuple[SearchBody, list[bytes], bytes]:
-    """The body, the files that came with it, and all of it as bytes."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    content = await request.body()
-    if kind == "multipart/form-data":
-        return await _read_form(request, limits, content)
-    if kind != "application/json":
-        raise Malformed(
-            f'the content type is "{kind}", expected application/json or multipart/form-data.'
-        )
-    return read_body(SearchBody, content), [], content
-
-
-async def _read_form(
-    request: Request, limits: LimitSettings, content: bytes
-) -> tuple[SearchBody, list[bytes], bytes]:
-    most = {"max_files": limits.queries, "max_fields": 4, "max_part_size": limits.body_bytes}
-    try:
-        async with request.form(**most) as form:
-            told, uploads = form.get("request", "{}"), form.getlist("query")
-            if not isinstance(told, str) or any(isinstance(one, str) for one in uploads):
-                raise Malformed(
-                    'the form needs a field "request" of JSON, and files named "query".'
-                )
-            files = [await one.read() for one in uploads if not isinstance(one, str)]
-    except HTTPException as error:
-        raise Malformed(f"the form cannot be read: {error.detail}.") from None
-    except (LookupError, UnicodeError) as error:  # its header names the text's encoding
-        raise Malformed(f"the form cannot be read: {error}.") from None
-    return read_body(SearchBody, told.encode()), files, content
-
-
-def _queries(body: SearchBody, files: Sequence[bytes], modality: str) -> list[Raw]:
-    """The queries of a body and its files, in order."""
-    given = [*([] if body.query is None else [body.query]), *(body.queries or [])]
-    if files and given and len(given) != len(files):
-        raise Malformed(f"got {len(given)} queries and {len(files)} files: one file for each.")
-    told = [one.model_dump(exclude_none=True) for one in given] or [{} for _ in files]
-    kind = next((part for part in modality.split("+") if part in FILES), None)
-    if files and kind is None:
-        raise Malformed(f"got files, but queries of this collection are {modality}.")
-    for parts, file in zip(told, files, strict=False):
-        parts[str(kind)] = file
-    return [raw_query(parts, modality) for parts in told]
-
-
 def _check(body: SearchBody, queries: Sequence[Raw], limits: LimitSettings) -> None:
     """Refuse what is too much, or nothing."""
+    count, k, exclude = len(queries), body.k, body.exclude
     if not queries:
-        raise Malformed('got no query: send "query", "queries" or files.')
-    if len(queries) > limits.queries:
-        raise Malformed(f"got {len(queries)} queries, at most {limits.queries} at once.")
-    if body.k > limits.hits:
-        raise Malformed(f"k is {body.k}, at most {limits.hits}.")
-    if len(queries) * body.k > limits.hits_in_all:
+        raise Malformed('got no query: send "query" or "queries".')
+    if count > limits.queries:
+        raise Malformed(f"got {count} queries, at most {limits.queries} at once.")
+    if k > limits.hits:
+        raise Malformed(f"k is {k}, at most {limits.hits}.")
+    if count * k > limits.hits_in_all:
         raise Malformed(
-            f"{len(queries)} queries times k = {body.k} are more than {limits.hits_in_all:,} hits: "
-            "send fewer queries at once, or a smaller k."
+            f"{count} queries times k = {k} are more than {limits.hits_in_all:,} hits: send fewer "
+            "queries at once, or a smaller k."
         )
-    if body.exclude is not None:
-        if len(body.exclude) != len(queries):
-            raise Malformed(
-                f"got exclusions for {len(body.exclude)} of {len(queries)} queries: one each."
-            )
-        if sum(len(ids or ()) for ids in body.exclude) > limits.exclude:
-            raise Malformed(f"at most {limits.exclude:,} ids are left out in a request.")
+    if exclude is not None and len(exclude) != count:
+        raise Malformed(f"got exclusions for {len(exclude)} of {count} queries: one each.")
+    if sum(len(ids or ()) for ids in exclude or ()) > limits.exclude:
+        raise Malformed(f"at most {limits.exclude:,} ids are left out in a request.")

@@ -40,11 +40,8 @@ async def tenants(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Report:
     """Tenants by name; `next` is where to go on."""
-    service, readable = (
-        allowed(request, "read", collection),
-        caller_of(request).readable(collection),
-    )
-    listed = await service.tenants(after, limit, readable)
+    service = allowed(request, "read", collection)
+    listed = await service.tenants(after, limit, caller_of(request).readable(collection))
     return {"tenants": listed, "next": listed[-1]["tenant"] if len(listed) == limit else None}
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Generic, Literal, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -13,26 +13,21 @@ from ..settings import Mode, Name
 
 Id = str | int
 Body = TypeVar("Body", bound="Strict")
-File = TypeVar("File", str, bytes)
 MANY = 4096  # queries, looked at while a body is read; limits.queries is stricter
-NO_BASE64 = (
-    "this is no base64 ({}): send the file's bytes in base64, without a prefix; "
-    "addresses are not fetched"
-)
 
 
 class Strict(BaseModel):
     """A body: unknown fields are refused, so that a misspelt one does not pass unseen."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, val_json_bytes="base64")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Query(Strict, Generic[File]):
-    """One query; files are in base64, as text or decoded while the body is read."""
+class Query(Strict):
+    """One query; files are in base64."""
 
     text: str | None = Field(None, description="a text")
-    image: File | None = Field(None, description="a picture file in base64")
-    audio: File | None = Field(None, description="a sound file in base64")
+    image: str | None = Field(None, description="a picture file in base64")
+    audio: str | None = Field(None, description="a sound file in base64")
     vector: list[float] | None = Field(None, description="a vector of the gallery's dimension")
 
 
@@ -40,8 +35,8 @@ class SearchBody(Strict):
     """A search: one query or many."""
 
     tenant: Name = Field("default", description="whose session answers")
-    query: Query[bytes] | None = Field(None, description="one query")
-    queries: list[Query[bytes]] | None = Field(None, max_length=MANY, description="or many")
+    query: Query | None = Field(None, description="one query")
+    queries: list[Query] | None = Field(None, max_length=MANY, description="or many")
     k: int = Field(10, ge=1, description="hits per query")
     adapt: bool = Field(True, description="whether the tenant learns from them")
     compare: bool = Field(False, description="whether both answers are told, in any mode")
@@ -56,7 +51,7 @@ class SearchBody(Strict):
 class OrdinaryBody(Strict):
     """A sample of ordinary queries."""
 
-    queries: list[Query[str]] = Field(
+    queries: list[Query] = Field(
         min_length=2, max_length=MANY, description="as they come when all is well"
     )
 
@@ -64,8 +59,8 @@ class OrdinaryBody(Strict):
 class CorruptBody(Strict):
     """One query to corrupt, or many."""
 
-    query: Query[str] | None = None
-    queries: list[Query[str]] | None = Field(None, max_length=256)
+    query: Query | None = None
+    queries: list[Query] | None = Field(None, max_length=256)
     corruption: str = Field(max_length=64)
     severity: int = Field(ge=1, le=5)
 
@@ -178,23 +173,20 @@ class HistoryTold(BaseModel):
 def read_body(kind: type[Body], content: bytes) -> Body:
     """A body of this kind, or a refusal that says what is wrong with it."""
     try:
-        read: Body = kind.model_validate_json(content)
-        return read
+        return kind.model_validate_json(content)
     except ValidationError as error:
-        raise Malformed(sentence(error)) from None
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise Malformed(sentence(first)) from None
 
 
-def sentence(error: ValidationError) -> str:
-    """The first thing that is wrong with a body."""
-    first: dict[str, Any] = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"])) or "the body"
-    message = str(first["msg"])
-    if first["type"] == "bytes_invalid_encoding":
-        message = NO_BASE64.format(first["ctx"]["encoding_error"].rstrip("."))
+def sentence(wrong: Mapping[str, Any]) -> str:
+    """One of the things that are wrong with a body, a path or a parameter."""
+    place = ".".join(str(part) for part in wrong["loc"] if part != "body") or "the body"
+    message = str(wrong["msg"])
     return f"{place}: {message[0].lower()}{message[1:].rstrip('.')}."
 
 
-def raw_queries(queries: Sequence[Query[Any]], modality: str) -> list[Raw]:
+def raw_queries(queries: Sequence[Query], modality: str) -> list[Raw]:
     """The queries of a body, as a collection of this kind of query takes them."""
     return [raw_query(query.model_dump(exclude_none=True), modality) for query in queries]
 

@@ -98,30 +98,45 @@ class Caller:
             for name in grant.tenants
         ]
 
-    def check_rate(self) -> None:
-        """Refuse a token that asks too often."""
-        for rate in self.rates:
-            rate.take()
-
 
 ANYBODY = Caller("", None)
 
 
-class Tokens:
-    """The tokens that are known; several entries of one digest add up.
+class TokenCheck:
+    """Refuses callers without a known token, or who ask too often; notes who calls.
+
+    Several entries of one digest add up.
 
     Args:
-        settings: the entries of the file.
+        app: the application behind it.
+        settings: with the tokens.
+        metrics: what is counted.
     """
 
-    def __init__(self, settings: Sequence[TokenSettings]) -> None:
+    def __init__(self, app: Any, settings: ServeSettings, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+        self._open = (*OPEN, "/metrics") if settings.open_metrics else OPEN
         self._callers: dict[str, Caller] = {}
-        for one in settings:
-            grants = [other for other in settings if other.sha256 == one.sha256]
+        for one in settings.tokens:
+            grants = [other for other in settings.tokens if other.sha256 == one.sha256]
             rates = [Rate(grant.rate, grant.burst) for grant in grants if grant.rate is not None]
             self._callers.setdefault(one.sha256, Caller(one.name, grants, rates))
 
-    def caller(self, header: str) -> Caller:
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Pass a request on with its caller, or refuse it."""
+        path = scope.get("path", "")
+        if scope["type"] == "http" and path not in self._open and not path.startswith("/page/"):
+            header = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
+            caller = scope["state"]["caller"] = self._caller(header)
+            try:
+                for rate in caller.rates:
+                    rate.take()
+            except TooBusy:
+                self._metrics.refused.labels("rate").inc()
+                raise
+        await self._app(scope, receive, send)
+
+    def _caller(self, header: str) -> Caller:
         """Who sent this Authorization header."""
         if not self._callers:
             return ANYBODY
@@ -135,36 +150,6 @@ class Tokens:
         if found is None:
             raise Unauthorised("the token is not known here: ask the operator for one.")
         return found
-
-
-class TokenCheck:
-    """Refuses callers without a known token, or who ask too often; notes who calls.
-
-    Args:
-        app: the application behind it.
-        settings: with the tokens.
-        metrics: what is counted.
-    """
-
-    def __init__(self, app: Any, settings: ServeSettings, metrics: Metrics) -> None:
-        self._app, self._metrics = app, metrics
-        self._tokens = Tokens(settings.tokens)
-        self._open = (*OPEN, "/metrics") if settings.open_metrics else OPEN
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Pass a request on with its caller, or refuse it."""
-        if scope["type"] == "http" and not self._is_open(scope["path"]):
-            header = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
-            caller = scope["state"]["caller"] = self._tokens.caller(header)
-            try:
-                caller.check_rate()
-            except TooBusy:
-                self._metrics.refused.labels("rate").inc()
-                raise
-        await self._app(scope, receive, send)
-
-    def _is_open(self, path: str) -> bool:
-        return path in self._open or path.startswith("/page/")
 
 
 def digest(token: str) -> str:

@@ -8,7 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row, bindparam, create_engine, event, text
+from sqlalchemy import (
+    Connection,
+    Engine,
+    Row,
+    TextClause,
+    bindparam,
+    create_engine,
+    event,
+    text,
+)
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import (
     ArgumentError,
@@ -21,7 +30,7 @@ from sqlalchemy.exc import (
 from queryshift.errors import BadInput
 from queryshift.support.optional import need
 
-from ..errors import StoreTrouble
+from ..errors import DiskFull, StoreTrouble
 
 FILE = "queryshift.db"
 CHANNEL = "queryshift"  # of NOTIFY
@@ -57,7 +66,7 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """A transaction, which is kept when the block ends and undone when it fails."""
-        with self._told(), self.engine.begin() as connection:
+        with self._told(writing=True), self.engine.begin() as connection:
             yield connection
 
     def rows(self, statement: str, **values: Any) -> Sequence[Row[Any]]:
@@ -96,15 +105,36 @@ class Database:
         self.engine.dispose()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _told(self, writing: bool = False) -> Iterator[None]:
         try:
             yield
         except (IntegrityError, ProgrammingError, DataError):
             raise  # a bug of ours
         except SQLAlchemyError as error:
             cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-            advice = "is PostgreSQL there?" if self.shared else "is there room on the disk?"
-            raise StoreTrouble(f"the store does not answer ({cause}): {advice}") from error
+            if writing and not self.shared:
+                raise DiskFull(
+                    f"nothing was changed, since the store cannot be written ({cause}): is there "
+                    "room on the disk?"
+                ) from error
+            raise StoreTrouble(f"the store does not answer ({cause}): is it there?") from error
+
+
+def insert(table: str, keys: Sequence[str], others: Sequence[str], update: str = "") -> TextClause:
+    """A statement that inserts a row; the values have the columns' names.
+
+    Args:
+        table: into which.
+        keys: columns by which a row that is there is found; none: a second one is an error.
+        others: columns that such a row is given anew.
+        update: how they are, where it is not by the new values; "NOTHING": it stays as it is.
+    """
+    columns = (*keys, *others)
+    update = update or ", ".join(f"{name} = excluded.{name}" for name in others)
+    action = "NOTHING" if update == "NOTHING" else f"UPDATE SET {update}"
+    conflict = f"ON CONFLICT ({', '.join(keys)}) DO {action}" if keys else ""
+    values = ", ".join(f":{name}" for name in columns)
+    return text(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({values}) {conflict}")
 
 
 def _sqlite(path: Path) -> Engine:

@@ -6,9 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import text
-
-from .database import Database
+from .database import Database, insert
 
 SECONDS = 600.0  # that an answer is kept
 
@@ -47,15 +45,12 @@ def keep_answers(database: Database, answers: Sequence[tuple[Key, bytes]]) -> No
     values = [{**vars(key), "answer": answer, "at": now} for key, answer in answers]
     if values:
         with database.writing() as connection:
-            connection.execute(text(KEEP), values)
+            connection.execute(KEEP, values)
 
 
 FIND = """
 SELECT body, answer FROM idempotency_keys
 WHERE caller = :caller AND path = :path AND name = :name AND at > :limit
 """
-KEEP = """
-INSERT INTO idempotency_keys (caller, path, name, collection, tenant, body, answer, at)
-VALUES (:caller, :path, :name, :collection, :tenant, :body, :answer, :at)
-ON CONFLICT (caller, path, name) DO NOTHING
-"""
+KEY = ("caller", "path", "name")
+KEEP = insert("idempotency_keys", KEY, ("collection", "tenant", "body", "answer", "at"), "NOTHING")

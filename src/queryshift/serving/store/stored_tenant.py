@@ -15,6 +15,7 @@ from ..json_values import iso
 from ..settings import Mode
 
 EVENTS = 32  # kept, the latest
+STATE = ("encoder", "gallery", "content")  # columns of a stored state
 COUNTS = ("queries", "batches", "updates", "drops", "resets")
 
 
@@ -95,7 +96,7 @@ class StoredTenant:
         version: grows with every change but counts.
         record: mode, counts, events and clicks.
         state: what it has learnt; None: nothing yet.
-        row: the latest of its history.
+        last_rows: the latest of its history, if there is any.
         saved_by: names the latest changes, the last one first.
         new: whether it was made just now.
     """
@@ -104,7 +105,7 @@ class StoredTenant:
     version: int
     record: Record
     state: StoredState | None
-    row: dict[str, Any] | None
+    last_rows: list[dict[str, Any]]
     saved_by: str
     new: bool = False
 
@@ -136,7 +137,7 @@ class Change:
     clicks: Mapping[Ranks, int] = field(default_factory=dict)
     events: Sequence[dict[str, Any]] = ()
     mode: Mode | None = None
-    state: Snapshot | None = None
+    state: Snapshot | StoredState | None = None
     rows: Sequence[dict[str, Any]] = ()
     keep_rows: int = 0
     told: bool = False

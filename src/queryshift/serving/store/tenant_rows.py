@@ -10,21 +10,24 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, get_args
 
 from sqlalchemy import Connection, text
 
-from queryshift.sessions.feedback import ClickScores, Ranks
+from queryshift.sessions.feedback import ClickScores
+from queryshift.sessions.state_file import Snapshot
 
 from ..errors import Damaged
 from ..json_values import iso
 from ..settings import Mode
-from .database import Database
+from .database import Database, insert
 from .stored_tenant import (
     COUNTS,
     EVENTS,
+    STATE,
     Change,
     Gone,
     Record,
@@ -65,11 +68,14 @@ class TenantRows:
         with self._database.reading() as connection:
             return self._read(connection, "id = :id", state, id=id)
 
-    def make(self, name: str, mode: Mode, most: int) -> StoredTenant | None:
+    def make(
+        self, name: str, mode: Mode, most: int, created: float | None = None
+    ) -> StoredTenant | None:
         """The tenant, made where there is none; None where there are as many as may be."""
-        values = {"collection": self._collection, "name": name, "mode": mode, "now": time.time()}
+        values = {"collection": self._collection, "name": name, "mode": mode, "most": most}
+        values["now"] = time.time() if created is None else created
         with self._database.writing() as connection:
-            made = connection.execute(text(MAKE), {**values, "most": most}).first()
+            made = connection.execute(text(MAKE), values).first()
             found = self._read(connection, BY_NAME, name=name)
             return None if found is None else replace(found, new=made is not None)
 
@@ -78,15 +84,26 @@ class TenantRows:
 
         Raises `Stale` where another process was faster, `Gone` where the tenant was deleted.
         """
-        content = None if change.state is None else stored_state(change.state)
+        content = stored_state(change.state) if isinstance(change.state, Snapshot) else change.state
         with self._database.writing() as connection:
             if not self._update(connection, change):
                 return change.seen + change.checked  # it was made before, by this very change
+            whose = {"tenant_id": change.id}
             if content is not None:
-                connection.execute(text(PUT_STATE), {"id": change.id, **vars(content)})
-            add_rows(connection, change.id, change.rows, change.keep_rows)
+                connection.execute(PUT_STATE, {**whose, **vars(content)})
+            if rows := change.rows:
+                values = [{**_dated(change.id, row), "batch": row["batch"]} for row in rows]
+                connection.execute(ADD_ROW, values)
+                last = rows[-1]["batch"] - change.keep_rows
+                connection.execute(text(CUT_ROWS), {**whose, "last": last})
+            if change.clicks:
+                whose["day"] = int(time.time() // DAY)
+                clicks = [
+                    {**whose, "source": source, "adapted": adapted, "times": times}
+                    for (source, adapted), times in change.clicks.items()
+                ]
+                connection.execute(ADD_CLICKS, clicks)
             add_events(connection, change.id, change.events)
-            add_clicks(connection, change.id, change.clicks)
             if change.told:
                 self._database.notify(connection)
         return change.seen + change.checked
@@ -171,55 +188,29 @@ class TenantRows:
             row.version,
             record,
             None if kept is None else state_of(kept),
-            next(iter(_parsed(last)), None),
+            _parsed(last),
             row.saved_by,
         )
-
-
-def add_rows(connection: Connection, id: int, rows: Sequence[dict[str, Any]], keep: int) -> None:
-    """Add rows of a history, of which the latest `keep` stay."""
-    if rows:
-        values = [
-            one | {"batch": row["batch"]} for one, row in zip(_dated(id, rows), rows, strict=True)
-        ]
-        connection.execute(text(ADD_ROW), values)
-        connection.execute(text(CUT_ROWS), {"id": id, "last": rows[-1]["batch"] - keep})
 
 
 def add_events(connection: Connection, id: int, events: Sequence[dict[str, Any]]) -> None:
     """Add events; the latest `EVENTS` stay."""
     if events:
-        connection.execute(text(ADD_EVENT), _dated(id, events))
+        connection.execute(ADD_EVENT, [_dated(id, event) for event in events])
         connection.execute(text(CUT_EVENTS), {"id": id, "most": EVENTS})
 
 
-def add_clicks(connection: Connection, id: int, clicks: Mapping[Ranks, int]) -> None:
-    """Add clicks to those of the day."""
-    if clicks:
-        named = {"id": id, "day": int(time.time() // DAY)}
-        values = [
-            {**named, "source": source, "adapted": adapted, "times": times}
-            for (source, adapted), times in clicks.items()
-        ]
-        connection.execute(text(ADD_CLICKS), values)
-
-
-def _dated(id: int, contents: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    now = time.time()
-    return [{"id": id, "at": now, "content": json.dumps(one)} for one in contents]
+def _dated(id: int, content: dict[str, Any]) -> dict[str, Any]:
+    return {"tenant_id": id, "at": time.time(), "content": json.dumps(content)}
 
 
 def _parsed(contents: Sequence[str]) -> list[dict[str, Any]]:
     """JSON objects, without those that are damaged."""
     found = []
     for content in contents:
-        try:
-            row = json.loads(content)
-        except ValueError:
-            continue
-        if isinstance(row, dict):
-            found.append(row)
-    return found
+        with suppress(ValueError):
+            found.append(json.loads(content))
+    return [row for row in found if isinstance(row, dict)]
 
 
 BY_NAME = "collection = :collection AND name = :name"
@@ -237,12 +228,7 @@ last_seen = CASE WHEN last_seen > :last_seen THEN last_seen ELSE :last_seen END
 WHERE id = :id AND saved_by NOT LIKE '%' || CAST(:token AS TEXT) || '%'
 """
 SAVED = "SELECT version, saved_by FROM tenants WHERE id = :id"
-PUT_STATE = """
-INSERT INTO states (tenant_id, encoder, gallery, content)
-VALUES (:id, :encoder, :gallery, :content)
-ON CONFLICT (tenant_id) DO UPDATE SET encoder = excluded.encoder, gallery = excluded.gallery,
-content = excluded.content
-"""
+PUT_STATE = insert("states", ("tenant_id",), STATE)
 LIST = """
 SELECT name AS tenant, mode, queries, last_seen FROM tenants
 WHERE collection = :collection AND name > :after {which} ORDER BY name LIMIT :limit
@@ -257,18 +243,13 @@ LAST_ROW = "SELECT content FROM history WHERE tenant_id = :id ORDER BY batch DES
 HISTORY = """
 SELECT content FROM history WHERE tenant_id = :id AND batch > :since ORDER BY batch LIMIT :limit
 """
-ADD_ROW = """
-INSERT INTO history (tenant_id, batch, at, content) VALUES (:id, :batch, :at, :content)
-"""
-CUT_ROWS = "DELETE FROM history WHERE tenant_id = :id AND batch <= :last"
-ADD_EVENT = "INSERT INTO events (tenant_id, at, content) VALUES (:id, :at, :content)"
+ADD_ROW = insert("history", (), ("tenant_id", "batch", "at", "content"))
+CUT_ROWS = "DELETE FROM history WHERE tenant_id = :tenant_id AND batch <= :last"
+ADD_EVENT = insert("events", (), ("tenant_id", "at", "content"))
 CUT_EVENTS = """
 DELETE FROM events WHERE tenant_id = :id AND id NOT IN
 (SELECT id FROM events WHERE tenant_id = :id ORDER BY id DESC LIMIT :most)
 """
 DELETE_KEYS = "DELETE FROM idempotency_keys WHERE collection = :collection AND tenant = :name"
-ADD_CLICKS = """
-INSERT INTO clicks (tenant_id, day, source, adapted, times)
-VALUES (:id, :day, :source, :adapted, :times)
-ON CONFLICT (tenant_id, day, source, adapted) DO UPDATE SET times = clicks.times + excluded.times
-"""
+CLICKS = ("tenant_id", "day", "source", "adapted")
+ADD_CLICKS = insert("clicks", CLICKS, ("times",), "times = clicks.times + excluded.times")

@@ -1,4 +1,4 @@
-"""What a connection may do: how many there are, and the bytes, lines and seconds of each request.
+"""What a request may take: connections, bytes and lines of headers, bytes of bodies, seconds.
 
 uvicorn limits no headers with httptools, whose parser keeps a line until it ends; with h11 it
 limits bytes, to 64 KiB.
@@ -13,12 +13,25 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from ..errors import MEDIA_TYPE, HeadersTooLarge, Refused, TooManyConnections, problem
+from ..errors import (
+    MEDIA_TYPE,
+    HeadersTooLarge,
+    Refused,
+    TooLarge,
+    TooManyConnections,
+    TooSlow,
+    problem,
+)
 from ..settings import LimitSettings
 
 PIPELINED = 16  # requests of a connection that wait for the answer to another
 SENTENCE = "this is no HTTP request: send one as RFC 9112 has it."
 ALWAYS = "/healthz"  # a process is not ended because many ask
+SMALL = 2**20  # bytes of what is asked about tenants, which is no query
+MARKS = {b":": 2**17, b"{": 2**17, b"[": 2**17, b",": 2**20}
+"""How often a body may have what JSON is made of: a small value takes 100 times its bytes."""
+
+SLOWEST = 10_000  # bytes a second that buy a body more time
 
 
 class Connections:
@@ -76,14 +89,11 @@ class ConnectionLimit:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Pass a request on, or refuse it."""
-        if (
-            scope["type"] == "http"
-            and len(self._connections) > self._connections.most
-            and scope["path"] != ALWAYS
-        ):
+        count, most = len(self._connections), self._connections.most
+        if scope["type"] == "http" and count > most and scope["path"] != ALWAYS:
             raise TooManyConnections(
-                f"{len(self._connections):,} connections are open, and limits.connections is "
-                f"{self._connections.most:,}: come back later, or use fewer."
+                f"{count:,} connections are open, and limits.connections is {most:,}: come back "
+                "later, or use fewer."
             )
         await self._app(scope, receive, send)
 
@@ -114,9 +124,7 @@ class LimitedProtocol(HttpToolsProtocol):
         """Count what the parser keeps to itself: a line that does not end."""
         self._unread += len(data)
         super().data_received(data)
-        if self._counted + self._unread > self.limits.header_bytes and (
-            not self.transport.is_closing()
-        ):
+        if self._too_much and not self.transport.is_closing():
             self.send_400_response(SENTENCE)
 
     def on_message_begin(self) -> None:
@@ -131,7 +139,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._unread = 0
         self._counted += len(name) + len(value) + len(b": \r\n")
         self._lines += 1
-        if self._counted > self.limits.header_bytes or self._lines > self.limits.header_lines:
+        if self._too_much:
             raise HeadersTooLarge("too much")  # the parser ends; see send_400_response
         if not self._in_body:
             super().on_header(name, value)
@@ -174,18 +182,15 @@ class LimitedProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no request in a sentence; one that is under way gets no second."""
         if self.cycle is None or self.cycle.response_complete:
-            self.transport.write(_refusal(self._refused()))
+            most = f"{self.limits.header_bytes:,} bytes or {self.limits.header_lines} lines"
+            too_large = HeadersTooLarge(f"the headers have more than {most}: send less.")
+            self.transport.write(_refusal(too_large if self._too_much else Refused(SENTENCE)))
         self.transport.close()
 
-    def _refused(self) -> Refused:
-        if self._counted + self._unread <= self.limits.header_bytes and (
-            self._lines <= self.limits.header_lines
-        ):
-            return Refused(SENTENCE)
-        return HeadersTooLarge(
-            f"the headers have more than {self.limits.header_bytes:,} bytes or "
-            f"{self.limits.header_lines} lines: send less."
-        )
+    @property
+    def _too_much(self) -> bool:
+        size = self._counted + self._unread
+        return size > self.limits.header_bytes or self._lines > self.limits.header_lines
 
     def _begin(self) -> None:
         if self._clock is None:
@@ -211,3 +216,56 @@ def _refusal(refused: Refused) -> bytes:
         f"content-length: {len(content)}\r\nconnection: close\r\n\r\n"
     )
     return head.encode() + content
+
+
+class BodyLimit:
+    """Counts the bytes of a request's body, whatever its headers say, and the time it takes.
+
+    Args:
+        app: the application behind it.
+        limits: bytes of a body, and the seconds that it may take to come; a large one has a second
+            more for each 10,000 bytes.
+    """
+
+    def __init__(self, app: Any, limits: LimitSettings) -> None:
+        self._app, self._most, self._seconds = app, limits.body_bytes, limits.body_seconds
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Pass a request on, counting what is read of it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        most = min(self._most, SMALL) if "/tenants/" in scope["path"] else self._most
+        told = dict(scope["headers"]).get(b"content-length", b"0")
+        if told.isdigit() and int(told) > most:
+            raise _too_large(most)
+        read, whole, end = 0, False, asyncio.get_running_loop().time() + self._seconds
+        marks = dict.fromkeys(MARKS, 0)
+
+        async def counted() -> Any:
+            nonlocal read, whole
+            message = await (receive() if whole else self._by(end + read / SLOWEST, receive))
+            whole = not message.get("more_body", False)
+            if message["type"] == "http.request":
+                part = message.get("body", b"")
+                read += len(part)
+                if read > most:
+                    raise _too_large(most)
+                for mark, times in MARKS.items():
+                    marks[mark] += part.count(mark)
+                    if marks[mark] > times:
+                        raise TooLarge("the body has too many values: send less at once.")
+            return message
+
+        await self._app(scope, counted, send)
+
+    async def _by(self, end: float, receive: Any) -> Any:
+        try:
+            async with asyncio.timeout_at(end):
+                return await receive()
+        except TimeoutError:
+            raise TooSlow(f"the body did not come within {self._seconds:g} s: try again.") from None
+
+
+def _too_large(most: int) -> TooLarge:
+    return TooLarge(f"the body has more than {most:,} bytes: send less at once.")
