@@ -67,7 +67,7 @@ def plain(asked: list[torch.Tensor], gallery: Gallery, size: int = 1024, homes=N
     def similarities(queries, candidates):
         return [[float((c @ q).max()) for c in candidates.vectors.double()] for q in queries]
 
-    stored, claims, chances = [], [], []
+    stored, before, claims, chances = [], [], [], []
     for batch, home in zip(asked, homes or [gallery] * len(asked), strict=True):
         rows = similarities(batch.double(), gallery)
         unit = _spread(stored or rows)  # first places come before the spread is taken anew
@@ -75,10 +75,12 @@ def plain(asked: list[torch.Tensor], gallery: Gallery, size: int = 1024, homes=N
         hub = [unit * math.log(sum(math.exp(row[c] / unit) for row in stored)) for c in _all(rows)]
         corrected = [max(_all(rows), key=lambda c: row[c] - hub[c]) for row in rows]
         firsts = [max(_all(rows), key=lambda c: row[c]) for row in rows]
+        before = (before + firsts)[-size:]
         claims = (claims + (corrected if home is gallery else firsts))[-size:]
         chances = (chances + list(map(_chance, similarities(batch.double(), home))))[-size:]
         stored = stored[-size:]
     unit, strength = _spread(stored), _strength(chances, len(stored))
+    strength *= _spread_kept(before, claims)
     for c in _all(rows):
         pairs = list(zip(stored, claims, strict=True))
         every = sum(math.exp(row[c] / unit) for row, _ in pairs)
@@ -94,6 +96,12 @@ def _strength(chances: list[float], stored: int) -> float:
     latest = chances[-64:]
     doubt = min(1.0, max(0.0, (2 * sum(latest) / len(latest) - 0.7) / 0.3))
     return doubt * min(1.0, (stored - 1) / 63)
+
+
+def _spread_kept(before: list[int], claims: list[int]) -> float:
+    """1 where correction spreads top-1 results, 0 where it leaves half as many different ones."""
+    same = [sum(one == other for one in found for other in found) for found in (before, claims)]
+    return max(0.0, 2 * min(1.0, same[0] / same[1]) - 1) ** 2
 
 
 def _chance(row: list[float]) -> float:
@@ -146,6 +154,24 @@ class TestTheRule:
             strengths.append(_strength(chances, min(90, len(chances))))
         assert all(0 < one < 1 for one in strengths), strengths
         assert max(strengths) > 1.5 * min(strengths), strengths
+
+    @pytest.mark.parametrize("size", [1, 8, 64])
+    @pytest.mark.parametrize("count", [30, 60, 200])
+    def test_a_gallery_of_candidates_that_are_all_alike_loses_nothing(self, count, size):
+        """Nothing stands out there, but every query finds another candidate: no hubs."""
+        seeded = torch.Generator().manual_seed(count)
+        directions = torch.randn(4, 64, generator=seeded)
+        along = 0.1 * torch.randn(count, 4, generator=seeded) @ directions
+        alike = normalize(torch.randn(64, generator=seeded) + along, dim=1)
+        asked = normalize(alike + 0.005 * torch.randn(count, 64, generator=seeded), dim=1)
+        order = torch.randperm(count, generator=seeded)
+        frozen = (asked @ alike.T).argmax(dim=1)[order] == order
+        session, found = Session(Vectors(64), Gallery(range(count), alike[:, None])), []
+        for batch in asked[order].split(size):
+            found.append(session.answer(batch).top(1).positions[:, 0])
+        right = torch.cat(found) == order
+        assert frozen.float().mean() > 0.9
+        assert right.float().mean() >= frozen.float().mean() - 0.01
 
     def test_on_an_engine_is_the_same_to_the_depth_of_one_search(self):
         gallery, asked = in_memory(), batches(3)

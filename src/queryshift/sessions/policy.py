@@ -13,7 +13,8 @@
 5. Collapse. Where one candidate takes over the first places, or a number is not finite, the
    session goes back to its source.
 6. Hubs. Candidates near to every query of the stream are set back by how near they are, times the
-   doubt (`retrieval/hubness/hub_correction.py`).
+   doubt, as long as this spreads the top-1 results over no fewer candidates
+   (`retrieval/hubness/hub_correction.py`).
 7. Who answers. Both models: candidates rank by a mixture of what the two predict, in which the
    adapted one weighs as much as the doubt, and 0.6 at most (`retrieval/fusion.py`).
 """

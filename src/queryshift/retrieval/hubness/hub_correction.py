@@ -152,7 +152,11 @@ class Hubs:
         return reach.joined(bank, None if count == len(forward) else unknown)
 
     def strength(self, forward: Forward, bank: QueryBank) -> Tensor:
-        """How much in doubt the batch is; a few queries, together with the latest before them.
+        """The doubt of the latest queries, less where correction crowds their top-1 results.
+
+        Hubs are candidates that many queries find: correcting them spreads the top-1 results over
+        more candidates. Where it spreads them over fewer, there were no hubs to correct, as in a
+        gallery of candidates that are all alike. Over half as many, nothing is corrected.
 
         Args:
             forward: The batch, as it is answered.
@@ -166,7 +170,8 @@ class Hubs:
         if (lacking := LATEST - len(unsure)) > 0:
             earlier = bank.unsure[bank.others(reach.keys)][-lacking:]
             unsure = torch.cat((earlier.to(unsure), unsure))
-        return doubt(unsure) * min(1.0, (len(bank) - 1) / (LATEST - 1))
+        known = min(1.0, (len(bank) - 1) / (LATEST - 1))
+        return doubt(unsure) * known * (2 * bank.spread_kept - 1).clamp(min=0).square()
 
 
 class HubRanking:

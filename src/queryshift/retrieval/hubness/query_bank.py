@@ -79,6 +79,15 @@ class QueryBank:
         """A hash (n,) of each vector: no part of what is saved."""
         return keys_of(self.vectors)
 
+    @lazy_property
+    def spread_kept(self) -> Tensor:
+        """How many candidates its top-1 results are spread over after correction, of those before.
+
+        Candidates count by the inverse Simpson index: the number over which evenly spread results
+        would coincide as often. Between 0 and 1; no part of what is saved.
+        """
+        return (_coincidences(self.firsts) / _coincidences(self.claims)).clamp(max=1)
+
     def moved(self, gallery: Searchable) -> QueryBank:
         """The same queries before another gallery: their first places are searched for anew."""
         if len(self) == 0:
@@ -126,6 +135,13 @@ def keys_of(vectors: Tensor) -> Tensor:
     mixed = (bits + places * MIXER) * MIXER  # wraps around
     mixed = (mixed ^ (mixed >> 29)) * (2 * places + 1)
     return mixed.sum(dim=1)
+
+
+def _coincidences(positions: Tensor) -> Tensor:
+    """Ordered pairs of queries with the same position (n,), each query with itself included."""
+    ordered = positions.sort().values
+    last, first = (torch.searchsorted(ordered, ordered, right=right) for right in (True, False))
+    return (last - first).sum()
 
 
 @dataclass(frozen=True)
