@@ -84,6 +84,16 @@ class TestDoubt:
         assert [doubt_of(source, before) for before in (FULL, SURE)] == [expected] * 2
         assert len(look(source, FULL, Guard()).chances) == 120
 
+    def test_one_query_asked_many_times_counts_once(self, encoder, gallery, clean):
+        queries = stream(clean, 1, 3)[0]
+        alone = Forward(encoder.encode(queries), gallery)
+        copied = Forward(encoder.encode([*queries, *[queries[0]] * 80]), gallery)
+        for before in (FULL, SURE):
+            seen, again = (look(each, before, Guard()) for each in (alone, copied))
+            assert again.doubt == pytest.approx(seen.doubt, abs=1e-5)
+            assert torch.allclose(again.chances, seen.chances, atol=1e-5)
+            assert doubt_of(copied, before) == pytest.approx(seen.doubt, abs=1e-5)
+
     def test_a_stream_begins_without_any(self, encoder, gallery, batches):
         source = Forward(encoder.encode(batches[0][:1]), gallery)
         assert doubt_of(source, no_doubt(CPU)) < 0.1

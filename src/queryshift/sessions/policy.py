@@ -1,7 +1,8 @@
 """Between a query and its answer: the rules of a session, and the numbers that they use.
 
 1. Doubt. The source model is in doubt where its best scores stand out no more than by accident,
-   in the mean over the latest 64 queries (`retrieval/uncertainty.py`).
+   in the mean over the latest 64 queries; copies within a batch count once
+   (`retrieval/uncertainty.py`).
 2. What teaches. A query that repeats another one of its batch teaches nothing. Fewer than ten
    different ones (all of a smaller batch), queries without spread, and queries that the source
    is not in doubt about teach nothing together.
@@ -102,7 +103,7 @@ class Look:
 
 @torch.no_grad()
 def look(source: Forward, before: Tensor, guard: Guard) -> Look:
-    """The source model's look at a batch; one wait for the GPU.
+    """The source model's look at a batch; one wait for the GPU, two where it has copies.
 
     Args:
         source: The batch, seen by the source model.
@@ -118,6 +119,9 @@ def look(source: Forward, before: Tensor, guard: Guard) -> Look:
     apart = spread_of(vectors, ~copies) >= guard.spread * gallery_spread(source.gallery, vectors)
     said = torch.cat((doubt(chances)[None], apart[None].to(chances), copies.to(chances)))
     doubted, spread_out, *again = said.tolist()
+    if any(again):
+        chances = latest(before, chances_of(source)[~copies])
+        doubted = float(doubt(chances))
     teaching = [bool(spread_out) and not copy for copy in again]
     rows = None if all(teaching) else torch.tensor(teaching, device="cpu")
     return Look(doubted, chances, rows, sum(teaching))
@@ -126,7 +130,8 @@ def look(source: Forward, before: Tensor, guard: Guard) -> Look:
 def doubt_of(source: Forward, before: Tensor) -> float:
     """How much in doubt the source is of queries, together with the latest before them."""
     source.hits(SHORTLIST)  # as many as an answer needs: one search serves all
-    return float(doubt(latest(before, chances_of(source))))
+    copies = repeated(keys_of(source.vectors))
+    return float(doubt(latest(before, chances_of(source)[~copies])))
 
 
 def weight(doubted: float) -> float:
