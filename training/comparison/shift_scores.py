@@ -1,6 +1,6 @@
-"""How strange batches are to a guard that knows ordinary queries, on the development world.
+"""Shift scores of batches under a guard with reference queries, on the development world.
 
-python -m training.comparison.strangeness
+python -m training.comparison.shift_scores
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def kinds(task: str) -> Iterator[tuple[str, float, Corruption | None]]:
 
 
 def lines(task: str) -> Iterator[str]:
-    """Recall and strangeness of each kind of batch."""
+    """Recall and shift score of each kind of batch."""
     name, query, other = TASKS[task]
     model, world = load(name), tangram(task, "dev")
     gallery = Gallery.build(model[other], world.candidates, batch_size=500)
