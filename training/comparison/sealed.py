@@ -153,7 +153,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("--rates", type=Path, required=True)
-    parser.add_argument("--world", default="sealed-5", help="dev, to try the script out")
+    parser.add_argument("--world", default="sealed-6", help="dev, to try the script out")
     parser.add_argument("--methods", nargs="*", help="only these; None: all of the plan")
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
     parser.add_argument("--tasks", nargs="*", default=list(TASKS))
