@@ -1,6 +1,8 @@
 """The architecture page: its rooms are the tree's, in import order, and its files are there."""
 
 import re
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import queryshift
 from test_layers import ROOMS
 
 HOME = Path(queryshift.__file__).parent
+TRACER = Path(__file__).parents[1] / "tools" / "trace_batch.py"
 PAGE = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
 TREE = re.search(r"```text\nsrc/queryshift/\n(.*?)```", PAGE, re.S)
 ENTRY = re.compile(r"^( +)(\w+)(/|\.py) +\S", re.M)
@@ -41,6 +44,16 @@ def test_every_file_it_names_is_there():
         if not (HOME / path).exists() and not (HOME.parents[1] / path).exists()
     ]
     assert named and not missing
+
+
+def test_a_batch_passes_through_the_files_of_the_picture():
+    picture = re.search(r"```text\nSession.answer.*?```", PAGE, re.S)
+    assert picture is not None
+    named = set(re.findall(r"\b((?:\w+/)+\w+\.py)\b", picture.group()))
+    ran = subprocess.run([sys.executable, TRACER], capture_output=True, text=True, check=True)
+    passed = set(re.findall(r"^((?:\w+/)+\w+\.py) ", ran.stdout, re.M))
+    assert 15 <= len(named) <= 25
+    assert named <= passed
 
 
 @pytest.mark.parametrize(
