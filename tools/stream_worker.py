@@ -141,8 +141,10 @@ class Kind:
 
 
 def _ordinary(ground: Ground) -> Any:
-    sample = qs.Ordinary.of(ground.encoder, ground.gallery, ground.ordinary)
-    return qs.Guard(ordinary=sample)
+    renamed = hasattr(qs, "ReferenceQueries")
+    kind = qs.ReferenceQueries if renamed else qs.Ordinary
+    sample = kind.of(ground.encoder, ground.gallery, ground.ordinary)
+    return qs.Guard(reference=sample) if renamed else qs.Guard(ordinary=sample)
 
 
 def _matcher(ground: Ground) -> Any:

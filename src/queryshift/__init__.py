@@ -6,9 +6,10 @@ and editors see them as the imports below.
 
 from __future__ import annotations
 
-import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+from queryshift.support.deprecation import warn_renamed
 
 from . import lab as lab  # registers its models and corruptions: names only, nothing is loaded
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from queryshift.sessions.batch_result import BatchStats as BatchStats
     from queryshift.sessions.batched import answer_many as answer_many
     from queryshift.sessions.inputs import RecallWarning as RecallWarning
-    from queryshift.sessions.reference_queries import Ordinary as Ordinary
-    from queryshift.sessions.reference_queries import OrdinaryWarning as OrdinaryWarning
+    from queryshift.sessions.reference_queries import ReferenceQueries as ReferenceQueries
+    from queryshift.sessions.reference_queries import ReferenceWarning as ReferenceWarning
 
     from .encoders.encoder import Encoder as Encoder
     from .encoders.vectors import Vectors as Vectors
@@ -66,8 +67,8 @@ _HOMES = {
     "Guard": "sessions.guard",
     "Hubs": "retrieval.hubness.hub_correction",
     "GuardWarning": "sessions.events",
-    "Ordinary": "sessions.reference_queries",
-    "OrdinaryWarning": "sessions.reference_queries",
+    "ReferenceQueries": "sessions.reference_queries",
+    "ReferenceWarning": "sessions.reference_queries",
     "RecallCheck": "sessions.recall_check",
     "RecallWarning": "sessions.inputs",
     "check_recall": "sessions.recall_check",
@@ -100,8 +101,8 @@ _HOMES = {
     "Error": "errors",
 }
 
-_RENAMED: dict[str, tuple[str, str]] = {}
-"""Old names that still work: the new name, and the version that will drop the old one."""
+_RENAMED = {"Ordinary": "ReferenceQueries", "OrdinaryWarning": "ReferenceWarning"}
+"""Old names that keep working for one minor version, and what they are called now."""
 
 __all__ = ["__version__", *sorted(_HOMES)]
 
@@ -109,21 +110,11 @@ if not TYPE_CHECKING:  # a checker would take every misspelt name for one that m
 
     def __getattr__(name: str) -> object:
         if name in _RENAMED:
-            name = _renamed(name)
+            old, name = name, _RENAMED[name]
+            warn_renamed(f"queryshift.{old}", f"queryshift.{name}")
         if name not in _HOMES:
             raise AttributeError(f"module 'queryshift' has no attribute {name!r}")
         return getattr(import_module(f"queryshift.{_HOMES[name]}"), name)
-
-
-def _renamed(old: str) -> str:
-    """The name of today for an old one, with a warning."""
-    new, dropped = _RENAMED[old]
-    warnings.warn(
-        f"queryshift.{old} is now queryshift.{new}; the old name goes in version {dropped}.",
-        DeprecationWarning,
-        stacklevel=3,
-    )
-    return new
 
 
 def __dir__() -> list[str]:

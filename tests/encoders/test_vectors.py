@@ -12,7 +12,7 @@ from queryshift import (
     Gallery,
     Guard,
     Hubs,
-    Ordinary,
+    ReferenceQueries,
     Session,
     TCRUntrained,
     Vectors,
@@ -103,7 +103,7 @@ def test_methods_that_need_an_encoder_say_so(gallery):
 def test_a_session_does_all_that_needs_no_gradient(gallery, tmp_path):
     encoder = Vectors(WIDTH, model="some-service-v1")
     calm = rows(60, 2)
-    guard = Guard(ordinary=Ordinary.of(encoder, gallery, calm))
+    guard = Guard(reference=ReferenceQueries.of(encoder, gallery, calm))
     session = Session(
         encoder, gallery, TCRUntrained(), hubs=Hubs(), guard=guard, mode="shadow", name="shop"
     )

@@ -138,13 +138,13 @@ def test_one_text_is_no_list_of_candidates(setting):
 
 def test_ordinary_queries_are_known_by_cosine_and_ranked_anew_by_the_source_s_matcher(setting):
     encoder, gallery, judge, queries = setting("tangram", "image")
-    guard = qs.Guard(ordinary=qs.Ordinary.of(encoder, gallery, queries))
+    guard = qs.Guard(reference=qs.ReferenceQueries.of(encoder, gallery, queries))
     learning, _ = session_of(setting, ("tangram", "image"), qs.REST())
     learning.answer(queries)
     session, _ = session_of(setting, ("tangram", "image"), qs.REST(), guard=guard)
     session.restore(learning.state)
     found = session.answer(queries).top(6)
-    assert session.state.ordinary_streak == 1 and abs(session.stats().strangeness) < 0.1
+    assert session.state.reference_streak == 1 and abs(session.stats().shift_score) < 0.1
     source = qs.Session(encoder, gallery, qs.METHODS["frozen"](), matcher=judge)
     assert torch.equal(found.scores, source.answer(queries).top(6).scores)
     assert not torch.equal(found.scores, learning.answer(queries, adapt=False).top(6).scores)

@@ -17,7 +17,7 @@ from queryshift import (
     Guard,
     GuardWarning,
     Hubs,
-    Ordinary,
+    ReferenceQueries,
     Session,
     TCRUntrained,
     Vectors,
@@ -431,10 +431,10 @@ class TestWithinASession:
 
     def test_ordinary_queries_are_answered_as_without_it(self, encoder, gallery, clean):
         calm = list(torch.stack(clean) + 0.05 * torch.eye(10).repeat(6, 1))
-        guard = Guard(ordinary=Ordinary.of(encoder, gallery, calm))
+        guard = Guard(reference=ReferenceQueries.of(encoder, gallery, calm))
         session = Session(encoder, gallery, REST(), hubs=Hubs(), guard=guard)
         answer = session.answer(calm[:20])
-        assert session.state.ordinary_streak == 1
+        assert session.state.reference_streak == 1
         assert torch.equal(answer.scores(), answer.source.scores())
         assert len(session.state.stages["hubs"]) == 0
 

@@ -79,7 +79,7 @@ def test_a_guard_has_all_its_fields_here_and_in_the_environment(tmp_path, monkey
         ("[collections.shop.guard]\ncollapse = 1.5", "collections.shop.guard: got Guard("),
         ("[collections.shop.guard]\nspread = 'very'", "collections.shop.guard.spread is"),
         (
-            "[collections.shop.guard.ordinary]\nmean = 1\ndeviation = 1\ncount = 2",
+            "[collections.shop.guard.reference]\nmean = 1\ndeviation = 1\ncount = 2",
             "ordinary = FILE",
         ),
     ],

@@ -12,7 +12,7 @@ from queryshift import (
     Decoupled,
     Guard,
     Hubs,
-    Ordinary,
+    ReferenceQueries,
     Refined,
     Session,
     Tent,
@@ -62,13 +62,13 @@ def test_wrapped_methods_are_shown_too(name, encoder, gallery):
 
 
 def test_a_guard_is_shown_line_by_line(encoder, gallery):
-    guard = Guard(spread=3.0, ordinary=Ordinary(mean=0.5, deviation=0.1, count=300))
+    guard = Guard(spread=3.0, reference=ReferenceQueries(mean=0.5, deviation=0.1, count=300))
     found = rows(Session(encoder, gallery, Tent(), guard=guard))
     assert found["guard"] == ("on", "the user")
     assert found["guard.spread"] == ("3.0", "the user")
     assert found["guard.collapse"] == ("0.5", "ours")
-    assert found["guard.ordinary.count"] == ("300", "the user")
-    assert found["guard.ordinary.limit"] == ("3.0", "ours")
+    assert found["guard.reference.count"] == ("300", "the user")
+    assert found["guard.reference.limit"] == ("3.0", "ours")
 
 
 def test_origins(gallery):

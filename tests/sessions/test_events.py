@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-from queryshift import REST, Event, Frozen, Guard, GuardWarning, Ordinary, Session, Tent
+from queryshift import REST, Event, Frozen, Guard, GuardWarning, ReferenceQueries, Session, Tent
 from queryshift.errors import BadInput
 
 
@@ -43,8 +43,8 @@ def test_an_update_that_is_not_finite_is_an_event(encoder, gallery, batches):
 
 
 def test_the_end_of_a_shift_is_an_event_and_no_warning(encoder, gallery, batches, clean):
-    ordinary = Ordinary.of(encoder, gallery, batches[1], patience=1, limit=50.0)
-    session = Session(encoder, gallery, Tent(), lr=0.05, guard=Guard(ordinary=ordinary))
+    ordinary = ReferenceQueries.of(encoder, gallery, batches[1], patience=1, limit=50.0)
+    session = Session(encoder, gallery, Tent(), lr=0.05, guard=Guard(reference=ordinary))
     learnt = Session(encoder, gallery, Tent(), lr=0.05)
     learnt.answer(batches[0])
     session.restore(learnt.state)

@@ -11,6 +11,8 @@ from queryshift import METHODS, REST, SAR, Gallery, Guard, GuardWarning, Session
 from queryshift.errors import BadInput
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.uncertainty import LATEST
+from queryshift.sessions import step
+from queryshift.sessions.policy import objection
 
 NEVER = Guard(collapse=1.0, spread=0.0)
 STRICT = Guard(collapse=1e-9)  # no candidate may gain a first place
@@ -72,7 +74,7 @@ class TestProvoked:
     def test_from_a_space_of_the_method_s_own(self, encoder, gallery, batches, monkeypatch):
         session = Session(encoder, gallery, METHODS["tsa"](), lr=0.01, guard=NEVER)
         session.answer(batches[0])  # TSA ranks with vectors twice as long as the source's
-        monkeypatch.setattr(Guard, "objection", lambda *_: "collapse: too much")
+        monkeypatch.setattr(step, "objection", lambda *_: "collapse: too much")
         with pytest.warns(GuardWarning, match="collapse: too much"):
             answer = session.answer(batches[1])
         assert torch.equal(answer.vectors, encoder.encode(batches[1]))
@@ -162,23 +164,23 @@ class TestObjection:
     def test_counts_first_places_gained_over_the_source(self):
         guard = Guard(collapse=0.25)
         source = self.retrieval(0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 7)
-        assert guard.objection(source, source) is None
+        assert objection(guard, source, source) is None
         some = self.retrieval(0, 0, 0, 0, 0, 0, 0, 4, 5, 6, 7, 7)
-        assert guard.objection(some, source) is None
-        assert "collapse: one candidate took 33%" in guard.objection(
-            self.retrieval(0, 0, 0, 0, 0, 0, 0, 0, 5, 6, 7, 7), source
+        assert objection(guard, some, source) is None
+        assert "collapse: one candidate took 33%" in objection(
+            guard, self.retrieval(0, 0, 0, 0, 0, 0, 0, 0, 5, 6, 7, 7), source
         )
 
     def test_few_queries_share_an_answer_by_chance(self):
         some = [*range(8), *range(8)]
         for size, expected in ((9, None), (10, "collapse: one candidate took")):
-            found = Guard().objection(self.retrieval(*[0] * size), self.retrieval(*some[:size]))
+            found = objection(Guard(), self.retrieval(*[0] * size), self.retrieval(*some[:size]))
             assert found is expected or found.startswith(expected)
 
     def test_sees_what_is_not_finite(self):
         now = self.retrieval(*range(8))
         now.vectors[3, 1] = math.nan
-        assert "not finite" in NEVER.objection(now, self.retrieval(*range(8)))
+        assert "not finite" in objection(NEVER, now, self.retrieval(*range(8)))
 
 
 @pytest.mark.parametrize("limits", [{"collapse": 0}, {"collapse": 1.5}, {"spread": -0.1}])

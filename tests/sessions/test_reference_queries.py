@@ -16,8 +16,8 @@ from queryshift import (
     Gallery,
     Guard,
     GuardWarning,
-    Ordinary,
-    OrdinaryWarning,
+    ReferenceQueries,
+    ReferenceWarning,
     Refined,
     Session,
     TCRUntrained,
@@ -45,12 +45,12 @@ class Blind(Toy):
 
 @pytest.fixture(scope="module")
 def ordinary(encoder, gallery, clean):
-    return Ordinary.of(encoder, gallery, near(clean, seed=1))
+    return ReferenceQueries.of(encoder, gallery, near(clean, seed=1))
 
 
 @pytest.fixture
 def session(encoder, gallery, ordinary):
-    guard = Guard(ordinary=ordinary)
+    guard = Guard(reference=ordinary)
     return Session(encoder, gallery, REST(), lr=0.01, guard=guard)
 
 
@@ -68,23 +68,25 @@ class TestTheSample:
         assert ordinary.count == len(clean)
 
     def test_is_the_same_in_batches_of_any_size(self, encoder, gallery, clean, ordinary):
-        again = Ordinary.of(encoder, gallery, near(clean, seed=1), batch_size=7)
+        again = ReferenceQueries.of(encoder, gallery, near(clean, seed=1), batch_size=7)
         assert again.mean == pytest.approx(ordinary.mean) and again.count == ordinary.count
 
     def test_leaves_out_what_the_queries_leave_out(self, encoder, gallery, clean, ordinary):
         own = [f"c{row}" for row in range(len(clean))]
-        others = Ordinary.of(encoder, gallery, near(clean, seed=1), exclude=own, batch_size=16)
+        others = ReferenceQueries.of(
+            encoder, gallery, near(clean, seed=1), exclude=own, batch_size=16
+        )
         assert others.mean < ordinary.mean - ordinary.deviation
 
     @pytest.mark.parametrize(
         ("given", "message"),
         [
-            ({"queries": []}, "got 0 ordinary queries, expected some hundred"),
-            ({"queries": items(1)}, "got 1 ordinary queries"),
-            ({"queries": items(1) * 3}, "two or more that differ: measure some hundred"),
-            ({"queries": items(60)}, "if they are candidates themselves, exclude each"),
+            ({"queries": []}, "got 0 reference queries, expected a few hundred"),
+            ({"queries": items(1)}, "got 1 reference queries"),
+            ({"queries": items(1) * 3}, "at least two different ones: measure a few hundred"),
+            ({"queries": items(60)}, "are candidates themselves, exclude each"),
             ({"batch_size": 0}, "batch_size is 0, expected a whole number"),
-            ({"exclude": ["c1"]}, "got exclusions for 1 of 60 queries: one each"),
+            ({"exclude": ["c1"]}, "got exclusions for 1 of 60 queries: give one each"),
             ({"limit": "3"}, "limit is '3', expected a number"),
             ({"patience": 0}, "patience=0, expected .* a patience of at least one batch"),
             ({"limit": -1.0}, "limit=-1.0 .* expected a limit of at least 0"),
@@ -93,48 +95,56 @@ class TestTheSample:
     )
     def test_that_says_nothing_is_refused(self, given, message, encoder, gallery, clean):
         with pytest.raises(BadInput, match=message):
-            Ordinary.of(encoder, gallery, **{"queries": near(clean, seed=1), **given})
+            ReferenceQueries.of(encoder, gallery, **{"queries": near(clean, seed=1), **given})
 
     @pytest.mark.parametrize(
         ("given", "message"),
         [
             ((1.5, 0.1, 100), "a mean cosine of 1.5, expected at most 1: normalise"),
-            ((0.5, 0.0, 100), "got 100 cosines that differ by 0, expected two or more"),
-            ((0.5, 0.1, 1), "got 1 cosines that differ by 0.1, expected two or more"),
+            (
+                (0.5, 0.0, 100),
+                "got 100 cosines with a standard deviation of 0, expected at least two",
+            ),
+            (
+                (0.5, 0.1, 1),
+                "got 1 cosines with a standard deviation of 0.1, expected at least two",
+            ),
             ((math.nan, 0.1, 100), "mean is nan, expected a number"),
         ],
     )
     def test_of_nonsense_is_refused(self, given, message):
         with pytest.raises(BadInput, match=message):
-            Ordinary(*given)
+            ReferenceQueries(*given)
 
     def test_names_the_query_that_has_no_finite_vector(self, gallery, clean):
         queries = [*near(clean, seed=1), torch.full((10,), 60.0)]
         with pytest.raises(BadInput, match="the cosine of query 60 holds NaN"):
-            Ordinary.of(Blind(), gallery, queries, batch_size=16)
+            ReferenceQueries.of(Blind(), gallery, queries, batch_size=16)
 
     def test_must_be_measured_for_a_guard(self):
-        with pytest.raises(BadInput, match=r"ordinary is 0\.5, expected a measured sample"):
-            Guard(ordinary=0.5)
+        with pytest.raises(BadInput, match=r"reference is 0\.5, expected a measured sample"):
+            Guard(reference=0.5)
 
 
 def test_another_encoder_s_are_refused(gallery, ordinary):
     other = Toy(seed=1)
     with pytest.raises(BadInput, match=r"measured with another encoder .* this Toy has"):
-        Session(other, gallery, REST(), guard=Guard(ordinary=ordinary))
-    Session(other, gallery, REST(), guard=Guard(ordinary=Ordinary(0.9, 0.1, 100)))  # not known
+        Session(other, gallery, REST(), guard=Guard(reference=ordinary))
+    Session(
+        other, gallery, REST(), guard=Guard(reference=ReferenceQueries(0.9, 0.1, 100))
+    )  # not known
 
 
 def test_strangeness_counts_standard_errors_of_both_samples():
-    known = Ordinary(mean=0.9, deviation=0.1, count=16)
+    known = ReferenceQueries(mean=0.9, deviation=0.1, count=16)
     gallery = Gallery.from_vectors(range(2), torch.eye(2))
     cosine = torch.tensor([0.8, 0.6, 0.8, 0.6])
     seen = Forward(torch.stack([cosine, -(1 - cosine**2).sqrt()], dim=1), gallery)
     error = 0.1 * math.sqrt(1 / 4 + 1 / 16)
-    assert known.strangeness(seen) == pytest.approx((0.9 - 0.7) / error, rel=1e-5)
+    assert known.shift_score(seen) == pytest.approx((0.9 - 0.7) / error, rel=1e-5)
     assert not known.knows(seen)
-    assert Ordinary(mean=0.9, deviation=0.1, count=16, limit=4.0).knows(seen)
-    assert Ordinary(mean=0.5, deviation=0.1, count=16).knows(seen)  # nearer is not strange
+    assert ReferenceQueries(mean=0.9, deviation=0.1, count=16, limit=4.0).knows(seen)
+    assert ReferenceQueries(mean=0.5, deviation=0.1, count=16).knows(seen)  # nearer is not strange
 
 
 class TestAnOrdinaryBatch:
@@ -144,7 +154,7 @@ class TestAnOrdinaryBatch:
         assert torch.equal(answer.vectors, encoder.encode(calm))
         assert session.state.adapted is before.adapted and session.state.memory is before.memory
         told = session.stats()
-        assert not told.adapted and told.strangeness <= 3 and told.batch == 1
+        assert not told.adapted and told.shift_score <= 3 and told.batch == 1
 
     def test_is_the_source_s_after_a_shift_too(self, session, encoder, batches, calm):
         session.answer(batches[0])
@@ -173,7 +183,7 @@ class TestAnOrdinaryBatch:
         self, name, wrapped, encoder, gallery, ordinary, batches, calm
     ):
         method = METHODS[name]() if wrapped is None else wrapped(METHODS[name]())
-        session = Session(encoder, gallery, method, lr=0.01, guard=Guard(ordinary=ordinary))
+        session = Session(encoder, gallery, method, lr=0.01, guard=Guard(reference=ordinary))
         for batch in (calm, batches[0], calm):
             answer = session.answer(batch)
         assert torch.allclose(answer.vectors, encoder.encode(calm), atol=1e-6)
@@ -185,24 +195,27 @@ class TestAnOrdinaryBatch:
         self, encoder, gallery, clean, calm, ordinary
     ):
         left_out = [f"c{row}" for row in range(len(clean))]
-        others = Ordinary.of(encoder, gallery, near(clean, seed=1), exclude=left_out)
+        others = ReferenceQueries.of(encoder, gallery, near(clean, seed=1), exclude=left_out)
         for known, adapted in ((ordinary, True), (others, False)):
-            session = Session(encoder, gallery, REST(), lr=0.01, guard=Guard(ordinary=known))
+            session = Session(encoder, gallery, REST(), lr=0.01, guard=Guard(reference=known))
             session.answer(calm, exclude=left_out[:12])
             assert session.stats().adapted == adapted
 
     def test_is_known_in_a_gallery_that_can_only_be_searched(
         self, encoder, gallery, ordinary, batches, calm
     ):
-        remote, guard = Remote(gallery), Guard(ordinary=ordinary)
-        searched, known = Ordinary.of(encoder, remote, calm), Ordinary.of(encoder, gallery, calm)
+        remote, guard = Remote(gallery), Guard(reference=ordinary)
+        searched, known = (
+            ReferenceQueries.of(encoder, remote, calm),
+            ReferenceQueries.of(encoder, gallery, calm),
+        )
         assert replace(searched, gallery=None) == replace(known, gallery=None)
         session = Session(encoder, remote, REST(), lr=0.01, guard=guard)
         session.answer(batches[0])
         assert torch.equal(session.answer(calm).vectors, encoder.encode(calm))
 
     def test_that_gathers_teaches_nothing(self, encoder, gallery, ordinary, calm, batches):
-        guard = Guard(ordinary=ordinary)
+        guard = Guard(reference=ordinary)
         session = Session(encoder, gallery, REST(), lr=0.01, guard=guard, gather=12)
         for query in calm:
             session.answer([query])
@@ -216,7 +229,7 @@ class TestAnOrdinaryBatch:
         session.answer(batches[0])
         assert not torch.equal(session.answer(one, adapt=False).vectors, encoder.encode(one))
         session.answer(calm)
-        assert session.state.ordinary_streak == 1
+        assert session.state.reference_streak == 1
         assert torch.equal(session.answer(one, adapt=False).vectors, encoder.encode(one))
         for found, asked in zip(answer_many([session, session], many), many, strict=True):
             assert torch.allclose(found.vectors, encoder.encode(asked), atol=1e-6)
@@ -224,7 +237,7 @@ class TestAnOrdinaryBatch:
         assert not torch.equal(session.answer(one, adapt=False).vectors, encoder.encode(one))
 
     def test_lets_the_source_answer_single_queries(self, encoder, gallery, ordinary, calm, batches):
-        guard = Guard(ordinary=ordinary)
+        guard = Guard(reference=ordinary)
         session = Session(encoder, gallery, REST(), lr=0.01, guard=guard, gather=12)
         session.answer(batches[0])
         moved = session.answer(calm[:1]).vectors
@@ -247,10 +260,11 @@ class TestSeveralInARow:
         session.answer(batches[0])
         for count in range(1, 4):
             session.answer(calm)
-            assert session.state.ordinary_streak == count and session.state.adapted.updates > 0
+            assert session.state.reference_streak == count and session.state.adapted.updates > 0
         session.answer(calm)
         assert (
-            session.stats().restart == "the shift is over: 4 batches of ordinary queries in a row"
+            session.stats().restart
+            == "the shift is over: 4 batches in a row look like the reference queries"
         )
         assert session.state.adapted.updates == 0 and session.state.resets == 1
         plain = Session(encoder, gallery, REST(), lr=0.01)
@@ -266,11 +280,11 @@ class TestSeveralInARow:
     def test_are_no_news_where_nothing_was_learnt(self, session, calm):
         for _ in range(9):
             session.answer(calm)
-        assert session.state.resets == 0 and session.state.ordinary_streak == 9
+        assert session.state.resets == 0 and session.state.reference_streak == 9
         assert not any(one.restart for one in session.history)
 
     def test_end_what_only_a_memory_has_learnt(self, encoder, gallery, ordinary, batches, calm):
-        guard = Guard(ordinary=replace(ordinary, patience=2))
+        guard = Guard(reference=replace(ordinary, patience=2))
         session = Session(encoder, gallery, TCRUntrained(), guard=guard)
         fresh = session.state.memory
         session.answer(batches[0])
@@ -284,12 +298,12 @@ class TestAStrangeBatch:
     @pytest.mark.parametrize("name", sorted(METHODS))
     def test_is_adapted_to_as_without_it(self, name, encoder, gallery, ordinary, batches):
         plain = Session(encoder, gallery, METHODS[name](), lr=0.01, guard=Guard())
-        known = Session(encoder, gallery, METHODS[name](), lr=0.01, guard=Guard(ordinary=ordinary))
+        known = Session(encoder, gallery, METHODS[name](), lr=0.01, guard=Guard(reference=ordinary))
         for batch in batches:
             assert same(plain.answer(batch).vectors, known.answer(batch).vectors)
         assert same(plain.state, known.state)
-        assert all(one.strangeness > 3 for one in known.history)
-        assert all(one.strangeness is None for one in plain.history)
+        assert all(one.shift_score > 3 for one in known.history)
+        assert all(one.shift_score is None for one in plain.history)
 
     def test_is_told_from_an_ordinary_one_whatever_it_was_before(self, session, clean, calm):
         for batch in (calm, shifted(clean[:12]), calm, *stream(clean, 2)):
@@ -300,22 +314,22 @@ class TestAStrangeBatch:
 class TestBesideTheAnswers:
     @pytest.fixture
     def beside(self, encoder, gallery, ordinary, batches, calm):
-        guard = Guard(ordinary=ordinary)
+        guard = Guard(reference=ordinary)
         session = Session(encoder, gallery, Tent(), lr=0.01, guard=guard, gather=12, worker=True)
         for batch in (batches[0], calm):
             session.answer(batch)
             session.wait()
-        assert session.state.ordinary_streak == 1 and session.state.adapted.updates > 0
+        assert session.state.reference_streak == 1 and session.state.adapted.updates > 0
         return session
 
     @pytest.fixture
     def gate(self, monkeypatch):
-        gate, knows, here = threading.Event(), Ordinary.knows, threading.current_thread()
+        gate, knows, here = threading.Event(), ReferenceQueries.knows, threading.current_thread()
 
         def held(*given):  # in the worker; answers are judged too, and do not wait for it
             return (threading.current_thread() is here or gate.wait(20)) and knows(*given)
 
-        monkeypatch.setattr(Ordinary, "knows", held)
+        monkeypatch.setattr(ReferenceQueries, "knows", held)
         yield gate
         gate.set()
 
@@ -324,7 +338,7 @@ class TestBesideTheAnswers:
         beside.answer(calm[:3], adapt=False)
         gate.set()
         beside.wait()
-        assert (beside.state.ordinary_streak, beside.state.batches, beside.dropped) == (2, 4, 0)
+        assert (beside.state.reference_streak, beside.state.batches, beside.dropped) == (2, 4, 0)
         assert [one.batch for one in beside.history] == [1, 2, 3, 4]
 
     def test_an_ordinary_group_after_one_that_was_undone_is_dropped(self, beside, gate, calm):
@@ -332,7 +346,7 @@ class TestBesideTheAnswers:
         beside.undo()
         gate.set()
         beside.wait()
-        assert (beside.state.ordinary_streak, beside.state.batches, beside.dropped) == (0, 1, 1)
+        assert (beside.state.reference_streak, beside.state.batches, beside.dropped) == (0, 1, 1)
 
 
 class TestWhileTheSourceAnswers:
@@ -341,15 +355,15 @@ class TestWhileTheSourceAnswers:
         session.answer(calm)
         twin = session.fork()
         session.undo()
-        assert (session.state.ordinary_streak, twin.state.ordinary_streak) == (0, 1)
+        assert (session.state.reference_streak, twin.state.reference_streak) == (0, 1)
         assert torch.equal(twin.answer(calm, adapt=False).vectors, encoder.encode(calm))
         twin.reset()
-        assert twin.state.ordinary_streak == 0
+        assert twin.state.reference_streak == 0
 
     def test_what_gives_no_finite_vectors_is_given_up_when_it_is_needed(
         self, encoder, gallery, ordinary, batches, calm
     ):
-        guard = Guard(ordinary=ordinary)
+        guard = Guard(reference=ordinary)
         session = Session(encoder, gallery, Tent(), lr=1e30, steps=1, guard=guard)
         session.answer(batches[0])
         session.answer(calm)  # the source's: nobody looks through what was learnt
@@ -357,21 +371,21 @@ class TestWhileTheSourceAnswers:
             answer = session.answer(batches[1])
         assert warned[0].filename == __file__
         assert torch.equal(answer.vectors, encoder.encode(batches[1]))
-        assert (session.state.ordinary_streak, session.state.resets) == (0, 1)
+        assert (session.state.reference_streak, session.state.resets) == (0, 1)
 
     def test_a_query_without_a_finite_vector_is_named(self, gallery, ordinary, batches, calm):
-        guard = Guard(ordinary=ordinary)
+        guard = Guard(reference=ordinary)
         session = Session(Blind(), gallery, REST(), lr=0.01, guard=guard, gather=12)
         session.answer(batches[0])
         session.answer(calm)
         before = session.state
         with pytest.raises(BadInput, match="the vector of query 1 holds NaN"):
             session.answer([calm[0], torch.full((10,), 60.0)])
-        assert session.state is before and before.ordinary_streak == 1
+        assert session.state is before and before.reference_streak == 1
 
 
 def test_vectors_of_another_dimension_are_refused_before_the_search(gallery, ordinary, batches):
-    guard = Guard(ordinary=replace(ordinary, encoder=None))
+    guard = Guard(reference=replace(ordinary, encoder=None))
     session = Session(Toy(outputs=12), gallery, REST(), guard=guard)
     with pytest.raises(GalleryMismatch, match="was it built by another model"):
         session.answer(batches[0])
@@ -380,12 +394,12 @@ def test_vectors_of_another_dimension_are_refused_before_the_search(gallery, ord
 def test_a_session_that_never_adapts_tells_how_strange_queries_are(
     encoder, gallery, ordinary, batches, calm
 ):
-    session = Session(encoder, gallery, METHODS["frozen"](), guard=Guard(ordinary=ordinary))
+    session = Session(encoder, gallery, METHODS["frozen"](), guard=Guard(reference=ordinary))
     Count.restart()
     for batch in (calm, batches[0]):
         session.answer(batch)
     assert Count.forwards == 2
-    assert [one.strangeness > 3 for one in session.history] == [False, True]
+    assert [one.shift_score > 3 for one in session.history] == [False, True]
 
 
 def test_is_looked_for_without_adapting_too(session, batches, calm):
@@ -393,9 +407,9 @@ def test_is_looked_for_without_adapting_too(session, batches, calm):
     learnt = session.state
     Count.restart()
     answer = session.answer(calm, adapt=False)
-    assert Count.forwards == 1 and session.stats().strangeness < session.adaptation.ordinary.limit
+    assert Count.forwards == 1 and session.stats().shift_score < session.adaptation.reference.limit
     assert torch.equal(answer.vectors, session.encoder.encode(calm))
-    assert same(session.state.adapted, learnt.adapted) and session.state.ordinary_streak == 0
+    assert same(session.state.adapted, learnt.adapted) and session.state.reference_streak == 0
     strange = session.answer(batches[0], adapt=False)
     assert not torch.equal(strange.vectors, session.encoder.encode(batches[0]))
 
@@ -413,35 +427,35 @@ class TestAnotherGallery:
         return Gallery.build(encoder, items(70))
 
     def test_is_told_when_a_session_starts(self, encoder, ordinary):
-        with pytest.warns(OrdinaryWarning, match="over another gallery"):
-            Session(encoder, self.other(encoder), REST(), guard=Guard(ordinary=ordinary))
+        with pytest.warns(ReferenceWarning, match="over another gallery"):
+            Session(encoder, self.other(encoder), REST(), guard=Guard(reference=ordinary))
 
     def test_is_told_when_a_session_gets_it(self, encoder, session):
-        with pytest.warns(OrdinaryWarning, match="over another gallery"):
+        with pytest.warns(ReferenceWarning, match="over another gallery"):
             session.gallery = self.other(encoder)
 
     def test_with_the_same_ids_is_told_apart(self, encoder, gallery, ordinary):
         turned = Gallery.from_vectors(gallery.ids, gallery.vectors.flip(0))
         assert turned.version == gallery.version
-        with pytest.warns(OrdinaryWarning):
-            Session(encoder, turned, REST(), guard=Guard(ordinary=ordinary))
+        with pytest.warns(ReferenceWarning):
+            Session(encoder, turned, REST(), guard=Guard(reference=ordinary))
 
     def test_may_be_declared_not_to_matter(self, encoder, ordinary):
         known = replace(ordinary, gallery=None)
-        Session(encoder, self.other(encoder), REST(), guard=Guard(ordinary=known))
+        Session(encoder, self.other(encoder), REST(), guard=Guard(reference=known))
 
 
 def test_a_sample_whose_answers_are_not_in_the_gallery_is_told():
     scenes, model = tangram.scenes("dev", 300), load("tangram")
     gallery = Gallery.build(model["text"], [tangram.captions(one)[0] for one in scenes[100:]])
     pictures = [one.image() for one in scenes]
-    Ordinary.of(model["image"], gallery, pictures[100:200])
-    with pytest.warns(OrdinaryWarning, match="are their answers in the gallery"):
-        Ordinary.of(model["image"], gallery, pictures[:100])
+    ReferenceQueries.of(model["image"], gallery, pictures[100:200])
+    with pytest.warns(ReferenceWarning, match="are their answers in the gallery"):
+        ReferenceQueries.of(model["image"], gallery, pictures[:100])
 
 
 def test_shadow_answers_with_the_source_and_keeps_out_of_it_too(encoder, gallery, ordinary, calm):
-    guard = Guard(ordinary=ordinary)
+    guard = Guard(reference=ordinary)
     session = Session(encoder, gallery, Tent(), lr=0.01, guard=guard, mode="shadow")
     session.answer(calm)
     assert session.stats().disagreement == 0 and session.state.adapted.updates == 0
@@ -453,6 +467,6 @@ def test_a_saved_session_knows_them_still(session, encoder, gallery, batches, ca
     session.save(tmp_path / "state")
     loaded = Session.load(tmp_path / "state", encoder, gallery)
     assert loaded.settings == session.settings and loaded.history == session.history
-    assert loaded.state.ordinary_streak and same(loaded.state, session.state)
+    assert loaded.state.reference_streak and same(loaded.state, session.state)
     assert same(loaded.answer(calm).vectors, session.answer(calm).vectors)
-    assert json.loads(json.dumps(vars(loaded.stats())))["strangeness"] is not None
+    assert json.loads(json.dumps(vars(loaded.stats())))["shift_score"] is not None

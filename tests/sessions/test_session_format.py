@@ -22,6 +22,7 @@ from queryshift import (
     Guard,
     Hubs,
     InfoMax,
+    ReferenceQueries,
     Refined,
     Session,
     Tent,
@@ -69,7 +70,7 @@ class TestMigration:
     def test_its_settings_are_kept(self, encoder, gallery):
         rest = Session.load(OLD / "rest.session", encoder, gallery)
         assert rest.method == REST(decouple=True).resolved(encoder, 0.01)
-        assert rest.settings.guard.ordinary.count == 40
+        assert rest.settings.guard.reference.count == 40
         assert rest.settings.watch_angle
         shadow = Session.load(OLD / "tent-decoupled.session", encoder, gallery)
         assert (shadow.settings.mode, shadow.settings.seed) == ("shadow", 7)
@@ -367,3 +368,16 @@ def test_no_method_refuses_its_own_memory(name, encoder, gallery, batches, path)
         session.answer(batches[0])
         session.save(path)
         assert same(Session.load(path, encoder, gallery).state, session.state)
+
+
+def test_files_keep_the_keys_of_renamed_fields(encoder, gallery, batches, tmp_path):
+    known = ReferenceQueries.of(encoder, gallery, batches[0], limit=1e9)
+    session = Session(encoder, gallery, Tent(), lr=0.01, guard=Guard(reference=known))
+    session.answer(batches[0])
+    session.save(tmp_path / "state")
+    tensors, about = read(tmp_path / "state", "session")
+    assert about["settings"]["guard"]["ordinary"]["count"] == known.count
+    assert about["state"]["ordinary_streak"] == 1 and "history.strangeness" in tensors
+    loaded = Session.load(tmp_path / "state", encoder, gallery)
+    assert loaded.settings.guard.reference == known and loaded.state.reference_streak == 1
+    assert loaded.history == session.history

@@ -21,7 +21,7 @@ from queryshift.methods.decoupled import drift
 from queryshift.methods.specs import Spec
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.refinement import refined
-from queryshift.sessions.guard import gained
+from queryshift.sessions.policy import gained
 
 from .hostile import stream_of, world_of
 from .hostile_streams import BATCH, Asked, World

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from queryshift import Gallery, Guard, GuardWarning, Ordinary, Session
+from queryshift import Gallery, Guard, GuardWarning, ReferenceQueries, Session
 from queryshift.lab.tangram import captions, scenes
 from queryshift.methods.specs import Spec
 from queryshift.models import load
@@ -57,7 +57,7 @@ def guard_of(name: str, world: World) -> Guard | None:
     settings: dict[str, Any] = {key: float(value) for key, value in pairs}
     if kind == KNOWING:
         sample = [world.pictures[scene] for scene in world.order("ordinary", SAMPLE)]
-        settings["ordinary"] = Ordinary.of(world.encoder, world.gallery, sample)
+        settings["reference"] = ReferenceQueries.of(world.encoder, world.gallery, sample)
     return None if kind == BARE else Guard(**settings)
 
 

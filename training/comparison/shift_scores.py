@@ -11,7 +11,7 @@ from statistics import median
 
 import torch
 
-from queryshift import Frozen, Gallery, Guard, Ordinary, Session
+from queryshift import Frozen, Gallery, Guard, ReferenceQueries, Session
 from queryshift.lab.corruptions import Corruption
 from queryshift.lab.datasets.tangram import tangram
 from queryshift.lab.datasets.tangram_tasks import TASKS
@@ -38,12 +38,12 @@ def lines(task: str) -> Iterator[str]:
     name, query, other = TASKS[task]
     model, world = load(name), tangram(task, "dev")
     gallery = Gallery.build(model[other], world.candidates, batch_size=500)
-    guard = Guard(ordinary=Ordinary.of(model[query], gallery, world.queries[:ORDINARY]))
+    guard = Guard(reference=ReferenceQueries.of(model[query], gallery, world.queries[:ORDINARY]))
     asked = world.asking(range(ORDINARY, ORDINARY + QUERIES))
     for label, share, shift in kinds(task):
         session = Session(model[query], gallery, Frozen(), guard=guard)
         recall = run(session, shifted(asked, shift), asked.matches, batch_size=BATCH).recall()
-        strange = [batch.strangeness for batch in session.history]
+        strange = [batch.shift_score for batch in session.history]
         far = (f"{one(strange):7.1f}" for one in (min, median, max))
         yield f"{task:9} {label:24} {share:8.2f} {recall:7.1f} {' '.join(far)}"
 

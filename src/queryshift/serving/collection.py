@@ -25,7 +25,7 @@ from queryshift.models import load
 from queryshift.retrieval.hubness.hub_correction import Hubs
 from queryshift.sessions.guard import Guard
 from queryshift.sessions.policy import named
-from queryshift.sessions.reference_queries import Ordinary
+from queryshift.sessions.reference_queries import ReferenceQueries
 from queryshift.sessions.session import Session
 from queryshift.sessions.session_settings import ScoreFrom
 from queryshift.support.torch_modes import adaptation_modes
@@ -101,9 +101,9 @@ class Collection:
         return float(self.session().method.tau)
 
     @property
-    def ordinary(self) -> Ordinary | None:
+    def ordinary(self) -> ReferenceQueries | None:
         """What ordinary queries look like, where it is known."""
-        return None if self.guard is None else self.guard.ordinary
+        return None if self.guard is None else self.guard.reference
 
     def session(self, **more: Any) -> Session:
         """A session that has learnt nothing.
@@ -131,19 +131,19 @@ class Collection:
             return list(decoded)
         return list(self.reader.encode(decoded).float().cpu())
 
-    def with_ordinary(self, ordinary: Ordinary) -> Collection:
+    def with_ordinary(self, ordinary: ReferenceQueries) -> Collection:
         """The same with another sample of ordinary queries."""
-        return replace(self, guard=replace(self.guard or UNBOUNDED, ordinary=ordinary))
+        return replace(self, guard=replace(self.guard or UNBOUNDED, reference=ordinary))
 
-    def measured(self, decoded: Sequence[Any]) -> Ordinary:
+    def measured(self, decoded: Sequence[Any]) -> ReferenceQueries:
         """What these queries look like, as ordinary ones; their sessions' encoder measures."""
         parts = (decoded[start : start + AT_ONCE] for start in range(0, len(decoded), AT_ONCE))
         items = [item for part in parts for item in self.items(part)]
-        return Ordinary.of(self.encoder, self.gallery, items, batch_size=AT_ONCE)
+        return ReferenceQueries.of(self.encoder, self.gallery, items, batch_size=AT_ONCE)
 
     def about(self) -> dict[str, Any]:
         """What clients are told."""
-        guard = None if self.guard is None else asdict(self.guard) | {"ordinary": None}
+        guard = None if self.guard is None else asdict(self.guard) | {"reference": None}
         ordinary = self.ordinary
         return {
             "name": self.name,

@@ -14,7 +14,7 @@ from typing import Any
 
 from queryshift.errors import BadInput, Error
 from queryshift.galleries.hits import Id
-from queryshift.sessions.reference_queries import Ordinary
+from queryshift.sessions.reference_queries import ReferenceQueries
 
 from .answering.queries import Raw, decoded
 from .answering.search import Search
@@ -173,7 +173,7 @@ class CollectionService(Search):
         """Measure ordinary queries, and let every tenant's guard know them."""
         before = self.collection
 
-        def measure() -> Ordinary:
+        def measure() -> ReferenceQueries:
             return before.measured([decoded(raw, before.modality) for raw in queries])
 
         (measured,) = await self.runtime.background.do("", [measure])
@@ -189,7 +189,7 @@ class CollectionService(Search):
             return
         self._ordinary_version = stored[0]
         try:
-            sample = Ordinary(**json.loads(stored[1]))
+            sample = ReferenceQueries(**json.loads(stored[1]))
             if sample.encoder != self.collection.encoder.fingerprint():
                 raise Conflict("they were measured with another model.")
             self.collection = self.collection.with_ordinary(sample)

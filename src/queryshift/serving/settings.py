@@ -37,7 +37,7 @@ class Part(BaseModel):
 
 
 def _without_ordinary(guard: Guard | Literal[False]) -> Guard | Literal[False]:
-    if guard and guard.ordinary is not None:
+    if guard and guard.reference is not None:
         raise BadInput("ordinary queries are a file of the collection: ordinary = FILE.")
     return guard
 

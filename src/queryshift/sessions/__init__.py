@@ -1,6 +1,6 @@
 """Sessions: the pure step from state to state, and the one object that changes.
 
-Holds settings, state and its file, batch statistics, guard, ordinary queries, background updates.
+Holds settings, state and its file, batch statistics, guard, reference queries, background updates.
 Imports: all rooms above (`support` to `methods`).
 Start with `session.py`, then `step.py`, `policy.py`.
 """

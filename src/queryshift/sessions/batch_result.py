@@ -16,6 +16,7 @@ from queryshift.retrieval.batch import Batch
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.refinement import refined
 from queryshift.retrieval.reranking import MatchedRanking
+from queryshift.support.deprecation import RenamedAttribute
 
 from .events import Event
 from .policy import answer_of
@@ -46,7 +47,7 @@ class BatchStats:
         disagreement: in shadow mode, the share of first places that differ from the source's.
         restart: why the session went back to its source, if it did.
         resets: how often it has done so.
-        strangeness: standard errors from ordinary queries, where a guard knows such.
+        shift_score: distance from the guard's reference queries, in standard errors.
         time: when the batch was answered, in seconds since the epoch.
 
     Examples:
@@ -80,8 +81,10 @@ class BatchStats:
     disagreement: float | None = None
     restart: str | None = None
     resets: int = 0
-    strangeness: float | None = None
+    shift_score: float | None = None
     time: float = field(default=0.0, compare=False)
+
+    strangeness = RenamedAttribute("shift_score")
 
 
 @torch.no_grad()
@@ -139,7 +142,7 @@ class Proposal:
     forward: Forward  # answers the batch
     first: Forward | None = None  # of the first step, before any update; None: none was taken
     measures: Mapping[str, Tensor] = field(default_factory=dict)  # of the steps
-    ordinary: bool = False  # the guard knows such queries
+    unshifted: bool = False  # the batch looks like the reference queries
     weight: float = 1.0  # of this forward in the answer; the source has the rest
     rows: Tensor | None = None  # (B,) queries that stages may remember; None: all
 
@@ -159,9 +162,9 @@ def batch_result(
         batches=state.batches + 1,
         stages=_remembered(adaptation, proposal, forward) if adapt else state.stages,
     )
-    ordinary, strangeness = adaptation.ordinary, None
-    if ordinary is not None and batch.source is not None:
-        strangeness = ordinary.strangeness(batch.source)
+    reference, shift_score = adaptation.reference, None
+    if reference is not None and batch.source is not None:
+        shift_score = reference.shift_score(batch.source)
     answer = answer_of(adaptation, state, batch, forward, proposal.weight)
     pairs = state.memory if isinstance(state.memory, SourceLike) else state.watched
     stats = BatchStats(
@@ -171,7 +174,7 @@ def batch_result(
         disagreement=_disagreement(adaptation, answer, batch),
         restart=None if event is None else event.reason,
         resets=state.resets,
-        strangeness=strangeness,
+        shift_score=shift_score,
         **measures(forward, pairs, adaptation.method.unsure(forward), proposal.measures),
     )
     return BatchResult(state, answer, stats, () if event is None else (event,))

@@ -1,4 +1,4 @@
-"""What happens to a session beside its answers: resets, dropped updates, ordinary traffic."""
+"""What happens to a session beside its answers: resets, dropped updates, the end of a shift."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Event:
 
     Args:
         kind: "guard" (a guard returned the session to its source), "not_finite" (an update or what
-            was learnt held NaN or infinity), "ordinary" (ordinary queries ended a shift: what was
+            was learnt held NaN or infinity), "ordinary" (reference queries ended a shift: what was
             learnt for it is given up) or "dropped" (an update in the background did not take
             effect).
         reason: what happened, in a sentence.

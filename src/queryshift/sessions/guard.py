@@ -1,37 +1,31 @@
-"""A guard bounds what queries can do to a session."""
+"""The guard: settings that limit what queries can do to a session."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
 from queryshift.errors import BadInput
-from queryshift.retrieval.forward import Forward
-from queryshift.retrieval.fusion import SHORTLIST
-from queryshift.retrieval.uncertainty import FIRST
+from queryshift.support.deprecation import RenamedAttribute, renamed_arguments
 from queryshift.support.setting_fields import check_values, setting
 
-from .reference_queries import Ordinary
-
-FEW = 2 * FIRST  # queries: fewer tell nothing of a stream
+from .reference_queries import ReferenceQueries
 
 
+@renamed_arguments(ordinary="reference")
 @dataclass(frozen=True)
 class Guard:
-    """Bounds what queries can do to a session: on by default, off in every benchmark.
+    """Limits what queries can do to a session: on by default, off in every benchmark.
 
-    With a guard the source model has its say in every answer, and a session learns as much as the
-    source is in doubt (docs/guard.md). Without one a session is the bare method.
+    With a guard, every answer mixes the source model's prediction with the adapted model's, and a
+    session learns more the less certain the source model is (docs/guard.md). Without one a session
+    is the bare method.
 
     Args:
-        collapse: Share of first places one candidate may gain over what it has for the source, in
-            batches of ten queries and more: fewer share an answer by chance.
-        spread: Least spread of queries that teach, as a share of the gallery's: a batch without
-            spread teaches nothing.
-        ordinary: What queries look like when all is well: the source answers such batches, and
-            nothing is learnt from them.
+        collapse: Largest share of the top-1 results that one candidate may gain compared with the
+            source model, in batches of ten queries and more.
+        spread: Smallest spread of queries to learn from, as a share of the gallery's spread.
+        reference: A sample of unshifted queries. If a batch looks like them, the source model
+            answers it and the session does not learn from it.
 
     Examples:
         >>> import queryshift as qs
@@ -42,9 +36,11 @@ class Guard:
         [[0], [2]]
     """
 
-    collapse: float = setting(0.5, "ours", "share of first places one candidate may gain")
-    spread: float = setting(0.19, "ours", "least spread of what teaches, of the gallery's")
-    ordinary: Ordinary | None = setting(None, "ours", "what queries look like when all is well")
+    collapse: float = setting(0.5, "ours", "share of top-1 results one candidate may gain")
+    spread: float = setting(0.19, "ours", "least spread to learn from, relative to the gallery's")
+    reference: ReferenceQueries | None = setting(None, "ours", "a sample of unshifted queries")
+
+    ordinary = RenamedAttribute("reference")
 
     def __post_init__(self) -> None:
         check_values(self, "guard")
@@ -54,38 +50,8 @@ class Guard:
             )
         if self.spread < 0:
             raise BadInput(f"got Guard(spread={self.spread}), expected a share of at least 0.")
-        if not (self.ordinary is None or isinstance(self.ordinary, Ordinary)):
+        if not (self.reference is None or isinstance(self.reference, ReferenceQueries)):
             raise BadInput(
-                f"ordinary is {self.ordinary!r}, expected a measured sample: "
-                "Ordinary.of(encoder, gallery, queries)."
+                f"reference is {self.reference!r}, expected a measured sample: "
+                "ReferenceQueries.of(encoder, gallery, queries)."
             )
-
-    @torch.no_grad()
-    def objection(self, now: Forward, source: Forward) -> str | None:
-        """Why answers must not stand; one wait for the GPU.
-
-        Args:
-            now: The batch, seen through what was learnt.
-            source: The batch, seen by the source model.
-
-        Returns:
-            A sentence; None if they may stand.
-        """
-        first, source_first = (one.hits(SHORTLIST).positions[:, 0] for one in (now, source))
-        share = gained(first, source_first)
-        finite = torch.isfinite(now.vectors).all()
-        known, taken = torch.stack((finite.to(now.vectors), share.to(now.vectors))).tolist()
-        if not known:
-            return "not finite: the adapted vectors hold NaN or infinity"
-        if len(now) >= FEW and taken > self.collapse:
-            return (
-                f"collapse: one candidate took {taken:.0%} more of the first places than for "
-                f"the source model (limit {self.collapse:.0%})"
-            )
-        return None
-
-
-def gained(first: Tensor, source_first: Tensor) -> Tensor:
-    """The largest share of first places any candidate has beyond its share for the source."""
-    has, had = ((one[None] == first[:, None]).sum(dim=1) for one in (first, source_first))
-    return (has - had).max() / len(first)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, Field, fields
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
@@ -15,6 +15,7 @@ from .batch_result import BatchStats
 
 NUMBERS = {bool: np.bool_, int: np.int64, float: np.float64}
 KINDS = {bool: "b", int: "iu", float: "fiu"}  # of arrays that hold nothing but such numbers
+STORED_AS = {"shift_score": "strangeness"}  # measures whose key in files is an older name
 ADDED = {"time": 0.0}  # measures that older files lack, and what is told in their place
 
 
@@ -23,8 +24,8 @@ def packed_history(rows: Iterable[Mapping[str, Any]], tensors: dict[str, Tensor]
 
     A column of None alone is left out; where some are None, a second column says which.
     """
-    rows = list(rows)
-    numbers, names = _numbers(), [field.name for field in fields(BatchStats)]
+    rows = [{STORED_AS.get(name, name): value for name, value in row.items()} for row in rows]
+    numbers, names = _numbers(), [_stored(field) for field in fields(BatchStats)]
     if strange := {name for row in rows for name in row} - set(names):
         raise ValueError(f"a batch has no measure {min(strange)}")
     texts: dict[str, dict[int, Any]] = {}
@@ -48,19 +49,23 @@ def unpacked_history(stored: Mapping[str, Any], tensors: Mapping[str, Tensor]) -
         raise ValueError(f"the history has {rows!r} rows")
     columns: list[Sequence[Any]] = []
     for field in fields(BatchStats):
-        if field.name in texts:
-            by_row = {int(row): value for row, value in texts[field.name].items()}
+        name = _stored(field)
+        if name in texts:
+            by_row = {int(row): value for row, value in texts[name].items()}
             columns.append([by_row.get(row) for row in range(rows)])
-        elif f"history.{field.name}" in tensors:
-            columns.append(
-                _unpack_numbers(f"history.{field.name}", rows, numbers[field.name], tensors)
-            )
+        elif f"history.{name}" in tensors:
+            columns.append(_unpack_numbers(f"history.{name}", rows, numbers[name], tensors))
         else:
             default = ADDED.get(field.name, None if field.default is MISSING else field.default)
             if rows and default is None and not _may_be_none(field.name):
                 raise KeyError(field.name)
             columns.append([default] * rows)
     return [BatchStats(*row) for row in zip(*columns, strict=True)]
+
+
+def _stored(field: Field[Any]) -> str:
+    """The key of a measure in files."""
+    return STORED_AS.get(field.name, field.name)
 
 
 def _numbers() -> dict[str, type[bool | int | float]]:
@@ -70,7 +75,7 @@ def _numbers() -> dict[str, type[bool | int | float]]:
         for name, hint in get_type_hints(BatchStats).items()
     }
     return {
-        name: kinds[0]
+        STORED_AS.get(name, name): kinds[0]
         for name, kinds in alternatives.items()
         if len(kinds) == 1 and kinds[0] in NUMBERS
     }

@@ -48,10 +48,11 @@ from queryshift.retrieval.reranking import Ranking, ranked
 from queryshift.retrieval.uncertainty import BEST, FIRST, LATEST, SURE, chances_of, doubt, latest
 from queryshift.support.threads import working
 
-from .guard import FEW, Guard
+from .guard import Guard
 from .session_settings import Settings
 from .state import Adaptation, State
 
+FEW = 2 * FIRST  # queries: a smaller batch says too little by itself
 MOST = 0.6  # weight of the adapted model
 MOVE = 0.36  # mean way of query vectors in the first step, of the gallery's spread
 CENTRES = 10  # of the gallery: its spread is theirs
@@ -193,7 +194,7 @@ def weight_of(
     """
     if adaptation.settings.guard is None or state.adapted.updates == 0:
         return 1.0
-    if _is_ordinary(adaptation, state, batch):
+    if _is_unshifted(adaptation, state, batch):
         return 0.0
     if doubted is None:
         doubted = doubt_of(adaptation.source_forward(batch), state.chances)
@@ -206,18 +207,18 @@ def standing_weight(adaptation: Adaptation, state: State) -> float:
         return 0.0
     if adaptation.settings.guard is None:
         return 1.0
-    known = adaptation.ordinary is not None and state.ordinary_streak > 0
+    known = adaptation.reference is not None and state.reference_streak > 0
     return 0.0 if known else weight(float(doubt(state.chances)))
 
 
-def _is_ordinary(adaptation: Adaptation, state: State, batch: Batch) -> bool:
-    """Whether the guard knows such queries; a few are taken for what the batch before them was."""
-    guard, ordinary = adaptation.settings.guard, adaptation.ordinary
-    if guard is None or ordinary is None:
+def _is_unshifted(adaptation: Adaptation, state: State, batch: Batch) -> bool:
+    """Whether a batch looks like the reference queries; a small one counts as the batch before."""
+    guard, reference = adaptation.settings.guard, adaptation.reference
+    if guard is None or reference is None:
         return False
     if len(batch) < FEW:
-        return state.ordinary_streak > 0
-    return ordinary.knows(adaptation.source_forward(batch))
+        return state.reference_streak > 0
+    return reference.knows(adaptation.source_forward(batch))
 
 
 def answering_forward(
@@ -301,3 +302,32 @@ def named(
         return default_method(encoder), default_settings(given or {})
     usual = {"hubs": spec.hubs, "score_from": Settings().score_from}
     return spec.make(), {**usual, **(given or {})}
+
+
+@torch.no_grad()
+def objection(guard: Guard, now: Forward, source: Forward) -> str | None:
+    """Why a batch's answers must not be returned, or None; one wait for the GPU.
+
+    Args:
+        guard: The limits.
+        now: The batch through the adapted model.
+        source: The batch through the source model.
+    """
+    top, source_top = (one.hits(SHORTLIST).positions[:, 0] for one in (now, source))
+    share = gained(top, source_top)
+    finite = torch.isfinite(now.vectors).all()
+    known, taken = torch.stack((finite.to(now.vectors), share.to(now.vectors))).tolist()
+    if not known:
+        return "not finite: the adapted vectors hold NaN or infinity"
+    if len(now) >= FEW and taken > guard.collapse:
+        return (
+            f"collapse: one candidate took {taken:.0%} more of the top-1 results than for the "
+            f"source model (limit {guard.collapse:.0%})"
+        )
+    return None
+
+
+def gained(top: Tensor, source_top: Tensor) -> Tensor:
+    """The largest share of top-1 results (B,) that a candidate has beyond its share before."""
+    now, before = ((one[None] == top[:, None]).sum(dim=1) for one in (top, source_top))
+    return (now - before).max() / len(top)

@@ -25,7 +25,7 @@ from queryshift.retrieval.reranking import MatcherStage, Stage
 from queryshift.retrieval.uncertainty import no_doubt
 from queryshift.support.threads import lazy_property
 
-from .reference_queries import Ordinary
+from .reference_queries import ReferenceQueries
 from .session_settings import Settings
 
 LARGEST_COUNT = 2**53  # counts are powers' exponents too, as floats
@@ -41,7 +41,7 @@ class State:
     watched: SourceLike  # source-like pairs, for the statistics of methods that keep none
     batches: int = 0
     resets: int = 0
-    ordinary_streak: int = 0  # ordinary batches in a row: from the first on the source answers
+    reference_streak: int = 0  # batches in a row that look like the reference queries
     chances: Tensor = field(default_factory=lambda: torch.empty(0))  # of the latest queries
     rate: float = 0.0  # that the stream gave; 0: none yet
     stages: Mapping[str, Any] = field(default_factory=dict)  # each re-ranking stage's memory
@@ -73,7 +73,7 @@ class Adaptation:
     source: Params
     matching: Matching | None = None
     stages: tuple[Stage, ...] = ()
-    ordinary: Ordinary | None = None  # what ordinary queries look like, where a guard knows
+    reference: ReferenceQueries | None = None  # the guard's sample of unshifted queries
     finds_rate: bool = False  # nobody named a learning rate: the stream gives it
 
     @classmethod
@@ -92,9 +92,9 @@ class Adaptation:
                 f"gather is {settings.gather}, but {method.name} learns from at least "
                 f"{method.smallest_batch} queries at a time: gather more (gather=16)."
             )
-        ordinary = None if settings.guard is None else settings.guard.ordinary
-        if ordinary is not None:
-            ordinary.check_fits(encoder, gallery)
+        reference = None if settings.guard is None else settings.guard.reference
+        if reference is not None:
+            reference.check_fits(encoder, gallery)
         source = dict(method.adapts(encoder, gallery))
         if matching is not None and method.adapts_matcher:
             source |= matching.matcher.own_params()
@@ -103,7 +103,7 @@ class Adaptation:
         hubs: tuple[Stage, ...] = () if settings.hubs is None else (settings.hubs,)
         stages = hubs if matching is None else (*hubs, MatcherStage())
         finds_rate = finds_rate and method.rate_of_stream
-        return cls(encoder, method, settings, source, matching, stages, ordinary, finds_rate)
+        return cls(encoder, method, settings, source, matching, stages, reference, finds_rate)
 
     @property
     def depth(self) -> int:

@@ -27,11 +27,12 @@ from .describe import TUNABLE, origins
 from .guard import Guard
 from .history import packed_history, unpacked_history
 from .migration import migrated
-from .reference_queries import Ordinary
+from .reference_queries import ReferenceQueries
 from .session_settings import Settings
 from .state import State, check_state
 
 KIND = "session"
+STREAK, REFERENCE = "ordinary_streak", "ordinary"  # keys in files: older names of these fields
 CHANGEABLE = (
     *("mode", "guard", "hubs", "gather", "worker", "chunk", "depth", "steps", "lr"),
     *("score_from", "history", "name"),
@@ -71,10 +72,11 @@ class StoredSession:
             if missing := _without_default(fresh) - {"layout"} - stored.keys():
                 raise KeyError(min(missing))
             shapes = {name: tuple(shape) for name, shape in self.about["shapes"].items()}
+            named = {name: value for name, value in stored.items() if name != "stages"}
+            named["reference_streak"] = named.pop(STREAK, 0)
             values = {
                 name: unpacked(value, getattr(fresh, name), self.tensors)
-                for name, value in stored.items()
-                if name != "stages"
+                for name, value in named.items()
             }
             state = replace(fresh, **{**values, "layout": Layout(shapes)})
             moved = self._numbered_anew(gallery)
@@ -127,9 +129,11 @@ def state_bytes(taken: Snapshot) -> bytes:
 
 def _parts(taken: Snapshot) -> tuple[dict[str, Tensor], dict[str, Any]]:
     state, tensors = taken.state, dict[str, Tensor]()
-    named = {
-        field.name: getattr(state, field.name) for field in fields(state) if field.name != "layout"
-    }
+    named = {field.name: getattr(state, field.name) for field in fields(state)}
+    named[STREAK] = named.pop("reference_streak")
+    settings = asdict(taken.settings)
+    if settings["guard"] is not None:
+        settings["guard"][REFERENCE] = settings["guard"].pop("reference")
     about = {
         "fingerprint": taken.encoder.fingerprint(),
         "matcher": _matcher_print(taken.matching),
@@ -137,9 +141,11 @@ def _parts(taken: Snapshot) -> tuple[dict[str, Tensor], dict[str, Any]]:
         "method": packed_method(taken.method, tensors),
         "lr": taken.method.rate,
         "origins": dict(taken.origins),
-        "settings": asdict(taken.settings),
+        "settings": settings,
         "shapes": {name: list(shape) for name, shape in state.layout.shapes.items()},
-        "state": {name: packed(value, name, tensors) for name, value in named.items()},
+        "state": {
+            name: packed(value, name, tensors) for name, value in named.items() if name != "layout"
+        },
         "history": None
         if taken.history is None
         else packed_history(map(vars, taken.history), tensors),
@@ -251,9 +257,9 @@ def _settings(values: dict[str, Any]) -> Settings:
 
 
 def _guard(values: dict[str, Any]) -> Guard:
-    ordinary = values.get("ordinary")  # files of before there were such have none
-    known = None if ordinary is None else Ordinary(**ordinary)
-    return Guard(**{**values, "ordinary": known})
+    kept = {name: value for name, value in values.items() if name != REFERENCE}
+    reference = values.get(REFERENCE)  # older files have none
+    return Guard(**kept, reference=None if reference is None else ReferenceQueries(**reference))
 
 
 def packed(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:

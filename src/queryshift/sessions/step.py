@@ -33,6 +33,7 @@ from .policy import (
     gallery_spread,
     gives_nonsense,
     look,
+    objection,
     step_rows,
     weight_of,
 )
@@ -63,16 +64,16 @@ def advance(adaptation: Adaptation, state: State, batch: Batch, adapt: bool) -> 
 
 
 def _proposed(adaptation: Adaptation, state: State, batch: Batch, adapt: bool) -> Proposal:
-    """What the batch leads to: only answered, recognised as ordinary, or learnt from."""
-    guard, ordinary = adaptation.settings.guard, adaptation.ordinary
+    """What the batch leads to: only answered, recognised as unshifted, or learnt from."""
+    guard, reference = adaptation.settings.guard, adaptation.reference
     learns = adaptation.method.adapting and len(batch) >= adaptation.method.smallest_batch
     if not adapt or (guard is None and not learns):
         return _answered(adaptation, state, batch)
-    if learns and ordinary is not None and ordinary.knows(adaptation.source_forward(batch)):
-        state = replace(state, ordinary_streak=state.ordinary_streak + 1)
-        return Proposal(state, adaptation.source_forward(batch), ordinary=True, weight=0.0)
-    if state.ordinary_streak and learns:
-        state = replace(state, ordinary_streak=0)
+    if learns and reference is not None and reference.knows(adaptation.source_forward(batch)):
+        state = replace(state, reference_streak=state.reference_streak + 1)
+        return Proposal(state, adaptation.source_forward(batch), unshifted=True, weight=0.0)
+    if state.reference_streak and learns:
+        state = replace(state, reference_streak=0)
     if guard is None:
         return learn(adaptation, state, batch)
     return _guarded(adaptation, state, batch, guard, learns)
@@ -108,8 +109,8 @@ def _settled(
     adaptation: Adaptation, before: State, proposal: Proposal, batch: Batch
 ) -> tuple[Proposal, Event | None]:
     """The proposal, or what takes its place, and why: every reset is decided here."""
-    if proposal.ordinary:
-        return _after_ordinary(adaptation, proposal, batch.gallery)
+    if proposal.unshifted:
+        return _after_unshifted(adaptation, proposal, batch.gallery)
     if proposal.first is None:
         return proposal, None
     checked(proposal.first)
@@ -117,7 +118,7 @@ def _settled(
         event = _objection(adaptation, proposal, batch)
     else:
         event = Event("not_finite", DROPPED)
-        kept, forward = replace(before, ordinary_streak=0), proposal.first
+        kept, forward = replace(before, reference_streak=0), proposal.first
         if len(forward) < len(batch):  # the first step saw a part of it
             forward = answering_forward(adaptation, before, batch)
         proposal = replace(proposal, state=kept, forward=forward)
@@ -135,24 +136,26 @@ def _objection(adaptation: Adaptation, proposal: Proposal, batch: Batch) -> Even
         return None
     fresh = adaptation.method.start(batch.gallery, adaptation.encoder.device)
     unmoved = adaptation.method.view(adaptation.source_forward(batch), fresh)
-    reason = guard.objection(proposal.forward, unmoved)
+    reason = objection(guard, proposal.forward, unmoved)
     return None if reason is None else Event("guard", reason)
 
 
-def _after_ordinary(
+def _after_unshifted(
     adaptation: Adaptation, proposal: Proposal, gallery: Searchable
 ) -> tuple[Proposal, Event | None]:
-    """The proposal after one more ordinary batch.
+    """The proposal after one more unshifted batch.
 
     So many in a row end a shift: what it taught would be in the way of the next one.
     """
-    state, ordinary = proposal.state, adaptation.ordinary
-    if ordinary is None or state.ordinary_streak != ordinary.patience:
+    state, reference = proposal.state, adaptation.reference
+    if reference is None or state.reference_streak != reference.patience:
         return proposal, None
     fresh = adaptation.restarted(state, gallery)
     if state.adapted.updates == 0:  # no parameters were learnt, a memory perhaps
         return replace(proposal, state=replace(fresh, resets=state.resets)), None
-    reason = f"the shift is over: {ordinary.patience} batches of ordinary queries in a row"
+    reason = (
+        f"the shift is over: {reference.patience} batches in a row look like the reference queries"
+    )
     return replace(proposal, state=fresh), Event("ordinary", reason)
 
 

@@ -41,7 +41,7 @@ class InForce:
         learnt = left.adapted is right.adapted and left.memory is right.memory
         return (
             learnt
-            and left.ordinary_streak == right.ordinary_streak
+            and left.reference_streak == right.reference_streak
             and self.gallery is other.gallery
         )
 
@@ -199,8 +199,8 @@ class Updater:
             if adaptation.matching is not None:
                 raise BadInput("a session with a matcher keeps its gallery: start another session.")
             warn_of_recall(gallery)
-            if adaptation.ordinary is not None:
-                adaptation.ordinary.check_fits(adaptation.encoder, gallery)
+            if adaptation.reference is not None:
+                adaptation.reference.check_fits(adaptation.encoder, gallery)
             previous = None if now.previous is None else adaptation.moved(now.previous, gallery)
             moved = adaptation.moved(now.state, gallery)
             self.ledger.replace(InForce(moved, previous, gallery), history)

@@ -15,7 +15,7 @@ from queryshift.errors import BadInput
 from queryshift.galleries import Gallery
 from queryshift.media.collection import as_collection
 from queryshift.methods.frozen import Frozen
-from queryshift.sessions.reference_queries import Ordinary
+from queryshift.sessions.reference_queries import ReferenceQueries
 from queryshift.sessions.session import Session
 
 from .recommendation import decisive_clicks, in_words, rounded
@@ -275,7 +275,7 @@ def _shift_score(traffic: Traffic, ordinary: Any, vectors: Tensor) -> float | No
         return None
     sample = as_collection(ordinary)
     try:
-        measured = Ordinary.of(traffic.encoder, traffic.gallery, sample.items)
+        measured = ReferenceQueries.of(traffic.encoder, traffic.gallery, sample.items)
     except BadInput:  # one answer for everything: nothing is strange to such a model
         return None
     error = measured.deviation * (1 / len(vectors) + 1 / measured.count) ** 0.5

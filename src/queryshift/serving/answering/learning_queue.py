@@ -183,7 +183,8 @@ def learn_group(session: Session, modality: str, given: Sequence[Taught]) -> Row
     return {
         "time": iso(time.time()),
         "queries": stats.queries,
-        **{name: plain(getattr(stats, name)) for name in MEASURES},
+        "strangeness": plain(stats.shift_score),
+        **{name: plain(getattr(stats, name)) for name in MEASURES[1:]},
         "agreement": agreement,
         "updated": stats.adapted,
         "guard": stats.restart,
