@@ -5,7 +5,7 @@ import pytest
 from training.real import measure, other_scripts, pages, rates
 from training.real.measure import Row
 
-from queryshift.errors import BadInput, UnknownName
+from queryshift.errors import UnknownName
 from queryshift.lab.datasets import DATASETS
 from queryshift.lab.evaluation.results import Cell, read_folder
 from queryshift.models import load
@@ -29,8 +29,8 @@ def runs(tmp_path_factory):
     return small.aws(folder / "aws"), folder / "runs"
 
 
-def command(monkeypatch, capsys, runs, *more, series="aws"):
-    words = (series, "--model", "small=tangram", "--root", runs[0], "--out", runs[1], *more)
+def command(monkeypatch, capsys, runs, *more):
+    words = ("aws", "--model", "small=tangram", "--root", runs[0], "--out", runs[1], *more)
     monkeypatch.setattr("sys.argv", ["measure", *map(str, words)])
     measure.main()
     return capsys.readouterr().out
@@ -166,9 +166,12 @@ def test_every_row_answers_misspelt_words_of_other_scripts():
 
 
 def test_rates_come_from_the_development_streams(monkeypatch, capsys, runs):
-    methods = ("--only", "clean", "--methods", "shot:lr=dev")
-    with pytest.raises(BadInput, match="needs aws-dev first"):
-        command(monkeypatch, capsys, runs, *methods)
     monkeypatch.setattr(rates, "TRIED", (0.01, 0.1))
-    told = command(monkeypatch, capsys, runs, *methods, series="aws-dev")
-    assert "aws-dev-clean  0 shot:lr=0.01 0" in told and "aws-dev-clean  0 shot:lr=0.1 0" in told
+    monkeypatch.setattr(rates, "STREAMS", ("clean",))
+    methods = ("--only", "clean", "--methods", "shot:lr=dev", "frozen")
+    told = command(monkeypatch, capsys, runs, *methods).splitlines()
+    assert [line.split(":")[0] for line in told[:1]] == ["small aws-clean  0 frozen 0"]
+    assert ["aws-dev-clean" in line for line in told] == [False, True, True, False]
+    measured = {line.split()[3]: float(line.split()[5][:-1]) for line in told[1:3]}
+    assert told[3].split()[3] == max(measured, key=measured.get)
+    assert not command(monkeypatch, capsys, runs, *methods)

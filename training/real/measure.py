@@ -2,7 +2,7 @@
 
 Each model has a file of its own, a line per finished cell; the same command goes on where it
 stopped. Cells run in the order of `--methods`. A row of the table is a method of `queryshift run`,
-`METHOD:lr=dev` (several rates on aws-dev, the best of them on other sets), or one of
+`METHOD:lr=dev` (at the rate that is best on aws-dev, which is measured first), or one of
 
     default                  a session that is told no method, over the encoder
     vectors                  the same over the encoder's vectors: nothing of the encoder adapts
@@ -247,17 +247,30 @@ def embed(work: Work) -> None:
     work.bench.folder.mkdir(parents=True, exist_ok=True)
 
 
-def streams(series: str, options: argparse.Namespace) -> Iterator[Stream]:
+def streams(series: str, models: Sequence[str], only: Sequence[str]) -> Iterator[Stream]:
     """Those of a series, one for each model, shift and severity."""
     for row in find(series):
         for shift in row.shifts:
             for severity in row.severities or (0,):
-                for model in options.model:
-                    if options.only in f"{row.name}-{shift}-{severity}":
-                        yield Stream(row, shift, severity, model)
+                if any(part in f"{row.name}-{shift}-{severity}" for part in only):
+                    yield from (Stream(row, shift, severity, model) for model in models)
 
 
-def left(series: str, options: argparse.Namespace) -> list[Work]:
+def phases(options: argparse.Namespace) -> Iterator[list[Work]]:
+    """Methods with no rate to be found, then the rates on development streams, then the others."""
+    tuned = [method for method in options.methods if method.endswith(rates.BEST)]
+    others = [method for method in options.methods if method not in tuned]
+    for series in options.series:
+        yield left(options, series, others, options.only)
+    if tuned:
+        yield left(options, rates.SERIES, rates.tried(tuned), rates.STREAMS)
+    for series in options.series:
+        yield left(options, series, tuned, options.only)
+
+
+def left(
+    options: argparse.Namespace, series: str, methods: Sequence[str], only: Sequence[str]
+) -> list[Work]:
     """The cells of a series that no folder has yet, the most important first."""
     folders = [folder for folder in (options.out, *options.earlier) if any(folder.glob("*.jsonl"))]
     earlier = [cell for folder in folders for cell in read_folder(folder).cells]
@@ -265,9 +278,9 @@ def left(series: str, options: argparse.Namespace) -> list[Work]:
     return [
         Work(stream, seed, method, options)
         for seed in range(options.seeds)
-        for named in options.methods
-        for stream in streams(series, options)
-        for method in rates.asked_for(named, series, stream.label, by_rate)
+        for named in methods
+        for stream in streams(series, options.model, only)
+        for method in [rates.best(named, stream.label, by_rate)]
         if stream.key(seed, method) not in done
     ]
 
@@ -276,12 +289,11 @@ def main() -> None:
     options = _options()
     options.out.mkdir(parents=True, exist_ok=True)
     if options.jobs == 1:
-        for series in options.series:
-            keep(map(measured, left(series, options)), options.out)
+        for wanted in phases(options):
+            keep(map(measured, wanted), options.out)
         return
     with get_context("spawn").Pool(options.jobs) as pool:
-        for series in options.series:
-            wanted = left(series, options)
+        for wanted in phases(options):
             parts = {(work.stream.model, work.stream.benchmark.part): work for work in wanted}
             pool.map(embed, parts.values(), chunksize=1)  # once, not in each process
             keep(pool.imap_unordered(measured, wanted), options.out)
@@ -304,14 +316,14 @@ def keep(cells: Iterator[Cell | None], out: Path) -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("series", nargs="+", help="aws, msmarco, pacs, esc50, or with -dev")
+    parser.add_argument("series", nargs="+", help="aws, msmarco, pacs, esc50")
     parser.add_argument("--model", nargs="+", required=True, metavar="LABEL=PLACE")
     parser.add_argument("--root", type=Path, help="the set's files; else where data sets lie")
     parser.add_argument("--out", type=Path, default=Path("runs") / "real")
     parser.add_argument("--earlier", type=Path, nargs="*", default=[], help="other runs' folders")
     parser.add_argument("--kept", type=Path, help="embedded candidates; else in --out")
     parser.add_argument("--methods", nargs="+", default=list(ROWS))
-    parser.add_argument("--only", default="", help="streams whose name has this")
+    parser.add_argument("--only", nargs="+", default=[""], help="streams whose name has this")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)

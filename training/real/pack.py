@@ -53,8 +53,9 @@ def pack_models(sources: Sequence[Path], target: Path, sets: Path, seeds: int) -
             copy = home / file.relative_to(source)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, copy)
-        ids = AutoTokenizer.from_pretrained(str(source))(wanted)["input_ids"]
-        rows = torch.tensor(sorted({one for own in ids for one in own}))
+        tokenizer = AutoTokenizer.from_pretrained(str(source))
+        used = {one for own in tokenizer(wanted)["input_ids"] for one in own}
+        rows = torch.tensor(sorted({*used, *tokenizer.all_special_ids}))
         weights = load_file(source / WEIGHTS)
         body = {ROWS: rows} | packed(WORDS, weights.pop(WORDS)[rows])
         for name, value in weights.items():

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from queryshift.errors import BadInput
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
 from queryshift.lab.evaluation.results import Cell
 
 SERIES = "aws-dev"
+STREAMS = ("clean", "chatty", "typos-2")
 BEST = ":lr=dev"  # after a method: the rate that was best on the development streams
 TRIED = (1e-3, 3e-3, 3e-4, 1e-2, 1e-4)  # the likely ones first
 RATE = re.compile(r":lr=([0-9.e-]+)")
@@ -35,16 +35,16 @@ def means(cells: Iterable[Cell]) -> dict[tuple[str, str], dict[float, float]]:
     }
 
 
-def asked_for(
-    method: str, series: str, model: str, by_rate: Mapping[tuple[str, str], Mapping[float, float]]
-) -> list[str]:
-    """What "rest:lr=dev" stands for: all rates on the development streams, then the best one."""
+def best(method: str, model: str, by_rate: Mapping[tuple[str, str], Mapping[float, float]]) -> str:
+    """The method; "rest:lr=dev" with the rate that was best on the development streams."""
     if not method.endswith(BEST):
-        return [method]
+        return method
     row = method.removesuffix(BEST)
-    if series == SERIES:
-        return [f"{row}:lr={rate:g}" for rate in TRIED]
-    if not by_rate.get((model, row)):
-        raise BadInput(f"{method} with {model} needs {SERIES} first.")
     own = by_rate[model, row]
-    return [f"{row}:lr={max(own, key=lambda rate: own[rate]):g}"]
+    return f"{row}:lr={max(own, key=lambda rate: own[rate]):g}"
+
+
+def tried(methods: Iterable[str]) -> list[str]:
+    """The methods that end in ":lr=dev", at every rate."""
+    rows = [method.removesuffix(BEST) for method in methods if method.endswith(BEST)]
+    return [f"{row}:lr={rate:g}" for rate in TRIED for row in rows]
