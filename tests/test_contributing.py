@@ -1,6 +1,5 @@
 """CONTRIBUTING.md: each of its examples, put where it says, passes the test it shows."""
 
-import inspect
 import re
 import sys
 import types
@@ -20,7 +19,7 @@ def module_name(section: str) -> str:
 
 
 @pytest.mark.parametrize("kind", EXAMPLES)
-def test_the_example_passes_its_test(kind, tmp_path, monkeypatch):
+def test_the_example_passes_its_test(kind, monkeypatch):
     code, test = re.findall(r"```python\n(.*?)```", SECTIONS[kind], re.S)
     name = module_name(SECTIONS[kind])
     module = types.ModuleType(name)
@@ -29,10 +28,10 @@ def test_the_example_passes_its_test(kind, tmp_path, monkeypatch):
     exec(compile(code, name, "exec"), vars(module))
     names: dict[str, object] = {}
     exec(compile(test, kind, "exec"), names)
-    tests = [value for key, value in names.items() if key.startswith("test_")]
-    for function in tests:
-        function(*([tmp_path] if inspect.signature(function).parameters else []))
+    tests = [value for key, value in names.items() if key.startswith("test_") and callable(value)]
     assert tests
+    for function in tests:
+        function()
 
 
 def test_each_fits_a_screen_or_two():

@@ -2,8 +2,8 @@
 
 python -m training.comparison.choose GRID [GRID ...] CHOICE
 
-The best under shift of those that cost clean queries little: whoever turns adaptation on has
-mostly clean traffic. The same rule for every method.
+The best under shift of those that cost clean queries little, because most traffic is clean. The
+rule is the same for every method.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def inverted_softmax(strength: float) -> Correction:
 
 
 def dynamic_inverted_softmax(scores: Tensor, bank: Tensor) -> Tensor:
-    """Inverted softmax for queries whose first place is a hub (Bogolin et al., CVPR 2022)."""
+    """Inverted softmax for queries whose top-1 result is a hub (Bogolin et al., CVPR 2022)."""
     hubs = torch.zeros(bank.shape[1], dtype=torch.bool, device=bank.device)
     hubs[bank.argmax(dim=1)] = True
     return torch.where(hubs[scores.argmax(dim=1)][:, None], scores - _mass(bank), scores)
@@ -70,7 +70,7 @@ PUBLISHED: dict[str, Correction] = {
 
 
 def firsts_by(correction: Correction, parts: list[Tensor], gallery: Gallery) -> Tensor:
-    """First places (Q,) of a stream's query vectors, corrected batch by batch."""
+    """Top-1 results (Q,) of a stream's query vectors, corrected batch by batch."""
     candidates = gallery.vectors[:, 0].to(parts[0])
     found = [
         correction(bank[-count:], bank).argmax(dim=1) for count, bank in _banks(parts, candidates)
@@ -79,7 +79,7 @@ def firsts_by(correction: Correction, parts: list[Tensor], gallery: Gallery) -> 
 
 
 def firsts_by_hubs(parts: list[Tensor], gallery: Gallery) -> Tensor:
-    """First places (Q,) by the library's own correction, as a session makes it."""
+    """Top-1 results (Q,) by the library's own correction, as a session makes it."""
     hubs, found = Hubs(), []
     memory = hubs.start(gallery, parts[0].device)
     for vectors in parts:
