@@ -11,7 +11,7 @@ from torch.nn.functional import normalize
 
 import queryshift as qs
 from queryshift.errors import BadInput
-from queryshift.media.items import read_each
+from queryshift.media.item_reading import read_each
 
 DIMENSION = 16
 REFUSED = "refused"

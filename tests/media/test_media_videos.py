@@ -1,5 +1,8 @@
 """Clips are sequences of pictures; a frame that is none is named."""
 
+import sys
+from importlib import import_module
+
 import numpy as np
 import pytest
 
@@ -25,3 +28,10 @@ def test_what_is_no_clip_is_named_by_index_and_type(item, complaint):
     with pytest.raises(BadItem, match=f"^item 1, {complaint}") as caught:
         qs.load("tangram-clips")["video"].encode([CLIP, item])
     assert caught.value.index == 1
+
+
+@pytest.mark.parametrize(("old", "new"), [("films", "videos"), ("limits", "item_reading")])
+def test_old_module_names_work_and_name_the_new_one(old, new, monkeypatch):
+    monkeypatch.delitem(sys.modules, f"queryshift.media.{old}", raising=False)
+    with pytest.warns(DeprecationWarning, match=f"is now queryshift.media.{new}"):
+        assert import_module(f"queryshift.media.{old}") is import_module(f"queryshift.media.{new}")

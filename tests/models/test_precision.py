@@ -10,7 +10,7 @@ from tiny_checkpoints import CHECKPOINTS
 import queryshift as qs
 from queryshift.lab import tangram
 from queryshift.lab.corruptions import find
-from queryshift.models.full_precision_layers import FullPrecision, keep_input_layers_precise
+from queryshift.models.blocks import FullPrecision, keep_input_layers_precise
 from queryshift.models.open_clip import wrap
 
 TANGRAM = [

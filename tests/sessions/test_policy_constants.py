@@ -59,7 +59,7 @@ SAFEGUARDS = {
         "DEAD_SHARE": PIECES,
     },
     "galleries/memory/exact_search.py": {
-        "CHUNK_SCORES MOST_CHUNKS PIECE_SCORES LEAST_PIECE PIECE_VALUES GPU_THREADS COPIED_FROM "
+        "CHUNK_SCORES MOST_CHUNKS PIECE_SCORES LEAST_PIECE PIECE_VALUES GPU_THREADS "
         "PADDING GROUP LEAST FEW": PIECES
     },
     "encoders/frozen_module.py": {"FrozenModule.fingerprint():256": IDENTITY},

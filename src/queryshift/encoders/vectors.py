@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from queryshift.errors import BadInput, CannotAdapt
-from queryshift.media.items import described, read_each
+from queryshift.media.item_reading import described, read_each
 
 from .adapted_parameters import Params
 from .encoder import Encoder

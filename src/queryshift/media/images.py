@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from queryshift.errors import BadInput
 from queryshift.support.optional import need
 
-from .items import Stored, decoding, is_stored, read_each, source
-from .limits import check_pixels
+from .item_reading import Stored, check_pixels, decoding, is_stored, read_each, source
 
 if TYPE_CHECKING:
     from PIL.Image import Image

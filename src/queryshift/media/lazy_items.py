@@ -28,9 +28,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
-class ImageFile:
-    """An image file, opened upright and in RGB."""
-
+class _OneFile:
     path: Path
 
     @property
@@ -38,47 +36,39 @@ class ImageFile:
         """The one file."""
         return (self.path,)
 
+
+class ImageFile(_OneFile):
+    """An image file, opened upright and in RGB."""
+
     def open(self) -> Any:
-        """A Pillow image."""
+        """Return a Pillow image."""
         from .images import read_image
 
         return read_image(present(self.path)).convert("RGB")
 
 
-@dataclass(frozen=True)
-class EncodedImage:
-    """The bytes of an image's file, which a table holds; opened upright and in RGB."""
-
-    data: bytes
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """None: the table is in memory."""
-        return ()
-
-    def open(self) -> Any:
-        """A Pillow image."""
-        from .images import read_image
-
-        return read_image(self.data).convert("RGB")
-
-
-@dataclass(frozen=True)
-class AudioFile:
+class AudioFile(_OneFile):
     """An audio file, opened as a mono `Waveform`."""
 
-    path: Path
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The one file."""
-        return (self.path,)
-
     def open(self) -> Any:
-        """A `Waveform` at the file's own rate."""
+        """Return a `Waveform` at the file's own rate."""
         from .audio import read_audio
 
         return read_audio(present(self.path))
+
+
+@dataclass(frozen=True)
+class EncodedImage:
+    """The bytes of an image file, which a table holds; opened upright and in RGB."""
+
+    data: bytes
+    files: tuple[Path, ...] = ()  # none: the table is in memory
+
+    def open(self) -> Any:
+        """Return a Pillow image."""
+        from .images import read_image
+
+        return read_image(self.data).convert("RGB")
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ from typing import Any
 
 from queryshift.errors import BadInput
 
-from .items import read_each
-from .limits import check_characters
+from .item_reading import check_characters, read_each
 
 
 def texts(items: Iterable[Any]) -> list[str]:

@@ -16,8 +16,7 @@ from queryshift.errors import BadFile, BadInput, BadItem
 from queryshift.support.optional import need
 
 from .images import images, read_image
-from .items import decoding, is_stored, read_each, regular
-from .limits import check_pixels, check_samples
+from .item_reading import check_pixels, check_samples, decoding, is_stored, read_each, regular
 from .waveform import Waveform
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from torch import Tensor
 from queryshift.encoders.adapted_parameters import norm_layer_names
 from queryshift.encoders.encoder import Encoder
 
-from .blocks import BlockEncoder, copy_on_same_storage
-from .full_precision_layers import keep_input_layers_precise
+from .blocks import BlockEncoder, copy_on_same_storage, keep_input_layers_precise
 from .hf import Checkpoint, blocks_of
 from .image_preprocessing import ImageReader
 from .tokenising import Words

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from torch.nn.functional import normalize
 from queryshift.encoders.encoder import Encoder, Params
 from queryshift.encoders.prepared import Prepared
 from queryshift.errors import BadInput
+from queryshift.support.torch_modes import without_autocast
 
 from .cuda_graphs import replayed
 from .frozen_prefix import FrozenPrefix
@@ -23,6 +24,8 @@ from .frozen_prefix import FrozenPrefix
 Module = TypeVar("Module", bound=nn.Module)
 BELOW = "below"  # key of the hidden states that enter the first adapted block
 HALVES = (torch.bfloat16, torch.float16)
+RAW_CHANNELS = 4  # at most, of what no other layer has made
+PATCHES = "patch_embedding"  # called so too where images come cut in patches
 
 
 class BlockEncoder(Encoder):
@@ -154,3 +157,36 @@ def copy_on_same_storage(module: Module) -> Module:
         id(parameter): nn.Parameter(parameter.detach()) for parameter in module.parameters()
     }
     return copy.deepcopy(module, memo)
+
+
+class FullPrecision:
+    """The forward of a layer that reads pixels or energies, in the precision of its weights.
+
+    Half precision would round what it reads: a pixel by up to a quarter of an 8-bit level, and
+    alike in all of an even area, which a tower may take for a contour in the image.
+
+    An object rather than a closure, so that copying an encoder points it at the copy's layer.
+    """
+
+    def __init__(self, layer: Any) -> None:
+        self.layer = layer
+
+    def __call__(self, values: Tensor) -> Tensor:
+        """Return what the layer's class computes."""
+        layer = self.layer
+        with without_autocast():
+            return cast(Tensor, type(layer).forward(layer, values.to(layer.weight.dtype)))
+
+
+def keep_full_precision(layer: Module) -> Module:
+    """Let a layer compute in full precision from now on, and return it."""
+    layer.forward = FullPrecision(layer)
+    return layer
+
+
+def keep_input_layers_precise(tower: nn.Module) -> None:
+    """Do so for all layers of another library's tower that read pixels or energies."""
+    for name, part in tower.named_modules():
+        narrow = isinstance(part, nn.Conv2d) and part.in_channels <= RAW_CHANNELS
+        if narrow or name.endswith(PATCHES):
+            keep_full_precision(part)

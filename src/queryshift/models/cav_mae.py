@@ -15,13 +15,12 @@ from torch.nn.functional import gelu, normalize, scaled_dot_product_attention
 from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadInput
 from queryshift.media.audio import waveform
-from queryshift.media.items import read_each
+from queryshift.media.item_reading import read_each
 from queryshift.media.videos import clips
 
-from .blocks import BlockEncoder
+from .blocks import BlockEncoder, keep_full_precision
 from .checkpoints import Checkpoint, Format
 from .filterbank import BINS, RATE, log_mel
-from .full_precision_layers import keep_full_precision
 from .image_preprocessing import IMAGENET, cropped, stacked
 
 Frames = Literal["mean"] | int

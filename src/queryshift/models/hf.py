@@ -17,8 +17,7 @@ from queryshift.support.paths import is_there
 from queryshift.support.threads import lazy_property
 
 from . import hf_hub
-from .blocks import BlockEncoder
-from .full_precision_layers import keep_input_layers_precise
+from .blocks import BlockEncoder, keep_input_layers_precise
 from .image_preprocessing import ImageReader
 from .tokenising import Words
 

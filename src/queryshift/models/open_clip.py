@@ -15,8 +15,7 @@ from queryshift.errors import BadInput
 from queryshift.media.images import images
 from queryshift.media.text import texts
 
-from .blocks import BlockEncoder
-from .full_precision_layers import keep_input_layers_precise
+from .blocks import BlockEncoder, keep_input_layers_precise
 
 SHAPE = ("encode_image", "encode_text", "visual")
 VISUAL = "model.visual."

@@ -19,9 +19,8 @@ from queryshift.support.optional import need
 from . import bert
 from .blip2 import SEEN, Blip2Image
 from .blip_original import VISION_NAMES, vision_config
-from .blocks import BlockEncoder, copy_on_same_storage
+from .blocks import BlockEncoder, copy_on_same_storage, keep_input_layers_precise
 from .checkpoints import Checkpoint, Format, renamed
-from .full_precision_layers import keep_input_layers_precise
 from .image_preprocessing import CLIP, ImageReader, Processor, cropped, padded
 from .tokenising import Words
 

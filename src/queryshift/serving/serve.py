@@ -15,7 +15,7 @@ import torch
 import uvicorn
 
 from queryshift.errors import BadInput
-from queryshift.media.limits import Limits, set_limits
+from queryshift.media.item_reading import Limits, set_limits
 from queryshift.sessions.events import GuardWarning
 
 from .app import make_app

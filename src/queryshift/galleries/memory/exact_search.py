@@ -15,13 +15,12 @@ from ..exclusions import mask_excluded
 if TYPE_CHECKING:
     from .exact_gallery import CandidateRows
 
-CHUNK_SCORES = 2**21  # scores held at once by a thread: 8 MB in float32, which a cache holds
+CHUNK_SCORES = 2**22  # scores held at once by a thread: 16 MB in float32
 MOST_CHUNKS = 4  # of a thread, at most, however many threads there are
-PIECE_SCORES = 2**16  # scores of one product by a thread: larger ones leave the cache
+PIECE_SCORES = 2**16  # scores of one product of converted candidates by a thread
 LEAST_PIECE = 1024  # candidates: products of fewer are slow
-PIECE_VALUES = 2**22  # numbers of candidates made wide for a product by a thread: 16 MB
+PIECE_VALUES = 2**22  # numbers of candidates converted for a product by a thread: 16 MB
 GPU_THREADS = 128  # what a GPU counts as
-COPIED_FROM = 16  # queries: from then on a product reads a copy in the cache sooner than memory
 PADDING = 16  # between rows of scores: rows a power of two apart would share places in a cache
 GROUP = 16  # numbers of which only the largest is looked at first
 LEAST = 2**14  # columns: shorter rows gain little
@@ -95,11 +94,17 @@ def _chunks(queries: Tensor, candidates: CandidateRows) -> Iterator[tuple[int, T
 
 
 def _widths(queries: Tensor, vectors: Tensor) -> tuple[int, int]:
-    """Candidates whose scores are held at once, and those of one product."""
+    """Candidates whose scores are held at once, and those of one product.
+
+    Candidates in the precision of the queries are multiplied where they lie. Others are converted
+    first, as many at a time as stay in a cache.
+    """
     several, dimension = vectors.shape[1:]
     threads = torch.get_num_threads() if queries.device.type == "cpu" else GPU_THREADS
     each = max(1, len(queries) * several)
     width = max(1, CHUNK_SCORES * min(threads, MOST_CHUNKS) // each - PADDING)
+    if vectors.dtype == queries.dtype:
+        return width, width
     values = PIECE_VALUES * min(threads, MOST_CHUNKS) // (several * dimension)
     piece = max(PIECE_SCORES * threads // each, LEAST_PIECE)
     return width, max(1, min(width, piece, values))
@@ -108,8 +113,7 @@ def _widths(queries: Tensor, vectors: Tensor) -> tuple[int, int]:
 def _score(queries: Tensor, vectors: Tensor, lengths: Tensor | None, out: Tensor) -> None:
     """Write the similarity (B, C) to some candidates, each as near as its nearest vector."""
     count, several = vectors.shape[:2]
-    copied = queries.device.type == "cpu" and len(queries) >= COPIED_FROM
-    wide = vectors.to(queries.dtype, copy=copied).flatten(0, 1).T
+    wide = vectors.to(queries.dtype).flatten(0, 1).T
     scores = torch.mm(queries, wide, out=out) if several == 1 else queries @ wide
     if lengths is not None:
         scores.div_(lengths.to(queries.dtype).flatten())

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from queryshift.models.full_precision_layers import keep_full_precision
+from queryshift.models.blocks import keep_full_precision
 
 WIDTH = 128
 HEADS = 4

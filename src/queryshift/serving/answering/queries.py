@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from queryshift.errors import BadInput
 from queryshift.media.audio import read_audio
 from queryshift.media.images import rgb
-from queryshift.media.limits import check_bytes
+from queryshift.media.item_reading import check_bytes
 from queryshift.media.text import text as checked_text
 
 Raw: TypeAlias = str | bytes | list[float] | tuple[bytes, str]

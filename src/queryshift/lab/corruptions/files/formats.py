@@ -9,7 +9,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from queryshift.media.items import decoding, regular
+from queryshift.media.item_reading import decoding, regular
 from queryshift.media.waveform import Waveform
 from queryshift.support.optional import need
 
