@@ -5,8 +5,9 @@ python -m training.real.pack aws SETS/aws PACK/aws
 python -m training.real.pack pictures PACS PACK/pacs
 python -m training.real.pack open PACK/minilm models/minilm
 
-SETS holds the folders `aws` (botocore/data) and `msmarco`. A packed model has its matrices in eight
-bits a number, with a scale for every 32, and vectors only of those word pieces that the sets have.
+SETS holds the folders `aws` (botocore/data) and `msmarco`. A packed model has its matrices in half
+precision (--half) or in eight bits a number with a scale for every 32, and vectors only of those
+word pieces that the sets have.
 `open` makes a sentence-transformers directory of it; another word piece is an error there. Pictures
 become 128 pixels wide and high.
 """
@@ -42,8 +43,8 @@ SERIES = ("aws", "aws-dev", "msmarco")
 TEXT_FILES = ("*.json", "vocab.txt", "1_Pooling/*.json")
 
 
-def pack_models(sources: Sequence[Path], target: Path, sets: Path, seeds: int) -> None:
-    """Write each model under its own name, its weights in about a fifth of their bytes."""
+def pack_models(sources: Sequence[Path], target: Path, sets: Path, seeds: int, half: bool) -> None:
+    """Write each model under its own name, its weights in a fifth or a third of their bytes."""
     from transformers import AutoTokenizer
 
     wanted = sorted(texts(sets, seeds))
@@ -57,9 +58,9 @@ def pack_models(sources: Sequence[Path], target: Path, sets: Path, seeds: int) -
         used = {one for own in tokenizer(wanted)["input_ids"] for one in own}
         rows = torch.tensor(sorted({*used, *tokenizer.all_special_ids}))
         weights = load_file(source / WEIGHTS)
-        body = {ROWS: rows} | packed(WORDS, weights.pop(WORDS)[rows])
+        body = {ROWS: rows} | packed(WORDS, weights.pop(WORDS)[rows], half)
         for name, value in weights.items():
-            body |= packed(name, value)
+            body |= packed(name, value, half)
         save_file(body, home / WEIGHTS)
         size = (home / WEIGHTS).stat().st_size / 2**20
         print(f"{home}: {len(rows):,} word pieces, {size:.1f} MiB", flush=True)
@@ -90,10 +91,12 @@ def queries(row: Benchmark, dataset: Dataset, seed: int) -> Iterator[str]:
             yield from Shifted(dataset, corruption_of(row, shift, Choices()), severity, seed)
 
 
-def packed(name: str, value: Tensor) -> dict[str, Tensor]:
-    """A matrix as eight-bit levels and scales; anything else as it is."""
+def packed(name: str, value: Tensor, half: bool) -> dict[str, Tensor]:
+    """A matrix in half precision, or as eight-bit levels and scales; anything else as it is."""
     if not value.is_floating_point() or value.ndim != 2 or value.shape[1] % GROUP:
         return {name: value}
+    if half:
+        return {name: value.half()}
     groups = value.float().unflatten(1, (-1, GROUP))
     scale = (groups.abs().amax(2) / LEVELS).clamp(min=1e-7).half()
     levels = (groups / scale.float()[..., None]).round().clamp(-LEVELS, LEVELS)
@@ -103,7 +106,7 @@ def packed(name: str, value: Tensor) -> dict[str, Tensor]:
 def unpacked(value: Tensor, scale: Tensor | None) -> Tensor:
     """What `packed` was given, nearly."""
     if scale is None:
-        return value
+        return value.float() if value.is_floating_point() else value
     return (value.float().unflatten(1, (-1, GROUP)) * scale.float()[..., None]).flatten(1)
 
 
@@ -164,9 +167,10 @@ def main() -> None:
     parser.add_argument("target", type=Path)
     parser.add_argument("--sets", type=Path, help="for models: the sets they will be asked")
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--half", action="store_true")
     options = parser.parse_args()
     if options.what == "models":
-        pack_models(options.source, options.target, options.sets, options.seeds)
+        pack_models(options.source, options.target, options.sets, options.seeds, options.half)
     else:
         ONE[options.what](*options.source, options.target)
 
