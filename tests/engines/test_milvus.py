@@ -101,7 +101,7 @@ def test_quotes_in_ids_are_only_text(base, gallery):
 def test_a_sample_reads_every_page(base, monkeypatch):
     vectors = np.random.default_rng(0).normal(size=(700, 4)).astype(np.float32)
     opened = create(f"{base}/paged?consistency=Strong", range(700), vectors)
-    monkeypatch.setattr("queryshift.galleries.milvus.LARGEST", 100)
+    monkeypatch.setattr("queryshift.galleries.milvus.milvus_gallery.LARGEST", 100)
     pages = opened._pages(["id"], 100)
     assert [row["id"] for page in pages for row in page] == list(range(700))
     assert np.allclose(opened.sample(700, 0), vectors, atol=1e-6)

@@ -154,7 +154,7 @@ def test_blocks_in_the_wrong_order_are_noticed(encoder, batch):
 
 def test_an_encoder_is_cut_once(encoder):
     cut(encoder, "last:2")
-    with pytest.raises(qs.Error, match="load it anew"):
+    with pytest.raises(qs.Error, match="load it again"):
         cut(encoder, "last:1")
 
 

@@ -52,7 +52,7 @@ def test_another_class(clip, architecture, complaint):
 def test_code_of_its_own_is_never_run(clip):
     (clip / "mine.py").write_text("raise SystemExit('this ran')")
     rewrite(clip, architectures=["Mine"], auto_map={"AutoModel": "mine.Mine"})
-    with pytest.raises(BadFile, match="code of its own, which is never run"):
+    with pytest.raises(BadFile, match="custom code, which is never run"):
         qs.load(clip)
 
 

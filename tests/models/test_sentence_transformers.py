@@ -154,7 +154,7 @@ def rewrite(file, change):
         (0, "sentence_transformers.models.WordEmbeddings", "Transformer or CLIPModel as the first"),
         (1, "sentence_transformers.models.LSTM", "has the module LSTM .* expected Pooling behind"),
         (2, "sentence_transformers.models.CNN", "Dense, LayerNorm, Dropout or Normalize"),
-        (1, "custom_pooling.Mine", "code of its own and never run"),
+        (1, "custom_pooling.Mine", "custom code and never run"),
     ],
 )
 def test_other_modules_are_refused(module, kind, complaint, tmp_path):

@@ -1,4 +1,4 @@
-"""A gallery in a search engine: four verbs of the engine, all else is here."""
+"""The base class of galleries in a search engine: an engine adds four methods."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class _Sample:
 
 
 class EngineGallery:
-    """A gallery in a search engine. A subclass writes four verbs; all else is here.
+    """A gallery in a search engine. A subclass writes four methods; the rest is here.
 
-    The verbs know numpy and ids only: `find` (the best candidates with their vectors), `sample`
-    (an unbiased sample of vectors), `count`, and `known` (which ids are there). A verb that loses
+    The methods know only NumPy and ids: `find` (the best candidates with their vectors), `sample`
+    (an unbiased sample of vectors), `count`, and `known` (which ids are there). A method that loses
     its connection, or waits for longer than `timeout`, raises `EngineLost`, and connects again when
     it is called the next time. It is called again after 0.1 s, 0.2 s, 0.4 s and so on, then the
     error is raised: a session stays as it was, and answers when the engine is back.
@@ -85,7 +85,7 @@ class EngineGallery:
     """Whether a search misses nothing; otherwise sessions want its recall measured."""
     search_effort: SearchEffort | None = None
     """How much of the index a search visits (ef, nprobe), which may be set to another value."""
-    recall_told: bool = False  # to whoever opened it: once is enough
+    recall_told: bool = False  # whether the user was warned about recall
     origin: ModelOrigin | None = None
     """The model that made the vectors, where the engine keeps it."""
 
@@ -203,7 +203,7 @@ class EngineGallery:
     @torch.no_grad()
     @without_autocast()
     def search(self, queries: Tensor, count: int, exclude: Tensor | None = None) -> Hits:
-        """The best candidates of each query, scored anew in float from the vectors found.
+        """The best candidates of each query, scored again in float from the vectors found.
 
         Args:
             queries: Unit vectors (B, D).
@@ -260,7 +260,7 @@ class EngineGallery:
         return sample.centroids[count]
 
     def refresh(self) -> None:
-        """Look at the version again: centroids of another one are made anew."""
+        """Read the version again; if it has changed, recompute centroids."""
         self._counted = None
         if self._sample is not None and self._ask(lambda: self.version) != self._sample.version:
             self._sample = None

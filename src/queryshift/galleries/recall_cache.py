@@ -26,7 +26,7 @@ class CachedRecall:
     breadth: str  # "ef=256", or nothing
     recall: float  # at ten, of ordinary or shifted queries, whichever is lower
     advice: str
-    measured: Any  # all of it, for whoever reads the file
+    measured: Any  # everything, for readers of the file
 
 
 def store_recall(gallery: EngineGallery, recall: float, advice: str, measured: Any) -> None:

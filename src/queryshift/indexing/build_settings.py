@@ -27,7 +27,7 @@ class BuildSettings:
         index: "exact", or "hnsw" for an approximate index, where the target is an engine.
         device: "cpu", "cuda", ...; by default where the model is loaded.
         strict: Whether an item that cannot be read is an error; else it is left out and reported.
-        restart: Whether to begin anew where a build was stopped before.
+        restart: Whether to start over instead of continuing a build that was stopped.
         journal: The folder of what is done; beside the target, or here for an engine.
 
     Examples:

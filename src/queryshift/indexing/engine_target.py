@@ -80,5 +80,5 @@ class EngineTarget:
         return self._open
 
     def __getstate__(self) -> dict[str, Any]:
-        """For another process, which makes a connection of its own."""
+        """Leave the connection out: another process opens its own."""
         return {**vars(self), "_open": None}

@@ -57,7 +57,7 @@ class Journal:
         self.finished[receipt.shard] = receipt
 
     def forget(self) -> None:
-        """Begin anew: nothing is finished."""
+        """Start over: nothing is finished."""
         self.finished = {}
         self._file.seek(0)
         self._file.truncate()
@@ -83,7 +83,7 @@ class Journal:
         if header != {"plan": self._plan}:
             raise BadInput(
                 f'"{self.folder}" holds an unfinished build of other items, of another model or '
-                "with other settings: finish that one, or begin anew with --restart."
+                "with other settings: finish that one, or start over with --restart."
             )
         self._file.seek(len(whole))
         self._file.truncate()

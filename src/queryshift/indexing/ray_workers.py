@@ -69,7 +69,7 @@ def _connected(ray: Any, address: str | None) -> Iterator[None]:
 
 
 def _in_task(batch: Any) -> Any:
-    """A shard in a process of Ray's; an error of ours is told, since trying again cannot help."""
+    """Encode a shard in a Ray task; return our own errors, since a retry cannot help."""
     started_in, job, shard = pickle.loads(batch.column("work")[0].as_py())
     with suppress(OSError):  # another machine may not have the folder
         os.chdir(started_in)

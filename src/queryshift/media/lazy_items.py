@@ -111,7 +111,7 @@ class Composed:
 
 
 class LazyItems(Sequence[Any]):
-    """A sequence of items that are opened, anew each time, when they are asked for."""
+    """A sequence of items, each opened every time it is accessed."""
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self.sources = tuple(sources)

@@ -163,7 +163,7 @@ def _fields(path: Path) -> Generator[tuple[str, list[str]], None, None]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[TextIO]:
-    """A file of text; what cannot be read of it is told with its name."""
+    """Open a text file; raise an error that names it if it cannot be read."""
     try:
         with path.open(encoding="utf-8-sig") as file:
             yield file

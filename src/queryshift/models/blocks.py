@@ -64,7 +64,7 @@ class BlockEncoder(Encoder):
 
     def run_with_params(self, params: Params, method: str, *inputs: Any) -> Any:
         """A method's result with our parameters overridden, from a recording if wanted."""
-        if self.compiled:  # lest its options, which compiled graphs need, come too late
+        if self.compiled:  # compiled graphs need its options before the first run
             import_module("torch._functorch.config")
         run_plainly = super().run_with_params
         if not self.cuda_graphs or method != "finish":
@@ -108,7 +108,7 @@ class BlockEncoder(Encoder):
     def cut_at(self, first: int) -> None:
         """Let everything below block `first` run once per batch; 0 cuts nothing. Done once."""
         if self._cut is not None:
-            raise BadInput("this encoder is cut already: load it anew to choose other blocks.")
+            raise BadInput("this encoder is cut already: load it again to choose other blocks.")
         if first > 0:
             self._cut = FrozenPrefix(self.blocks, first)
             self._generation += 1  # copies made before are not cut

@@ -142,7 +142,7 @@ def filter_bank(item: Any, length: int) -> NDArray[np.float32]:
 
 
 def _authors_names(own: int) -> Callable[[str], str]:
-    """From names in our towers to the authors', who number the shared blocks anew."""
+    """From names in our towers to the authors', who number the shared blocks from 0 again."""
 
     def authors_name(name: str) -> str:
         tower, part, *rest = name.split(".")

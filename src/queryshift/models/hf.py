@@ -224,7 +224,7 @@ def _parsed(file: Path) -> Any:
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise BadFile(f"{file} is not JSON ({error}): fetch the model anew.") from error
+        raise BadFile(f"{file} is not JSON ({error}): download the model again.") from error
 
 
 def _transformers() -> Any:

@@ -223,7 +223,7 @@ def _loader(checkpoint: Checkpoint) -> str:
         right = "Blip2ForImageTextRetrieval" if "2" in architecture else "BlipForImageTextRetrieval"
         instead = f"Its retrieval heads would be random: use a checkpoint saved from {right}."
     if "auto_map" in checkpoint.config:
-        instead = f"It asks for code of its own, which is never run. {instead}"
+        instead = f"It needs custom code, which is never run. {instead}"
     raise BadFile(f'"{checkpoint.name}" was saved from the class {architecture}. {instead}')
 
 

@@ -108,12 +108,12 @@ def _modules(checkpoint: Checkpoint) -> list[Module]:
     """What `modules.json` lists, in order."""
     entries = checkpoint.json("modules.json")
     if not entries or not all(isinstance(entry, dict) and "type" in entry for entry in entries):
-        raise BadFile(f'"{checkpoint.name}" lists no modules in modules.json: fetch it anew.')
+        raise BadFile(f'"{checkpoint.name}" lists no modules in modules.json: download it again.')
     modules = []
     for entry in entries:
         if not str(entry["type"]).startswith(LIBRARY):
             raise BadFile(
-                f'"{checkpoint.name}" has a module {entry["type"]}, which is code of its own and '
+                f'"{checkpoint.name}" has a module {entry["type"]}, which is custom code and '
                 "never run: use a model made of sentence-transformers' own modules."
             )
         part = replace(checkpoint, subfolder=str(entry.get("path") or ""))

@@ -1,4 +1,4 @@
-"""A gallery in memory: how it is made, kept on disk, and made anew with other candidates."""
+"""The gallery in memory: build it, save and load it, add and remove candidates."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ class Gallery(ExactGallery):
             raise GalleryMismatch(
                 f"this {type(encoder).__name__} is not the encoder that built the gallery "
                 f"(fingerprint {encoder.fingerprint()}, expected {self.fingerprint}): "
-                "use that one, or build the gallery anew."
+                "use that one, or build the gallery again."
             )
         return self._joined(type(self).build(encoder, items, ids))
 

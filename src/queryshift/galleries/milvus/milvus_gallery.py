@@ -184,7 +184,7 @@ class Milvus(EngineGallery):
         return self._array([row[field] for row in rows])
 
     def _vectors_of(self, keys: list[Id]) -> list[Any]:
-        """The vectors of these candidates, without those that were deleted meanwhile."""
+        """The vectors of these candidates, without those deleted since."""
         key, field = self._collection.key, self._collection.vector
         rows = self._query(filter=self._among(keys), output_fields=[key, field])
         stored = {row[key]: row[field] for row in rows}

@@ -179,7 +179,7 @@ class Table:
     metric: str
     index: str  # hnsw, ivfflat, or nothing
     whole_ids: bool
-    stored: bool  # as rows of its own, and not a view or several tables
+    stored: bool  # a table or materialised view; not a view or a partitioned table
     large: bool
     origin: ModelOrigin | None  # from the table's comment
 
