@@ -20,7 +20,7 @@ from queryshift.models import load
 
 from .dev_shifts import DEV, STRENGTHS, of_strength
 
-ORDINARY = 512  # queries that a guard has seen
+REFERENCE = 512  # queries that a guard has seen
 QUERIES, BATCH = 640, 64
 SHARES = (1.0, 0.5, 0.25)
 
@@ -38,13 +38,13 @@ def lines(task: str) -> Iterator[str]:
     name, query, other = TASKS[task]
     model, world = load(name), tangram(task, "dev")
     gallery = Gallery.build(model[other], world.candidates, batch_size=500)
-    guard = Guard(reference=ReferenceQueries.of(model[query], gallery, world.queries[:ORDINARY]))
-    asked = world.asking(range(ORDINARY, ORDINARY + QUERIES))
+    guard = Guard(reference=ReferenceQueries.of(model[query], gallery, world.queries[:REFERENCE]))
+    asked = world.asking(range(REFERENCE, REFERENCE + QUERIES))
     for label, share, shift in kinds(task):
         session = Session(model[query], gallery, Frozen(), guard=guard)
         recall = run(session, shifted(asked, shift), asked.matches, batch_size=BATCH).recall()
-        strange = [batch.shift_score for batch in session.history]
-        far = (f"{one(strange):7.1f}" for one in (min, median, max))
+        scores = [one.shift_score for one in session.history if one.shift_score is not None]
+        far = (f"{one(scores):7.1f}" for one in (min, median, max))
         yield f"{task:9} {label:24} {share:8.2f} {recall:7.1f} {' '.join(far)}"
 
 
