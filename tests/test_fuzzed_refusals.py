@@ -220,7 +220,7 @@ def test_result_lines_whose_parts_are_of_another_kind():
 
 @pytest.mark.parametrize("body", [b"", b"\x93NUMPY", b"{}"])
 def test_files_of_vectors_that_hold_none(body, tmp_path):
-    from queryshift.media.collection import as_collection
+    from queryshift.media.item_collection import as_collection
 
     (tmp_path / "asked.npy").write_bytes(body)
     with pytest.raises(BadFile, match="cannot be read as vectors"):
@@ -254,7 +254,7 @@ def test_adapt_is_true_or_false(session, strange):
     ids=["short", "quoted", "lines", "empty", "bytes"],
 )
 def test_a_table_that_is_refused_is_closed(name, body, tmp_path):
-    from queryshift.media.collection import as_collection
+    from queryshift.media.item_collection import as_collection
 
     path = tmp_path / name
     path.write_bytes(body if isinstance(body, bytes) else body.encode())
@@ -272,7 +272,7 @@ def test_a_table_that_is_refused_is_closed(name, body, tmp_path):
 def test_paths_that_no_system_has(path):
     from queryshift import evaluate, load
     from queryshift.lab.evaluation.results import read_folder
-    from queryshift.media.collection import as_collection
+    from queryshift.media.item_collection import as_collection
 
     for call in (as_collection, load, Gallery.load, Gallery.open, read_folder):
         with pytest.raises(Error, match=r"xxx|no such user"):
@@ -282,7 +282,7 @@ def test_paths_that_no_system_has(path):
 
 
 def test_a_table_of_files_whose_names_are_too_long(tmp_path):
-    from queryshift.media.collection import as_collection
+    from queryshift.media.item_collection import as_collection
 
     (tmp_path / "rows.csv").write_text(f"id,path\n1,{'x' * 300}.png\n")
     with pytest.raises(BadFile, match="line 2: there is no file"):
@@ -298,7 +298,7 @@ def test_a_table_of_files_whose_names_are_too_long(tmp_path):
     ],
 )
 def test_numbers_in_a_table_that_are_none(row, told, tmp_path):
-    from queryshift.media.collection import as_collection
+    from queryshift.media.item_collection import as_collection
 
     (tmp_path / "rows.jsonl").write_text(json.dumps(row))
     with pytest.raises(BadFile, match=f"line 1: got .*{told}"):

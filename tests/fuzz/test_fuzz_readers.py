@@ -8,7 +8,7 @@ from hostile_values import ANYTHING, JSON, TEXTS, mostly
 from hypothesis import strategies as st
 
 from queryshift.lab.datasets.reading.matches import answers_by_query
-from queryshift.media.collection import as_collection
+from queryshift.media.item_collection import as_collection
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet", ".npy", ".safetensors", ".txt", ".json", ".png")
 HEADERS = st.sampled_from(("id,text", "id,path", "id,vector", "text,time", "query_id,clicked", ""))

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from queryshift.errors import BadFile, BadInput, UnknownName
 from queryshift.lab.datasets.reading.matches import answers_by_query, partners
 from queryshift.lab.evaluation.runner.gallery_cache import content_hash
-from queryshift.media.collection import as_collection, read_collection
+from queryshift.media.item_collection import as_collection, read_collection
 
 TEXTS = ["a red square", "a blue arrow", "file.png"]
 

@@ -40,7 +40,7 @@ from queryshift.lab.evaluation.streams import corruption_of
 from queryshift.lab.own_traffic.label_free import LIMITS, Limits, Signals, judge, signals_of
 from queryshift.lab.own_traffic.replay import Replay, replay, session_of
 from queryshift.lab.own_traffic.traffic import Traffic
-from queryshift.media.collection import Collection
+from queryshift.media.item_collection import Collection
 from queryshift.methods.specs import DEFAULT
 from queryshift.models import load
 

@@ -72,7 +72,7 @@ def check(
 
 def _asked(path: Path, model: str | None, sample: int) -> dict[str, Any]:
     """Vectors; or items with their encoder, and the same items corrupted."""
-    from queryshift.media.collection import read_collection
+    from queryshift.media.item_collection import read_collection
     from queryshift.models import load
 
     collection = read_collection(path)

@@ -14,7 +14,7 @@ import numpy as np
 from queryshift.errors import BadInput
 from queryshift.galleries.candidate_checks import checked_ids
 from queryshift.galleries.hits import Id
-from queryshift.media.collection import Collection, as_collection, kind_of
+from queryshift.media.item_collection import Collection, as_collection, kind_of
 from queryshift.media.lazy_items import LazyItems
 
 

@@ -11,7 +11,7 @@ from queryshift.errors import BadFile, unknown
 from queryshift.lab.corruptions import find
 from queryshift.lab.datasets import Dataset
 from queryshift.lab.datasets.reading.matches import answers_by_query, partners
-from queryshift.media.collection import read_collection
+from queryshift.media.item_collection import read_collection
 
 from .benchmarks import AS_IT_IS, Benchmark
 

@@ -13,7 +13,7 @@ from torch.nn.functional import normalize
 
 from queryshift.errors import BadInput
 from queryshift.galleries import Gallery
-from queryshift.media.collection import as_collection
+from queryshift.media.item_collection import as_collection
 from queryshift.methods.frozen import Frozen
 from queryshift.sessions.reference_queries import ReferenceQueries
 from queryshift.sessions.session import Session

@@ -20,7 +20,7 @@ from queryshift.lab.corruptions import corrupt, find
 from queryshift.lab.datasets.reading.matches import answers_by_query, partners
 from queryshift.lab.evaluation.runner.gallery_cache import content_hash, embedded
 from queryshift.media.bad_rows import BadRows
-from queryshift.media.collection import Collection, as_collection
+from queryshift.media.item_collection import Collection, as_collection
 from queryshift.models import load
 from queryshift.support.progress import track
 

@@ -17,8 +17,8 @@ from queryshift.lab.own_traffic.own_errors import errors_named
 from queryshift.lab.own_traffic.traffic import Traffic
 from queryshift.media.audio import AUDIO_SUFFIXES, read_audio
 from queryshift.media.bad_rows import BadRows
-from queryshift.media.collection import Collection
 from queryshift.media.images import IMAGE_SUFFIXES, read_image
+from queryshift.media.item_collection import Collection
 from queryshift.methods.base import Method
 from queryshift.methods.specs import DEFAULT, canonical
 from queryshift.models import load

@@ -10,7 +10,7 @@ from typing import Any
 
 from queryshift.errors import BadFile, BadInput, unknown
 from queryshift.media.bad_rows import BadRows
-from queryshift.media.collection import Collection, Id
+from queryshift.media.item_collection import Collection, Id
 from queryshift.media.records import Record, read_records
 from queryshift.support.paths import is_file, user_path
 
