@@ -117,7 +117,7 @@ class RandomCheckpoint:
     model: Any
     published: bool = False
 
-    def pictures(self, *_: Any) -> Callable[..., dict[str, Tensor]]:
+    def image_reader(self, *_: Any) -> Callable[..., dict[str, Tensor]]:
         return lambda items: {"pixel_values": torch.stack(list(items))}
 
     def words(self, **_: Any) -> Callable[..., dict[str, Tensor]]:
