@@ -3,8 +3,10 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
+from torch.nn.functional import normalize
 
 from miniature import SharedToy, Toy, same, stream
 from queryshift import (
@@ -17,7 +19,9 @@ from queryshift import (
     Refined,
     Session,
     answer_many,
+    load,
 )
+from queryshift.lab.tangram import scenes
 from queryshift.methods.optimiser import Adapted, Layout
 from queryshift.retrieval.batch import Batch, StepView
 from queryshift.retrieval.forward import Forward
@@ -32,6 +36,7 @@ from queryshift.sessions.policy import (
     doubt_of,
     gallery_spread,
     look,
+    shared,
     step_rows,
     weight,
 )
@@ -80,7 +85,8 @@ class TestDoubt:
             encoder.encode([one + 0.1 * i for one in clean for i in range(2)]), gallery
         )
         mean = sum(chances_of(source).tolist()) / 120
-        expected = pytest.approx(min(1.0, max(0.0, (2 * mean - 0.7) / 0.3)), abs=1e-5)
+        less = float(shared(source, torch.zeros(120, dtype=torch.bool)))
+        expected = pytest.approx(less * min(1.0, max(0.0, (2 * mean - 0.7) / 0.3)), abs=1e-5)
         assert [doubt_of(source, before) for before in (FULL, SURE)] == [expected] * 2
         assert len(look(source, FULL, Guard()).chances) == 120
 
@@ -93,6 +99,33 @@ class TestDoubt:
             assert again.doubt == pytest.approx(seen.doubt, abs=1e-5)
             assert torch.allclose(again.chances, seen.chances, atol=1e-5)
             assert doubt_of(copied, before) == pytest.approx(seen.doubt, abs=1e-5)
+
+    def test_is_none_where_every_query_of_a_small_gallery_finds_another_candidate(self):
+        vectors = normalize(
+            torch.randn(60, 1, 8, generator=torch.Generator().manual_seed(0)), dim=2
+        )
+        gallery = Gallery(range(60), vectors)
+        each, few = Forward(vectors[:, 0], gallery), Forward(vectors[:8, 0], gallery)
+        some = normalize(vectors[:4, 0].repeat(15, 1) + 1e-3 * torch.rand(60, 8), dim=1)
+        for source, expected in (
+            (each, 1 / 29.5),
+            (few, 1),
+            (Forward(some, gallery), 1),
+        ):
+            none = torch.zeros(len(source), dtype=torch.bool)
+            assert float(shared(source, none)) == pytest.approx(expected)
+        half = torch.arange(60) % 2 == 0
+        assert float(shared(each, half)) == pytest.approx(60 / (15 * 29))
+
+    def test_a_default_session_leaves_sixty_alike_images_alone(self):
+        """An image moved by some pixels: best scores are close, each query finds its own."""
+        encoder, image = load("tangram", device="cpu")["image"], scenes("dev", 1)[0].image()
+        moved = [np.roll(image, (down, right), (0, 1)) for down in range(8) for right in range(8)]
+        rng = np.random.default_rng(0)
+        asked = [(one + rng.integers(-4, 5, one.shape)).clip(0, 255) for one in moved[:60]]
+        session = Session(encoder, Gallery.build(encoder, moved[:60]))
+        found = session.answer([one.astype(np.uint8) for one in asked]).top(1).positions[:, 0]
+        assert (found == torch.arange(60)).float().mean() > 0.98
 
     def test_a_stream_begins_without_any(self, encoder, gallery, batches):
         source = Forward(encoder.encode(batches[0][:1]), gallery)

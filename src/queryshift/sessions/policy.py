@@ -1,8 +1,8 @@
 """Between a query and its answer: the rules of a session, and the numbers that they use.
 
 1. Doubt. The source model is in doubt where its best scores stand out no more than by accident,
-   in the mean over the latest 64 queries; copies within a batch count once
-   (`retrieval/uncertainty.py`).
+   in the mean over the latest 64 queries (`retrieval/uncertainty.py`), and less where the
+   batch's top-1 results coincide less often than by chance. Copies within a batch count once.
 2. What teaches. A query that repeats another one of its batch teaches nothing. Fewer than ten
    different ones (all of a smaller batch), queries without spread, and queries that the source
    is not in doubt about teach nothing together.
@@ -118,11 +118,12 @@ def look(source: Forward, before: Tensor, guard: Guard) -> Look:
         return Look(float(doubt(chances)), chances, None, 1)
     copies = repeated(keys_of(vectors))
     apart = spread_of(vectors, ~copies) >= guard.spread * gallery_spread(source.gallery, vectors)
-    said = torch.cat((doubt(chances)[None], apart[None].to(chances), copies.to(chances)))
+    doubts = doubt(chances) * shared(source, copies)
+    said = torch.cat((doubts[None], apart[None].to(chances), copies.to(chances)))
     doubted, spread_out, *again = said.tolist()
     if any(again):
         chances = latest(before, chances_of(source)[~copies])
-        doubted = float(doubt(chances))
+        doubted = float(doubt(chances) * shared(source, copies))
     teaching = [bool(spread_out) and not copy for copy in again]
     rows = None if all(teaching) else torch.tensor(teaching, device="cpu")
     return Look(doubted, chances, rows, sum(teaching))
@@ -132,7 +133,25 @@ def doubt_of(source: Forward, before: Tensor) -> float:
     """How much in doubt the source is of queries, together with the latest before them."""
     source.hits(SHORTLIST)  # as many as an answer needs: one search serves all
     copies = repeated(keys_of(source.vectors))
-    return float(doubt(latest(before, chances_of(source)[~copies])))
+    return float(doubt(latest(before, chances_of(source)[~copies])) * shared(source, copies))
+
+
+def shared(source: Forward, copies: Tensor) -> Tensor:
+    """How often different queries share a top-1 result, of what chance would give; 1 at most.
+
+    A model that guesses hits some candidates twice. In a small gallery, queries that each find
+    another candidate were not guessed at, however little their best scores stand out.
+
+    Args:
+        source: The batch, seen by the source model.
+        copies: Which of its queries (B,) repeat another one.
+    """
+    firsts = source.hits(SHORTLIST).positions[:, 0]
+    together = (firsts[:, None] == firsts) & ~copies[:, None] & ~copies
+    different = (~copies).sum()
+    pairs = (together.sum() - different) / 2
+    by_chance = different * (different - 1) / 2 / len(source.gallery)
+    return ((pairs + 1) / by_chance).clamp(max=1)  # one pair more or less says nothing
 
 
 def weight(doubted: float) -> float:
