@@ -11,7 +11,7 @@ from queryshift import METHODS, REST, SAR, Gallery, Guard, GuardWarning, Session
 from queryshift.errors import BadInput
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.uncertainty import LATEST
-from queryshift.sessions import step
+from queryshift.sessions import policy, step
 from queryshift.sessions.policy import objection
 
 NEVER = Guard(collapse=1.0, spread=0.0)
@@ -80,8 +80,9 @@ class TestProvoked:
         assert torch.equal(answer.vectors, encoder.encode(batches[1]))
 
     @pytest.mark.parametrize("name", METHODS)
-    def test_or_never_with_any_method(self, name, encoder, gallery, batches):
+    def test_or_never_with_any_method(self, name, encoder, gallery, batches, monkeypatch):
         """In full doubt, under a guard that minds nothing, what is learnt is the bare method's."""
+        monkeypatch.setattr(policy, "shared", lambda *_: torch.tensor(1.0))
         guarded = Session(encoder, gallery, METHODS[name](), lr=0.001, guard=NEVER)
         guarded.restore(replace(guarded.state, chances=torch.ones(LATEST)))
         free = Session(encoder, gallery, METHODS[name](), lr=0.001, guard=None)
