@@ -53,7 +53,7 @@ class Server:
             )
         self._wait()
 
-    def _wait(self, seconds: float = 120) -> None:
+    def _wait(self, seconds: float = 600) -> None:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if self.process.poll() is not None:

@@ -99,7 +99,7 @@ def test_a_file_that_is_no_picture_is_refused_in_a_sentence(opened, tenant, tmp_
     wait_for_answers(page)
     page.set_input_files("#own-file", path)
     page.wait_for_selector("#message.bad")
-    assert "picture" in page.inner_text("#message")
+    assert "image" in page.inner_text("#message")
 
 
 def test_the_slider_corrupts_and_trying_teaches_nothing(opened, tenant):
@@ -151,7 +151,7 @@ def test_many_corrupted_queries_are_learnt_and_drawn(opened, tenant):
     page.wait_for_selector("#curves polyline")
     titles = page.locator("#curves h3").all_inner_texts()
     assert titles == [
-        *("Strangeness", "Agreement", "Entropy", "Gap", "Spread"),
+        *("Shift score", "Agreement", "Entropy", "Gap", "Spread"),
         *("Updates and drops", "Learning delay", "Guard"),
     ]
     assert page.locator("#curves svg").count() == len(titles)
@@ -205,7 +205,7 @@ def test_a_mode_is_switched_only_after_confirmation(opened, tenant):
     wait_for_answers(page)
     page.wait_for_selector("#modes [data-mode=live][aria-pressed=true]")
     page.click("#modes [data-mode=frozen]")
-    assert "nothing is learnt" in page.inner_text("#confirm-text")
+    assert "nothing is learned" in page.inner_text("#confirm-text")
     page.keyboard.press("Escape")
     assert httpx.get(tenant.api).status_code == 404  # it is not there yet, so nothing was switched
     page.click("#modes [data-mode=frozen]")
@@ -227,7 +227,7 @@ def test_clicks_say_which_answers_are_better(opened, tenant):
     told = {"request_id": found["request_id"], "clicks": clicks}
     httpx.post(f"{tenant.api}/feedback", json=told, timeout=60).raise_for_status()
     page.get_by_text("Clicks so far: 1").wait_for()
-    assert "cannot tell" in page.inner_text("#clicks")
+    assert "too few to tell" in page.inner_text("#clicks")
 
 
 def test_another_tenant_is_another_view_and_the_address_remembers_it(opened, service):

@@ -69,7 +69,7 @@ def found(page, side, name=""):
 def test_sounds_are_played_asked_and_sent_many(opened, kinds):
     page = opened(f"{kinds.url}/?collection=sounds&tenant=ears")
     found(page, "source")
-    assert "is a sound" in page.inner_text("#takes")
+    assert "is an audio file" in page.inner_text("#takes")
     assert page.locator("#samples input").count() == 8
     assert page.locator("#corruption-fields").is_hidden()
     page.wait_for_function("() => document.querySelector('#preview audio').duration > 1")
@@ -89,12 +89,12 @@ def test_a_picture_is_refused_where_sounds_are_asked(opened, kinds):
     found(page, "source")
     page.set_input_files("#own-file", kinds.folder / "reference.png")
     page.wait_for_selector("#message.bad")
-    assert "sound" in page.inner_text("#message")
+    assert "audio" in page.inner_text("#message")
 
 
 def test_a_picture_and_a_text_ask_together(opened, kinds):
     page = opened(f"{kinds.url}/?collection=edits&tenant=composed")
-    page.get_by_text("is a picture with a text").wait_for()
+    page.get_by_text("is an image with a text").wait_for()
     page.fill("#own-text", (kinds.folder / "change.txt").read_text())
     page.click("#own-ask")
     page.wait_for_selector("#message.bad")  # the picture is missing
@@ -115,4 +115,4 @@ def test_before_its_first_query_a_tenant_has_a_mode_that_can_be_chosen(opened, k
     page.wait_for_selector("#modes [data-mode=frozen][aria-pressed=true]")
     told = httpx.get(f"{kinds.url}/v1/collections/edits/tenants/nobody", timeout=60).json()
     assert told["mode"] == "frozen" and told["queries"] == 0
-    assert re.search("nothing is learnt", page.inner_text("#mode-meaning"))
+    assert re.search("nothing is learned", page.inner_text("#mode-meaning"))

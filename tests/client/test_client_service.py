@@ -89,7 +89,7 @@ def wait_until(true):
 
 @pytest.mark.parametrize("module", [sync_client, async_client])
 def test_the_examples_run(module, service, files):
-    globs = vars(module) | {"url": service.url, "picture": files[0]}
+    globs = vars(module) | {"url": service.url, "image": files[0]}
     tried = doctest.testmod(module, globs=globs)
     assert tried.attempted > 2 and not tried.failed
 
@@ -173,8 +173,10 @@ def test_clicks_score_both_answers(client, files):
     assert client.tenant("clicker").clicks == means
 
 
-def test_ordinary_queries_are_handed_over(client, files):
-    assert client.ordinary(files) == 8
+def test_reference_queries_are_handed_over(client, files):
+    assert client.set_reference(files) == 8
+    with pytest.warns(DeprecationWarning, match="set_reference"):
+        assert client.ordinary(files) == 8
 
 
 def test_errors_are_the_libraries_in_the_services_words(service, client, files):

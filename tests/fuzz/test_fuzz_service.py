@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from PIL import Image
 from starlette.testclient import TestClient
 
-from queryshift.serving.app import make_app
 from queryshift.serving.http.limits import Connections
 from queryshift.serving.metrics import Metrics
+from queryshift.serving.serve import make_app
 from queryshift.serving.service import Service
 from queryshift.serving.settings import read_settings
 

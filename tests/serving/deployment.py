@@ -7,9 +7,9 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 import httpx
+from forked_servers import Fork, ForkedServer
 
 from postgres_server import PostgresServer, free_port, wait_until
-from running_server import Server
 
 CONF = Path(__file__).parents[2] / "docs" / "deploy" / "nginx.conf"
 MAIN = """
@@ -30,19 +30,25 @@ def nginx_program() -> str | None:
     return shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 
 
+def configured(folder: Path, port: int, replicas: list[int]) -> Path:
+    """The configuration of the docs at this port, over replicas at those."""
+    told = CONF.read_text(encoding="utf-8").replace("listen 80;", f"listen {port};")
+    for number, other in enumerate(replicas, 1):
+        told = told.replace(f"replica-{number}:8080", f"127.0.0.1:{other}")
+    assert "replica-" not in told
+    (folder / "queryshift.conf").write_text(told)
+    main = folder / "nginx.conf"
+    main.write_text(MAIN.format(conf=folder / "queryshift.conf"))
+    return main
+
+
 class Nginx:
     """nginx with the configuration of the docs, over these replicas."""
 
     def __init__(self, ports: list[int]) -> None:
         self.folder, self.port = Path(mkdtemp(prefix="queryshift-nginx-")), free_port()
         self.folder.chmod(0o755)
-        told = CONF.read_text(encoding="utf-8").replace("listen 80;", f"listen {self.port};")
-        for number, port in enumerate(ports, 1):
-            told = told.replace(f"replica-{number}:8080", f"127.0.0.1:{port}")
-        assert "replica-" not in told
-        (self.folder / "queryshift.conf").write_text(told)
-        main = self.folder / "nginx.conf"
-        main.write_text(MAIN.format(conf=self.folder / "queryshift.conf"))
+        main = configured(self.folder, self.port, ports)
         command = [nginx_program(), "-p", str(self.folder), "-c", str(main), "-g", "daemon off;"]
         self.process = subprocess.Popen(command)
         self.url = f"http://127.0.0.1:{self.port}"
@@ -64,13 +70,14 @@ class Deployment:
     """PostgreSQL with its writes on disk, and so many replicas over one database."""
 
     def __init__(self, folder: Path, toml: str, count: int = 3) -> None:
-        self.postgres, self.replicas = PostgresServer(), []
+        self.postgres, self.replicas, self._fork = PostgresServer(), [], Fork()
         try:
             self.postgres.start("on")
             self.address = self.postgres.database("service")
             for number in range(count):
                 store = {"QUERYSHIFT_STORE": self.address, "QUERYSHIFT_THREADS": "1"}
-                self.replicas.append(Server(folder / f"replica-{number}", toml, **store))
+                made = ForkedServer(self._fork, folder / f"replica-{number}", toml, **store)
+                self.replicas.append(made)
         except BaseException:
             self.stop()
             raise
@@ -79,6 +86,7 @@ class Deployment:
         for replica in self.replicas:
             if replica.process.poll() is None:
                 replica.stop()
+        self._fork.stop()
         self.postgres.stop()
 
     def __enter__(self):

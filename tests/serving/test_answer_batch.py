@@ -12,8 +12,8 @@ from miniature import DIMENSION, ITEM, Toy, items, shifted
 from queryshift import Encoder, Frozen, Gallery, Guard, Tent, answer_many
 from queryshift.encoders.vectors import Vectors
 from queryshift.retrieval.fusion import FusedRanking
-from queryshift.serving.answering import answer_batch as rows
-from queryshift.serving.answering.answer_batch import Asked, answer_rows
+from queryshift.serving.answering import answers as rows
+from queryshift.serving.answering.answers import Asked, answer_rows
 from queryshift.serving.collection import Collection
 from queryshift.serving.settings import CollectionSettings
 from queryshift.sessions.policy import standing_weight

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from queryshift.serving.answering import answer_queue as answering
-from queryshift.serving.answering.answer_batch import Answered, Asked
+from queryshift.serving.answering import answers as answering
+from queryshift.serving.answering.answers import Answered, Asked
 from queryshift.serving.metrics import Metrics
 from queryshift.serving.settings import QueueSettings
 

@@ -9,7 +9,7 @@ from queries_to_send import SEARCH, TENANTS, query, search
 
 from queryshift import ClickScores
 from queryshift.errors import BadInput
-from queryshift.serving.answering.answer_batch import Answered
+from queryshift.serving.answering.answers import Answered
 from queryshift.serving.clicks import ENOUGH, MOST_BYTES, RecentAnswers, click_summary
 from queryshift.serving.errors import NotFound
 

@@ -109,7 +109,7 @@ def test_a_group_that_cannot_be_learnt_costs_no_answer_and_is_an_event(files, tm
 
     async def asked():
         collection = replace(plain, method=Broken())
-        runtime = Runtime.of(ServeSettings(data=tmp_path), metrics)
+        runtime = Runtime(ServeSettings(data=tmp_path), metrics)
         owner = CollectionService(collection, runtime)
         running = asyncio.gather(owner.run(), runtime.run())
         queries = [png(number) for number in range(4)]

@@ -2,14 +2,16 @@
 
 import json
 import re
+import shutil
 import signal
+import subprocess
 import time
 from pathlib import Path
 
 import httpx
 import pytest
 import yaml
-from deployment import Deployment, Nginx, nginx_program
+from deployment import Deployment, Nginx, configured, nginx_program
 from queries_to_send import SEARCH, TENANTS, first_ids, learnt, query, search
 
 from queryshift.serving.metrics import Metrics
@@ -152,3 +154,47 @@ def test_the_operators_files_name_metrics_and_settings_that_are_there(tmp_path):
         for volume in service.get("volumes", ()):
             if volume.startswith("./") and "token" not in volume:
                 assert (DEPLOY / volume.partition(":")[0]).is_file(), volume
+
+
+def test_the_compose_file_names_only_what_is_there():
+    composed = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
+    services, volumes = composed["services"], composed["volumes"]
+    for name, service in services.items():
+        assert re.search(r":\S*\d", service["image"]) or service["image"] == "queryshift", name
+        assert set(service.get("depends_on", ())) <= set(services), name
+        for volume in service.get("volumes", ()):
+            source, *_, target = volume.removesuffix(":ro").split(":")
+            assert target.startswith("/") and (source.startswith("./") or source in volumes), volume
+    proxied = re.findall(r"server (replica-\d):8080", (DEPLOY / "nginx.conf").read_text())
+    scraped = yaml.safe_load((DEPLOY / "prometheus.yaml").read_text())["scrape_configs"][0]
+    targets = [one.removesuffix(":8080") for one in scraped["static_configs"][0]["targets"]]
+    replicas = [name for name, one in services.items() if one["image"] == "queryshift"]
+    assert replicas == proxied == targets
+
+
+def ran(*command: object) -> None:
+    """Run a program; what it says is the failure."""
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_prometheus_takes_its_configuration_the_alerts_and_the_queries_of_the_dashboard(tmp_path):
+    config = (DEPLOY / "prometheus.yaml").read_text(encoding="utf-8")
+    (tmp_path / "token").write_text("secret")
+    config = config.replace("/etc/prometheus/token", str(tmp_path / "token"))
+    (tmp_path / "prometheus.yaml").write_text(config)
+    shutil.copy(DEPLOY / "alerts.yaml", tmp_path)
+    ran("promtool", "check", "config", tmp_path / "prometheus.yaml")
+    dashboard = json.loads((DEPLOY / "dashboard.json").read_text(encoding="utf-8"))
+    shown = [one["expr"] for panel in dashboard["panels"] for one in panel["targets"]]
+    rules = [{"record": f"shown:{place}", "expr": expr} for place, expr in enumerate(shown)]
+    (tmp_path / "shown.yaml").write_text(
+        yaml.safe_dump({"groups": [{"name": "a", "rules": rules}]})
+    )
+    ran("promtool", "check", "rules", tmp_path / "shown.yaml")
+
+
+@pytest.mark.skipif(nginx_program() is None, reason="nginx is not installed")
+def test_nginx_takes_its_configuration(tmp_path):
+    ran(nginx_program(), "-t", "-p", tmp_path, "-c", configured(tmp_path, 8080, [8081, 8082, 8083]))

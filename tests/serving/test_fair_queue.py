@@ -5,9 +5,9 @@ import doctest
 import pytest
 
 from queryshift import Error
-from queryshift.serving.answering import fair_queue
-from queryshift.serving.answering.fair_queue import FairQueue
-from queryshift.serving.http import tokens
+from queryshift.serving.answering import queues
+from queryshift.serving.answering.queues import FairQueue
+from queryshift.serving.http import access
 
 
 def test_turns_are_one_of_each_and_bounded():
@@ -31,6 +31,6 @@ def test_a_tenant_that_has_had_enough_is_passed_over():
     assert queue.waiting == 3 and queue.take() == ("loud", 1)
 
 
-@pytest.mark.parametrize("module", [fair_queue, tokens])
+@pytest.mark.parametrize("module", [queues, access])
 def test_the_examples_run(module):
     assert doctest.testmod(module).failed == 0 < doctest.testmod(module).attempted

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from queryshift.errors import BadFile
-from queryshift.serving.query_file import FileWorld, read_queries
+from queryshift.serving.samples import FileWorld, read_queries
 
 GOOD = [json.dumps({"text": f"a red square, {place}"}) for place in range(9)]
 

@@ -13,7 +13,7 @@ from queryshift.serving.errors import NotFound, StoreTrouble
 from queryshift.serving.metrics import Metrics
 from queryshift.serving.service import Service
 from queryshift.serving.settings import CollectionSettings, ServeSettings, TenantSettings
-from queryshift.serving.store.listening import Listening
+from queryshift.serving.store.database import Listening
 
 
 def run(work):
@@ -257,13 +257,13 @@ def test_a_change_whose_acknowledgement_was_lost_counts_once(
 def test_a_sample_of_ordinary_queries_is_put_in_force_everywhere(address, tmp_path):
     async def check():
         async with replicas(address, tmp_path) as (first, second):
-            before = second.collection.ordinary
-            await first.set_ordinary([png(number) for number in range(20, 50)])
+            before = second.collection.reference
+            await first.set_reference([png(number) for number in range(20, 50)])
 
             async def seen():
-                return second.collection.ordinary != before
+                return second.collection.reference != before
 
             await until(seen)
-            assert second.collection.ordinary == first.collection.ordinary
+            assert second.collection.reference == first.collection.reference
 
     run(check())

@@ -1,5 +1,7 @@
 """serve.toml: checked, in sentences, overridden by the environment and the command line."""
 
+import inspect
+import re
 from hashlib import sha256
 
 import pytest
@@ -80,7 +82,7 @@ def test_a_guard_has_all_its_fields_here_and_in_the_environment(tmp_path, monkey
         ("[collections.shop.guard]\nspread = 'very'", "collections.shop.guard.spread is"),
         (
             "[collections.shop.guard.reference]\nmean = 1\ndeviation = 1\ncount = 2",
-            "ordinary = FILE",
+            "reference = FILE",
         ),
     ],
 )
@@ -109,6 +111,25 @@ def test_the_command_refuses_to_serve_others_without_tokens():
     assert ran.exit_code == 2 and "there are no tokens" in ran.output
 
 
+def test_strict_holds_for_all_collections(tmp_path, monkeypatch):
+    served = []
+    monkeypatch.setattr("queryshift.serving.serve.serve", served.append)
+    file = tmp_path / "serve.toml"
+    file.write_text("[collections.one]\n[collections.two]\n")
+    for options in ([], ["--strict"]):
+        assert CliRunner().invoke(main, ["serve", str(file), *options]).exit_code == 0
+    assert [[one.strict for one in each.collections.values()] for each in served] == [
+        [False, False],
+        [True, True],
+    ]
+
+
+def test_the_former_name_of_reference_queries_is_taken(tmp_path, caplog):
+    old = settings(tmp_path, '[collections.shop]\nordinary = "queries.jsonl"')
+    assert str(old.collections["shop"].reference) == "queries.jsonl"
+    assert '"ordinary" is now "reference"' in caplog.text
+
+
 def test_a_new_token_comes_with_its_entry():
     ran = CliRunner().invoke(main, ["serve", "--new-token"])
     token = ran.stderr.split()[-1]
@@ -125,12 +146,18 @@ def models(kind: type) -> set[type]:
     return found
 
 
+def meanings(kind: type) -> dict[str, str]:
+    """What each field of a model means, as its docstring says."""
+    section = inspect.getdoc(kind).partition("Attributes:\n")[2]
+    told = re.findall(r"^    (\w+): (.*(?:\n        .*)*)", section, re.M)
+    return {name: re.sub(r"\s+", " ", text) for name, text in told}
+
+
 def test_every_field_says_what_it_means():
     kinds = models(ServeSettings)
     assert len(kinds) == 6
     for kind in kinds:
-        for name, field in kind.model_fields.items():
-            assert field.description, f"{kind.__name__}.{name}"
+        assert meanings(kind).keys() == kind.model_fields.keys(), kind.__name__
 
 
 @pytest.mark.parametrize("name", ["PROT", "LIMITS_PIXELS", "LIMITS__PIXEL", "TENANT__LOADED"])

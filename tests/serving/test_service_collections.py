@@ -4,7 +4,7 @@ import json
 import time
 
 import pytest
-from queries_to_send import first_ids, png
+from queries_to_send import first_ids, png, query
 
 import queryshift as qs
 from queryshift.lab import tangram
@@ -16,7 +16,7 @@ model = "tangram"
 queries = "text"
 gallery = "captions.gallery"
 method = "frozen+hubs:bank=64"
-ordinary = "yesterday.jsonl"
+reference = "yesterday.jsonl"
 samples = "samples.jsonl"
 gather = 4
 
@@ -104,7 +104,7 @@ def test_a_method_that_trains_nothing_learns_from_vectors_encoded_once(own, capt
         post(client, "words", {"queries": [{"text": text} for text in captions[:4]]})
         report = waited(client, "words", 1)
         about = client.get("/v1/collections/words").json()
-    assert report["shift"]["strangeness"] is not None and about["ordinary"] == {"queries": 48}
+    assert report["shift"]["shift_score"] is not None and about["reference"] == {"queries": 48}
     assert report["updates"] == 0 and about["hubs"] is True
 
 
@@ -121,14 +121,12 @@ def test_vectors_are_asked_as_they_are(own, captions):
 
 
 def test_an_engine_is_searched_and_adapted_over(own):
-    files = [("query", (str(number), png(number, 60))) for number in range(4)]
+    queries = [query(number, 60) for number in range(4)]
     with own.client() as client:
-        path = "/v1/collections/pictures/search"
-        told = client.post(path, data={"request": '{"k": 5}'}, files=files)
-        assert told.status_code == 200, told.text
+        told = post(client, "pictures", {"queries": queries, "k": 5})
         report = waited(client, "pictures", 1)
         about = client.get("/v1/collections/pictures").json()
-    assert [len(answer["hits"]) for answer in told.json()["answers"]] == [5] * 4
+    assert [len(answer["hits"]) for answer in told["answers"]] == [5] * 4
     assert report["method"] == "tent+refined" and about["candidates"] == 48
 
 

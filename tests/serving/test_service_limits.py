@@ -58,9 +58,8 @@ def test_a_picture_bomb_is_refused_before_it_is_decoded(tight):
     assert len(small) < 100_000
     with tight.client() as client:
         answer = client.post(SEARCH, json={"query": {"image": b64encode(small).decode()}})
-        uploaded = client.post(SEARCH, data={"request": "{}"}, files={"query": ("b", small)})
         after = search(client, [3])
-    assert answer.status_code == uploaded.status_code == 422
+    assert answer.status_code == 422
     assert "4000 x 4000 pixels" in answer.json()["detail"]
     assert first_ids(after) == [3]
 

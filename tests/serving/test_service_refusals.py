@@ -9,7 +9,7 @@ import pytest
 from queries_to_send import SEARCH, TENANTS, query
 
 from queryshift.serving.errors import Forbidden
-from queryshift.serving.http.origin_check import OriginCheck
+from queryshift.serving.http.access import OriginCheck
 from queryshift.serving.settings import ServeSettings
 
 HTTP = "/v1/collections"

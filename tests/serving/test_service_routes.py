@@ -62,7 +62,8 @@ def test_collections_say_what_they_are(server):
     assert told["candidates"] == 64 and told["dimension"] == 128
     assert told["method"] == default_method(qs.load("tangram")["image"]).name
     assert told["hubs"] is True
-    assert told["guard"]["collapse"] == 0.9 and told["ordinary"]["queries"] >= 2
+    assert told["guard"]["collapse"] == 0.9 and told["reference"]["queries"] >= 2
+    assert told["ordinary"] == told["reference"]  # its former name
     assert told["keeps_queries"] is True and "fog" in told["corruptions"]
 
 
@@ -97,10 +98,14 @@ def test_a_tenant_learns_and_its_report_and_history_say_so(server):
         rows = client.get(f"{TENANTS}/noisy/history").json()
         later = client.get(f"{TENANTS}/noisy/history", params={"since": 2}).json()
     assert told["queries"] == 24 and told["batches"] == 3 and 0 < told["updates"] <= 3
-    assert told["shift"].keys() == {"strangeness", "spread", "gap", "entropy", "agreement"}
+    measures = {"shift_score", "spread", "gap", "entropy", "agreement"}
+    assert told["shift"].keys() == measures | {"strangeness"}  # its former name too
     assert told["report"]["updates_in_force"] > 0
     assert [row["batch"] for row in rows["rows"]] == [1, 2, 3] and rows["next"] == 3
-    assert all(row["queries"] == 8 and row["strangeness"] is not None for row in rows["rows"])
+    assert all(
+        row["queries"] == 8 and row["shift_score"] == row["strangeness"] is not None
+        for row in rows["rows"]
+    )
     assert [row["batch"] for row in later["rows"]] == [3]
 
 
@@ -181,15 +186,16 @@ def test_clicks_score_source_and_adapted_side_by_side(server):
     assert report["clicks"] == 2 and unknown.status_code == 404
 
 
-def test_a_sample_of_ordinary_queries_is_put_in_force(server):
+@pytest.mark.parametrize("name", ["reference", "ordinary"])
+def test_a_sample_of_reference_queries_is_put_in_force(server, name):
     with server.client() as client:
         search(client, [1], tenant="before")
         body = {"queries": [query(number) for number in range(20, 50)]}
-        put = client.put(f"{COLLECTION}/ordinary", json=body)
+        put = client.put(f"{COLLECTION}/{name}", json=body)
         told = client.get(COLLECTION).json()
         after = search(client, [1], tenant="before")
     assert put.status_code == 200, put.text
-    assert put.json() == {"queries": 30} and told["ordinary"] == {"queries": 30}
+    assert put.json() == {"queries": 30} and told["reference"] == {"queries": 30}
     assert first_ids(after) == [1]
 
 

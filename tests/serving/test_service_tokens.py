@@ -66,8 +66,8 @@ def test_a_tenants_token_reaches_no_other_tenant(guarded):
     for path in ("/reset", "/undo"):
         assert ask(guarded, "mine", "POST", f"{TENANTS}/theirs{path}") == 403
     assert ask(guarded, "mine", "POST", f"{TENANTS}/mine/snapshots", {"name": "a"}) == 200
-    ordinary = {"queries": [query(1), query(2)]}
-    assert ask(guarded, "mine", "PUT", "/v1/collections/tangram/ordinary", ordinary) == 403
+    sample = {"queries": [query(1), query(2)]}
+    assert ask(guarded, "mine", "PUT", "/v1/collections/tangram/reference", sample) == 403
 
 
 def test_a_tenants_token_lists_only_its_own(guarded):

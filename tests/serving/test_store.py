@@ -12,10 +12,10 @@ from sqlalchemy import text
 from queryshift import REST, Session
 from queryshift.errors import Error
 from queryshift.serving.errors import Damaged, StoreTrouble
+from queryshift.serving.http.idempotency import Key, find_answer, keep_answers
 from queryshift.serving.settings import ServeSettings
 from queryshift.serving.store.database import Database
-from queryshift.serving.store.idempotency_keys import SECONDS, Key, find_answer, keep_answers
-from queryshift.serving.store.retention import expire
+from queryshift.serving.store.retention import KEY_SECONDS, expire
 from queryshift.serving.store.schema import migrate, open_store
 from queryshift.serving.store.snapshot_rows import SnapshotRows
 from queryshift.serving.store.stored_tenant import Change, Gone, Stale, stored_state
@@ -134,6 +134,13 @@ def test_the_history_is_bounded_and_read_from_where_one_is(rows):
     assert [row["batch"] for row in rows.history(made.id, 95, 3)] == [96, 97, 98]
 
 
+def test_rows_of_old_versions_have_the_shift_score_under_its_new_name_too(rows):
+    made = rows.make("one", "live", 10)
+    rows.commit(change(made, rows=[{"batch": 1, "strangeness": 2.5}], keep_rows=9))
+    assert [row["shift_score"] for row in rows.history(made.id, 0, 9)] == [2.5]
+    assert rows.find("one").last_rows[0]["shift_score"] == 2.5
+
+
 def test_events_and_clicks_are_added_and_events_bounded(rows):
     made = rows.make("one", "live", 10)
     for number in range(40):
@@ -208,7 +215,7 @@ def test_answers_are_found_by_their_key_for_ten_minutes(database, monkeypatch):
     keep_answers(database, [(key, b"second")])
     assert find_answer(database, replace(key, body=b"other")) == (b"digest", b"first")
     assert find_answer(database, replace(key, caller="you")) is None
-    later = time.time() + SECONDS + 1
+    later = time.time() + KEY_SECONDS + 1
     monkeypatch.setattr(time, "time", lambda: later)
     assert find_answer(database, key) is None
     expire(database, None)

@@ -17,8 +17,8 @@ from queryshift.serving.errors import StoreTrouble
 from queryshift.serving.metrics import Metrics
 from queryshift.serving.service import Service
 from queryshift.serving.settings import CollectionSettings, ServeSettings, TenantSettings
-from queryshift.serving.store import folder_lock
-from queryshift.serving.store.folder_lock import locked_folder
+from queryshift.serving.store import database
+from queryshift.serving.store.database import locked_folder
 from running_server import SMALL, Server
 
 ALL = 'scopes = ["read", "adapt", "admin"]'
@@ -223,7 +223,7 @@ def test_a_dump_of_postgresql_is_a_whole_store(postgres, address, tmp_path):
 
 
 def test_a_second_process_on_the_same_folder_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(folder_lock, "WAIT_S", 0.2)
+    monkeypatch.setattr(database, "WAIT_S", 0.2)
     with (
         locked_folder(tmp_path),
         pytest.raises(Error, match="another server uses the folder"),

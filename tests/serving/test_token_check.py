@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from queryshift.serving.errors import TooBusy, Unauthorised
-from queryshift.serving.http.tokens import TokenCheck, digest
+from queryshift.serving.http.access import TokenCheck, digest
 from queryshift.serving.metrics import Metrics
 from queryshift.serving.settings import ServeSettings, TokenSettings
 

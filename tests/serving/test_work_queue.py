@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from queryshift.serving.answering.work_queue import WorkQueue
+from queryshift.serving.answering.queues import WorkQueue
 from queryshift.support.priority import answering, is_answering
 
 

@@ -34,7 +34,7 @@ NEAREST, SHIFT = (30, 60, 200), "pixelate"
 DIMENSION, VARIED, NOISE = 64, 0.15, 0.006
 NOISY = 4  # brightness of 256, of frames
 UNCHANGED = torch.tensor(1.0)  # factor of a rule that is off
-Case = tuple[dict[str, Any], Encoder, Tensor, Sequence[Any] | Tensor]
+Case = tuple[dict[str, Any], Encoder, Tensor, Sequence[Any]]
 
 
 def of_vectors(seed: int) -> Iterator[Case]:
@@ -85,10 +85,10 @@ def of_frames(encoder: Encoder, image: Any, seed: int) -> Case:
     return {"set": "frames", "candidates": len(frames)}, encoder, vectors, asked
 
 
-def recall(session: Session, asked: Sequence[Any] | Tensor, size: int, order: Tensor) -> float:
+def recall(session: Session, asked: Sequence[Any], size: int, order: Tensor) -> float:
     """Recall@1 in per cent of queries asked in an order; each one's own candidate is right."""
     found: list[int] = []
-    for rows in torch.split(order, size):
+    for rows in order.split(size):
         queries = asked[rows] if isinstance(asked, Tensor) else [asked[row] for row in rows]
         found += session.answer(queries).top(1).positions[:, 0].tolist()
     return round(100 * float((torch.tensor(found) == order).float().mean()), 2)

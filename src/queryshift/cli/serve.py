@@ -15,6 +15,7 @@ import click
 @click.option("--data", type=click.Path(path_type=Path), help="Folder of what must not be lost.")
 @click.option("--store", help="postgresql://…, where several processes serve; else SQLite.")
 @click.option("--device", help="Where models run whose collection does not say: cuda:1.")
+@click.option("--strict", is_flag=True, help="Stop at the first bad line of a file of queries.")
 @click.option("--new-token", is_flag=True, help="Make a token and its entry for the file.")
 def command(file: Path | None, new_token: bool, **given: Any) -> None:
     """Serve adaptation for many tenants over HTTP, with a page to look at it.
@@ -44,7 +45,7 @@ def command(file: Path | None, new_token: bool, **given: Any) -> None:
 
 
 def _show_new_token() -> None:
-    from queryshift.serving.http.tokens import digest, new_token
+    from queryshift.serving.http.access import digest, new_token
 
     token = new_token()
     click.echo(f"The token, for the client; it is shown only here: {token}", err=True)

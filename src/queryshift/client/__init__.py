@@ -2,8 +2,9 @@
 
 Needs the extra `client` (httpx), neither torch nor numpy.
 
-Imports: `errors`. Start with `sync_client.py`; `calls.py` has the routes, `queries.py` how a query
-is sent, `results.py` what comes back, `transport.py` when a call is sent again.
+Imports: `errors`. Start with `core.py`: what is sent, how answers are read, when a call is sent
+again. `sync_client.py` and `async_client.py` send it; `queries.py` has how a query is sent,
+`results.py` what comes back.
 """
 
 from .async_client import AsyncClient

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
-from . import calls
-from .calls import Ask
+from queryshift.support.deprecation import warn_renamed
+
+from . import results
+from .core import Core, Outcome, Plan, Request, T, httpx
 from .queries import Query
-from .results import (
-    ClickMeans,
-    Collection,
-    HistoryRow,
-    Id,
-    SearchResult,
-    Snapshot,
-    Tenant,
-    TenantSummary,
-)
+from .results import Id
 from .retries import Retries
-from .transport import AsyncTransport, Connection
 
 
 class AsyncClient:
@@ -37,7 +30,7 @@ class AsyncClient:
         >>> import asyncio
         >>> async def ask():
         ...     async with AsyncClient(url, "tangram") as client:
-        ...         found = await client.search([picture], k=3, adapt=False)
+        ...         found = await client.search([image], k=3, adapt=False)
         ...         return len(found.ids[0])
         >>> asyncio.run(ask())
         3
@@ -51,9 +44,8 @@ class AsyncClient:
         timeout: float = 30.0,
         retries: int | Retries = 4,
     ) -> None:
-        patience = Retries(retries) if isinstance(retries, int) else retries
-        self._name = collection
-        self._transport = AsyncTransport(Connection(url, token, timeout, patience))
+        self._core = Core(url, collection, token, timeout, retries)
+        self._http = httpx.AsyncClient(**self._core.options)
 
     async def __aenter__(self) -> Self:
         return self
@@ -68,7 +60,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Close the connections to the service."""
-        await self._transport.close()
+        await self._http.aclose()
 
     async def search(
         self,
@@ -80,70 +72,82 @@ class AsyncClient:
         compare: bool = False,
         exclude: Sequence[Sequence[Id]] | None = None,
         key: str | None = None,
-    ) -> SearchResult:
+    ) -> results.SearchResult:
         """As `Client.search`."""
-        ask = Ask(tenant, k, adapt, compare, exclude)
-        return await self._transport.send(calls.search(self._name, queries, ask, key))
+        asked = (queries, k, tenant, adapt, compare, exclude, key)
+        return await self._result(self._core.search(*asked))
 
     async def feedback(
         self, request_id: str, clicks: Mapping[int, Sequence[Id]], *, tenant: str = "default"
-    ) -> ClickMeans:
+    ) -> results.ClickMeans:
         """As `Client.feedback`."""
-        return await self._transport.send(calls.feedback(self._name, tenant, request_id, clicks))
+        return await self._result(self._core.feedback(tenant, request_id, clicks))
 
-    async def collections(self) -> list[Collection]:
+    async def collections(self) -> list[results.Collection]:
         """As `Client.collections`."""
-        return await self._transport.send(calls.collections())
+        return await self._result(self._core.collections())
 
-    async def collection(self) -> Collection:
+    async def collection(self) -> results.Collection:
         """As `Client.collection`."""
-        return await self._transport.send(calls.collection(self._name))
+        return await self._result(self._core.collection())
+
+    async def set_reference(self, queries: Sequence[Query]) -> int:
+        """As `Client.set_reference`."""
+        return await self._result(self._core.set_reference(queries))
 
     async def ordinary(self, queries: Sequence[Query]) -> int:
-        """As `Client.ordinary`."""
-        return await self._transport.send(calls.ordinary(self._name, queries))
+        """The former name of `set_reference`."""
+        warn_renamed("Client.ordinary", "Client.set_reference")
+        return await self.set_reference(queries)
 
-    async def tenants(self) -> list[TenantSummary]:
+    async def tenants(self) -> list[results.TenantSummary]:
         """As `Client.tenants`."""
-        rows, after = await self._transport.send(calls.tenants(self._name, None))
-        while after is not None:
-            more, after = await self._transport.send(calls.tenants(self._name, after))
-            rows += more
-        return rows
+        return await self._result(self._core.tenants())
 
-    async def tenant(self, tenant: str = "default") -> Tenant:
+    async def tenant(self, tenant: str = "default") -> results.Tenant:
         """As `Client.tenant`."""
-        return await self._transport.send(calls.tenant(self._name, tenant))
+        return await self._result(self._core.tenant(tenant))
 
-    async def history(self, tenant: str = "default", since: int = 0) -> list[HistoryRow]:
+    async def history(self, tenant: str = "default", since: int = 0) -> list[results.HistoryRow]:
         """As `Client.history`."""
-        rows: list[HistoryRow] = []
-        while more := await self._transport.send(calls.history(self._name, tenant, since)):
-            rows, since = rows + more, more[-1].batch
-        return rows
+        return await self._result(self._core.history(tenant, since))
 
-    async def set_mode(self, mode: str, tenant: str = "default") -> Tenant:
+    async def set_mode(self, mode: str, tenant: str = "default") -> results.Tenant:
         """As `Client.set_mode`."""
-        return await self._transport.send(calls.change(self._name, tenant, "mode", {"mode": mode}))
+        return await self._result(self._core.change(tenant, "mode", {"mode": mode}))
 
-    async def reset(self, tenant: str = "default") -> Tenant:
+    async def reset(self, tenant: str = "default") -> results.Tenant:
         """As `Client.reset`."""
-        return await self._transport.send(calls.change(self._name, tenant, "reset"))
+        return await self._result(self._core.change(tenant, "reset"))
 
-    async def undo(self, tenant: str = "default") -> Tenant:
+    async def undo(self, tenant: str = "default") -> results.Tenant:
         """As `Client.undo`."""
-        return await self._transport.send(calls.change(self._name, tenant, "undo"))
+        return await self._result(self._core.change(tenant, "undo"))
 
-    async def snapshot(self, name: str, tenant: str = "default") -> Snapshot:
+    async def snapshot(self, name: str, tenant: str = "default") -> results.Snapshot:
         """As `Client.snapshot`."""
-        return await self._transport.send(calls.snapshot(self._name, tenant, name))
+        return await self._result(self._core.snapshot(tenant, name))
 
-    async def snapshots(self, tenant: str = "default") -> list[Snapshot]:
+    async def snapshots(self, tenant: str = "default") -> list[results.Snapshot]:
         """As `Client.snapshots`."""
-        return await self._transport.send(calls.snapshots(self._name, tenant))
+        return await self._result(self._core.snapshots(tenant))
 
-    async def rollback(self, name: str, tenant: str = "default") -> Tenant:
+    async def rollback(self, name: str, tenant: str = "default") -> results.Tenant:
         """As `Client.rollback`."""
-        return await self._transport.send(
-            calls.change(self._name, tenant, "rollback", {"name": name})
-        )
+        return await self._result(self._core.change(tenant, "rollback", {"name": name}))
+
+    async def _result(self, plan: Plan[T]) -> T:
+        """Carry a plan out: send what it yields, wait as long as it says."""
+        outcome: Outcome | None = None
+        while True:
+            try:
+                step = plan.send(outcome)
+            except StopIteration as end:
+                return cast(T, end.value)
+            outcome = await (asyncio.sleep(step) if isinstance(step, float) else self._send(step))
+
+    async def _send(self, request: Request) -> Outcome:
+        try:
+            return await self._http.request(**request)
+        except httpx.TransportError as error:
+            return error

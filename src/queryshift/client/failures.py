@@ -51,7 +51,7 @@ def foreign(address: str) -> ServiceLost:
     )
 
 
-def unreachable(address: str, reason: Exception) -> ServiceLost:
+def unreachable(address: str, reason: Exception | None) -> ServiceLost:
     """The error for a service that does not answer."""
     why = str(reason) or type(reason).__name__
     return ServiceLost(f"{address} does not answer ({why}): is the service running?")

@@ -12,18 +12,18 @@ from typing import Any, TypeAlias
 from queryshift.errors import BadInput
 
 Query: TypeAlias = str | bytes | Path | Sequence[float] | Mapping[str, Any] | Any
-"""A text, the bytes or the path of a picture or a sound, a PIL image, a vector, or a mapping such
+"""A text, the bytes or the path of an image or audio, a PIL image, a vector, or a mapping such
 as `{"image": path, "text": "in red"}` for a composed query."""
 
 MODALITIES = ("text", "image", "audio", "vector")
-SOUNDS = (b"fLaC", b"OggS", b"ID3", b"\xff\xfb", b"\xff\xf3", b"\xff\xf2")
+AUDIO = (b"fLaC", b"OggS", b"ID3", b"\xff\xfb", b"\xff\xf3", b"\xff\xf2")
 
 
 def encoded(query: Query) -> dict[str, Any]:
     """The JSON of one query.
 
     Args:
-        query: a text (never opened as a path), the bytes or the path of a picture or a sound, a
+        query: a text (never opened as a path), the bytes or the path of an image or audio, a
             PIL image, a vector, or a mapping from "text", "image", "audio" or "vector" to these.
 
     Returns:
@@ -71,16 +71,16 @@ def _value(modality: str, part: Any) -> Any:
 
 
 def _is_file(query: Any) -> bool:
-    return isinstance(query, bytes | bytearray | Path) or _is_picture(query)
+    return isinstance(query, bytes | bytearray | Path) or _is_image(query)
 
 
-def _is_picture(query: Any) -> bool:
+def _is_image(query: Any) -> bool:
     """Whether this is a PIL image, told without importing Pillow."""
     return hasattr(query, "save") and hasattr(query, "getbands")
 
 
 def _bytes_of(part: Any) -> bytes:
-    if _is_picture(part):
+    if _is_image(part):
         stream = io.BytesIO()
         part.save(stream, format="PNG")
         return stream.getvalue()
@@ -92,15 +92,15 @@ def _bytes_of(part: Any) -> bytes:
     if isinstance(part, bytes | bytearray):
         return bytes(part)
     raise BadInput(
-        f"got {type(part).__name__} for a picture or a sound, expected bytes, a pathlib.Path or a "
+        f"got {type(part).__name__} for an image or audio, expected bytes, a pathlib.Path or a "
         "PIL image."
     )
 
 
 def _kind_of(content: bytes) -> str:
-    """ "audio" for what begins as a sound file does, else "image"."""
+    """ "audio" for what begins as an audio file does, else "image"."""
     wave = content[:4] == b"RIFF" and content[8:12] == b"WAVE"
-    return "audio" if wave or content.startswith(SOUNDS) else "image"
+    return "audio" if wave or content.startswith(AUDIO) else "image"
 
 
 def _base64(content: bytes) -> str:

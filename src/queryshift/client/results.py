@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Self, TypeAlias
 
+from queryshift.support.deprecation import RenamedAttribute
+
 Id: TypeAlias = str | int
 Json: TypeAlias = Mapping[str, Any]
 
@@ -139,7 +141,7 @@ class Tenant(_Record):
         drops: updates left out because others waited.
         pending: updates that wait.
         report: the session's own report, as it is.
-        shift: strangeness, spread, gap, entropy and agreement of the last batches.
+        shift: shift score, spread, gap, entropy and agreement of the last batches.
         guard: how often the guard went back to the source, and when.
         snapshots: the kept states.
         clicks: what clicks say about source and adapted answers, once there are some.
@@ -173,7 +175,7 @@ class HistoryRow(_Record):
     batch: int
     time: datetime
     queries: int
-    strangeness: float | None
+    shift_score: float | None
     spread: float | None
     gap: float | None
     entropy: float | None
@@ -181,6 +183,12 @@ class HistoryRow(_Record):
     updated: bool
     dropped: int
     guard: str | None
+    strangeness = RenamedAttribute("shift_score")
+
+    @classmethod
+    def from_json(cls, data: Json) -> Self:
+        """The row that a JSON object says; older services call the shift score otherwise."""
+        return super().from_json({"shift_score": data.get("strangeness"), **data})
 
 
 @dataclass(frozen=True)

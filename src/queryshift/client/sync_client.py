@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
-from . import calls
-from .calls import Ask
+from queryshift.support.deprecation import warn_renamed
+
+from . import results
+from .core import Core, Outcome, Plan, Request, T, httpx
 from .queries import Query
-from .results import (
-    ClickMeans,
-    Collection,
-    HistoryRow,
-    Id,
-    SearchResult,
-    Snapshot,
-    Tenant,
-    TenantSummary,
-)
+from .results import Id
 from .retries import Retries
-from .transport import Connection, Transport
 
 
 class Client:
@@ -40,7 +33,7 @@ class Client:
         >>> client = Client(url, "tangram")
         >>> client.collection().queries
         'image'
-        >>> found = client.search([picture], k=3, tenant="alice")
+        >>> found = client.search([image], k=3, tenant="alice")
         >>> len(found.ids[0]), client.tenant("alice").queries
         (3, 1)
         >>> client.close()
@@ -54,9 +47,8 @@ class Client:
         timeout: float = 30.0,
         retries: int | Retries = 4,
     ) -> None:
-        patience = Retries(retries) if isinstance(retries, int) else retries
-        self._name = collection
-        self._transport = Transport(Connection(url, token, timeout, patience))
+        self._core = Core(url, collection, token, timeout, retries)
+        self._http = httpx.Client(**self._core.options)
 
     def __enter__(self) -> Self:
         return self
@@ -71,7 +63,7 @@ class Client:
 
     def close(self) -> None:
         """Close the connections to the service."""
-        self._transport.close()
+        self._http.close()
 
     def search(
         self,
@@ -83,11 +75,11 @@ class Client:
         compare: bool = False,
         exclude: Sequence[Sequence[Id]] | None = None,
         key: str | None = None,
-    ) -> SearchResult:
+    ) -> results.SearchResult:
         """The best candidates for each query.
 
         Args:
-            queries: texts, pictures and sounds (bytes, `pathlib.Path`, PIL images), vectors, or
+            queries: texts, images and audio (bytes, `pathlib.Path`, PIL images), vectors, or
                 mappings of these for composed queries. A text is never opened as a path.
             k: how many candidates for each.
             tenant: for whom.
@@ -101,16 +93,16 @@ class Client:
 
         Examples:
             >>> with Client(url, "tangram") as client:
-            ...     found = client.search([picture, picture], k=2, adapt=False)
+            ...     found = client.search([image, image], k=2, adapt=False)
             >>> [len(ids) for ids in found.ids]
             [2, 2]
         """
-        ask = Ask(tenant, k, adapt, compare, exclude)
-        return self._transport.send(calls.search(self._name, queries, ask, key))
+        asked = (queries, k, tenant, adapt, compare, exclude, key)
+        return self._result(self._core.search(*asked))
 
     def feedback(
         self, request_id: str, clicks: Mapping[int, Sequence[Id]], *, tenant: str = "default"
-    ) -> ClickMeans:
+    ) -> results.ClickMeans:
         """Tell which hits of a search were clicked: source and adapted answers are scored by it.
 
         Args:
@@ -121,26 +113,26 @@ class Client:
         Returns:
             Mean reciprocal ranks of all clicks so far.
         """
-        return self._transport.send(calls.feedback(self._name, tenant, request_id, clicks))
+        return self._result(self._core.feedback(tenant, request_id, clicks))
 
-    def collections(self) -> list[Collection]:
+    def collections(self) -> list[results.Collection]:
         """All collections of the service.
 
         Returns:
             One value for each.
         """
-        return self._transport.send(calls.collections())
+        return self._result(self._core.collections())
 
-    def collection(self) -> Collection:
+    def collection(self) -> results.Collection:
         """The collection that this client searches.
 
         Returns:
             What its queries are, how many candidates it has, how its tenants adapt.
         """
-        return self._transport.send(calls.collection(self._name))
+        return self._result(self._core.collection())
 
-    def ordinary(self, queries: Sequence[Query]) -> int:
-        """Hand over a sample of queries from when all was well; others are measured against it.
+    def set_reference(self, queries: Sequence[Query]) -> int:
+        """Hand over reference queries, from when all was well; others are compared with them.
 
         Args:
             queries: as in `search`; the service replaces the sample it had.
@@ -148,21 +140,29 @@ class Client:
         Returns:
             How many the service took.
         """
-        return self._transport.send(calls.ordinary(self._name, queries))
+        return self._result(self._core.set_reference(queries))
 
-    def tenants(self) -> list[TenantSummary]:
+    def ordinary(self, queries: Sequence[Query]) -> int:
+        """The former name of `set_reference`.
+
+        Args:
+            queries: as in `set_reference`.
+
+        Returns:
+            How many the service took.
+        """
+        warn_renamed("Client.ordinary", "Client.set_reference")
+        return self.set_reference(queries)
+
+    def tenants(self) -> list[results.TenantSummary]:
         """All tenants of the collection.
 
         Returns:
             Name, mode, number of queries and last request of each.
         """
-        rows, after = self._transport.send(calls.tenants(self._name, None))
-        while after is not None:
-            more, after = self._transport.send(calls.tenants(self._name, after))
-            rows += more
-        return rows
+        return self._result(self._core.tenants())
 
-    def tenant(self, tenant: str = "default") -> Tenant:
+    def tenant(self, tenant: str = "default") -> results.Tenant:
         """What a tenant's session did so far, and how its queries lie.
 
         Args:
@@ -171,9 +171,9 @@ class Client:
         Returns:
             Counts, measures, guard events and snapshots.
         """
-        return self._transport.send(calls.tenant(self._name, tenant))
+        return self._result(self._core.tenant(tenant))
 
-    def history(self, tenant: str = "default", since: int = 0) -> list[HistoryRow]:
+    def history(self, tenant: str = "default", since: int = 0) -> list[results.HistoryRow]:
         """The measures of a tenant's batches.
 
         Args:
@@ -183,12 +183,9 @@ class Client:
         Returns:
             One row for each batch the service still keeps, oldest first.
         """
-        rows: list[HistoryRow] = []
-        while more := self._transport.send(calls.history(self._name, tenant, since)):
-            rows, since = rows + more, more[-1].batch
-        return rows
+        return self._result(self._core.history(tenant, since))
 
-    def set_mode(self, mode: str, tenant: str = "default") -> Tenant:
+    def set_mode(self, mode: str, tenant: str = "default") -> results.Tenant:
         """Change who answers.
 
         Args:
@@ -199,9 +196,9 @@ class Client:
         Returns:
             The tenant in the new mode.
         """
-        return self._transport.send(calls.change(self._name, tenant, "mode", {"mode": mode}))
+        return self._result(self._core.change(tenant, "mode", {"mode": mode}))
 
-    def reset(self, tenant: str = "default") -> Tenant:
+    def reset(self, tenant: str = "default") -> results.Tenant:
         """Give up all that was learnt.
 
         Args:
@@ -210,9 +207,9 @@ class Client:
         Returns:
             The tenant after it.
         """
-        return self._transport.send(calls.change(self._name, tenant, "reset"))
+        return self._result(self._core.change(tenant, "reset"))
 
-    def undo(self, tenant: str = "default") -> Tenant:
+    def undo(self, tenant: str = "default") -> results.Tenant:
         """Take back the last update.
 
         Args:
@@ -221,9 +218,9 @@ class Client:
         Returns:
             The tenant after it.
         """
-        return self._transport.send(calls.change(self._name, tenant, "undo"))
+        return self._result(self._core.change(tenant, "undo"))
 
-    def snapshot(self, name: str, tenant: str = "default") -> Snapshot:
+    def snapshot(self, name: str, tenant: str = "default") -> results.Snapshot:
         """Keep the present state under a name; it is on disk when this returns.
 
         Args:
@@ -233,9 +230,9 @@ class Client:
         Returns:
             The snapshot.
         """
-        return self._transport.send(calls.snapshot(self._name, tenant, name))
+        return self._result(self._core.snapshot(tenant, name))
 
-    def snapshots(self, tenant: str = "default") -> list[Snapshot]:
+    def snapshots(self, tenant: str = "default") -> list[results.Snapshot]:
         """The kept states of a tenant.
 
         Args:
@@ -244,9 +241,9 @@ class Client:
         Returns:
             One value for each.
         """
-        return self._transport.send(calls.snapshots(self._name, tenant))
+        return self._result(self._core.snapshots(tenant))
 
-    def rollback(self, name: str, tenant: str = "default") -> Tenant:
+    def rollback(self, name: str, tenant: str = "default") -> results.Tenant:
         """Put a kept state in force.
 
         Args:
@@ -258,10 +255,26 @@ class Client:
 
         Examples:
             >>> with Client(url, "tangram") as client:
-            ...     _ = client.search([picture], tenant="bob")
+            ...     _ = client.search([image], tenant="bob")
             ...     kept = client.snapshot("before", "bob")
-            ...     _ = client.search([picture], tenant="bob")
+            ...     _ = client.search([image], tenant="bob")
             ...     client.rollback("before", "bob").batches == kept.batches
             True
         """
-        return self._transport.send(calls.change(self._name, tenant, "rollback", {"name": name}))
+        return self._result(self._core.change(tenant, "rollback", {"name": name}))
+
+    def _result(self, plan: Plan[T]) -> T:
+        """Carry a plan out: send what it yields, wait as long as it says."""
+        outcome: Outcome | None = None
+        while True:
+            try:
+                step = plan.send(outcome)
+            except StopIteration as end:
+                return cast(T, end.value)
+            outcome = time.sleep(step) if isinstance(step, float) else self._send(step)
+
+    def _send(self, request: Request) -> Outcome:
+        try:
+            return self._http.request(**request)
+        except httpx.TransportError as error:
+            return error

@@ -12,7 +12,7 @@ from queryshift.errors import BadInput
 from queryshift.galleries.hits import Id
 from queryshift.sessions.feedback import ClickScores
 
-from .answering.answer_batch import PLACES, Answered
+from .answering.answers import PLACES, Answered
 from .errors import NotFound
 
 MOST_BYTES = 2**18  # of a tenant's remembered answers

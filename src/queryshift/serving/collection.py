@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,13 +27,16 @@ from queryshift.sessions.policy import named
 from queryshift.sessions.reference_queries import ReferenceQueries
 from queryshift.sessions.session import Session
 from queryshift.sessions.session_settings import ScoreFrom
+from queryshift.support.registry import SAMPLE_WORLDS
 from queryshift.support.torch_modes import adaptation_modes
 
-from .query_file import FileWorld
+from .errors import Conflict
+from .samples import FileWorld
 from .settings import EMBEDDED, VECTORS, CollectionSettings
+from .store.stored_tenant import StoredState
 
-SHAPE, SAMPLES = (64, 64, 3), 16_000  # of a picture and a sound to try a method with
-AT_ONCE = 64  # ordinary queries that are encoded
+SHAPE, SAMPLES = (64, 64, 3), 16_000  # of an image and audio to try a method with
+AT_ONCE = 64  # reference queries that are encoded
 SESSION_HISTORY = 4  # batches: a tenant's history is kept apart from its session
 UNBOUNDED = Guard(collapse=1.0, spread=0.0)
 
@@ -48,13 +50,13 @@ class World(Protocol):
     def candidate(self, candidate: Id) -> dict[str, Any]:
         """A candidate as it is shown."""
 
-    def ordinary(self) -> Sequence[Any]:
-        """Ordinary queries as the encoder takes them; none where they are not known."""
+    def reference(self) -> Sequence[Any]:
+        """Reference queries as the encoder takes them; none where they are not known."""
 
 
 @dataclass(frozen=True)
 class Collection:
-    """One model, one gallery, one method. A value: `with_ordinary` makes another.
+    """One model, one gallery, one method. A value: `with_reference` makes another.
 
     Args:
         name: of the collection.
@@ -101,8 +103,8 @@ class Collection:
         return float(self.session().method.tau)
 
     @property
-    def ordinary(self) -> ReferenceQueries | None:
-        """What ordinary queries look like, where it is known."""
+    def reference(self) -> ReferenceQueries | None:
+        """What reference queries look like, where it is known."""
         return None if self.guard is None else self.guard.reference
 
     def session(self, **more: Any) -> Session:
@@ -123,6 +125,29 @@ class Collection:
             "history": SESSION_HISTORY,
         }
 
+    def opened(self, state: StoredState, same_gallery: bool = False, **more: str) -> Session:
+        """The session of a stored state, refused where it does not fit or is damaged.
+
+        Args:
+            state: as it is stored.
+            same_gallery: whether it must have been learnt over this gallery; those of engines may
+                change at any time.
+            more: settings of the session, such as its name.
+        """
+        gallery, settings = self.gallery, {**self.session_settings, **more}
+        fixed = same_gallery and not isinstance(gallery, EngineGallery)
+        if fixed and state.gallery not in ("", gallery.version):
+            raise Conflict(
+                "it was learnt over another gallery: roll back to it if you want it all the same."
+            )
+        session = Session.load(state.content, self.encoder, gallery, **settings)
+        if session.method.name != self.method.name:
+            raise Conflict(
+                f"it is of the method {session.method.name}, the collection runs "
+                f"{self.method.name}: reset the tenant instead."
+            )
+        return session
+
     @adaptation_modes()
     @torch.no_grad()
     def items(self, decoded: Sequence[Any]) -> list[Any]:
@@ -131,12 +156,12 @@ class Collection:
             return list(decoded)
         return list(self.reader.encode(decoded).float().cpu())
 
-    def with_ordinary(self, ordinary: ReferenceQueries) -> Collection:
-        """The same with another sample of ordinary queries."""
-        return replace(self, guard=replace(self.guard or UNBOUNDED, reference=ordinary))
+    def with_reference(self, reference: ReferenceQueries) -> Collection:
+        """The same with another sample of reference queries."""
+        return replace(self, guard=replace(self.guard or UNBOUNDED, reference=reference))
 
     def measured(self, decoded: Sequence[Any]) -> ReferenceQueries:
-        """What these queries look like, as ordinary ones; their sessions' encoder measures."""
+        """What these queries look like, as reference queries; their sessions' encoder measures."""
         parts = (decoded[start : start + AT_ONCE] for start in range(0, len(decoded), AT_ONCE))
         items = [item for part in parts for item in self.items(part)]
         return ReferenceQueries.of(self.encoder, self.gallery, items, batch_size=AT_ONCE)
@@ -144,7 +169,8 @@ class Collection:
     def about(self) -> dict[str, Any]:
         """What clients are told."""
         guard = None if self.guard is None else asdict(self.guard) | {"reference": None}
-        ordinary = self.ordinary
+        reference = self.reference
+        sample = None if reference is None else {"queries": reference.count}
         return {
             "name": self.name,
             "modalities": self.modality.split("+"),
@@ -158,7 +184,8 @@ class Collection:
             "gather": self.settings.gather,
             "mode": self.settings.mode,
             "keeps_queries": self.settings.keep_queries > 0,
-            "ordinary": None if ordinary is None else {"queries": ordinary.count},
+            "reference": sample,
+            "ordinary": sample,  # its former name
         }
 
 
@@ -177,7 +204,8 @@ def open_collection(
     model = {} if settings.model == VECTORS else load(settings.model, device=device)
     world, gallery = _candidates(settings, model, data)
     reader = _reader(settings, model, gallery)
-    method, given = _adapting(settings, reader)
+    # without a method tenants adapt as a session without one does
+    method, given = named(settings.method or DEFAULT, reader, {"guard": settings.guard or None})
     made = Collection(name, settings, reader, reader, gallery, method, **given, world=world)
     try:
         if not made.session().adaptation.source:  # nothing is trained: vectors are enough
@@ -190,17 +218,13 @@ def open_collection(
     return made
 
 
-def _adapting(settings: CollectionSettings, reader: Encoder) -> tuple[Method, dict[str, Any]]:
-    """How sessions adapt, as the file says; without a method, as a session without one does."""
-    return named(settings.method or DEFAULT, reader, {"guard": settings.guard or None})
-
-
 def _try_learning(collection: Collection) -> None:
     """Learn one batch and forget it: a method may need more than a search engine can give."""
     if isinstance(collection.gallery, EngineGallery):
         modality = "vector" if collection.encodes_first else collection.modality
         count = max(2, collection.method.smallest_batch)
-        items = _probes(modality, count, collection.gallery.dimension)
+        dimension = collection.gallery.dimension
+        items = [_probe(modality, dimension, seed) for seed in range(count)]
         settings = {**collection.session_settings, "guard": None, "steps": 1}
         session = Session(collection.encoder, collection.gallery, collection.method, **settings)
         session.answer(items).top(1)
@@ -213,7 +237,7 @@ def _reader(
         return Vectors(gallery.dimension)
     if "video" in settings.queries.split("+"):
         raise BadInput(
-            'queries is "video", but films are not taken over HTTP: encode them where they are, '
+            'queries is "video", but videos are not taken over HTTP: encode them where they are, '
             'and serve model = "vectors".'
         )
     if settings.queries not in model:
@@ -226,31 +250,23 @@ def _candidates(
 ) -> tuple[World | None, Searchable]:
     if settings.gallery == EMBEDDED and settings.queries != "image":
         raise BadInput(
-            f'queries is "{settings.queries}", but the embedded world is asked with pictures: '
+            f'queries is "{settings.queries}", but the embedded world is asked with images: '
             "name a gallery of your own, or leave queries out."
         )
     if settings.gallery != EMBEDDED:
         world = None if settings.samples is None else FileWorld(settings.samples, settings.strict)
         return world, Gallery.open(settings.gallery)
-    served = import_module("queryshift.lab.tangram.service_collection")
-    tangram = served.TangramWorld(model, settings.candidates)
+    tangram = SAMPLE_WORLDS["tangram"](model, settings.candidates)
     return tangram, tangram.gallery(data)
 
 
-def _probes(modality: str, count: int, dimension: int) -> list[Any]:
-    """Queries of noise, as an encoder takes them."""
-    draw = np.random.default_rng(0)
-    kinds: dict[str, Callable[[], Any]] = {
-        "image": lambda: Image.fromarray(draw.integers(0, 256, SHAPE, dtype=np.uint8)),
-        "audio": lambda: draw.uniform(-0.1, 0.1, SAMPLES),
-        "vector": lambda: draw.normal(size=dimension),
+def _probe(modality: str, dimension: int, seed: int) -> Any:
+    """A query of noise, as an encoder takes it."""
+    draw = np.random.default_rng(seed)
+    kinds: dict[str, Any] = {
+        "image": Image.fromarray(draw.integers(0, 256, SHAPE, dtype=np.uint8)),
+        "audio": draw.uniform(-0.1, 0.1, SAMPLES),
+        "vector": draw.normal(size=dimension),
     }
-
-    def text() -> str:
-        return f"query {draw.integers(10**6)}"
-
-    def one() -> Any:
-        parts = [kinds.get(kind, text)() for kind in modality.split("+")]
-        return parts[0] if len(parts) == 1 else tuple(parts)
-
-    return [one() for _ in range(count)]
+    parts = [kinds.get(kind, f"query {seed}") for kind in modality.split("+")]
+    return parts[0] if len(parts) == 1 else tuple(parts)

@@ -20,14 +20,13 @@ from .answering.queries import Raw, decoded
 from .answering.search import Search
 from .clicks import NO_CLICKS, Clicks
 from .collection import Collection
-from .corrupting import corrupted
 from .errors import Conflict, Forbidden, NotFound
 from .json_values import iso
 from .runtime import Runtime
+from .samples import corrupted
 from .settings import Mode
-from .store.collection_rows import store_ordinary, stored_ordinary
+from .store.collection_rows import store_reference, stored_reference
 from .store.stored_tenant import StoredState, stored_state
-from .stored_session import opened
 from .tenant import Tenant
 from .tenant_cache import Work
 
@@ -48,8 +47,8 @@ class CollectionService(Search):
     def __init__(self, collection: Collection, runtime: Runtime) -> None:
         super().__init__(collection, runtime)
         self._snapshots, self._write = self.cache.snapshots, runtime.writer.write
-        self._ordinary_version = 0
-        self.read_ordinary()
+        self._reference_version = 0
+        self.read_reference()
 
     async def save(self, all_changed: bool = False) -> None:
         """Write the tenants whose time has come, or all that have changed."""
@@ -169,37 +168,37 @@ class CollectionService(Search):
             told = await asyncio.to_thread(tenant.clicks_told)
             return {**(told or NO_CLICKS), "counted": len(new)}
 
-    async def set_ordinary(self, queries: Sequence[Raw]) -> int:
-        """Measure ordinary queries, and let every tenant's guard know them."""
+    async def set_reference(self, queries: Sequence[Raw]) -> int:
+        """Measure reference queries, and let every tenant's guard know them."""
         before = self.collection
 
         def measure() -> ReferenceQueries:
             return before.measured([decoded(raw, before.modality) for raw in queries])
 
         (measured,) = await self.runtime.background.do("", [measure])
-        put = (store_ordinary, self.runtime.store, before.name, json.dumps(asdict(measured)))
-        self._ordinary_version = await self._write(*put)
-        self.collection = before.with_ordinary(measured)
+        put = (store_reference, self.runtime.store, before.name, json.dumps(asdict(measured)))
+        self._reference_version = await self._write(*put)
+        self.collection = before.with_reference(measured)
         return int(measured.count)
 
-    def read_ordinary(self) -> None:
-        """Put the stored sample of ordinary queries in force, where it is another one."""
-        stored = stored_ordinary(self.runtime.store, self.collection.name)
-        if stored is None or stored[0] == self._ordinary_version:
+    def read_reference(self) -> None:
+        """Put the stored sample of reference queries in force, where it is another one."""
+        stored = stored_reference(self.runtime.store, self.collection.name)
+        if stored is None or stored[0] == self._reference_version:
             return
-        self._ordinary_version = stored[0]
+        self._reference_version = stored[0]
         try:
             sample = ReferenceQueries(**json.loads(stored[1]))
             if sample.encoder != self.collection.encoder.fingerprint():
                 raise Conflict("they were measured with another model.")
-            self.collection = self.collection.with_ordinary(sample)
+            self.collection = self.collection.with_reference(sample)
         except (Error, ValueError, TypeError) as error:
-            logger.warning("the stored ordinary queries are passed over: %s", error)
+            logger.warning("the stored reference queries are passed over: %s", error)
 
     async def follow(self) -> None:
         """Take over what other processes have changed."""
         await self.cache.follow()
-        await asyncio.to_thread(self.read_ordinary)
+        await asyncio.to_thread(self.read_reference)
 
     async def samples(self, caller: str, count: int) -> list[dict[str, Any]]:
         """Queries to try."""
@@ -246,4 +245,4 @@ class CollectionService(Search):
         return await self._report(tenant)
 
     def _roll_back(self, tenant: Tenant, kept: StoredState) -> None:
-        tenant.session.restore(opened(self.collection, kept).state)
+        tenant.session.restore(self.collection.opened(kept).state)

@@ -10,7 +10,7 @@ SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 DELAYS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200)
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 OF = ("collection",)
-STRANGENESS = (-5, -3, -1, 0, 1, 3, 5, 10, 20, 50)
+SHIFT_SCORES = (-5, -3, -1, 0, 1, 3, 5, 10, 20, 50)
 
 
 class Metrics:
@@ -28,8 +28,8 @@ class Metrics:
         self.update_seconds = measured("update_seconds", "Seconds per group.", buckets=SECONDS)
         told = "Seconds from a group being complete until it was learnt."
         self.learning_delay = measured("learning_delay_seconds", told, buckets=DELAYS)
-        told = "Standard errors of batches from ordinary queries."
-        self.strangeness = measured("strangeness", told, OF, buckets=STRANGENESS)
+        told = "Standard errors of batches from reference queries."
+        self.shift_score = measured("shift_score", told, OF, buckets=SHIFT_SCORES)
         self.waiting = gauge("queries_waiting", "Queries that wait for an answer.")
         self.groups_waiting = gauge("groups_waiting", "Groups that wait to be learnt.")
         self.loaded = gauge("tenants_loaded", "Tenants in memory.", OF)

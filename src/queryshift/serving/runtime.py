@@ -3,60 +3,90 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
-from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
-from .answering.work_queue import WorkQueue
+from .answering.queues import WorkQueue
+from .errors import StoreTrouble
 from .metrics import Metrics
 from .settings import ServeSettings
-from .store.database import Database
 from .store.schema import open_store
-from .store.writer import Writer
 
 DECODERS = max(1, (os.cpu_count() or 2) // 2)  # the other cores answer and learn
 LOOKS, LOOKS_OF_CALLER = 2048, 512  # pieces of work for who only looks
 PATIENCE = 0.05  # seconds that work for who only looks waits for a pause in the answers
+Value = TypeVar("Value")
+logger = logging.getLogger("queryshift.serving")
 
 
-@dataclass(frozen=True)
+class Writer:
+    """Writes one thing after another; a full disk degrades the service, and it says so.
+
+    Args:
+        metrics: what is counted.
+
+    Attributes:
+        trouble: why the latest write failed; None where it did not.
+    """
+
+    def __init__(self, metrics: Metrics) -> None:
+        self.trouble: str | None = None
+        self._metrics = metrics
+        self._thread = ThreadPoolExecutor(1, "queryshift-disk")
+
+    async def write(self, function: Callable[..., Value], *args: Any) -> Value:
+        """What a function gives that writes; a `StoreTrouble` of it is noted, and raised."""
+        loop = asyncio.get_running_loop()
+        try:
+            written = await loop.run_in_executor(self._thread, function, *args)
+        except StoreTrouble as error:
+            if self.trouble is None:
+                logger.error("the store cannot be written, answers go on: %s", error)
+            self._note(str(error))
+            self._metrics.failed_saves.inc()
+            raise
+        self._note(None)
+        self._metrics.saves.inc()
+        return written
+
+    def close(self) -> None:
+        """End the thread when it has written all."""
+        self._thread.shutdown()
+
+    def _note(self, trouble: str | None) -> None:
+        if trouble is None and self.trouble is not None:
+            logger.warning("the store can be written again")
+        self.trouble = trouble
+        self._metrics.disk_trouble.set(trouble is not None)
+
+
 class Runtime:
     """Shared by the collections of one process.
 
-    Attributes:
+    Args:
         settings: of the server.
         metrics: what is counted.
+
+    Attributes:
         store: the database.
         writer: writes to it.
         model: the thread that answers.
         learner: the thread in which sessions change.
         decoding: files of queries, decoded.
-        background: what is only looked at: samples, corrupted queries, ordinary queries measured.
+        background: what is only looked at: samples, corrupted queries, reference queries measured.
     """
 
-    settings: ServeSettings
-    metrics: Metrics
-    store: Database
-    writer: Writer
-    model: Executor
-    learner: Executor
-    decoding: WorkQueue
-    background: WorkQueue
-
-    @classmethod
-    def of(cls, settings: ServeSettings, metrics: Metrics) -> Runtime:
-        """That of a server with these settings, its store opened."""
+    def __init__(self, settings: ServeSettings, metrics: Metrics) -> None:
+        self.settings, self.metrics = settings, metrics
+        self.store, self.writer = open_store(settings), Writer(metrics)
+        self.model = ThreadPoolExecutor(1, "queryshift-model")
+        self.learner = ThreadPoolExecutor(1, "queryshift-learner")
         waiting = (settings.queues.waiting, settings.queues.waiting_of_tenant)
-        return cls(
-            settings,
-            metrics,
-            open_store(settings),
-            Writer(metrics),
-            ThreadPoolExecutor(1, "queryshift-model"),
-            ThreadPoolExecutor(1, "queryshift-learner"),
-            WorkQueue("decoder", DECODERS, *waiting),
-            WorkQueue("background", 1, LOOKS, LOOKS_OF_CALLER, PATIENCE),
-        )
+        self.decoding = WorkQueue("decoder", DECODERS, *waiting)
+        self.background = WorkQueue("background", 1, LOOKS, LOOKS_OF_CALLER, PATIENCE)
 
     async def run(self) -> None:
         """Decode and do what waits, until cancelled."""

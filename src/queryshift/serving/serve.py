@@ -1,4 +1,4 @@
-"""A server from its settings: checks, what holds for the whole process, and uvicorn."""
+"""A server from its settings: the application, what holds for the whole process, and uvicorn."""
 
 from __future__ import annotations
 
@@ -8,26 +8,84 @@ import logging
 import os
 import sys
 import warnings
-from contextlib import nullcontext
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 import torch
 import uvicorn
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 
+from queryshift import __version__
 from queryshift.errors import BadInput
 from queryshift.media.item_reading import Limits, set_limits
 from queryshift.sessions.events import GuardWarning
 
-from .app import make_app
-from .http.limits import Connections, protocol_of
-from .http.request_log import log_config
+from .http import routes_collections, routes_server, routes_tenants
+from .http.access import BEARER, OriginCheck, TokenCheck
+from .http.limits import BodyLimit, ConnectionLimit, Connections, protocol_of
+from .http.request_context import ServerContext
+from .http.request_log import RequestLog, log_config, refuse
 from .metrics import Metrics
 from .service import Service
 from .settings import ServeSettings
-from .store.folder_lock import locked_folder
+from .store.database import locked_folder
 
 M_ARENA_MAX, ARENAS = -8, 2  # of glibc's mallopt
 SWITCH = 0.0005  # seconds after which who answers has Python's lock from who decodes or learns
+ALLOWED = ["authorization", "content-type", "idempotency-key", "x-queryshift-tenant"]
+
+
+def make_app(
+    settings: ServeSettings, service: Service, metrics: Metrics, connections: Connections
+) -> FastAPI:
+    """The application of a server.
+
+    Args:
+        settings: of the server.
+        service: who answers; it starts and ends with the application.
+        metrics: what is counted.
+        connections: those that are open.
+    """
+
+    @asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        await service.start()
+        yield
+        await service.stop()
+
+    app = FastAPI(
+        title="queryshift",
+        version=__version__,
+        description="Retrieval that adapts to the queries it really gets.",
+        lifespan=life,
+        docs_url=None,  # its page loads scripts from elsewhere
+        redoc_url=None,
+    )
+    app.state.context = ServerContext(settings, service, metrics)
+    for routes in (routes_collections, routes_tenants):
+        app.include_router(routes.router, dependencies=[BEARER])
+    app.include_router(routes_server.router)
+    app.router.routes.insert(0, routes_collections.direct)
+    for kind in (HTTPException, RequestValidationError):
+        app.add_exception_handler(kind, refuse)
+    app.add_middleware(BodyLimit, limits=settings.limits)
+    if settings.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.origins,
+            allow_methods=["GET", "POST", "PUT", "DELETE"],
+            allow_headers=ALLOWED,
+            expose_headers=["retry-after", "x-request-id"],
+        )
+    app.add_middleware(TokenCheck, settings=settings, metrics=metrics)
+    app.add_middleware(OriginCheck, settings=settings)
+    app.add_middleware(ConnectionLimit, connections=connections)
+    app.add_middleware(RequestLog, metrics=metrics)
+    return app
 
 
 def serve(settings: ServeSettings) -> None:

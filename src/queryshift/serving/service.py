@@ -16,10 +16,10 @@ from .collection import Collection, open_collection
 from .collection_service import CollectionService
 from .errors import Ending, NotFound, StoreTrouble
 from .metrics import Metrics
-from .query_file import read_queries
 from .runtime import Runtime
+from .samples import read_queries
 from .settings import ServeSettings
-from .store.listening import Listening
+from .store.database import Listening
 from .store.retention import expire
 
 SAVE_EVERY = 0.5  # seconds between looks at what is to be written
@@ -37,7 +37,7 @@ class Service:
     """
 
     def __init__(self, settings: ServeSettings, metrics: Metrics) -> None:
-        self._settings, self._runtime = settings, Runtime.of(settings, metrics)
+        self._settings, self._runtime = settings, Runtime(settings, metrics)
         self.store, self._writer = self._runtime.store, self._runtime.writer
         self._collections = {}
         for name, one in settings.collections.items():
@@ -137,10 +137,10 @@ class Service:
 
 
 def with_sample(collection: Collection) -> Collection:
-    """The collection with its ordinary queries: of its file, or of the embedded world."""
+    """The collection with its reference queries: of its file, or of the embedded world."""
     settings, modality = collection.settings, collection.modality
-    items: Sequence[Any] = [] if collection.world is None else collection.world.ordinary()
-    if settings.ordinary is not None:
-        read = read_queries(settings.ordinary, modality, settings.strict)
+    items: Sequence[Any] = [] if collection.world is None else collection.world.reference()
+    if settings.reference is not None:
+        read = read_queries(settings.reference, modality, settings.strict)
         items = [decoded(raw, modality) for raw in read]
-    return collection.with_ordinary(collection.measured(items)) if items else collection
+    return collection.with_reference(collection.measured(items)) if items else collection

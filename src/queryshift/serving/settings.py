@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,11 +14,13 @@ from pydantic import (
     Field,
     StringConstraints,
     ValidationError,
+    model_validator,
 )
 from pydantic_settings import BaseSettings, SettingsConfigDict, TomlConfigSettingsSource
 
 from queryshift.errors import BadInput, unknown
 from queryshift.sessions.guard import Guard
+from queryshift.support.deprecation import DROPPED_IN
 
 Mode = Literal["live", "shadow", "frozen"]
 Scope = Literal["read", "adapt", "admin"]
@@ -27,6 +30,7 @@ Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 EMBEDDED = "embedded"
 VECTORS, VECTOR = "vectors", "vector"  # a model, and what it is asked with
 PREFIX = "QUERYSHIFT_"
+logger = logging.getLogger("queryshift.serving")
 NO_SETTINGS = ("home", "service_", "port_")  # the user's folder; what Kubernetes sets
 
 
@@ -36,49 +40,55 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def _without_ordinary(guard: Guard | Literal[False]) -> Guard | Literal[False]:
+def _without_reference(guard: Guard | Literal[False]) -> Guard | Literal[False]:
     if guard and guard.reference is not None:
-        raise BadInput("ordinary queries are a file of the collection: ordinary = FILE.")
+        raise BadInput("reference queries are a file of the collection: reference = FILE.")
     return guard
 
 
 class CollectionSettings(Part):
-    """A model, its candidates, and how its tenants adapt."""
+    """A model, its candidates, and how its tenants adapt.
 
-    model: str = Field(
-        "tangram",
-        description='what queryshift.load takes: a name, a directory, a file; "vectors" where '
-        "clients send vectors",
-    )
-    device: str | None = Field(None, description='where the model runs: "cpu", "cuda"; None: cpu')
-    queries: str = Field(
-        "image",
-        description='what one query is: "image", "text", "audio", "image+text"; "vector" with '
-        'model = "vectors"',
-    )
-    gallery: str = Field(
-        EMBEDDED,
-        description='a gallery file, an engine\'s address, or "embedded": the tangram world',
-    )
-    candidates: int = Field(2000, ge=16, description="of the embedded world")
-    method: str | None = Field(
-        None, description='how tenants adapt: "rest+hubs"; None: as a session without a method does'
-    )
-    guard: Annotated[Guard | Literal[False], AfterValidator(_without_ordinary)] = Field(
-        default_factory=Guard, description="bounds what queries can do to tenants; false: nothing"
-    )
-    gather: int = Field(16, ge=2, le=1024, description="queries of a tenant learnt at once")
-    mode: Mode = Field(
-        "shadow", description="of new tenants: shadow answers by the source and learns beside it"
-    )
-    ordinary: Path | None = Field(
-        None, description="JSON lines of ordinary queries, as a search takes them"
-    )
-    samples: Path | None = Field(None, description="JSON lines of queries to try on the page")
-    strict: bool = Field(False, description="stop at the first bad line of these two files")
-    keep_queries: int = Field(
-        0, ge=0, le=1000, description="latest queries of a tenant to show; 0: none are kept"
-    )
+    Attributes:
+        model: what queryshift.load takes: a name, a directory, a file; "vectors" where clients send
+            vectors
+        device: where the model runs: "cpu", "cuda"; None: cpu
+        queries: what one query is: "image", "text", "audio", "image+text"; "vector" with model =
+            "vectors"
+        gallery: a gallery file, an engine's address, or "embedded": the tangram world
+        candidates: of the embedded world
+        method: how tenants adapt: "rest+hubs"; None: as a session without a method does
+        guard: bounds what queries can do to tenants; false: nothing
+        gather: queries of a tenant learnt at once
+        mode: of new tenants: shadow answers by the source and learns beside it
+        reference: JSON lines of reference queries, as a search takes them
+        samples: JSON lines of queries to try on the page
+        strict: stop at the first bad line of these two files
+        keep_queries: latest queries of a tenant to show; 0: none are kept
+    """
+
+    model: str = "tangram"
+    device: str | None = None
+    queries: str = "image"
+    gallery: str = EMBEDDED
+    candidates: int = Field(2000, ge=16)
+    method: str | None = None
+    guard: Annotated[Guard | Literal[False], AfterValidator(_without_reference)] = Guard()
+    gather: int = Field(16, ge=2, le=1024)
+    mode: Mode = "shadow"
+    reference: Path | None = None
+    samples: Path | None = None
+    strict: bool = False
+    keep_queries: int = Field(0, ge=0, le=1000)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_old_names(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "ordinary" in given:
+            logger.warning('"ordinary" is now "reference"; the old name goes in %s.', DROPPED_IN)
+            given = {**given, "reference": given["ordinary"]}
+            del given["ordinary"]
+        return given
 
     @property
     def modality(self) -> str:
@@ -87,131 +97,167 @@ class CollectionSettings(Part):
 
 
 class LimitSettings(Part):
-    """How large a request may be; looked at before anything is decoded."""
+    """How large a request may be; looked at before anything is decoded.
 
-    body_bytes: int = Field(16 * 2**20, ge=1024, description="of a request")
-    body_seconds: float = Field(
-        30,
-        gt=0,
-        description="for its headers, and for its body; a body has a second more for each 10,000 "
-        "bytes",
-    )
-    header_bytes: int = Field(32_768, ge=1024, description="of its headers and trailers")
-    header_lines: int = Field(100, ge=10, description="the same, in lines")
-    connections: int = Field(
-        1024, ge=1, description="at once; the next one closes the one that is silent for longest"
-    )
-    pixels: int = Field(32_000_000, ge=1, description="of a picture")
-    seconds: float = Field(600, gt=0, description="of a sound")
-    characters: int = Field(10_000, ge=1, description="of a text")
-    queries: int = Field(256, ge=1, description="in one request")
-    hits: int = Field(1000, ge=1, description="per query: the largest k")
-    hits_in_all: int = Field(20_000, ge=1, description="of one request: its queries times k")
-    exclude: int = Field(10_000, ge=0, description="ids to leave out, in one request")
-    clicks: int = Field(1000, ge=1, description="in one request of feedback")
+    Attributes:
+        body_bytes: of a request
+        body_seconds: for its headers, and for its body; a body has a second more for each 10,000
+            bytes
+        header_bytes: of its headers and trailers
+        header_lines: the same, in lines
+        connections: at once; the next one closes the one that is silent for longest
+        pixels: of an image
+        seconds: of audio
+        characters: of a text
+        queries: in one request
+        hits: per query: the largest k
+        hits_in_all: of one request: its queries times k
+        exclude: ids to leave out, in one request
+        clicks: in one request of feedback
+    """
+
+    body_bytes: int = Field(16 * 2**20, ge=1024)
+    body_seconds: float = Field(30, gt=0)
+    header_bytes: int = Field(32_768, ge=1024)
+    header_lines: int = Field(100, ge=10)
+    connections: int = Field(1024, ge=1)
+    pixels: int = Field(32_000_000, ge=1)
+    seconds: float = Field(600, gt=0)
+    characters: int = Field(10_000, ge=1)
+    queries: int = Field(256, ge=1)
+    hits: int = Field(1000, ge=1)
+    hits_in_all: int = Field(20_000, ge=1)
+    exclude: int = Field(10_000, ge=0)
+    clicks: int = Field(1000, ge=1)
 
 
 class QueueSettings(Part):
-    """How much may wait."""
+    """How much may wait.
 
-    batch: int = Field(16, ge=1, description="queries answered at once; more on a GPU")
-    batch_of_tenant: int = Field(
-        2, ge=1, description="of them of one tenant, while others ask for less: small is fair"
-    )
-    waiting: int = Field(2048, ge=1, description="queries waiting for an answer, in all")
-    waiting_of_tenant: int = Field(512, ge=1, description="the same, of one tenant")
-    updates_of_tenant: int = Field(
-        4, ge=1, description="groups of a tenant waiting to be learnt; then its oldest is dropped"
-    )
-    learning_share: float = Field(
-        0.5, gt=0, le=1, description="of the time for learning, while queries wait for answers"
-    )
-    gathered_bytes: int = Field(256 * 2**20, ge=2**20, description="of queries not yet learnt")
+    Attributes:
+        batch: queries answered at once; more on a GPU
+        batch_of_tenant: of them of one tenant, while others ask for less: small is fair
+        waiting: queries waiting for an answer, in all
+        waiting_of_tenant: the same, of one tenant
+        updates_of_tenant: groups of a tenant waiting to be learnt; then its oldest is dropped
+        learning_share: of the time for learning, while queries wait for answers
+        gathered_bytes: of queries not yet learnt
+    """
+
+    batch: int = Field(16, ge=1)
+    batch_of_tenant: int = Field(2, ge=1)
+    waiting: int = Field(2048, ge=1)
+    waiting_of_tenant: int = Field(512, ge=1)
+    updates_of_tenant: int = Field(4, ge=1)
+    learning_share: float = Field(0.5, gt=0, le=1)
+    gathered_bytes: int = Field(256 * 2**20, ge=2**20)
 
 
 class TenantSettings(Part):
-    """What is kept of each tenant, and where."""
+    """What is kept of each tenant, and where.
 
-    loaded: int = Field(1000, ge=1, description="tenants of a collection in memory at once")
-    known: int = Field(100_000, ge=1, description="tenants of a collection in all")
-    history: int = Field(2000, ge=10, description="batches whose statistics are kept")
-    feedback_requests: int = Field(
-        1024, ge=1, description="latest requests that feedback may name; in memory, up to 256 KiB"
-    )
-    snapshots: int = Field(32, ge=1, description="named snapshots of a tenant")
-    save_batches: int = Field(8, ge=1, description="learnt batches after which it is written")
-    save_seconds: float = Field(10, gt=0, description="seconds after which a change is written")
-    keep_days: float | None = Field(
-        None,
-        gt=0,
-        description="days after which statistics, events and clicks are deleted, and tenants that "
-        "nobody asked since; None: never",
-    )
+    Attributes:
+        loaded: tenants of a collection in memory at once
+        known: tenants of a collection in all
+        history: batches whose statistics are kept
+        feedback_requests: latest requests that feedback may name; in memory, up to 256 KiB
+        snapshots: named snapshots of a tenant
+        save_batches: learnt batches after which it is written
+        save_seconds: seconds after which a change is written
+        keep_days: days after which statistics, events and clicks are deleted, and tenants that
+            nobody asked since; None: never
+    """
+
+    loaded: int = Field(1000, ge=1)
+    known: int = Field(100_000, ge=1)
+    history: int = Field(2000, ge=10)
+    feedback_requests: int = Field(1024, ge=1)
+    snapshots: int = Field(32, ge=1)
+    save_batches: int = Field(8, ge=1)
+    save_seconds: float = Field(10, gt=0)
+    keep_days: float | None = Field(None, gt=0)
 
 
 class TokenSettings(Part):
-    """A bearer token and what it may do."""
+    """A bearer token and what it may do.
 
-    name: Name = Field(description="of the token, in the log")
-    sha256: Digest = Field(description="of the token: queryshift serve --new-token makes both")
-    scopes: list[Scope] = Field(
-        min_length=1,
-        description="read: answers without learning, and reports; adapt: searches that teach, "
-        "feedback; admin: everything else",
-    )
-    collections: list[str] = Field(["*"], description='names, or "*"')
-    tenants: list[str] = Field(["*"], description='names, or "*"')
-    rate: float | None = Field(None, gt=0, description="requests a second; None: no limit")
-    burst: int = Field(20, ge=1, description="requests at once within the rate")
+    Attributes:
+        name: of the token, in the log
+        sha256: of the token: queryshift serve --new-token makes both
+        scopes: read: answers without learning, and reports; adapt: searches that teach, feedback;
+            admin: everything else
+        collections: names, or "*"
+        tenants: names, or "*"
+        rate: requests a second; None: no limit
+        burst: requests at once within the rate
+    """
+
+    name: Name
+    sha256: Digest
+    scopes: list[Scope] = Field(min_length=1)
+    collections: list[str] = Field(["*"])
+    tenants: list[str] = Field(["*"])
+    rate: float | None = Field(None, gt=0)
+    burst: int = Field(20, ge=1)
 
 
 class ServeSettings(BaseSettings):
-    """All of a server's settings: `serve.toml`, then `QUERYSHIFT_...` of the environment."""
+    """All of a server's settings: `serve.toml`, then `QUERYSHIFT_...` of the environment.
+
+    Attributes:
+        host: address to listen at
+        port: port to listen at; 0: a free one
+        data: folder of the SQLite file, and of galleries that were made
+        store: postgresql://… where several processes serve; None: SQLite in the data folder
+        device: where models run whose collection does not say: "cuda:1"; None: cpu
+        threads: of torch; None: one less than cores
+        collections: by name
+        limits: of requests
+        queues: bounds of queues
+        tenants: what is kept
+        tokens: without any, only the loopback address is served
+        open_metrics: whether /metrics needs no token
+        origins: other sites whose pages may call (CORS)
+        hosts: names it is reached by; empty: any, with tokens
+        tls_certificate: PEM file; with it HTTPS is served
+        tls_key: PEM file of its private key
+        drain_seconds: for all that is under way at shutdown
+    """
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True
     )
 
-    host: str = Field("127.0.0.1", description="address to listen at")
-    port: int = Field(8080, ge=0, le=65535, description="port to listen at; 0: a free one")
-    data: Path = Field(
-        Path("queryshift-serve"),
-        description="folder of the SQLite file, and of galleries that were made",
-    )
-    store: str | None = Field(
-        None,
-        description="postgresql://… where several processes serve; None: SQLite in the data folder",
-    )
-    device: str | None = Field(
-        None, description='where models run whose collection does not say: "cuda:1"; None: cpu'
-    )
-    threads: int | None = Field(None, ge=1, description="of torch; None: one less than cores")
+    host: str = "127.0.0.1"
+    port: int = Field(8080, ge=0, le=65535)
+    data: Path = Path("queryshift-serve")
+    store: str | None = None
+    device: str | None = None
+    threads: int | None = Field(None, ge=1)
     collections: dict[Name, CollectionSettings] = Field(
         default_factory=lambda: {
             "tangram": CollectionSettings(mode="live", keep_queries=50)  # the world to try it on
         },
         min_length=1,
-        description="by name",
     )
-    limits: LimitSettings = Field(default_factory=LimitSettings, description="of requests")
-    queues: QueueSettings = Field(default_factory=QueueSettings, description="bounds of queues")
-    tenants: TenantSettings = Field(default_factory=TenantSettings, description="what is kept")
-    tokens: list[TokenSettings] = Field(
-        [], description="without any, only the loopback address is served"
-    )
-    open_metrics: bool = Field(False, description="whether /metrics needs no token")
-    origins: list[str] = Field([], description="other sites whose pages may call (CORS)")
-    hosts: list[str] = Field([], description="names it is reached by; empty: any, with tokens")
-    tls_certificate: Path | None = Field(None, description="PEM file; with it HTTPS is served")
-    tls_key: Path | None = Field(None, description="PEM file of its private key")
-    drain_seconds: float = Field(20, ge=0, description="for all that is under way at shutdown")
+    limits: LimitSettings = LimitSettings()
+    queues: QueueSettings = QueueSettings()
+    tenants: TenantSettings = TenantSettings()
+    tokens: list[TokenSettings] = Field([])
+    open_metrics: bool = False
+    origins: list[str] = Field([])
+    hosts: list[str] = Field([])
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    drain_seconds: float = Field(20, ge=0)
 
 
-def read_settings(path: Path | None, **given: Any) -> ServeSettings:
+def read_settings(path: Path | None, strict: bool = False, **given: Any) -> ServeSettings:
     """The settings of a file, the environment and the command line, the later ones first.
 
     Args:
         path: a `serve.toml`; None takes the defaults, the embedded world.
+        strict: whether all collections are strict, whatever the file says.
         given: values of the command line; None is not given.
 
     Returns:
@@ -238,7 +284,12 @@ def read_settings(path: Path | None, **given: Any) -> ServeSettings:
     except ValidationError as error:
         raise BadInput(_sentence(error, path)) from None
     _check_together(settings)
-    return settings
+    if not strict:
+        return settings
+    every = {
+        name: one.model_copy(update={"strict": True}) for name, one in settings.collections.items()
+    }
+    return settings.model_copy(update={"collections": every})
 
 
 def _check_together(settings: ServeSettings) -> None:

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter, deque
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
+from queryshift.errors import Error
 from queryshift.sessions.events import Event
 from queryshift.sessions.feedback import ClickScores, Ranks
 from queryshift.sessions.policy import standing_weight
 from queryshift.sessions.session import Session
 from queryshift.sessions.state import State
-from queryshift.sessions.state_file import Snapshot
 
 from .answering.learning_queue import MEASURES
 from .clicks import RecentAnswers, click_summary
 from .collection import Collection
 from .json_values import iso, plain
+from .store.snapshot_rows import SnapshotRows
 from .store.stored_tenant import COUNTS, Change, Record, StoredTenant
 
+logger = logging.getLogger("queryshift.serving")
 RECENT_ROWS = 256  # of its history that are in memory
 
 
-@dataclass(eq=False)
 class Tenant:
     """One tenant; only its collection's owner changes it.
 
@@ -53,44 +55,25 @@ class Tenant:
         saving: held while it is written.
     """
 
-    session: Session
-    record: Record
-    stored: Record
-    id: int
-    seen: int
-    made_for: Collection
-    rows: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=RECENT_ROWS))
-    unwritten: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=RECENT_ROWS))
-    answers: RecentAnswers = field(default_factory=RecentAnswers)
-    latest: deque[dict[str, Any]] = field(init=False)
-    in_use: int = 0
-    changes: int = 0
-    changed_at: float | None = None
-    settled: Snapshot = field(init=False)
-    saved_state: State = field(init=False)
-    attempt: Change | None = None
-    contended_until: float = 0.0
-    answered_by: str | None = None
-    learnt_since_save: int = 0
-    drops_told: int = 0
-    news: deque[str] = field(default_factory=deque)
-    saving: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _summary: tuple[int, dict[str, Any] | None] = (0, None)  # of so many clicks
-
-    def __post_init__(self) -> None:
-        self.settle(self.session.state)
+    def __init__(self, stored: StoredTenant, session: Session, made_for: Collection) -> None:
+        self.session, self.made_for, session.on_event = session, made_for, self.note
+        self.record, self.stored = stored.record, _copy(stored.record)
+        self.id, self.seen = stored.id, stored.version
+        self.rows = deque(stored.last_rows, maxlen=RECENT_ROWS)
+        self.unwritten: deque[dict[str, Any]] = deque(maxlen=RECENT_ROWS)
+        self.latest: deque[dict[str, Any]] = deque(maxlen=made_for.settings.keep_queries)
+        self.news: deque[str] = deque()
+        self.answers = RecentAnswers()
+        self.answered_by: str | None = None
+        self.in_use = self.changes = self.learnt_since_save = 0
+        self.drops_told = self.record.drops
+        self.changed_at: float | None = None
+        self.contended_until = 0.0
+        self.attempt: Change | None = None
+        self.saving = asyncio.Lock()
+        self._summary: tuple[int, dict[str, Any] | None] = (0, None)  # of so many clicks
+        self.settle(session.state)
         self.saved_state = self.settled.state
-        self.latest = deque(maxlen=self.made_for.settings.keep_queries)
-
-    @classmethod
-    def of(cls, stored: StoredTenant, session: Session, made_for: Collection) -> Tenant:
-        """A tenant as it is stored, with its session."""
-        record = stored.record
-        tenant = cls(session, record, _copy(record), stored.id, stored.version, made_for)
-        tenant.drops_told = record.drops
-        tenant.rows.extend(stored.last_rows)
-        session.on_event = tenant.note
-        return tenant
 
     @property
     def name(self) -> str:
@@ -202,7 +185,7 @@ class Tenant:
     def about(self, pending: int) -> dict[str, Any]:
         """What clients are told of it."""
         record, last = self.record, self.rows[-1] if self.rows else {}
-        shift = {name: last.get(name) for name in (*MEASURES, "agreement")}
+        shift = {name: last.get(name) for name in (*MEASURES, "agreement", "strangeness")}
         return {
             "tenant": record.tenant,
             "mode": record.mode,
@@ -245,6 +228,24 @@ class Tenant:
             "answers_by": self._answers_by(),
             "latest": next(({name: plain(one[name]) for name in one} for one in stats), None),
         }
+
+
+def session_of(stored: StoredTenant, collection: Collection, snapshots: SnapshotRows) -> Session:
+    """The session of a tenant; a fresh one where it has no state, or one that no longer fits.
+
+    A state that no longer fits is kept aside as a snapshot, never lost.
+    """
+    name, state = stored.record.tenant, stored.state
+    if state is not None:
+        try:
+            return collection.opened(state, same_gallery=True, name=name)
+        except Error as error:
+            why = f"the stored state is kept aside, and the source answers: {error}"
+        logger.warning('tenant "%s" starts anew: %s', name, why)
+        where = (stored.id, stored.version, state, stored.record.batches, why)
+        if (event := snapshots.keep_aside(*where)) is not None:
+            stored.record.events.append(event)
+    return collection.session(name=name)
 
 
 def _copy(record: Record) -> Record:

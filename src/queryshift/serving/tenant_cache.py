@@ -24,8 +24,7 @@ from .settings import Mode
 from .store.snapshot_rows import SnapshotRows
 from .store.stored_tenant import Change, Gone, Stale, StoredTenant
 from .store.tenant_rows import TenantRows
-from .stored_session import stored_session
-from .tenant import Tenant
+from .tenant import Tenant, session_of
 
 FAILED_SAVES = 8  # of tenants in a row of them: the store itself is taken to be in trouble
 TRIES = 5  # of an operator's change against other processes that learn
@@ -242,7 +241,7 @@ class TenantCache:
             tenant.contended_until = time.monotonic() + CONTENDED_S
 
     def _restore(self, tenant: Tenant, stored: StoredTenant) -> None:
-        session = stored_session(tenant.made_for, stored, self.snapshots)
+        session = session_of(stored, tenant.made_for, self.snapshots)
         tenant.session.restore(session.state)
 
     async def delete(self, name: str) -> bool:
@@ -325,8 +324,8 @@ class TenantCache:
             stored = self.rows.make(name, collection.settings.mode, most)
         if stored is None:
             raise Forbidden(f"there are {most:,} tenants, as many as may be: raise tenants.known.")
-        session = stored_session(collection, stored, self.snapshots)
-        tenant = Tenant.of(stored, session, collection)
+        session = session_of(stored, collection, self.snapshots)
+        tenant = Tenant(stored, session, collection)
         other = stored.saved_by and not stored.saved_by.startswith(self._process)
         if self.rows.shared and other:
             left = stored.record.last_seen + CONTENDED_S - time.time()  # others ask it too

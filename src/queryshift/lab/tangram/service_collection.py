@@ -18,7 +18,7 @@ from queryshift.serving.answering.queries import png
 from .scene_captions import captions
 from .scenes import Scene, scenes
 
-ORDINARY = 256  # pictures as they are when all is well
+REFERENCE = 256  # pictures as they are when all is well
 
 
 class TangramWorld:
@@ -54,9 +54,9 @@ class TangramWorld:
         made.save(path)
         return made
 
-    def ordinary(self) -> list[Any]:
+    def reference(self) -> list[Any]:
         """Clean pictures of the last scenes; the first are samples."""
-        return [Image.fromarray(scene.image()) for scene in self._scenes[-ORDINARY:]]
+        return [Image.fromarray(scene.image()) for scene in self._scenes[-REFERENCE:]]
 
     def samples(self, start: int, stop: int) -> list[dict[str, Any]]:
         """Pictures to try, each with the caption that is right for it."""

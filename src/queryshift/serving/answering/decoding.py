@@ -12,11 +12,11 @@ from queryshift.media.images import image_size
 
 from ..collection import Collection
 from .queries import Raw, decoded, shown
-from .work_queue import WorkQueue
+from .queues import WorkQueue
 
 AT_ONCE = ("text", "vector")  # kinds that need no thread to be read
 SMALL_FILE = 2**14  # bytes, and
-SMALL_PICTURE = 2**16  # pixels: decoded in less time than a thread takes to wake up
+SMALL_IMAGE = 2**16  # pixels: decoded in less time than a thread takes to wake up
 
 
 @dataclass(frozen=True)
@@ -54,20 +54,20 @@ class Decoder:
         return await self._work.do(tenant, [partial(self._decoded, raw) for raw in queries])
 
     def _is_small(self, raw: Raw) -> bool:
-        """Whether a query is a picture that is decoded at once."""
+        """Whether a query is an image that is decoded at once."""
         if self._modality != "image" or not isinstance(raw, bytes) or len(raw) > SMALL_FILE:
             return False
         try:
             width, height = image_size(raw)
         except Error:
             return False  # the decoder says why
-        return width * height <= SMALL_PICTURE
+        return width * height <= SMALL_IMAGE
 
     def _decoded(self, raw: Raw) -> Readable:
         try:
             item = decoded(raw, self._modality)
             told = shown(item, self._modality) if self._keep else None
-            large = self._modality == "image" and item.width * item.height > SMALL_PICTURE
+            large = self._modality == "image" and item.width * item.height > SMALL_IMAGE
             return Readable(self._prepare(item) if large else item, told)
         except Error as error:
             return Readable(error=error)

@@ -21,10 +21,10 @@ from ..errors import TooBusy
 from ..json_values import iso, plain
 from ..metrics import Metrics
 from ..settings import QueueSettings
-from .fair_queue import FairQueue
 from .queries import Raw, decoded, size_of
+from .queues import FairQueue
 
-MEASURES = ("strangeness", "spread", "gap", "entropy")  # of a batch
+MEASURES = ("shift_score", "spread", "gap", "entropy")  # of a batch
 Row = dict[str, Any]
 Dropped = Callable[[str], None]
 
@@ -183,8 +183,8 @@ def learn_group(session: Session, modality: str, given: Sequence[Taught]) -> Row
     return {
         "time": iso(time.time()),
         "queries": stats.queries,
-        "strangeness": plain(stats.shift_score),
-        **{name: plain(getattr(stats, name)) for name in MEASURES[1:]},
+        **{name: plain(getattr(stats, name)) for name in MEASURES},
+        "strangeness": plain(stats.shift_score),  # its former name
         "agreement": agreement,
         "updated": stats.adapted,
         "guard": stats.restart,

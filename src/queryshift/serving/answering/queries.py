@@ -15,7 +15,7 @@ from queryshift.media.item_reading import check_bytes
 from queryshift.media.text import text as checked_text
 
 Raw: TypeAlias = str | bytes | list[float] | tuple[bytes, str]
-"""A query that takes little memory: text, a file's bytes, a vector, or a picture with a text."""
+"""A query that takes little memory: text, a file's bytes, a vector, or an image with a text."""
 
 FILES = ("image", "audio")
 THUMBNAIL = 96  # pixels of the longer side
@@ -26,7 +26,7 @@ def raw_query(query: Mapping[str, Any], modality: str) -> Raw:
     """The query of a request, checked to be of the kind that its collection is asked with.
 
     Args:
-        query: what the body has: `{"text": ...}`, `{"image": base64}` and the like.
+        query: what a body or a file has: `{"text": ...}`, `{"image": bytes or base64}`.
         modality: what one query of the collection is: "image", "text", "image+text", "vector".
 
     Returns:
@@ -37,9 +37,10 @@ def raw_query(query: Mapping[str, Any], modality: str) -> Raw:
     if sorted(parts) != sorted(expected):
         got = " and ".join(sorted(parts)) or "nothing"
         raise BadInput(f"got a query of {got}, expected {' and '.join(expected)}.")
-    values = [
-        _from_base64(name, parts[name]) if name in FILES else parts[name] for name in expected
-    ]
+    for name in FILES:
+        if name in parts:
+            parts[name] = _file(name, parts[name])
+    values = [parts[name] for name in expected]
     return values[0] if len(values) == 1 else (values[0], values[1])
 
 
@@ -64,31 +65,29 @@ def size_of(raw: Raw) -> int:
 
 
 def shown(item: Any, modality: str) -> dict[str, Any]:
-    """A decoded query as it is kept to be looked at: a small picture, a text's beginning."""
+    """A decoded query as it is kept to be looked at: a small image, a text's beginning."""
     if isinstance(item, tuple):
         return shown(item[0], "image") | shown(item[1], "text")
     if isinstance(item, str):
         return {"text": item[:SHOWN_CHARACTERS]}
     if modality == "image":
-        picture = item.copy()
-        picture.thumbnail((THUMBNAIL, THUMBNAIL))
-        return {"image": png(picture)}
+        image = item.copy()
+        image.thumbnail((THUMBNAIL, THUMBNAIL))
+        return {"image": png(image)}
     return {modality: None}
 
 
-def png(picture: Any) -> str:
+def png(image: Any) -> str:
     """A PIL image as a PNG file in base64."""
     file = BytesIO()
-    picture.save(file, "PNG")
+    image.save(file, "PNG")
     return base64.b64encode(file.getvalue()).decode()
 
 
-def _from_base64(name: str, value: str) -> bytes:
-    check_bytes(len(value) * 3 // 4)
+def _file(name: str, value: bytes | str) -> bytes:
+    """The bytes of a file, within the limits; those in an operator's file are in base64."""
+    check_bytes(len(value) if isinstance(value, bytes) else len(value) * 3 // 4)
     try:
-        return base64.b64decode(value, validate=True)
+        return value if isinstance(value, bytes) else base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise BadInput(
-            f"{name} is no base64 ({error}): send the file's bytes in base64, without a prefix; "
-            "addresses are not fetched."
-        ) from None
+        raise BadInput(f"{name} is no base64 ({error}).") from None

@@ -20,8 +20,7 @@ from ..runtime import Runtime
 from ..settings import Mode
 from ..tenant import Tenant
 from ..tenant_cache import TenantCache
-from .answer_batch import Answered, Asked
-from .answer_queue import AnswerQueue
+from .answers import Answered, AnswerQueue, Asked
 from .decoding import Decoder, Readable
 from .learning_queue import LearningQueue, Taught, learn_group
 from .queries import Raw
@@ -194,8 +193,8 @@ class Search:
         self.metrics.update_seconds.observe(time.perf_counter() - started)
         self.metrics.learning_delay.observe(row["delay"])
         self.metrics.updates.labels(collection.name).inc(learnt["updated"])
-        if row["strangeness"] is not None:
-            self.metrics.strangeness.labels(collection.name).observe(row["strangeness"])
+        if row["shift_score"] is not None:
+            self.metrics.shift_score.labels(collection.name).observe(row["shift_score"])
         if busy and self.answering.busy:  # under load learning has its share of the time, no more
             share = self.runtime.settings.queues.learning_share
             await asyncio.sleep((time.perf_counter() - started) * (1 - share) / share)

@@ -13,15 +13,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from ..errors import (
-    MEDIA_TYPE,
-    HeadersTooLarge,
-    Refused,
-    TooLarge,
-    TooManyConnections,
-    TooSlow,
-    problem,
-)
+from .. import errors
 from ..settings import LimitSettings
 
 PIPELINED = 16  # requests of a connection that wait for the answer to another
@@ -91,7 +83,7 @@ class ConnectionLimit:
         """Pass a request on, or refuse it."""
         count, most = len(self._connections), self._connections.most
         if scope["type"] == "http" and count > most and scope["path"] != ALWAYS:
-            raise TooManyConnections(
+            raise errors.TooManyConnections(
                 f"{count:,} connections are open, and limits.connections is {most:,}: come back "
                 "later, or use fewer."
             )
@@ -140,7 +132,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._counted += len(name) + len(value) + len(b": \r\n")
         self._lines += 1
         if self._too_much:
-            raise HeadersTooLarge("too much")  # the parser ends; see send_400_response
+            raise errors.HeadersTooLarge("too much")  # the parser ends; see send_400_response
         if not self._in_body:
             super().on_header(name, value)
 
@@ -183,8 +175,10 @@ class LimitedProtocol(HttpToolsProtocol):
         """Refuse what is no request in a sentence; one that is under way gets no second."""
         if self.cycle is None or self.cycle.response_complete:
             most = f"{self.limits.header_bytes:,} bytes or {self.limits.header_lines} lines"
-            too_large = HeadersTooLarge(f"the headers have more than {most}: send less.")
-            self.transport.write(_refusal(too_large if self._too_much else Refused(SENTENCE)))
+            too_large = errors.HeadersTooLarge(f"the headers have more than {most}: send less.")
+            self.transport.write(
+                _refusal(too_large if self._too_much else errors.Refused(SENTENCE))
+            )
         self.transport.close()
 
     @property
@@ -207,12 +201,12 @@ def protocol_of(limits: LimitSettings, connections: Connections) -> type[HttpToo
     return type("Limited", (LimitedProtocol,), {"limits": limits, "open_connections": connections})
 
 
-def _refusal(refused: Refused) -> bytes:
+def _refusal(refused: errors.Refused) -> bytes:
     """A whole response, for a connection that has no request."""
-    content = json.dumps(problem(refused)).encode()
+    content = json.dumps(errors.problem(refused)).encode()
     status = refused.status
     head = (
-        f"HTTP/1.1 {int(status)} {status.phrase}\r\ncontent-type: {MEDIA_TYPE}\r\n"
+        f"HTTP/1.1 {int(status)} {status.phrase}\r\ncontent-type: {errors.MEDIA_TYPE}\r\n"
         f"content-length: {len(content)}\r\nconnection: close\r\n\r\n"
     )
     return head.encode() + content
@@ -254,7 +248,7 @@ class BodyLimit:
                 for mark, times in MARKS.items():
                     marks[mark] += part.count(mark)
                     if marks[mark] > times:
-                        raise TooLarge("the body has too many values: send less at once.")
+                        raise errors.TooLarge("the body has too many values: send less at once.")
             return message
 
         await self._app(scope, counted, send)
@@ -264,8 +258,10 @@ class BodyLimit:
             async with asyncio.timeout_at(end):
                 return await receive()
         except TimeoutError:
-            raise TooSlow(f"the body did not come within {self._seconds:g} s: try again.") from None
+            raise errors.TooSlow(
+                f"the body did not come within {self._seconds:g} s: try again."
+            ) from None
 
 
-def _too_large(most: int) -> TooLarge:
-    return TooLarge(f"the body has more than {most:,} bytes: send less at once.")
+def _too_large(most: int) -> errors.TooLarge:
+    return errors.TooLarge(f"the body has more than {most:,} bytes: send less at once.")

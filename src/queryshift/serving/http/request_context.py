@@ -14,9 +14,8 @@ from ..errors import Forbidden, Refused, TooBusy
 from ..metrics import Metrics
 from ..service import Service
 from ..settings import Scope, ServeSettings
-from ..store.idempotency_keys import Key
-from .idempotency import IdempotentRequests, Work
-from .tokens import Caller
+from .access import Caller
+from .idempotency import IdempotentRequests, Key, Work
 
 Value = TypeVar("Value")
 
@@ -51,9 +50,7 @@ def caller_of(request: Request) -> Caller:
     return caller
 
 
-def check_allowed(
-    request: Request, scope: Scope, collection: str, tenant: str | None = None
-) -> None:
+def check_allowed(request: Request, scope: Scope, collection: str, tenant: str | None) -> None:
     """Refuse a caller whose token does not allow this.
 
     Args:
@@ -62,8 +59,7 @@ def check_allowed(
         collection: where; "*" is all of them.
         tenant: whose; "*" is everybody's, None what belongs to no tenant.
     """
-    caller = caller_of(request)
-    routed = request.headers.get("x-queryshift-tenant")
+    caller, routed = caller_of(request), request.headers.get("x-queryshift-tenant")
     if routed is not None and tenant is not None and routed != tenant:
         raise Refused(
             f'the header X-Queryshift-Tenant is "{routed[:64]}", the request is about tenant '
@@ -71,10 +67,8 @@ def check_allowed(
         )
     request.state.collection, request.state.tenant = collection, tenant
     if not caller.may(scope, collection, tenant):
-        about = "" if tenant is None else f'tenant "{tenant}" of '
-        raise Forbidden(
-            f'the token "{caller.name}" lacks the scope {scope} for {about}"{collection}".'
-        )
+        where = f'"{collection}"' if tenant is None else f'tenant "{tenant}" of "{collection}"'
+        raise Forbidden(f'the token "{caller.name}" lacks the scope {scope} for {where}.')
 
 
 def allowed(
@@ -85,28 +79,27 @@ def allowed(
     return context_of(request).service.collection(collection)
 
 
-async def asked_once(request: Request, content: bytes, work: Work) -> Any:
+async def asked_once(request: Request, work: Work) -> Any:
     """What the work gives: given up when the client leaves, remembered under its key.
 
     Args:
         request: the request, its body read.
-        content: the body: the same key with another is refused.
         work: starts the work.
     """
     try:
-        return await unless_hung_up(request, carried_out(request, content, work))
+        return await unless_hung_up(request, carried_out(request, work))
     except TooBusy:
         context_of(request).metrics.refused.labels("queue").inc()
         raise
 
 
-async def carried_out(request: Request, content: bytes, work: Work) -> Any:
+async def carried_out(request: Request, work: Work) -> Any:
     """What the work gives, also where the client has left; the arguments are as above."""
     name = request.headers.get("idempotency-key")
     if name is None:
         return await work()
     caller, about = caller_of(request).name, (request.state.collection, request.state.tenant)
-    digest = blake2b(content, digest_size=16).digest()
+    digest = blake2b(await request.body(), digest_size=16).digest()  # another is refused
     key = Key(caller, request.url.path, *about, name, digest)
     return await context_of(request).idempotent.once(key, work)
 

@@ -4,31 +4,38 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 
+from ..collection_service import CollectionService
 from ..errors import Malformed, NotFound
-from ..settings import NAME_PATTERN
+from ..settings import NAME_PATTERN, Scope
+from . import schemas
 from .idempotency import Work
 from .request_context import allowed, caller_of, carried_out, context_of
-from .schemas import (
-    FeedbackBody,
-    HistoryTold,
-    ModeBody,
-    NameBody,
-    SnapshotTold,
-    TenantTold,
-    described,
-)
 
 router = APIRouter(prefix="/v1/collections/{collection}/tenants", tags=["tenants"])
 Tenant = Annotated[str, Path(pattern=NAME_PATTERN)]
 Report = dict[str, Any]
-TOLD = described(TenantTold)
+TOLD = schemas.described(schemas.TenantTold)
+
+
+def needs(scope: Scope) -> Any:
+    """The collection of a route about a tenant, for a caller who may do this with the tenant."""
+
+    async def service(collection: str, tenant: Tenant, request: Request) -> CollectionService:
+        return allowed(request, scope, collection, tenant)
+
+    return Depends(service)
+
+
+Read = Annotated[CollectionService, needs("read")]
+Adapt = Annotated[CollectionService, needs("adapt")]
+Admin = Annotated[CollectionService, needs("admin")]
 
 
 async def _once(request: Request, work: Work) -> Report:
     """What a change gives, made to its end; sent again under the same key, it is not made again."""
-    told: Report = await carried_out(request, await request.body(), work)
+    told: Report = await carried_out(request, work)
     return told
 
 
@@ -46,94 +53,90 @@ async def tenants(
 
 
 @router.get("/{tenant}", responses=TOLD)
-async def tenant(collection: str, tenant: Tenant, request: Request) -> Report:
+async def tenant(service: Read, tenant: Tenant) -> Report:
     """A tenant's report."""
-    return await allowed(request, "read", collection, tenant).tenant(tenant)
+    return await service.tenant(tenant)
 
 
-@router.get("/{tenant}/history", responses=described(HistoryTold))
+@router.get("/{tenant}/history", responses=schemas.described(schemas.HistoryTold))
 async def history(
-    collection: str,
+    service: Read,
     tenant: Tenant,
-    request: Request,
     since: Annotated[int, Query(ge=0)] = 0,
     limit: Annotated[int, Query(ge=1, le=5000)] = 1000,
 ) -> Report:
     """Statistics of a tenant's batches after number `since`; `next` is the one to ask from."""
-    rows = await allowed(request, "read", collection, tenant).history(tenant, since, limit)
+    rows = await service.history(tenant, since, limit)
     return {"rows": rows, "next": rows[-1]["batch"] if rows else since}
 
 
 @router.get("/{tenant}/latest")
-async def latest(collection: str, tenant: Tenant, request: Request) -> Report:
+async def latest(service: Read, tenant: Tenant) -> Report:
     """The latest queries with both answers, where the operator allows keeping them."""
-    return {"queries": await allowed(request, "read", collection, tenant).latest(tenant)}
+    return {"queries": await service.latest(tenant)}
 
 
 @router.post("/{tenant}/reset", responses=TOLD)
-async def reset(collection: str, tenant: Tenant, request: Request) -> Report:
+async def reset(service: Admin, tenant: Tenant, request: Request) -> Report:
     """Forget all that was learnt."""
-    service = allowed(request, "admin", collection, tenant)
     return await _once(request, lambda: service.reset(tenant))
 
 
 @router.post("/{tenant}/undo", responses=TOLD)
-async def undo(collection: str, tenant: Tenant, request: Request) -> Report:
+async def undo(service: Admin, tenant: Tenant, request: Request) -> Report:
     """Return to the state before the last learnt batch."""
-    service = allowed(request, "admin", collection, tenant)
     return await _once(request, lambda: service.undo(tenant))
 
 
 @router.get("/{tenant}/snapshots")
-async def snapshots(collection: str, tenant: Tenant, request: Request) -> Report:
+async def snapshots(service: Read, tenant: Tenant) -> Report:
     """The tenant's snapshots, oldest first."""
-    return {"snapshots": await allowed(request, "read", collection, tenant).snapshots(tenant)}
+    return {"snapshots": await service.snapshots(tenant)}
 
 
-@router.post("/{tenant}/snapshots", responses=described(SnapshotTold))
-async def snapshot(collection: str, tenant: Tenant, body: NameBody, request: Request) -> Report:
+@router.post("/{tenant}/snapshots", responses=schemas.described(schemas.SnapshotTold))
+async def snapshot(
+    service: Admin, tenant: Tenant, body: schemas.NameBody, request: Request
+) -> Report:
     """Keep what was learnt under a name; the answer comes when it is on disk."""
-    service = allowed(request, "admin", collection, tenant)
     return await _once(request, lambda: service.snapshot(tenant, body.name))
 
 
 @router.post("/{tenant}/rollback", responses=TOLD)
-async def rollback(collection: str, tenant: Tenant, body: NameBody, request: Request) -> Report:
+async def rollback(
+    service: Admin, tenant: Tenant, body: schemas.NameBody, request: Request
+) -> Report:
     """Return to a snapshot."""
-    service = allowed(request, "admin", collection, tenant)
     return await _once(request, lambda: service.rollback(tenant, body.name))
 
 
 @router.post("/{tenant}/mode", responses=TOLD)
-async def mode(collection: str, tenant: Tenant, body: ModeBody, request: Request) -> Report:
+async def mode(service: Admin, tenant: Tenant, body: schemas.ModeBody, request: Request) -> Report:
     """Switch between live, shadow and frozen."""
-    service = allowed(request, "admin", collection, tenant)
     return await _once(request, lambda: service.set_mode(tenant, body.mode))
 
 
 @router.post("/{tenant}/feedback")
-async def feedback(collection: str, tenant: Tenant, body: FeedbackBody, request: Request) -> Report:
+async def feedback(
+    service: Adapt, tenant: Tenant, body: schemas.FeedbackBody, request: Request
+) -> Report:
     """Count clicks on both answers of a request; one that comes again counts once."""
     most = context_of(request).settings.limits.clicks
     if sum(len(click.ids) for click in body.clicks) > most:
         raise Malformed(f"at most {most:,} clicks are taken at once: send them in parts.")
     clicks = [(click.query, click.ids) for click in body.clicks]
-    service = allowed(request, "adapt", collection, tenant)
     return await _once(request, lambda: service.feedback(tenant, body.request_id, clicks))
 
 
 @router.delete("/{tenant}", status_code=204)
-async def delete(collection: str, tenant: Tenant, request: Request) -> None:
+async def delete(service: Admin, tenant: Tenant) -> None:
     """Delete a tenant: state, snapshots, history, events, clicks, idempotency keys."""
-    if not await allowed(request, "admin", collection, tenant).delete(tenant):
+    if not await service.delete(tenant):
         raise NotFound(f'there is no tenant "{tenant}".')
 
 
 @router.delete("/{tenant}/snapshots/{snapshot}", status_code=204)
-async def delete_snapshot(
-    collection: str, tenant: Tenant, snapshot: Tenant, request: Request
-) -> None:
+async def delete_snapshot(service: Admin, tenant: Tenant, snapshot: Tenant) -> None:
     """Delete a snapshot."""
-    service = allowed(request, "admin", collection, tenant)
     if not await service.delete_snapshot(tenant, snapshot):
         raise NotFound(f'"{tenant}" has no snapshot "{snapshot}".')

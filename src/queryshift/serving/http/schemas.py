@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
+from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..answering.queries import Raw, raw_query
@@ -13,21 +14,25 @@ from ..settings import Mode, Name
 
 Id = str | int
 Body = TypeVar("Body", bound="Strict")
+NO_BASE64 = (
+    "this is no base64: send the file's bytes so, without a prefix; addresses are not fetched"
+)
+JSON = "application/json"
 MANY = 4096  # queries, looked at while a body is read; limits.queries is stricter
 
 
 class Strict(BaseModel):
     """A body: unknown fields are refused, so that a misspelt one does not pass unseen."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, val_json_bytes="base64")
 
 
 class Query(Strict):
-    """One query; files are in base64."""
+    """One query; files are in base64, which is decoded while the body is read."""
 
     text: str | None = Field(None, description="a text")
-    image: str | None = Field(None, description="a picture file in base64")
-    audio: str | None = Field(None, description="a sound file in base64")
+    image: bytes | None = Field(None, description="an image file in base64")
+    audio: bytes | None = Field(None, description="an audio file in base64")
     vector: list[float] | None = Field(None, description="a vector of the gallery's dimension")
 
 
@@ -48,8 +53,8 @@ class SearchBody(Strict):
     )
 
 
-class OrdinaryBody(Strict):
-    """A sample of ordinary queries."""
+class ReferenceBody(Strict):
+    """A sample of reference queries."""
 
     queries: list[Query] = Field(
         min_length=2, max_length=MANY, description="as they come when all is well"
@@ -170,10 +175,13 @@ class HistoryTold(BaseModel):
     next: int = Field(description="the number to ask from next time")
 
 
-def read_body(kind: type[Body], content: bytes) -> Body:
-    """A body of this kind, or a refusal that says what is wrong with it."""
+async def read_body(kind: type[Body], request: Request) -> Body:
+    """The body of a request, or a refusal that says what is wrong with it."""
+    sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if sent != JSON:
+        raise Malformed(f'the content type is "{sent}", expected {JSON}.')
     try:
-        return kind.model_validate_json(content)
+        return kind.model_validate_json(await request.body())
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise Malformed(sentence(first)) from None
@@ -182,13 +190,19 @@ def read_body(kind: type[Body], content: bytes) -> Body:
 def sentence(wrong: Mapping[str, Any]) -> str:
     """One of the things that are wrong with a body, a path or a parameter."""
     place = ".".join(str(part) for part in wrong["loc"] if part != "body") or "the body"
-    message = str(wrong["msg"])
+    message = NO_BASE64 if wrong["type"] == "bytes_invalid_encoding" else str(wrong["msg"])
     return f"{place}: {message[0].lower()}{message[1:].rstrip('.')}."
 
 
 def raw_queries(queries: Sequence[Query], modality: str) -> list[Raw]:
     """The queries of a body, as a collection of this kind of query takes them."""
     return [raw_query(query.model_dump(exclude_none=True), modality) for query in queries]
+
+
+def taken(body: type[BaseModel]) -> dict[str, Any]:
+    """What a route's documentation says of a body that the route reads itself."""
+    content = {JSON: {"schema": body.model_json_schema()}}
+    return {"requestBody": {"required": True, "content": content}}
 
 
 def described(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:

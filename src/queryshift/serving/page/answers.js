@@ -5,9 +5,9 @@ import { collectionPath, get } from "./service.js";
 
 const shown = new Map(); // collection and id -> a promise of how the candidate is shown
 
-export function pictureOf(query) {
+export function shownQuery(query) {
   const parts = [];
-  if (query.image) parts.push(make("img", { src: `data:image/png;base64,${query.image}`, alt: "the query's picture" }));
+  if (query.image) parts.push(make("img", { src: `data:image/png;base64,${query.image}`, alt: "the query's image" }));
   if (query.audio) parts.push(make("audio", { controls: "", src: `data:audio/wav;base64,${query.audio}` }));
   if (query.text) parts.push(make("q", {}, query.text));
   if (query.vector) parts.push(make("q", {}, `a vector of ${query.vector.length} numbers`));
@@ -38,7 +38,7 @@ async function hitRow(collection, hit, place, right, share) {
   const seen = await candidate(collection.name, hit.id);
   const isRight = right.includes(hit.id);
   return make("li", { class: isRight ? "hit right" : "hit" },
-    isRight ? make("b", { title: "the right answer", "aria-label": "right" }, "✓") : String(place),
+    isRight ? make("b", { title: "the correct answer", "aria-label": "correct" }, "✓") : String(place),
     make("span", { title: String(hit.id) }, named(seen)),
     make("span", { class: "score", title: `score ${hit.score.toFixed(3)}` }, share));
 }
@@ -47,7 +47,7 @@ async function side(collection, title, name, hits, by, right) {
   const shares = confidence(hits, collection.temperature, by);
   const rows = await Promise.all(hits.map((hit, index) => hitRow(collection, hit, index + 1, right, shares[index])));
   const missed = right.length > 0 && !hits.some((hit) => right.includes(hit.id));
-  const note = missed ? make("p", { class: "missed" }, `✗ not among the first ${hits.length}`) : null;
+  const note = missed ? make("p", { class: "missed" }, `✗ not in the top ${hits.length}`) : null;
   return make("div", { class: name }, make("h3", {}, title), make("ol", {}, ...rows), note);
 }
 
@@ -55,7 +55,7 @@ async function side(collection, title, name, hits, by, right) {
 export async function asked(collection, query, right) {
   const wanted = await Promise.all(right.slice(0, 3).map((id) => candidate(collection, id)));
   const note = wanted.length ? make("p", {}, make("span", { class: "quiet" }, "should find "), ...wanted.map(named)) : null;
-  return make("div", { class: "asked-query" }, make("div", {}, ...pictureOf(query)), note);
+  return make("div", { class: "asked-query" }, make("div", {}, ...shownQuery(query)), note);
 }
 
 // Source and adapted answers beside each other, the latter with who gave it; ids in `right` are marked.

@@ -3,7 +3,7 @@
 import { lineChart, legend, number } from "./charts.js";
 import { $, make, show } from "./dom.js";
 
-const STRANGE = 3; // standard errors: above it a batch is no longer ordinary
+const SHIFTED = 3; // standard errors: above it a batch is unlike the reference queries
 const IN_TABLE = 12;
 
 const measure = (name) => ({ [name]: (rows) => rows.map((row) => [row.batch, row[name]]) });
@@ -17,26 +17,26 @@ function sum(amount) {
 }
 
 const CURVES = [
-  { title: "Strangeness", lines: measure("strangeness"), limit: STRANGE, from: 0,
-    means: "Standard errors between these queries and your ordinary ones. Above the dashed line the traffic has shifted: look at the latest queries, and at what produces them.",
-    missing: "Not measured yet: hand the collection a sample of ordinary queries (PUT …/ordinary)." },
+  { title: "Shift score", lines: measure("shift_score"), limit: SHIFTED, from: 0,
+    means: "How far these queries are from the reference queries, in standard errors. Above the dashed line the traffic has shifted: look at the latest queries and at what produces them.",
+    missing: "Not measured yet: give the collection reference queries (PUT …/reference)." },
   { title: "Agreement", lines: measure("agreement"), from: 0, to: 1,
-    means: "Share of queries for which source and adapted model have the same first answer. It falls as the tenant learns: compare the answers below, and roll back if the adapted ones are worse.",
-    missing: "Not measured yet: it needs answers of both, as in shadow." },
+    means: "Share of queries for which source and adapted model have the same top-1 result. It falls as the tenant learns: compare the answers below, and roll back if the adapted ones are worse.",
+    missing: "Not measured yet: it needs the answers of both models, as in shadow mode." },
   { title: "Entropy", lines: measure("entropy"),
-    means: "How undecided the model is between candidates, in nats. Up: the queries got harder. Updates bring it down; where it falls to 0 and the answers below look wrong, roll back." },
+    means: "How undecided the model is between candidates, in nats. Up: the queries got harder. Updates bring it down. If it falls to 0 and the answers below look wrong, roll back." },
   { title: "Gap", lines: measure("gap"),
-    means: "Distance from the centre of the queries to that of what they find. Up: the queries moved away from the candidates; updates should bring it down again, else stay in shadow." },
+    means: "Distance between the mean query and the mean of what the queries find. Up: the queries moved away from the candidates. Updates should bring it down again; if not, stay in shadow." },
   { title: "Spread", lines: measure("spread"),
-    means: "Mean distance of the queries from their own centre. Down: the model tells them apart less well, as it does with noise or blur; check what feeds it." },
+    means: "Mean distance of the queries from their mean. Down: the model separates them less well, as with noise or blur. Check where they come from." },
   { title: "Updates and drops", lines: { updates: sum((row) => (row.updated ? 1 : 0)), drops: sum((row) => row.dropped) }, from: 0, to: 1,
-    legend: { updates: "learnt from", drops: "left out" },
-    means: "Batches learnt from, and updates left out because answers came first. Drops that keep growing: more traffic than this machine can learn from; answers are not affected." },
+    legend: { updates: "learned", drops: "dropped" },
+    means: "Batches learned from, and batches dropped because answers came first. If drops keep growing, there is more traffic than this machine can learn from. Answers are not affected." },
   { title: "Learning delay", lines: measure("delay"), from: 0, to: 0.1,
-    means: "Seconds from a batch's last query until it was learnt. Up: more traffic than this machine can learn from at once; every tenant still has its turn.",
+    means: "Seconds from a batch's last query until it was learned. Up: more traffic than this machine can learn from at once. Every tenant still gets its turn.",
     missing: "Not measured yet: it comes with the next batch." },
   { title: "Guard", lines: { guard: sum((row) => (row.guard ? 1 : 0)) }, from: 0, to: 1,
-    means: "How often the guard stepped in, also drawn as red lines in the other curves. Several times in a row: go to shadow, and read the events under “What was learnt”." },
+    means: "How often the guard stepped in (red lines in the other curves). If it happens several times in a row, switch to shadow and read the guard events below." },
 ];
 
 const valuesOf = (line) => line.points.map((point) => point[1]).filter((value) => value !== null && value !== undefined);
@@ -56,7 +56,7 @@ function drawn(curve, rows) {
     make("figcaption", {}, measured ? curve.means : curve.missing ?? curve.means));
 }
 
-const COLUMNS = ["batch", "queries", "strangeness", "agreement", "entropy", "gap", "spread", "updated", "dropped", "guard"];
+const COLUMNS = ["batch", "queries", "shift_score", "agreement", "entropy", "gap", "spread", "updated", "dropped", "guard"];
 
 function cell(value) {
   if (typeof value === "boolean") return value ? "yes" : "no";

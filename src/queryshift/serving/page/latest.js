@@ -1,6 +1,6 @@
 // The latest queries with what source and adapted model answered, where the operator keeps them.
 
-import { pictureOf, sides } from "./answers.js";
+import { shownQuery, sides } from "./answers.js";
 import { $, make, show } from "./dom.js";
 import { get, tenantPath } from "./service.js";
 
@@ -9,7 +9,7 @@ const SHOWN = 4, HITS = 3;
 async function row(collection, kept) {
   const differs = kept.source[0]?.id !== kept.adapted[0]?.id;
   const time = new Date(kept.time).toLocaleTimeString("en-GB");
-  const asked = make("div", {}, ...pictureOf(kept.query), make("p", { class: "quiet" }, differs ? `${time}, answers differ` : time));
+  const asked = make("div", {}, ...shownQuery(kept.query), make("p", { class: "quiet" }, differs ? `${time}, answers differ` : time));
   return make("div", { class: "latest" }, asked, await sides(collection, { source: kept.source.slice(0, HITS), adapted: kept.adapted.slice(0, HITS), by: kept.by }));
 }
 

@@ -25,9 +25,9 @@ function draw(rows) {
   const points = (side) => rows.map((row, index) => [index + 1, 100 * share([row], side)]);
   const lines = ["source", "adapted"].map((name) => ({ name, points: points(name) }));
   const last = rows.slice(-4);
-  const text = `Right first answers in the last ${total(last, "queries")} queries: source ${percent(share(last, "source"))}, adapted ${percent(share(last, "adapted"))}.`;
+  const text = `Correct top-1 results in the last ${total(last, "queries")} queries: source ${percent(share(last, "source"))}, adapted ${percent(share(last, "adapted"))}.`;
   show($("many-chart"), make("figure", {},
-    make("h3", {}, "Right first answers along the stream, in percent"),
+    make("h3", {}, "Correct top-1 results along the stream, in percent"),
     lineChart({ label: text, lines, from: 0, to: 100 }),
     legend({ source: "source", adapted: "adapted" }),
     make("figcaption", {}, text)));

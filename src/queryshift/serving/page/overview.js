@@ -5,7 +5,7 @@ import { $, make, show } from "./dom.js";
 import { collectionPath, get } from "./service.js";
 
 const SHOWN = 100;
-const COLUMNS = { tenant: "tenant", mode: "mode", queries: "queries", updates: "updates", drops: "drops", delay: "learnt after", last_seen: "last asked" };
+const COLUMNS = { tenant: "tenant", mode: "mode", queries: "queries", updates: "updates", drops: "drops", delay: "learning delay", last_seen: "last asked" };
 
 const when = (time) => new Date(time).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
 

@@ -5,18 +5,18 @@ import { $, attempt, confirmed, make, say, show } from "./dom.js";
 import { post, tenantPath } from "./service.js";
 
 const MODES = {
-  shadow: "Users see the source's answers. The tenant learns beside them, and you compare.",
-  live: "Users see the adapted answers, and the tenant goes on learning.",
-  frozen: "Users see the source's answers, and nothing is learnt. What was learnt is kept.",
+  shadow: "Users see the source's answers. The tenant learns in the background, so that you can compare.",
+  live: "Users see the adapted answers, and the tenant keeps learning.",
+  frozen: "Users see the source's answers, and nothing is learned. What was learned before is kept.",
 };
-const BY_SOURCE = " At the moment the source answers single queries: the guard found the latest ones ordinary, or the source surer of them.";
-const FACTS = { queries: "queries", batches: "batches", updates: "updates", drops: "drops", pending: "waiting" };
+const BY_SOURCE = " At the moment the source answers: the latest queries look like the reference queries, or the source is confident about them.";
+const FACTS = { queries: "queries", batches: "batches", updates: "updates", drops: "drops", pending: "waiting to be learned" };
 
 let place = { collection: "", tenant: "", mode: "", changed: () => {} };
 
 const fact = (text, value) => make("div", {}, make("dt", {}, text), make("dd", {}, value));
 const facts = (tenant) =>
-  [...Object.entries(FACTS).map(([name, text]) => fact(text, number(tenant[name] ?? 0))), fact("learnt after", seconds(tenant.delay))];
+  [...Object.entries(FACTS).map(([name, text]) => fact(text, number(tenant[name] ?? 0))), fact("learning delay", seconds(tenant.delay))];
 
 const when = (time) => new Date(time).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
 
@@ -30,9 +30,9 @@ const eventRow = (event) =>
 
 function clickSentence(clicks) {
   if (!clicks) return "";
-  const few = clicks.clicks < clicks.needed ? `, which takes ${clicks.needed}` : "";
-  const verdict = clicks.better ? `the ${clicks.better} answers are better` : `they cannot tell yet which answers are better${few}`;
-  return `Clicks so far: ${number(clicks.clicks)}, mean of 1 / rank ${number(clicks.source)} by the source and ${number(clicks.adapted)} adapted; ${verdict}.`;
+  const few = clicks.clicks < clicks.needed ? ` (it takes ${clicks.needed})` : "";
+  const verdict = clicks.better ? `the ${clicks.better} answers are better` : `too few to tell which answers are better${few}`;
+  return `Clicks so far: ${number(clicks.clicks)}, mean reciprocal rank ${number(clicks.source)} for the source and ${number(clicks.adapted)} for the adapted model; ${verdict}.`;
 }
 
 export function drawTenant(tenant, where) {
@@ -66,13 +66,13 @@ async function switchMode(mode) {
 }
 
 async function reset() {
-  const text = `All that “${place.tenant}” has learnt is given up. A snapshot can bring it back, nothing else.`;
-  if (await confirmed("Reset to the source?", text, "Reset")) await change("reset", {}, `“${place.tenant}” is at its source.`);
+  const text = `“${place.tenant}” forgets everything it has learned. Only a snapshot can bring it back.`;
+  if (await confirmed("Reset to the source?", text, "Reset")) await change("reset", {}, `“${place.tenant}” uses the source model again.`);
 }
 
 async function undo() {
-  const text = `The last update of “${place.tenant}” is taken back.`;
-  if (await confirmed("Undo the last update?", text, "Undo")) await change("undo", {}, "The last update is taken back.");
+  const text = `The last update of “${place.tenant}” is undone.`;
+  if (await confirmed("Undo the last update?", text, "Undo")) await change("undo", {}, "The last update is undone.");
 }
 
 async function snapshot(event) {
@@ -82,7 +82,7 @@ async function snapshot(event) {
 }
 
 async function rollback(name) {
-  const text = `“${place.tenant}” goes back to the snapshot “${name}”. What it learnt since is given up.`;
+  const text = `“${place.tenant}” goes back to the snapshot “${name}”. What it has learned since then is lost.`;
   if (await confirmed("Roll back?", text, "Roll back")) await change("rollback", { name }, `Rolled back to “${name}”.`);
 }
 

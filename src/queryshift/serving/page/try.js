@@ -1,6 +1,6 @@
 // The box to try a query: one's own or a sample, corrupted by a slider, answered by both models.
 
-import { asked, pictureOf, sides } from "./answers.js";
+import { asked, shownQuery, sides } from "./answers.js";
 import { $, attempt, make, say, show } from "./dom.js";
 import { collectionPath, get, post } from "./service.js";
 
@@ -50,7 +50,7 @@ function thumb(sample, index) {
   return make("label", { class: "thumb" },
     make("input", { type: "radio", name: "sample", value: index, "aria-label": label, checked: index === 0 ? "" : null }),
     sample.query.audio ? `Sample ${index + 1}` : null, // a click on the player plays, beside it chooses
-    ...pictureOf(sample.query));
+    ...shownQuery(sample.query));
 }
 
 const base64 = (file) => new Promise((resolve, reject) => {
@@ -61,7 +61,7 @@ const base64 = (file) => new Promise((resolve, reject) => {
 });
 
 const FIELDS = { text: "own-text", image: "own-file", audio: "own-file", vector: "own-vector" };
-const WORDS = { text: "text", image: "picture", audio: "sound", vector: "vector" };
+const WORDS = { text: "a text", image: "an image", audio: "an audio file", vector: "a vector" };
 const parts = () => [collection.queries].flat().flatMap((name) => name.split("+"));
 
 async function ownPart(name) {
@@ -86,8 +86,8 @@ function offerFields() {
     $(`own-${name}-label`).hidden = !wanted.some((part) => FIELDS[part] === `own-${name}`);
   }
   const file = wanted.find((part) => FIELDS[part] === "own-file");
-  $("takes").textContent = `A query of this collection is a ${wanted.map((part) => WORDS[part] ?? part).join(" with a ")}.`;
-  $("own-file-kind").textContent = WORDS[file] ?? "file";
+  $("takes").textContent = `A query of this collection is ${wanted.map((part) => WORDS[part] ?? part).join(" with ")}.`;
+  $("own-file-kind").textContent = { image: "image", audio: "audio file" }[file] ?? "file";
   $("own-file").accept = file ? `${file}/*` : "";
   $("own-ask").hidden = wanted.length === 1 && file !== undefined; // choosing the file asks
   show($("corruption"), ...collection.corruptions.map((name) => make("option", { value: name }, name.replaceAll("_", " "))));

@@ -1,31 +1,19 @@
-"""The database under the service: transactions, and failures as one kind of error."""
+"""The database under the service: transactions, notifications, a lock, one kind of error."""
 
 from __future__ import annotations
 
+import fcntl
+import logging
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import (
-    Connection,
-    Engine,
-    Row,
-    TextClause,
-    bindparam,
-    create_engine,
-    event,
-    text,
-)
+import sqlalchemy as sa
+from sqlalchemy import Connection, Engine, exc, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import (
-    ArgumentError,
-    DataError,
-    IntegrityError,
-    ProgrammingError,
-    SQLAlchemyError,
-)
 
 from queryshift.errors import BadInput
 from queryshift.support.optional import need
@@ -36,6 +24,10 @@ FILE = "queryshift.db"
 CHANNEL = "queryshift"  # of NOTIFY
 CONNECT_S = 5  # that PostgreSQL may take to answer
 SILENT_MS = 10_000  # after which a connection whose other side is silent is given up
+AGAIN_S = 5.0  # after which a lost connection is tried again
+HEAR_S = 1.0  # between looks at whether to end
+logger = logging.getLogger("queryshift.serving")
+WAIT_S = 30.0  # for a server that is ending, as in a restart
 PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON")
 
 
@@ -69,10 +61,10 @@ class Database:
         with self._told(writing=True), self.engine.begin() as connection:
             yield connection
 
-    def rows(self, statement: str, **values: Any) -> Sequence[Row[Any]]:
+    def rows(self, statement: str, **values: Any) -> Sequence[sa.Row[Any]]:
         """The rows that one look finds; a value that is a list stands for its members."""
         lists: list[Any] = [
-            bindparam(name, expanding=True) for name in values if type(values[name]) is list
+            sa.bindparam(name, expanding=True) for name in values if type(values[name]) is list
         ]
         with self.reading() as connection:
             return connection.execute(text(statement).bindparams(*lists), values).all()
@@ -108,9 +100,9 @@ class Database:
     def _told(self, writing: bool = False) -> Iterator[None]:
         try:
             yield
-        except (IntegrityError, ProgrammingError, DataError):
+        except (exc.IntegrityError, exc.ProgrammingError, exc.DataError):
             raise  # a bug of ours
-        except SQLAlchemyError as error:
+        except exc.SQLAlchemyError as error:
             cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
             if writing and not self.shared:
                 raise DiskFull(
@@ -120,7 +112,9 @@ class Database:
             raise StoreTrouble(f"the store does not answer ({cause}): is it there?") from error
 
 
-def insert(table: str, keys: Sequence[str], others: Sequence[str], update: str = "") -> TextClause:
+def insert(
+    table: str, keys: Sequence[str], others: Sequence[str], update: str = ""
+) -> sa.TextClause:
     """A statement that inserts a row; the values have the columns' names.
 
     Args:
@@ -139,16 +133,16 @@ def insert(table: str, keys: Sequence[str], others: Sequence[str], update: str =
 
 def _sqlite(path: Path) -> Engine:
     path.parent.mkdir(parents=True, exist_ok=True)
-    engine = create_engine(f"sqlite:///{path}", connect_args={"isolation_level": None})
+    engine = sa.create_engine(f"sqlite:///{path}", connect_args={"isolation_level": None})
 
-    @event.listens_for(engine, "connect")
+    @sa.event.listens_for(engine, "connect")
     def prepare(connection: Any, _: Any) -> None:
         # damaged text costs whoever uses it an error, and nobody else
         connection.text_factory = lambda content: content.decode("utf-8", "replace")
         for pragma in PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
 
-    @event.listens_for(engine, "begin")
+    @sa.event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         reads = connection.get_execution_options().get("reads", False)
         connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
@@ -160,9 +154,66 @@ def _postgres(address: str) -> Engine:
     need("psycopg", "postgres", "a store in PostgreSQL")
     try:
         url = make_url(address).set(drivername="postgresql+psycopg")
-    except ArgumentError:
+    except exc.ArgumentError:
         raise BadInput(
             "store is no address: expected postgresql://USER@HOST/DATABASE, or nothing for SQLite."
         ) from None
     given = {"connect_timeout": CONNECT_S, "tcp_user_timeout": SILENT_MS, "prepare_threshold": None}
-    return create_engine(url, pool_pre_ping=True, pool_size=4, connect_args=given)
+    return sa.create_engine(url, pool_pre_ping=True, pool_size=4, connect_args=given)
+
+
+class Listening:
+    """Calls a function for each notification, until ended.
+
+    Where it cannot listen, as behind a pooler of transactions, nothing is lost: the tenants'
+    versions are looked at twice a second anyway.
+
+    Args:
+        database: PostgreSQL.
+        heard: is called, in a thread.
+    """
+
+    def __init__(self, database: Database, heard: Callable[[], object]) -> None:
+        self._address = database.engine.url.set(drivername="postgresql")
+        self._heard, self._ended = heard, threading.Event()
+        self._psycopg = need("psycopg", "postgres", "a store in PostgreSQL")
+        self._thread = threading.Thread(target=self._run, name="queryshift-listener", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Stop listening."""
+        self._ended.set()
+        self._thread.join(5 * HEAR_S)
+
+    def _run(self) -> None:
+        address = self._address.render_as_string(hide_password=False)
+        while not self._ended.is_set():
+            try:
+                with self._psycopg.connect(address, autocommit=True) as connection:
+                    connection.execute(f"LISTEN {CHANNEL}")
+                    self._heard()  # of what happened before
+                    while not self._ended.is_set():
+                        for _ in connection.notifies(timeout=HEAR_S):
+                            self._heard()
+            except self._psycopg.Error as error:
+                logger.info("no notifications from PostgreSQL for a while: %s", error)
+                self._ended.wait(AGAIN_S)
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Hold a folder for the block; one that is held is waited for, then refused."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as file:
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise BadInput(
+                        f'another server uses the folder "{folder}": end it, or set another data.'
+                    ) from None
+                time.sleep(0.1)
+        yield

@@ -14,7 +14,7 @@ from queryshift.sessions.state_file import KIND
 from queryshift.support.tensor_files import read
 
 from ..settings import Mode
-from .collection_rows import store_ordinary, stored_ordinary
+from .collection_rows import store_reference, stored_reference
 from .database import Database
 from .snapshot_rows import SnapshotRows
 from .stored_tenant import COUNTS, Change, Stale, StoredState
@@ -46,8 +46,8 @@ def import_folder(database: Database, data: Path, keep_rows: int) -> int:
     count = 0
     for collection in sorted(folder.iterdir()):
         name, kept = collection.name, collection / "ordinary.json"
-        if kept.is_file() and stored_ordinary(database, name) is None:
-            store_ordinary(database, name, kept.read_text(encoding="utf-8", errors="replace"))
+        if kept.is_file() and stored_reference(database, name) is None:
+            store_reference(database, name, kept.read_text(encoding="utf-8", errors="replace"))
         for tenant in sorted((collection / "tenants").glob("*/tenant.json")):
             count += _import_tenant(database, name, tenant.parent, keep_rows)
     folder.rename(data / KEPT)

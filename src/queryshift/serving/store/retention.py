@@ -7,8 +7,9 @@ import time
 from sqlalchemy import text
 
 from .database import Database
-from .idempotency_keys import SECONDS
 from .tenant_rows import DAY
+
+KEY_SECONDS = 600.0  # that an answer under an idempotency key is kept
 
 
 def expire(database: Database, days: float | None) -> int:
@@ -20,7 +21,7 @@ def expire(database: Database, days: float | None) -> int:
     """
     now = time.time()
     with database.writing() as connection:
-        old = {"limit": now - SECONDS}
+        old = {"limit": now - KEY_SECONDS}
         connection.execute(text("DELETE FROM idempotency_keys WHERE at <= :limit"), old)
         if days is None:
             return 0

@@ -147,7 +147,7 @@ class TenantRows:
     def history(self, id: int, since: int, limit: int) -> list[dict[str, Any]]:
         """Rows of a tenant's history after number `since`; a damaged one is passed over."""
         rows = self._database.rows(HISTORY, id=id, since=since, limit=limit)
-        return _parsed([row.content for row in rows])
+        return _history([row.content for row in rows])
 
     def delete(self, name: str) -> bool:
         """Delete a tenant and all that is stored of it; whether there was one."""
@@ -188,7 +188,7 @@ class TenantRows:
             row.version,
             record,
             None if kept is None else state_of(kept),
-            _parsed(last),
+            _history(last),
             row.saved_by,
         )
 
@@ -202,6 +202,15 @@ def add_events(connection: Connection, id: int, events: Sequence[dict[str, Any]]
 
 def _dated(id: int, content: dict[str, Any]) -> dict[str, Any]:
     return {"tenant_id": id, "at": time.time(), "content": json.dumps(content)}
+
+
+def _history(contents: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows of a history; those of old versions have the shift score under its former name."""
+    rows = _parsed(contents)
+    for row in rows:
+        if "strangeness" in row:
+            row.setdefault("shift_score", row["strangeness"])
+    return rows
 
 
 def _parsed(contents: Sequence[str]) -> list[dict[str, Any]]:
