@@ -154,7 +154,7 @@ def same(left, right) -> bool:
 def memory_of(session) -> tuple:
     """All that a session remembers."""
     updater = session._updater
-    return (session.state, updater.ledger.now.previous, session.history, updater.gathered)
+    return (session.state, updater.now.previous, session.history, updater.gathered)
 
 
 def tensors_in(*roots) -> list[Tensor]:

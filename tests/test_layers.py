@@ -1,6 +1,7 @@
-"""The import rule: a module imports only modules above it; names and help load no torch."""
+"""The import rule: a module imports only modules above it, by string too; help loads no torch."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -58,6 +59,18 @@ def imports(path: Path, functions: bool = True) -> Iterator[tuple[str, ...]]:
                 yield inner if is_module(inner) else base
 
 
+def named_in_strings(path: Path) -> Iterator[tuple[str, ...]]:
+    """Modules of queryshift that a file names in strings: tables, `import_module`, loggers."""
+    tree = ast.parse(path.read_text())
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in nodes(tree, functions=True):
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+            continue
+        dotted = re.fullmatch(r"(queryshift(?:\.\w+)+)\.?(?::\w+)?", node.value)
+        if id(node) not in prose and dotted and is_module(found := tuple(dotted[1].split("."))):
+            yield found
+
+
 def is_module(name: tuple[str, ...]) -> bool:
     path = HOME.joinpath(*name[1:])
     return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
@@ -75,7 +88,7 @@ def test_a_room_imports_only_rooms_above_it(path):
         return  # the public names, imported late
     room = room_of(module)
     assert room in ROOMS, f"{room} is no room: give it a place in ROOMS"
-    for other in imports(path):
+    for other in (*imports(path), *named_in_strings(path)):
         if other[0] == "queryshift" and len(other) > 1 and room_of(other) != room:
             assert ROOMS.index(room_of(other)) < ROOMS.index(room), ".".join(other)
 
@@ -102,6 +115,26 @@ def test_the_rule_would_notice(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "read_text", lambda self: broken)
     assert ("queryshift", "sessions", "session") in set(imports(path))
     assert ("queryshift", "sessions", "session") not in set(imports(path, functions=False))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'import_module("queryshift.lab.corruptions")',
+        'TABLE = {"tangram": "queryshift.lab.tangram.model:load"}',
+        'import_module(f"queryshift.lab.{name}")',
+    ],
+)
+def test_the_rule_would_notice_a_string(code, monkeypatch):
+    monkeypatch.setattr(Path, "read_text", lambda self: code)
+    (found,) = named_in_strings(HOME / "serving" / "corrupting.py")
+    assert found[:2] == ("queryshift", "lab")
+
+
+def test_prose_and_other_names_are_no_modules(monkeypatch):
+    text = '"""queryshift.lab.tangram"""\nFILE = "queryshift.db"\nprint("see queryshift.lab")'
+    monkeypatch.setattr(Path, "read_text", lambda self: text)
+    assert list(named_in_strings(HOME / "errors.py")) == []
 
 
 HEAVY = ("torch", "numpy", "cv2", "transformers")

@@ -63,6 +63,6 @@ def test_every_public_name_is_imported_for_checkers_from_its_home():
 
 
 def test_an_old_name_works_with_a_warning(monkeypatch):
-    monkeypatch.setitem(queryshift._RENAMED, "Stream", ("Session", "0.3"))
+    monkeypatch.setitem(queryshift._RENAMED, "Stream", "Session")
     with pytest.warns(DeprecationWarning, match=r"Stream is now queryshift\.Session; .* 0\.3"):
         assert queryshift.Stream is queryshift.Session

@@ -1,13 +1,14 @@
-"""Print which files of the package one batch passes through, and how often it changes file.
+"""Print which files of the package one batch passes through, and how often it changes files.
 
     python tools/trace_batch.py [SRC] [--calls]
 
 SRC is the folder that holds `queryshift`, by default this repository's `src`. A default session on
-tangram has answered two batches of noisy pictures; the third is traced. "Switches" are calls to a
+tangram answers three batches of noisy images, and the third is traced. A "switch" is a call to a
 function in another file than the call before. The first row is `answer(batch)`, the second
-`answer(batch).top(10)`; the list of files, in the order of first use, is the second row's. How many
-rules and constants the policy has stands between them. --calls also lists which function calls
-which across files, most frequent first.
+`answer(batch).top(10)`, each with the number of files outside the bundled model and its images
+(`lab`, `models`, `media`). Then come the numbers of the policy's rules and constants, and the files
+of the second row in the order of first use. --calls also lists which function calls which across
+files, most frequent first.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from typing import Any, NamedTuple
 WORLDS = ("queryshift.lab.tangram", "queryshift.tangram")  # where it is now, and where it was
 BATCH = 64
 WARM_UP = 2  # batches
-NOISE = 60  # of 255: so much that the source model is in doubt
+NOISE = 60  # of 255: enough to make the source model uncertain
+MODEL = ("lab/", "models/", "media/")  # a model of yours has other files here
 
 
 class Function(NamedTuple):
@@ -107,14 +109,14 @@ def warm_session() -> tuple[Any, list[Any]]:
     scenes = tangram.scenes("test", BATCH * (WARM_UP + 1))
     clean = np.stack([scene.image() for scene in scenes])
     noise = np.random.default_rng(0).normal(0, NOISE, clean.shape)
-    pictures = list((clean + noise).clip(0, 255).astype(np.uint8))
+    images = list((clean + noise).clip(0, 255).astype(np.uint8))
     model = queryshift.load("tangram")
     texts = [tangram.captions(scene)[0] for scene in scenes]
     gallery = queryshift.Gallery.build(model["text"], texts)
     session = queryshift.Session(model["image"], gallery)
     for start in range(0, BATCH * WARM_UP, BATCH):
-        session.answer(pictures[start : start + BATCH]).top(10)
-    return session, pictures[-BATCH:]
+        session.answer(images[start : start + BATCH]).top(10)
+    return session, images[-BATCH:]
 
 
 def world() -> Any:
@@ -176,7 +178,9 @@ def main(arguments: list[str] | None = None) -> int:
     answer = Trace(home).of(lambda: session.answer(batch))
     top = Trace(home).of(lambda: twin.answer(batch).top(10))
     for name, trace in (("answer", answer), ("answer, top 10", top)):
-        figures = f"{len(trace.files)} files, {len(trace.functions)} functions"
+        own = sum(not file.startswith(MODEL) for file in trace.files)
+        figures = f"{len(trace.files)} files ({own} outside the model), "
+        figures += f"{len(trace.functions)} functions"
         print(f"{name}: {figures}, {len(trace.calls)} calls, {trace.switches.total()} switches")
     print("\n".join((*policy(), "", *lines(top, options.calls))))
     return 0

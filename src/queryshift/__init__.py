@@ -9,20 +9,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from queryshift.support.deprecation import warn_renamed
-
 from . import lab as lab  # registers its models and corruptions: names only, nothing is loaded
+from .support.deprecation import warn_renamed
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from queryshift.retrieval.hubness.hub_correction import Hubs as Hubs
-    from queryshift.sessions.batch_result import BatchStats as BatchStats
-    from queryshift.sessions.batched import answer_many as answer_many
-    from queryshift.sessions.inputs import RecallWarning as RecallWarning
-    from queryshift.sessions.reference_queries import ReferenceQueries as ReferenceQueries
-    from queryshift.sessions.reference_queries import ReferenceWarning as ReferenceWarning
-
     from .encoders.encoder import Encoder as Encoder
     from .encoders.vectors import Vectors as Vectors
     from .errors import Error as Error
@@ -50,12 +42,18 @@ if TYPE_CHECKING:
     from .models import MODELS as MODELS
     from .models import load as load
     from .retrieval.answer import Answer as Answer
+    from .retrieval.hubness.hub_correction import Hubs as Hubs
+    from .sessions.batch_result import BatchStats as BatchStats
+    from .sessions.batched import answer_many as answer_many
     from .sessions.events import Event as Event
     from .sessions.events import GuardWarning as GuardWarning
     from .sessions.feedback import ClickScores as ClickScores
     from .sessions.guard import Guard as Guard
+    from .sessions.inputs import RecallWarning as RecallWarning
     from .sessions.recall_check import RecallCheck as RecallCheck
     from .sessions.recall_check import check_recall as check_recall
+    from .sessions.reference_queries import ReferenceQueries as ReferenceQueries
+    from .sessions.reference_queries import ReferenceWarning as ReferenceWarning
     from .sessions.session import Session as Session
 
 _HOMES = {

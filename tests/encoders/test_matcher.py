@@ -18,7 +18,7 @@ class Pairs(Matcher):
     def __init__(self):
         super().__init__()
         self.theirs, self.own = nn.LayerNorm(3), nn.LayerNorm(3)
-        self.twins = {"last.weight": "theirs.weight", "last.bias": "theirs.bias"}
+        self.shared_names = {"last.weight": "theirs.weight", "last.bias": "theirs.bias"}
 
     def keep(self, items):
         return torch.stack(list(items))

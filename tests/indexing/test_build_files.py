@@ -260,7 +260,7 @@ def test_a_session_of_another_model_warns(folder, to):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         qs.Session(make(), gallery, qs.REST())
-    with pytest.warns(UserWarning, match="was built by make .* build the gallery anew"):
+    with pytest.warns(UserWarning, match="was built by make .* build the gallery again"):
         qs.Session(other(), gallery, qs.REST())
 
 

@@ -148,18 +148,18 @@ def test_gradients_reach_both_parts(model, query, encoder_s, own):
 
 def test_for_text_queries_the_encoder_s_norms_are_twins(model):
     judge = matcher(model, "text")
-    assert set(judge.twins) == set(model["text"].norm_params())
+    assert set(judge.shared_names) == set(model["text"].norm_params())
     assert all(".crossattention." in name for name in judge.own_params())
     changed = {name: value + 0.3 for name, value in model["text"].norm_params().items()}
     assert (verdicts(model, "text", changed) - verdicts(model, "text")).abs().max() > 1e-3
-    assert not matcher(model, "image").twins
+    assert not matcher(model, "image").shared_names
 
 
 @pytest.mark.parametrize("query", ["image", "text"])
 def test_a_model_cut_below_its_last_block_gives_the_same(folder, model, query):
     cut = load(folder, adapt="last:1")
     assert torch.allclose(verdicts(cut, query), verdicts(model, query), atol=1e-6)
-    assert all("layer.3." in name for name in matcher(cut, "text").twins)
+    assert all("layer.3." in name for name in matcher(cut, "text").shared_names)
 
 
 @pytest.mark.parametrize("query", ["image", "text"])

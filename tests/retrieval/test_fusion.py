@@ -9,7 +9,7 @@ from torch.nn.functional import normalize
 from queryshift import Gallery, Hubs
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.fusion import FusedRanking
-from queryshift.retrieval.pool import pooled
+from queryshift.retrieval.pool import Pool
 
 WIDTH, QUERIES = 12, 7
 
@@ -171,7 +171,7 @@ def test_over_an_engine_it_is_what_it_is_in_memory(tmp_path):
     there = create(f"faiss:{tmp_path}/x", gallery.ids, gallery.vectors[:, 0].numpy())
     forwards = both(gallery)
     expected = FusedRanking(*forwards, 0.5)
-    found = FusedRanking(*(Forward(one.vectors, pooled(there, 100)) for one in forwards), 0.5)
+    found = FusedRanking(*(Forward(one.vectors, Pool(there, 100)) for one in forwards), 0.5)
     for count in (5, 100, 150):
         assert found.hits(count).ids == expected.hits(count).ids
         assert torch.allclose(found.hits(count).scores, expected.hits(count).scores, atol=1e-5)

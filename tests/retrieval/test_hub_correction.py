@@ -306,9 +306,9 @@ class TestTheBank:
             (lambda t: t.update({"stages.hubs.vectors": torch.ones(40, 3).half()}), "12 dimens"),
             (lambda t: t["stages.hubs.vectors"].mul_(2), "unit length"),
             (lambda t: t["stages.hubs.vectors"].fill_(math.nan), "not finite"),
-            (lambda t: t["stages.hubs.firsts"].fill_(300), "first places"),
-            (lambda t: t.update({"stages.hubs.firsts": torch.zeros(4)}), "first place for each"),
-            (lambda t: t["stages.hubs.unsure"].fill_(2), "unsure"),
+            (lambda t: t["stages.hubs.firsts"].fill_(300), "top-1 results"),
+            (lambda t: t.update({"stages.hubs.firsts": torch.zeros(4)}), "top-1 result for each"),
+            (lambda t: t["stages.hubs.unsure"].fill_(2), "chances of the bank"),
         ],
     )
     def test_that_cannot_be_is_refused_in_a_sentence(self, change, said, tmp_path):

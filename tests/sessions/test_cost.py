@@ -221,9 +221,9 @@ def test_a_session_holds_at_most_eight_times_its_adapted_parameters(name):
     session = Session(encoder, gallery, METHODS[name](), steps=1)
     for batch in stream(items(80), 3, size=64):
         session.answer(batch)
-    parts = [session.state, session._updater.ledger.now.previous, session.adaptation.source]
+    parts = [session.state, session._updater.now.previous, session.adaptation.source]
     storages = _storages(parts)
-    memory = _storages([session.state.memory, session._updater.ledger.now.previous.memory])
+    memory = _storages([session.state.memory, session._updater.now.previous.memory])
     adapted = session.state.adapted.values.nbytes
     assert adapted == 26 * 2 * 768 * 4
     assert sum(storages.values()) - sum(memory.values()) <= 8 * adapted

@@ -117,5 +117,5 @@ def test_the_step_itself_warns_of_nothing_and_changes_nothing(encoder, gallery, 
 @pytest.mark.parametrize("setting", ["lr", "steps", "mode", "guard", "foo"])
 def test_attributes_that_do_nothing_are_refused(encoder, gallery, setting):
     session = Session(encoder, gallery, REST())
-    with pytest.raises(BadInput, match=rf"session\.{setting} = 3, which would do nothing"):
+    with pytest.raises(BadInput, match=rf"session\.{setting} = 3, which has no effect"):
         setattr(session, setting, 3)

@@ -11,7 +11,7 @@ from queryshift import METHODS, REST, SAR, Gallery, Guard, GuardWarning, Session
 from queryshift.errors import BadInput
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.uncertainty import LATEST
-from queryshift.sessions import policy, step
+from queryshift.sessions import policy
 from queryshift.sessions.policy import objection
 
 NEVER = Guard(collapse=1.0, spread=0.0)
@@ -74,7 +74,7 @@ class TestProvoked:
     def test_from_a_space_of_the_method_s_own(self, encoder, gallery, batches, monkeypatch):
         session = Session(encoder, gallery, METHODS["tsa"](), lr=0.01, guard=NEVER)
         session.answer(batches[0])  # TSA ranks with vectors twice as long as the source's
-        monkeypatch.setattr(step, "objection", lambda *_: "collapse: too much")
+        monkeypatch.setattr(policy, "objection", lambda *_: "collapse: too much")
         with pytest.warns(GuardWarning, match="collapse: too much"):
             answer = session.answer(batches[1])
         assert torch.equal(answer.vectors, encoder.encode(batches[1]))
@@ -119,7 +119,7 @@ class TestParametersThatGiveNoFiniteVectors:
     @pytest.mark.parametrize("adapt", [True, False])
     def test_are_given_up_by_a_guard(self, adapt, encoder, gallery, batches):
         session = self.lost(encoder, gallery, batches, guard=NEVER)
-        with pytest.warns(GuardWarning, match="not finite: what was learnt") as warned:
+        with pytest.warns(GuardWarning, match="not finite: the adapted model") as warned:
             answer = session.answer(batches[1], adapt=adapt)
         assert warned[0].filename == __file__  # points at the caller
         assert torch.equal(answer.vectors, encoder.encode(batches[1]))
@@ -129,7 +129,7 @@ class TestParametersThatGiveNoFiniteVectors:
     @pytest.mark.parametrize("worker", [True, False])
     def test_are_given_up_where_queries_gather(self, worker, encoder, gallery, batches):
         session = self.lost(encoder, gallery, batches, guard=NEVER, gather=12, worker=worker)
-        with pytest.warns(GuardWarning, match="not finite: what was learnt"):
+        with pytest.warns(GuardWarning, match="not finite: the adapted model"):
             answer = session.answer(batches[1][:5])
         assert torch.equal(answer.vectors, encoder.encode(batches[1][:5]))
         assert session.stats().restart.startswith("not finite")
@@ -139,7 +139,7 @@ class TestParametersThatGiveNoFiniteVectors:
     def test_are_named_without_one(self, gather, encoder, gallery, batches):
         session = self.lost(encoder, gallery, batches, gather=gather)
         before = session.state
-        with pytest.raises(BadInput, match=r"what was learnt gives .*: call reset\(\)"):
+        with pytest.raises(BadInput, match=r"the adapted model gives .*: call reset\(\)"):
             session.answer(batches[1])
         assert same(session.state, before)
         session.reset()

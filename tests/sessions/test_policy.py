@@ -27,15 +27,15 @@ from queryshift.retrieval.batch import Batch, StepView
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.fusion import FusedRanking
 from queryshift.retrieval.uncertainty import LATEST, chances_of, no_doubt
-from queryshift.sessions import step as step_module
+from queryshift.sessions import policy
 from queryshift.sessions.policy import (
     CONSTANTS,
     MOST,
     MOVE,
-    Look,
+    Assessment,
+    assess,
     doubt_of,
     gallery_spread,
-    look,
     shared,
     step_rows,
     weight,
@@ -78,7 +78,7 @@ class TestDoubt:
             latest = [*before.tolist(), *chances_of(source).tolist()][-64:]
             expected = min(1.0, max(0.0, (2 * sum(latest) / 64 - 0.7) / 0.3))
             assert doubt_of(source, before) == pytest.approx(expected, abs=1e-5)
-            assert look(source, before, Guard()).doubt == pytest.approx(expected, abs=1e-5)
+            assert assess(source, before, Guard()).doubt == pytest.approx(expected, abs=1e-5)
 
     def test_of_many_queries_is_theirs_alone(self, encoder, gallery, clean):
         source = Forward(
@@ -88,14 +88,14 @@ class TestDoubt:
         less = float(shared(source, torch.zeros(120, dtype=torch.bool)))
         expected = pytest.approx(less * min(1.0, max(0.0, (2 * mean - 0.7) / 0.3)), abs=1e-5)
         assert [doubt_of(source, before) for before in (FULL, SURE)] == [expected] * 2
-        assert len(look(source, FULL, Guard()).chances) == 120
+        assert len(assess(source, FULL, Guard()).chances) == 120
 
     def test_one_query_asked_many_times_counts_once(self, encoder, gallery, clean):
         queries = stream(clean, 1, 3)[0]
         alone = Forward(encoder.encode(queries), gallery)
         copied = Forward(encoder.encode([*queries, *[queries[0]] * 80]), gallery)
         for before in (FULL, SURE):
-            seen, again = (look(each, before, Guard()) for each in (alone, copied))
+            seen, again = (assess(each, before, Guard()) for each in (alone, copied))
             assert again.doubt == pytest.approx(seen.doubt, abs=1e-5)
             assert torch.allclose(again.chances, seen.chances, atol=1e-5)
             assert doubt_of(copied, before) == pytest.approx(seen.doubt, abs=1e-5)
@@ -152,8 +152,8 @@ class TestDoubt:
 
 
 class TestWhatTeaches:
-    def seen(self, encoder, gallery, queries, **limits) -> Look:
-        return look(Forward(encoder.encode(queries), gallery), FULL, Guard(**limits))
+    def seen(self, encoder, gallery, queries, **limits) -> Assessment:
+        return assess(Forward(encoder.encode(queries), gallery), FULL, Guard(**limits))
 
     def test_queries_that_repeat_another_count_once(self, encoder, gallery, batches):
         twelve = batches[0]
@@ -196,7 +196,7 @@ class TestWhatTeaches:
     )
     def test_enough_different_queries_in_doubt(self, doubted, size, different, smallest, expected):
         rows = None if different == size else torch.arange(size) < different
-        assert Look(doubted, FULL, rows, different).teaches(smallest) is expected
+        assert Assessment(doubted, FULL, rows, different).teaches(smallest) is expected
 
     def test_a_batch_in_no_doubt_teaches_nothing(self, encoder, gallery, batches):
         session = Session(encoder, gallery, lr=0.01)
@@ -227,7 +227,7 @@ class TestSteps:
         moved = []
         for before in (FULL, torch.full((LATEST,), chance)):
             session = in_doubt(Session(encoder, gallery, REST(), **settings), before)
-            doubted = look(Forward(encoder.encode(batches[0]), gallery), before, Guard()).doubt
+            doubted = assess(Forward(encoder.encode(batches[0]), gallery), before, Guard()).doubt
             session.answer(batches[0])
             source = session.state.layout.flat(session.adaptation.source)
             moved.append((doubted, session.state.adapted.values - source))
@@ -323,7 +323,7 @@ class TestTheRateOfTheStream:
         self, factor, encoder, gallery, batches, monkeypatch
     ):
         expected = self.first(encoder, gallery, batches[0])[0].state.rate
-        monkeypatch.setattr(step_module, "FIRST_RATE", step_module.FIRST_RATE * factor)
+        monkeypatch.setattr(policy, "FIRST_RATE", policy.FIRST_RATE * factor)
         found = self.first(encoder, gallery, batches[0])[0].state.rate
         assert found == pytest.approx(expected, rel=0.1)
 

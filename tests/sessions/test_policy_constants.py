@@ -66,6 +66,7 @@ SAFEGUARDS = {
     "methods/base.py": {"Method.fallback Method.weight_decay": OTHERS},
     "methods/infomax.py": {
         "LARGEST_COUNT": REFUSED,
+        "SMALLEST_SPREAD": ROUNDING,
         "InfoMax.fallback": "the rate is the stream's, the encoder's or the user's",
         "InfoMax.tau():0.02": "for wrappers: a default session has none",
         "InfoMax.step_share():0.5 InfoMax.gradient():0.5": "the root: the rule itself, no quantity",
@@ -85,7 +86,6 @@ SAFEGUARDS = {
         "SMALLEST_SPREAD STEEPEST": ROUNDING,
         "MIXER keys_of():29": IDENTITY,
     },
-    "retrieval/shortlists.py": {"SMALLEST_SPREAD": ROUNDING},
     "retrieval/refinement.py": {"refine():10 refine():0.02": STATISTICS},
     "retrieval/reranking.py": {"UNMATCHED": OTHERS},
     "retrieval/uncertainty.py": {"chances():4": "half a doubt, of half the chance"},
@@ -98,7 +98,6 @@ SAFEGUARDS = {
         "SEED_STRIDE step_view():64 step_view():32": "seeds: the default draws nothing at random",
         "_rate_of_stream():10 _rate_of_stream():0.1": "how far one probe goes, not where they end",
     },
-    "sessions/inputs.py": {"_compare_origin():5": "a place in the call stack"},
     "sessions/state.py": {"LARGEST_COUNT": REFUSED},
     "sessions/policy.py": {"PROBES FIRST_RATE": "how the rate is looked for, not which it is"},
     "sessions/session.py": {

@@ -367,7 +367,7 @@ class TestWhileTheSourceAnswers:
         session = Session(encoder, gallery, Tent(), lr=1e30, steps=1, guard=guard)
         session.answer(batches[0])
         session.answer(calm)  # the source's: nobody looks through what was learnt
-        with pytest.warns(GuardWarning, match="not finite: what was learnt") as warned:
+        with pytest.warns(GuardWarning, match="not finite: the adapted model") as warned:
             answer = session.answer(batches[1])
         assert warned[0].filename == __file__
         assert torch.equal(answer.vectors, encoder.encode(batches[1]))

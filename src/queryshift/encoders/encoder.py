@@ -50,10 +50,10 @@ class Encoder(FrozenModule):
     """Learning rate and temperature per method name, or "*" for all of them."""
 
     dimension: int | None = None
-    """Length of the vectors, if it is known before the first of them; a session checks it."""
+    """Length of the vectors, if known in advance; a session checks it."""
 
     origin: ModelOrigin | None = None
-    """The model that it was loaded with, and the modality it has there; `queryshift.load` says."""
+    """The model and modality that `queryshift.load` loaded it as."""
 
     @abstractmethod
     def prepare(self, items: Sequence[Any]) -> Prepared:
@@ -78,7 +78,7 @@ class Encoder(FrozenModule):
         """
 
     def shared(self, prepared: Any) -> Any:
-        """What adapted parameters cannot change, computed once per batch and without a graph.
+        """The part that adapted parameters cannot change, run once per batch without a graph.
 
         Args:
             prepared: What `prepare` gave, on the encoder's device.
@@ -162,7 +162,7 @@ class Encoder(FrozenModule):
 
     @torch.no_grad()
     def prepare_item(self, item: Any) -> PreparedItem:
-        """An item prepared before its batch is known, by any thread; `ready` takes it as an item.
+        """Prepare an item before its batch is known, in any thread; `ready` accepts the result.
 
         For items whose tensors have the same shape in every batch, such as pictures.
 
@@ -204,7 +204,7 @@ class Encoder(FrozenModule):
         return self._checked(self.run_with_params({}, "finish", shared), shared)
 
     def check_apart(self, instead: str) -> None:
-        """Refuse to run queries in other batches than their own where that would change them.
+        """Refuse to split or mix batches if that would change the vectors.
 
         Args:
             instead: What the error tells the user to do.
@@ -216,7 +216,7 @@ class Encoder(FrozenModule):
             )
 
     def _checked(self, vectors: Any, shared: Any) -> Tensor:
-        """The vectors, refused where they are not one or several for each item."""
+        """The vectors, refused if they are not one or several for each item."""
         if not isinstance(vectors, Tensor):
             raise BadInput(
                 f"forward() of {type(self).__name__} gave a {type(vectors).__name__}, expected a "
@@ -230,7 +230,7 @@ class Encoder(FrozenModule):
         return vectors
 
     def _reached(self, vectors: Tensor, params: Params) -> Tensor:
-        """The vectors in float32 at least, refused where a graph is wanted and cannot be had."""
+        """The vectors in float32 at least, refused if they lack a graph that is needed."""
         wanted = torch.is_grad_enabled() and any(value.requires_grad for value in params.values())
         if wanted and not vectors.requires_grad:
             raise unreached(self)
@@ -247,7 +247,7 @@ def unreached(encoder: Encoder) -> CannotAdapt:
 
 
 def check_encoder(encoder: Any) -> None:
-    """Refuse what is no encoder, and say what is."""
+    """Refuse anything but an encoder, and say what to pass."""
     if isinstance(encoder, Mapping):
         names = " or ".join(f'model["{name}"]' for name in encoder)
         raise BadInput(f"got a whole model as encoder, expected one of its encoders: {names}.")

@@ -43,12 +43,12 @@ class FrozenModule(nn.Module):
 
     @lazy_property
     def parameter_names(self) -> frozenset[str]:
-        """Names of all parameters: not asked of the modules anew for every batch."""
+        """The names of all parameters, computed once."""
         return frozenset(name for name, _ in self.named_parameters())
 
     @lazy_property
     def batch_layer(self) -> str | None:
-        """Name of a layer that lets a result depend on what else is in the batch, if any."""
+        """The name of a layer that makes results depend on the rest of the batch, if any."""
         return next((name for name, part in self.named_modules() if sees_the_batch(part)), None)
 
     def norm_params(self) -> Params:
@@ -60,7 +60,7 @@ class FrozenModule(nn.Module):
         self.norm_names = names
 
     def fingerprint(self) -> str:
-        """A short hash of the weights (a sample of each tensor), the same wherever they lie."""
+        """A short hash of the weights (a sample of each tensor), the same on every device."""
         digest = hashlib.blake2b(digest_size=16)
         for name, tensor in self.state_dict().items():
             digest.update(f"{name}{tuple(tensor.shape)}".encode())
@@ -70,7 +70,7 @@ class FrozenModule(nn.Module):
         return digest.hexdigest()
 
     def run_with_params(self, params: Params, method: str, *inputs: Any) -> Any:
-        """A method's result with our parameters overridden: the one place this happens."""
+        """Call a method with parameters overridden; nothing else overrides them."""
         replica = self.replica()
         with replica.override(params), retain_compiled_graphs():
             return replica(method, *inputs)
@@ -84,7 +84,7 @@ class FrozenModule(nn.Module):
         return replica
 
     def notice_replaced_tensors(self) -> None:
-        """Have replicas made anew where `load_state_dict(assign=True)` or the like was used."""
+        """Renew replicas if tensors were replaced, as by `load_state_dict(assign=True)`."""
         if self.replica().is_stale():
             self._generation += 1
 
@@ -97,12 +97,12 @@ class FrozenModule(nn.Module):
 class Replica:
     """A copy of a module, in eval mode and on the same storage, whose parameters can be overridden.
 
-    Where each parameter lies is found out once: torch's own `functional_call` looks for it in
-    every call, which takes longer than a small batch's work.
+    Each parameter's place is looked up once: torch's `functional_call` does so in every call,
+    which takes longer than a small batch.
     """
 
     def __init__(self, module: FrozenModule) -> None:
-        self._originals = _slots(module)  # before the copy: what is replaced meanwhile is noticed
+        self._originals = _slots(module)  # before the copy, to notice tensors replaced meanwhile
         self.module = _copy_on_same_storage(module)
         places: dict[int, list[tuple[dict[str, Any], str]]] = {}  # a shared parameter has several
         for part in self.module.modules():
@@ -172,7 +172,7 @@ def _copy_on_same_storage(module: FrozenModule) -> FrozenModule:
 
 
 def _with_uncopyable(module: nn.Module, memo: dict[int, Any]) -> dict[int, Any]:
-    """The memo with all attributes of modules that cannot be copied: they are shared."""
+    """The memo with attributes that cannot be copied: replicas share them."""
     of_torch = vars(nn.Module()).keys()  # where a module keeps its parts
     values = [v for part in module.modules() for n, v in vars(part).items() if n not in of_torch]
     shared = dict(memo)
@@ -185,12 +185,12 @@ def _with_uncopyable(module: nn.Module, memo: dict[int, Any]) -> dict[int, Any]:
 
 
 def sees_the_batch(module: nn.Module) -> bool:
-    """Whether a module normalises by what else is in the batch: BatchNorm without statistics."""
+    """Whether a module normalises over the batch: BatchNorm without running statistics."""
     return isinstance(module, _BatchNorm) and module.running_mean is None
 
 
 def accept_override(norm: nn.Module) -> None:
-    """Let a norm layer work with weights that override its own, in their precision."""
+    """Let a norm layer use overriding weights, in their precision."""
     source = cast(Tensor, norm.weight)
     if source.dtype in (torch.float16, torch.bfloat16):
         norm.float()  # its running statistics too
@@ -231,7 +231,7 @@ def _for_each_item(norm: nn.Module, values: Tensor) -> Tensor:
 
 
 def _of_another_class(norm: nn.Module, plain: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
-    """The same for a norm layer whose inside is not known, but affine in its weights."""
+    """The same for an unknown class of norm layer that is affine in its weights."""
     own = cast("dict[str, Tensor | None]", norm._parameters)
     weights = {name: one for name, one in own.items() if one is not None}
 

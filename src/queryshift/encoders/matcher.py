@@ -17,7 +17,7 @@ from .adapted_parameters import Params
 from .frozen_module import FrozenModule
 from .prepared import Prepared, count, each, joined, move, several
 
-PREFIX = "matcher."  # of a matcher's own parameters, beside the encoder's
+PREFIX = "matcher."  # of the names of a matcher's own parameters
 
 
 class Matcher(FrozenModule):
@@ -27,13 +27,13 @@ class Matcher(FrozenModule):
     """
 
     rerank: int = 128
-    """How many hits of each query are ranked anew."""
+    """Number of hits of each query to rerank."""
 
     pairs_at_once: int = 2048
-    """How many pairs are scored in one go when hits are ranked anew; bounds memory."""
+    """Number of pairs to score at once; limits memory."""
 
-    twins: Mapping[str, str] = {}
-    """Adapted parameters of the query encoder that are ours too: its name to our name."""
+    shared_names: Mapping[str, str] = {}
+    """Adapted parameters that the query encoder shares with the matcher: its name to ours."""
 
     @abstractmethod
     def keep(self, items: Sequence[Any]) -> Prepared:
@@ -77,7 +77,7 @@ class Matcher(FrozenModule):
 
     def own_params(self) -> Params:
         """The source values of the parameters that only the matcher has, by prefixed name."""
-        shared = set(self.twins.values())
+        shared = set(self.shared_names.values())
         return {PREFIX + n: value for n, value in self.norm_params().items() if n not in shared}
 
 
@@ -106,7 +106,7 @@ class Matching:
 
     def logits(self, params: Params, readings: Prepared, positions: Tensor) -> Tensor:
         """Logits (B, k, 2) of each query with the candidates at places `positions` (B, k)."""
-        known = {ours: params[n] for n, ours in self.matcher.twins.items() if n in params}
+        known = {ours: params[n] for n, ours in self.matcher.shared_names.items() if n in params}
         known |= {n.removeprefix(PREFIX): v for n, v in params.items() if n.startswith(PREFIX)}
         chosen = each(self.candidates, lambda kept: kept[positions.flatten().to(kept.device)])
         chosen = move(chosen, self.matcher.device)

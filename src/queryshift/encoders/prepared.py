@@ -17,7 +17,7 @@ Prepared: TypeAlias = Tensor | Mapping[str, Tensor] | tuple[Tensor, ...]
 
 @dataclass(frozen=True)
 class PreparedItem:
-    """One item that its encoder has prepared already, as a batch of one; see `prepare_item`."""
+    """One prepared item, as a batch of one; see `Encoder.prepare_item`."""
 
     batch: Prepared
 
@@ -57,7 +57,7 @@ def count(prepared: Prepared) -> int:
 
 
 def check_several(items: Any) -> None:
-    """Refuse one item in the place of a batch: a text would be taken apart into its letters."""
+    """Refuse a single item as a batch: a text would become a batch of letters."""
     can_be_taken_apart = hasattr(items, "__iter__") or hasattr(items, "__getitem__")
     if getattr(items, "ndim", None) == 0:  # an array or a tensor of one number
         can_be_taken_apart = False
@@ -68,7 +68,7 @@ def check_several(items: Any) -> None:
 
 
 def several(items: Any) -> Sequence[Any]:
-    """Items that can be counted and cut into batches; those that come one by one are listed."""
+    """Items as a sequence that can be cut into batches."""
     check_several(items)
     known = hasattr(items, "__len__") and hasattr(items, "__getitem__")
     listed: Sequence[Any] = items if known else list(items)
@@ -92,7 +92,7 @@ def check(prepared: Prepared, expected: int) -> None:
 
 
 def _check_kind(prepared: Any) -> None:
-    """Refuse what is no tensor, and no mapping or tuple of them."""
+    """Refuse anything but a tensor, or a mapping or tuple of tensors."""
     held = prepared.values() if isinstance(prepared, Mapping) else prepared
     parts = list(held) if isinstance(prepared, Mapping | tuple | list) else [prepared]
     for part in parts:
@@ -117,7 +117,7 @@ def check_finite(rows: Tensor, kind: str) -> None:
 
 
 def joined(parts: Sequence[Prepared]) -> Prepared:
-    """Parts as one, padded at the end to the longest (a mask says what is padding)."""
+    """Join parts, padded at the end to the longest (a mask marks padding)."""
     first = parts[0]
     if isinstance(first, Tensor):
         return _padded([part for part in parts if isinstance(part, Tensor)])

@@ -1,4 +1,4 @@
-"""What a method is: hyperparameters, a loss, and the hooks around it."""
+"""The base class of methods: hyperparameters, a loss, and hooks around it."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ UNCHANGED: Any = object()
 
 @dataclass(frozen=True)
 class Update:
-    """What one step asks of the session."""
+    """The result of one step."""
 
-    gradient: Params | None  # None: nothing to learn from, the optimiser is left alone
+    gradient: Params | None  # None: nothing to learn, no step of the optimiser
     rate: Tensor | float = 1.0  # factor on the learning rate
     restart: bool = False  # return to the source
-    memory: Any = UNCHANGED  # what the method remembers from now on
-    measures: Mapping[str, Tensor] = field(default_factory=dict)  # for the session's report
+    memory: Any = UNCHANGED  # the method's memory from now on
+    measures: Mapping[str, Tensor] = field(default_factory=dict)  # for the statistics
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """Hyperparameters and a loss. A method keeps no state: what it learns goes into `memory`.
+    """Hyperparameters and a loss. A method has no state: what it learns goes into `memory`.
 
     A method of your own is a frozen dataclass with a `loss`.
 
@@ -71,9 +71,9 @@ class Method:
 
     fallback: ClassVar[Mapping[str, float]] = {"lr": 3e-4, "temperature": 0.01}
     own_temperature: ClassVar[bool] = False  # benchmarks leave the temperature to the method
-    rate_of_stream: ClassVar[bool] = False  # a session finds the rate where nobody names one
+    rate_of_stream: ClassVar[bool] = False  # a session finds the rate if nobody sets one
     built_in: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    """Wrappers that the method does without: by name, the settings that do the same inside it."""
+    """Wrappers that the method has built in: by name, the settings that switch them on."""
 
     def __post_init__(self) -> None:
         self.check()
@@ -90,12 +90,12 @@ class Method:
 
     @property
     def adapts_matcher(self) -> bool:
-        """Whether a matcher's parameters adapt too, where the session has one."""
+        """Whether the parameters of the session's matcher adapt too."""
         return False
 
     @property
     def smallest_batch(self) -> int:
-        """Smaller batches are only scored."""
+        """The smallest batch to learn from."""
         return 1
 
     @property
@@ -137,15 +137,15 @@ class Method:
             raise BadInput(f"{self.name}: {name} is {getattr(self, name)!r}, expected {expected}.")
 
     def adapts(self, encoder: Encoder, gallery: Searchable) -> Params:
-        """What adapts.
+        """The parameters that adapt.
 
         Args:
             encoder: The encoder of the session.
             gallery: The gallery of the session.
 
         Returns:
-            The source values by parameter name; names the encoder does not have are the method's
-            own parameters.
+            The source values by parameter name; names that the encoder lacks are parameters of
+            the method.
         """
         return encoder.norm_params()
 
@@ -157,7 +157,7 @@ class Method:
             device: The device of the queries.
 
         Returns:
-            Any value that is never changed in place; None is no memory.
+            Any value that is never changed in place; None: no memory.
         """
         return None
 
@@ -174,7 +174,7 @@ class Method:
         return memory
 
     def check_memory(self, memory: Any, gallery: Searchable) -> None:
-        """Refuse, with a ValueError, memory from a file that the next batch could not use.
+        """Refuse, with a ValueError, memory from a file that does not fit.
 
         Args:
             memory: The memory as it was read.
@@ -185,7 +185,7 @@ class Method:
         """Memory after a step's forward.
 
         Args:
-            forward: The batch, seen through the parameters in force.
+            forward: The batch through the current parameters.
             memory: The memory so far.
             step: Which of the batch's steps this is, from 0.
 
@@ -205,19 +205,19 @@ class Method:
         """
         return 1.0
 
-    def unsure(self, forward: Forward) -> Tensor | None:
-        """The entropy by which queries are trusted.
+    def entropies(self, forward: Forward) -> Tensor | None:
+        """The entropies by which the method trusts queries.
 
         Args:
-            forward: The batch, seen through the parameters in force.
+            forward: The batch through the current parameters.
 
         Returns:
-            An entropy for each query (B,); None where the method trusts by none of its own.
+            An entropy for each query (B,); None if the method has none of its own.
         """
         return None
 
     def loss(self, forward: Forward, memory: Any) -> Tensor | None:
-        """What is minimised.
+        """The loss.
 
         Args:
             forward: The batch: `forward.vectors` (B, D), and `forward.scores` (B, N) with a graph
@@ -230,7 +230,7 @@ class Method:
         raise NotImplementedError
 
     def gradient(self, step_view: StepView, memory: Any) -> Update:
-        """What a step asks for; override where it is not the loss's own gradient.
+        """The update of one step; override it if it is not the gradient of `loss`.
 
         Args:
             step_view: The batch through the step's parameters (`now`), the source's (`source`), or
@@ -244,10 +244,10 @@ class Method:
         return Update(None if loss is None else step_view.now.gradients(loss)[0])
 
     def view(self, forward: Forward, memory: Any) -> Forward:
-        """The forward that is ranked and answered from.
+        """The forward that answers.
 
         Args:
-            forward: The batch, seen through the parameters in force.
+            forward: The batch through the current parameters.
             memory: The memory after the batch's steps.
 
         Returns:
@@ -257,6 +257,6 @@ class Method:
 
 
 def advice(recommended: Mapping[str, Mapping[str, float]], name: str) -> Mapping[str, float]:
-    """The most special recommendation: "tent+refined", then "tent", then "*"."""
+    """The most specific recommendation: "tent+refined", then "tent", then "*"."""
     keys = (name, name.split("+")[0], "*")
     return next((recommended[key] for key in keys if key in recommended), {})

@@ -44,5 +44,5 @@ class COME(Method):
         present = logits.masked_fill(absent, 0)
         length = torch.linalg.vector_norm(present, dim=1, keepdim=True).clamp(min=1e-12)
         held = (present / length * length.detach()).masked_fill(absent, -torch.inf)
-        unsure = (~absent).sum(dim=1, keepdim=True).to(held).log()
-        return entropy(torch.cat((held, unsure), dim=1)).mean()
+        uncertain = (~absent).sum(dim=1, keepdim=True).to(held).log()
+        return entropy(torch.cat((held, uncertain), dim=1)).mean()

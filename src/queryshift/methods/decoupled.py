@@ -84,7 +84,7 @@ class Decoupled(Wrapper):
     over: Over = setting("all", "paper", '"tensor" decouples each tensor alone')
 
     def check(self) -> None:
-        """As every method; a list of no candidates is none."""
+        """Refuse settings that cannot work."""
         super().check()
         self._must("neighbours", self.neighbours >= 1, "at least 1")
         self._must("drift_temperature", self.drift_temperature > 0, "more than 0")

@@ -1,4 +1,4 @@
-"""EATA (Niu et al., ICML 2022): entropy of queries that are sure and not yet familiar."""
+"""EATA (Niu et al., ICML 2022): entropy of queries that are reliable and not redundant."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .losses import entropy
 
 @dataclass(frozen=True)
 class Familiar:
-    """The moving mean prediction, and which queries of this step are learnt from."""
+    """The moving mean prediction, and the queries that this step learns from."""
 
     mean: Tensor | None = None  # (N,)
     chosen: Tensor | None = None  # (B,) bool
@@ -33,7 +33,7 @@ class Familiar:
 
 @dataclass(frozen=True, kw_only=True)
 class EATA(Method):
-    """Entropy of reliable, non-redundant queries, weighted by how sure they are.
+    """Entropy of reliable, non-redundant queries, weighted by their confidence.
 
     Args:
         share: Share of the batch, or of log N, below which an entropy counts as reliable.
@@ -69,7 +69,7 @@ class EATA(Method):
     )
 
     def check(self) -> None:
-        """A share lies between 0 and 1."""
+        """Refuse settings that cannot work."""
         super().check()
         self._must("share", 0 < self.share <= 1, "more than 0, and at most 1")
         importance = self.fisher is None or (
@@ -79,11 +79,11 @@ class EATA(Method):
         self._must("fisher", importance, "none, or what fisher_of(encoder, gallery, queries) gave")
 
     def start(self, gallery: Searchable, device: torch.device) -> Familiar:
-        """Nothing is familiar yet."""
+        """No mean prediction yet."""
         return Familiar()
 
     def moved(self, memory: Familiar, gallery: Searchable) -> Familiar:
-        """Other candidates: what was familiar means nothing now."""
+        """Forget the mean prediction: it is of other candidates."""
         return Familiar()
 
     def check_memory(self, memory: Familiar, gallery: Searchable) -> None:
@@ -94,7 +94,7 @@ class EATA(Method):
         if mean is None:
             return
         if not isinstance(mean, Tensor) or mean.ndim != 1 or not mean.is_floating_point():
-            raise ValueError("the moving mean is no vector of numbers")
+            raise ValueError("the moving mean is not a vector of numbers")
         if not bool(torch.isfinite(mean).all()):
             raise ValueError("the moving mean holds NaN or infinity")
 

@@ -1,4 +1,4 @@
-"""InfoMax: every prediction sure, and all of them together spread over the candidates."""
+"""InfoMax: each prediction confident, and their mean spread over the candidates."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from torch import Tensor
 
 from queryshift.encoders.encoder import Encoder
 from queryshift.galleries import Searchable
+from queryshift.galleries.exclusions import excluded_cells
 from queryshift.retrieval.batch import StepView
-from queryshift.retrieval.forward import Forward, in_memory
-from queryshift.retrieval.shortlists import Listed, listed
+from queryshift.retrieval.forward import Forward, in_memory, similarity
 
 from .base import Method, Update, setting
 from .losses import entropy
 
+SMALLEST_SPREAD = 1e-4  # of similarities: temperatures stay above 0
 FLOOR = 1e-5  # inside the logarithm of the mean prediction
-LARGEST_COUNT = 2**53  # its root is taken, as a float's
+LARGEST_COUNT = 2**53  # its square root is a float
 
 
 @dataclass(frozen=True)
@@ -29,16 +30,16 @@ class Learnt:
     learnt: int = 0
 
     def check(self) -> None:
-        """Refuse, with a ValueError, what is no count."""
+        """Refuse, with a ValueError, anything but a count."""
         if type(self.learnt) is not int or not 0 <= self.learnt < LARGEST_COUNT:
-            raise ValueError(f"learnt is {self.learnt!r}, no count")
+            raise ValueError(f"learnt is {self.learnt!r}, not a count")
 
 
 @dataclass(frozen=True, kw_only=True)
 class InfoMax(Method):
     """Information maximisation at a falling rate, from ever fewer of a batch's queries.
 
-    As SHOT, each prediction is made sure and their mean is kept even over the candidates
+    As in SHOT, each prediction becomes confident and their mean stays even over the candidates
     (docs/methods/infomax.md).
 
     Args:
@@ -71,16 +72,16 @@ class InfoMax(Method):
 
     @property
     def tau(self) -> float:
-        """For wrappers, which have no batch to measure: the paper's 0.02 where none is given."""
+        """The temperature for wrappers, which see no batch: the paper's 0.02 by default."""
         return 0.02 if self.temperature is None else self.temperature
 
     @property
     def smallest_batch(self) -> int:
-        """One query has no mean to be drawn anywhere: it is only scored."""
+        """Two: one query has no mean prediction of its own."""
         return 2
 
     def check(self) -> None:
-        """Counts and factors are more than nothing."""
+        """Refuse settings that cannot work."""
         super().check()
         self._must("neighbours", self.neighbours >= 1, "at least 1")
         self._must("part", self.part > 0, "more than 0")
@@ -103,7 +104,7 @@ class InfoMax(Method):
         return Learnt()
 
     def moved(self, memory: Learnt, gallery: Searchable) -> Learnt:
-        """Other candidates change no count."""
+        """The count stays."""
         return memory
 
     def check_memory(self, memory: Learnt, gallery: Searchable) -> None:
@@ -119,7 +120,7 @@ class InfoMax(Method):
     def step_share(self, memory: Learnt) -> float:
         """The share of a batch's queries that one of its steps learns from: whole, half, third.
 
-        Few sizes: a GPU plans and records each size of a batch anew.
+        Few sizes: a GPU has to record each size of a batch separately.
         """
         return 1 / round((memory.learnt + 1) ** 0.5)
 
@@ -130,14 +131,37 @@ class InfoMax(Method):
 
     def loss(self, forward: Forward, memory: Learnt) -> Tensor:
         """Mean E - H(mean prediction)."""
-        known = self._candidates(forward)
-        logits = known.scores / (self.temperature or known.spread / self.part)
+        scores = self._scores(forward)
+        excludes = forward.exclude is not None
+        logits = scores / (self.temperature or _spread(scores, excludes) / self.part)
         mean = logits.softmax(dim=1).mean(dim=0)
         return entropy(logits).mean() + (mean * (mean + FLOOR).log()).sum()
 
-    def _candidates(self, forward: Forward) -> Listed:
-        """All candidates of a gallery in memory; those that some query lists, of an engine's."""
+    def _scores(self, forward: Forward) -> Tensor:
+        """Similarities to all candidates in memory, or to the union of an engine's shortlists."""
         if forward.fixed_columns and in_memory(forward.gallery):
-            every = torch.arange(len(forward.gallery), device=forward.vectors.device)
-            return Listed(every, forward.scores, forward.exclude is not None)
-        return listed(forward, self.neighbours)
+            return forward.scores
+        return _union_scores(forward, self.neighbours)
+
+
+def _union_scores(forward: Forward, neighbours: int) -> Tensor:
+    """Similarity (B, L) to every candidate among the best `neighbours` of some query."""
+    hits = forward.hits(neighbours)
+    positions = torch.unique(hits.positions)
+    vectors = hits.candidates.vectors_at(positions[None])[0].to(forward.vectors)
+    scores = similarity(forward.vectors, vectors)
+    if forward.exclude is None:
+        return scores
+    hidden = torch.zeros_like(scores, dtype=torch.bool)
+    hidden[excluded_cells(forward.exclude, hidden.shape, columns=positions)] = True
+    return scores.masked_fill(hidden, -torch.inf)
+
+
+def _spread(scores: Tensor, excludes: bool) -> Tensor:
+    """Standard deviation of similarities, of which excluded ones are -inf."""
+    scores = scores.detach()
+    if excludes:
+        scores = scores[torch.isfinite(scores)]  # waits for a GPU
+        if not len(scores):
+            return torch.ones((), device=scores.device)
+    return scores.std(correction=0).clamp(min=SMALLEST_SPREAD)

@@ -1,4 +1,4 @@
-"""PL (Lee, 2013; as in T3A): take confident first places for the truth."""
+"""PL (Lee, 2013; as in T3A): learn from confident top-1 results as pseudo-labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class PL(Method):
     """Cross-entropy to the nearest candidate, over confident queries.
 
     Args:
-        confidence: Least probability of the first place.
+        confidence: Least probability of a pseudo-label.
 
     The other arguments are those of `Method`.
 
@@ -30,10 +30,10 @@ class PL(Method):
         [[0], [2]]
     """
 
-    confidence: float = setting(0.9, "T3A's code", "least probability of the first place")
+    confidence: float = setting(0.9, "T3A's code", "least probability of a pseudo-label")
 
     def loss(self, forward: Forward, memory: Any) -> Tensor | None:
-        """Mean of -log p of the first place where p is above `confidence`; None if nowhere."""
+        """Mean of -log p of the top-1 results with p above `confidence`; None without any."""
         first = (forward.scores / self.tau).log_softmax(dim=1).amax(dim=1)
         sure = first.detach().exp() > self.confidence
         return -first[sure].mean() if bool(sure.any()) else None

@@ -1,4 +1,4 @@
-"""READ (Yang et al., ICLR 2024): push sure predictions up, unsure ones down, and keep balance."""
+"""READ (Yang et al., ICLR 2024): confident predictions up, uncertain ones down, with balance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .losses import entropy
 
 @dataclass(frozen=True, kw_only=True)
 class READ(Method):
-    """Mean of -p log p of the first place, minus the entropy of the batch's summed prediction.
+    """Mean of -p log p of the top-1 result, minus the entropy of the batch's summed prediction.
 
     Args:
         balance: Weight of the balance term.

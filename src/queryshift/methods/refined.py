@@ -64,7 +64,7 @@ class Refined(Wrapper):
     duplicates: Duplicates = setting("keep", "ours", "copies of a candidate several queries list")
 
     def check(self) -> None:
-        """As every method; a list of no candidates is none."""
+        """Refuse settings that cannot work."""
         super().check()
         self._must("neighbours", self.neighbours >= 1, "at least 1")
         if isinstance(self.method, FollowsSource):

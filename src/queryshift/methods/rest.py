@@ -75,7 +75,7 @@ class REST(FollowsSource):
         return "rest+decoupled" if self.decouple is True else "rest"
 
     def check(self) -> None:
-        """As every method; a list of no candidates is none."""
+        """Refuse settings that cannot work."""
         super().check()
         self._must("neighbours", self.neighbours >= 1, "at least 1")
 

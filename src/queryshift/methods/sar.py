@@ -20,7 +20,7 @@ from .losses import entropy
 
 @dataclass(frozen=True, kw_only=True)
 class SAR(Method):
-    """Look a little uphill, take the slope there, and start again when all looks too easy.
+    """The gradient at a point a little uphill, and a reset if the loss gets too small.
 
     Args:
         share: Share of the batch, or of log N, below which an entropy counts as reliable.
@@ -57,7 +57,7 @@ class SAR(Method):
     )
 
     def check(self) -> None:
-        """A share lies between 0 and 1."""
+        """Refuse settings that cannot work."""
         super().check()
         self._must("share", 0 < self.share <= 1, "more than 0, and at most 1")
 

@@ -1,4 +1,4 @@
-"""Pairs of the stream that look like the source's: they set the gap and the entropy to trust."""
+"""The most source-like pairs of a stream: they set the gap and the entropy to trust."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class SourceLike:
     candidates: Tensor  # (n, D)
     distances: Tensor  # (n,) s_i
     entropies: Tensor  # (n,) at insertion
-    batches: int = 0  # that were looked at
+    batches: int = 0  # number of batches seen
 
     @classmethod
     def empty(cls, like: Tensor) -> Self:
-        """No pairs yet, on the device and in the type of `like` (…, D)."""
+        """No pairs yet, with the device and type of `like` (…, D)."""
         none = like.new_empty(0)
         vectors = like.new_empty(0, like.shape[-1])
         return cls(vectors, vectors, none, none)
@@ -39,23 +39,23 @@ class SourceLike:
     def with_batch(
         self, queries: Tensor, candidates: Tensor, entropies: Tensor, share: float, size: int
     ) -> Self:
-        """The pairs after one more batch: its best `share` joins, the best `size` stay."""
+        """Add the best `share` of a batch, and keep the best `size` pairs."""
         queries, candidates = queries.detach(), candidates.detach()
         distances = source_distance(queries, candidates)
         joining = distances.argsort(stable=True)[: max(1, int(share * len(distances)))]
         pairs = torch.cat((self.queries, queries[joining]))
         partners = torch.cat((self.candidates, candidates[joining]))
         ranking = torch.cat((self.distances, distances[joining]))
-        unsure = torch.cat((self.entropies, entropies.detach()[joining]))
+        entropies = torch.cat((self.entropies, entropies.detach()[joining]))
         kept = ranking.argsort(stable=True)[:size]
-        values = (pairs[kept], partners[kept], ranking[kept], unsure[kept])
+        values = (pairs[kept], partners[kept], ranking[kept], entropies[kept])
         return type(self)(*values, self.batches + 1)
 
     def check(self) -> None:
-        """Refuse, with a ValueError, parts that do not belong to as many pairs."""
+        """Refuse, with a ValueError, parts of different lengths or with wrong values."""
         parts = (self.queries, self.candidates, self.distances, self.entropies)
         if not all(isinstance(part, Tensor) and part.is_floating_point() for part in parts):
-            raise ValueError("source-like pairs hold what is no tensor of numbers")
+            raise ValueError("source-like pairs hold something other than tensors of numbers")
         if not all(bool(torch.isfinite(part).all()) for part in parts):
             raise ValueError("source-like pairs hold NaN or infinity")
         if self.queries.ndim != 2 or self.queries.shape != self.candidates.shape:
@@ -71,7 +71,7 @@ class SourceLike:
 
     @property
     def gap(self) -> Tensor:
-        """Eq. 7: the query-gallery gap of the source, as far as the stream shows it."""
+        """Eq. 7: the query-gallery gap of the source, estimated from the stream."""
         return gap(self.queries, self.candidates)
 
     @property
@@ -102,7 +102,7 @@ class FollowsSource(Method):
     own_temperature: ClassVar[bool] = True  # the paper's 0.02, on every benchmark
 
     def check(self) -> None:
-        """A queue that nothing may enter cannot say what to trust."""
+        """Refuse a queue that nothing may enter."""
         super().check()
         self._must("queue_share", 0 <= self.queue_share <= 1, "a share between 0 and 1")
         for name in ("queue_size", "queue_batches"):
@@ -111,7 +111,7 @@ class FollowsSource(Method):
 
     @property
     def smallest_batch(self) -> int:
-        """One query has no spread: it is only scored."""
+        """Two: one query has no spread."""
         return 2
 
     def start(self, gallery: Searchable, device: torch.device) -> SourceLike:
@@ -130,12 +130,12 @@ class FollowsSource(Method):
             )
 
     def observe(self, forward: Forward, memory: SourceLike, step: int) -> SourceLike:
-        """Let the most source-like pairs of a batch into the queue, at its first step only."""
+        """Add the most source-like pairs of a batch to the queue, at its first step."""
         full = self.queue_batches is not None and memory.batches >= self.queue_batches
         if step > 0 or full:
             return memory
         with torch.no_grad():
-            entropies = self.unsure(forward)
+            entropies = self.entropies(forward)
             size = len(forward) if self.queue_size is None else self.queue_size
             return memory.with_batch(
                 forward.vectors,
@@ -145,10 +145,10 @@ class FollowsSource(Method):
                 max(size, len(memory)),
             )
 
-    def unsure(self, forward: Forward) -> Tensor:
-        """Entropy (B,) of the prediction that the queue's entropies are of too."""
+    def entropies(self, forward: Forward) -> Tensor:
+        """The entropy (B,) of the prediction of `logits`."""
         return entropy(self.logits(forward))
 
     @abstractmethod
     def logits(self, forward: Forward) -> Tensor:
-        """The prediction whose entropy says how sure a query is."""
+        """The prediction whose entropy says how certain a query is."""

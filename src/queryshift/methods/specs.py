@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from queryshift.retrieval.hubness.hub_correction import Hubs
 
 DEFAULT = "default"
-"""In place of a method: a session that is told none. `sessions/policy.py` makes it."""
+"""Stands for a session without a method; see `from_spec` in `sessions/policy.py`."""
 HUBS = "hubs"
 _CORRECTIONS: Table[type[Hubs]] = Table(
     "correction", {HUBS: "queryshift.retrieval.hubness.hub_correction:Hubs"}
@@ -60,7 +60,7 @@ class Spec:
         last = others.pop() if others and _name(others[-1]) == HUBS else None
         if any(_name(one) == HUBS for one in others):
             raise BadInput(
-                f'"{text}": hubs correct the answers of a whole method: write +hubs last.'
+                f'"{text}": hub correction comes after the whole method: write +hubs last.'
             )
         return cls(
             _part(first, METHODS),
@@ -91,7 +91,7 @@ class Spec:
         """
         if self.method.name == DEFAULT:
             raise BadInput(
-                f'"{DEFAULT}" is no method, but a session without one: Session(encoder, gallery).'
+                f'"{DEFAULT}" is not a method but a session without one: Session(encoder, gallery).'
             )
         settings, around = dict(defaults or {}), []
         for wrapper in self.wrappers:
@@ -133,7 +133,7 @@ def parse(spec: str) -> Method:
     read = Spec.read(spec)
     if read.correction is not None:
         raise BadInput(
-            f'"{spec}": hubs are no part of a method, but of the session: '
+            f'"{spec}": hub correction belongs to the session, not to the method: '
             "Session(encoder, gallery, method, hubs=Hubs())."
         )
     return read.make()
@@ -175,7 +175,7 @@ def _value(name: str, kind: type[Any], key: str, text: str) -> Any:
 
 
 def _as(hint: Any, text: str) -> Any:
-    """The text as a value of this type; ValueError if it is none."""
+    """The text as a value of this type, or a ValueError."""
     if get_origin(hint) is Literal:
         return get_args(hint)[get_args(hint).index(text)]
     if hint is NoneType or hint is bool:

@@ -15,7 +15,7 @@ from .source_like import FollowsSource, SourceLike
 
 @dataclass(frozen=True, kw_only=True)
 class TCR(FollowsSource):
-    """Entropy over the batch's own first places, uniformity, and the source's gap.
+    """Entropy over the batch's own top-1 results, uniformity, and the source's gap.
 
     Args:
         uniformity_scale: Scale t in exp(-t * distance).
@@ -46,5 +46,5 @@ class TCR(FollowsSource):
         )
 
     def logits(self, forward: Forward) -> Tensor:
-        """Each query against the first places of the whole batch (B, B), copies kept."""
+        """Each query against the top-1 results of the whole batch (B, B), copies kept."""
         return forward.vectors @ forward.nearest.T / self.tau

@@ -52,7 +52,7 @@ class TCRUntrained(FollowsSource):
         return Update(None)
 
     def logits(self, forward: Forward) -> Tensor:
-        """As TCR: each query against the first places of the whole batch."""
+        """As TCR: each query against the top-1 results of the whole batch."""
         return forward.vectors @ forward.nearest.T / self.tau
 
     def view(self, forward: Forward, memory: SourceLike) -> Forward:

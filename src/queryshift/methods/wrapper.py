@@ -1,4 +1,4 @@
-"""A method around another one: everything is the inner method's unless a subclass says else."""
+"""A method around another one: by default everything is the inner method's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from queryshift.retrieval.forward import Forward
 
 from .base import Method, Update
 
-OPTIMISER = ("weight_decay", "optimiser")  # settings that only the wrapped method decides
+OPTIMISER = ("weight_decay", "optimiser")  # settings of the wrapped method only
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ class Wrapper(Method):
         return self.method.smallest_batch
 
     def check(self) -> None:
-        """Refuse settings that cannot work, or that would not take effect."""
+        """Refuse settings that cannot work or would have no effect."""
         super().check()
         self.method.check()
         for name in OPTIMISER:
@@ -70,7 +70,7 @@ class Wrapper(Method):
                 )
 
     def resolved(self, encoder: Encoder, lr: float | None = None, name: str | None = None) -> Self:
-        """Filled in for the pair of wrapper and method, which may want a rate of its own."""
+        """Fill in rate and temperature for the pair of wrapper and method."""
         self.check()
         lr = self.lr if lr is None else lr
         inner = self.method
@@ -109,9 +109,9 @@ class Wrapper(Method):
         """As the wrapped method."""
         return self.method.step_share(memory)
 
-    def unsure(self, forward: Forward) -> Tensor | None:
+    def entropies(self, forward: Forward) -> Tensor | None:
         """As the wrapped method."""
-        return self.method.unsure(forward)
+        return self.method.entropies(forward)
 
     def loss(self, forward: Forward, memory: Any) -> Tensor | None:
         """As the wrapped method."""

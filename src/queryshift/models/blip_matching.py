@@ -76,7 +76,7 @@ class ImageMatcher(_BlipMatcher):
     def __init__(self, model: Mapping[str, Encoder]) -> None:
         super().__init__(_text_side(model))
         self.image = model["image"]
-        self.twins = {name: f"text.{name}" for name in self.text.norm_params()}
+        self.shared_names = {name: f"text.{name}" for name in self.text.norm_params()}
         self.norm_names = [name for name in _norms(self) if ".crossattention." in name]
 
     def keep(self, items: Sequence[Any]) -> Prepared:

@@ -17,14 +17,14 @@ from .reranking import Ranking
 
 
 class Answer:
-    """What a session answers to a batch of queries. Nothing is searched for until it is asked for.
+    """A session's answer to a batch of queries. Hits are searched for on first use.
 
-    An answer holds the prepared queries, so that `source` can be computed: keep the hits that you
-    need, not the answers.
+    An answer holds the prepared queries, so that `source` can be computed: keep the hits you need,
+    not the answers.
 
     Attributes:
-        skipped: the queries that could not be read, where `answer(..., on_bad="skip")` left them
-            out; each has its `index` in the batch. The answer has rows for the others only.
+        skipped: the unreadable queries that `answer(..., on_bad="skip")` left out, each with its
+            `index` in the batch. The answer has rows for the others only.
 
     Examples:
         >>> import queryshift as qs
@@ -81,7 +81,7 @@ class Answer:
     @property
     @working()
     def source(self) -> Answer:
-        """What the unadapted model answers to the same queries; computed when first asked for."""
+        """The source model's answer to the same queries, computed on first use."""
         if self._source is None:
             return self
         if not isinstance(self._source, Answer):
@@ -91,7 +91,7 @@ class Answer:
     @property
     @working()
     def adapted(self) -> Answer:
-        """What the adapted model answers: in shadow mode beside this answer, else this one."""
+        """The adapted model's answer: this one, except in shadow mode."""
         if self._adapted is None:
             return self
         if not isinstance(self._adapted, Answer):

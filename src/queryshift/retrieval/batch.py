@@ -1,9 +1,8 @@
-"""A prepared batch of queries and its forwards, in pieces where a chunk bounds memory."""
+"""A prepared batch of queries, its forwards, and what one step sees of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -12,7 +11,7 @@ from torch import Tensor
 from queryshift.encoders.encoder import Encoder, Params
 from queryshift.encoders.matcher import Matching
 from queryshift.encoders.prepared import Prepared, count, each, joined, take
-from queryshift.galleries import Searchable
+from queryshift.galleries import EngineGallery, Searchable
 from queryshift.galleries.exclusions import exclusions_of_rows
 
 from .forward import (
@@ -24,17 +23,16 @@ from .forward import (
     sum_params,
     vector_jacobian_products,
 )
-from .pool import DEPTH, pooled
+from .pool import DEPTH, Pool
 
 Outputs = tuple[Tensor, Prepared | None]  # vectors, and what a matcher reads
 
 
 class Batch:
-    """One prepared batch: what all of its forwards share. Nothing of it changes.
+    """One prepared batch: what all of its forwards share.
 
-    `source` are the parameters of the source model; its forward is computed once, when it is
-    asked for. `whole` says that all candidates of a gallery in memory will be scored: a search of
-    its own would read them twice.
+    `whole` says that all candidates of a gallery in memory will be scored anyway, so that hits are
+    taken from those scores. `source` is the source model's forward, computed on first use.
     """
 
     def __init__(
@@ -50,11 +48,11 @@ class Batch:
     ) -> None:
         self.encoder, self.shared = encoder, shared
         self.whole = whole and in_memory(gallery)
-        self.gallery = pooled(gallery, depth)  # an engine is searched once for all steps
-        self._own_gallery = partial(pooled, gallery, depth)
+        self._searched, self._depth = gallery, depth
+        self.gallery = self._pooled()  # an engine is searched once for all steps
         self.exclude, self.chunk, self.matching = exclude, chunk, matching
         self.size = count(shared)
-        self.source: Forward | None = None  # computed once, then kept
+        self.source: Forward | None = None
         if chunk is not None and chunk < self.size:
             encoder.check_apart("leave chunk out, or give the layer running statistics")
 
@@ -62,19 +60,18 @@ class Batch:
         return self.size
 
     def taking(self, rows: Tensor) -> Batch:
-        """A batch of those queries that `rows` (B,) says, and of none of the others."""
-        gallery, depth = self._own_gallery.args
+        """A batch of the queries that `rows` (B,) marks."""
         places = rows.nonzero()[:, 0]  # on the CPU: a GPU would wait to count them
         shared = each(self.shared, lambda one: one[places.to(one.device, non_blocking=True)])
         exclude = exclusions_of_rows(rows, self.exclude)
         part = Batch(
             self.encoder,
-            gallery,
+            self._searched,
             shared,
             exclude,
             self.chunk,
             self.matching,
-            depth,
+            self._depth,
             self.whole,
         )
         if self.source is not None and self.matching is None:
@@ -82,7 +79,7 @@ class Batch:
         return part
 
     def forward(self, params: Params, graph: bool) -> Forward:
-        """One forward of the batch through `params`, with a graph for gradients if asked."""
+        """One forward of the batch through `params`, with a graph for gradients on request."""
         leaves = params
         if graph:
             leaves = {name: value.detach().requires_grad_() for name, value in params.items()}
@@ -105,20 +102,25 @@ class Batch:
         )
 
     def source_forward(self, params: Params) -> Forward:
-        """The forward through the source's parameters, computed once.
+        """The source model's forward, computed once.
 
-        It searches an engine for itself: the steps' pool may lack what the source would find.
+        It searches an engine by itself: the steps' pool may lack what the source finds.
         """
         if self.source is None:
             forward = self.forward(params, graph=False)
-            self.source = forward.moved(forward.vectors, self._own_gallery())
+            self.source = forward.moved(forward.vectors, self._pooled())
         return self.source
 
+    def _pooled(self) -> Searchable:
+        """The gallery; an engine's as a pool that is searched once."""
+        engine = self._searched
+        return Pool(engine, self._depth) if isinstance(engine, EngineGallery) else engine
+
     def _direct_names(self, params: Params) -> list[str]:
-        """Parameters a loss may depend on other than through the encoder."""
-        twins = () if self.matching is None else self.matching.matcher.twins
+        """Parameters that a loss may depend on outside the encoder."""
+        shared_names = () if self.matching is None else self.matching.matcher.shared_names
         inside = self.encoder.parameter_names
-        return [name for name in params if name not in inside or name in twins]
+        return [name for name in params if name not in inside or name in shared_names]
 
     def _pieces(self) -> list[Any]:
         """The batch in pieces of at most `chunk` queries."""
@@ -133,10 +135,10 @@ class Batch:
         return self.encoder.through_for_matcher(params, piece)
 
     def _backward(self, params: Params, last: Outputs) -> Backward:
-        """Products over the forward, piece by piece, so that only one piece's graph exists.
+        """Products through the forward, piece by piece, so that only one piece's graph exists.
 
-        The last piece's is at hand in the first call; the others' are made again. A whole batch is
-        one piece, whose graph stays.
+        The last piece's graph exists in the first call; the others are made again. The graph of a
+        batch in one piece stays.
         """
         pieces, alive = self._pieces(), [last]
         sizes = [count(piece) for piece in pieces]
@@ -172,7 +174,7 @@ def _detached(outputs: Outputs) -> Outputs:
 
 
 def _joined(outputs: Sequence[Outputs]) -> Outputs:
-    """All in memory of their own: an encoder may write its next result where this one is."""
+    """Copies: an encoder may write its next result to the same memory."""
     vectors, readings = zip(*outputs, strict=True)
     return torch.cat(vectors), None if readings[0] is None else joined(readings)
 
@@ -182,7 +184,7 @@ def _leaf(value: Tensor, graph: bool) -> Tensor:
 
 
 class StepView:
-    """One batch at one step: its forward through the current parameters, and the source's."""
+    """What one step sees of a batch: its forward now, and the source model's."""
 
     def __init__(self, batch: Batch, params: Params, source: Params, seed: int = 0) -> None:
         self.batch, self.params, self.source_params, self.seed = batch, params, source, seed
@@ -190,7 +192,7 @@ class StepView:
 
     @property
     def at_source(self) -> bool:
-        """Whether nothing has been learnt yet: the parameters are the source's own."""
+        """Whether nothing has been learnt yet."""
         return self.params is self.source_params
 
     @property
@@ -204,7 +206,7 @@ class StepView:
 
     @property
     def source(self) -> Forward:
-        """The forward through the source's parameters, without a graph, once per batch."""
+        """The source model's forward, without a graph, once per batch."""
         return self.batch.source_forward(self.source_params)
 
     def at(self, params: Params) -> Forward:

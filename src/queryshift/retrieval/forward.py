@@ -21,7 +21,7 @@ from queryshift.support.torch_modes import retain_compiled_graphs
 
 Cotangents = tuple[Tensor, ...]  # one per output of the encoder
 UNIT_TOLERANCE = 1e-2
-WHOLE = 2**18  # candidates that are scored one and all, where they are in memory
+WHOLE = 2**18  # largest gallery in memory whose candidates are all scored
 Backward = Callable[[Sequence[Cotangents]], tuple[Params, ...]]
 
 
@@ -29,19 +29,19 @@ Backward = Callable[[Sequence[Cotangents]], tuple[Params, ...]]
 class Forward:
     """Query vectors of one forward, and what they find: what a loss is computed from.
 
-    The vectors are leaves: a loss is differentiated *at the vectors*, and `gradients` carries its
-    derivative back to the parameters. What is computed from them is kept: hits, which hold no
-    graph, are shared with `detached` copies; `cache` is not.
+    The vectors are leaves: a loss is differentiated *at the vectors*, and `gradients` propagates
+    its derivative back to the parameters. Results are cached; `detached` copies share the hits,
+    which hold no graph.
     """
 
     vectors: Tensor  # (B, D)
     gallery: Searchable
-    exclude: Tensor | None = None  # (P, 2): pairs of query and position that must not meet
-    direct_params: Params = field(default_factory=dict)  # that a loss depends on (TSA, matcher)
+    exclude: Tensor | None = None  # (P, 2) pairs of query and excluded position
+    direct_params: Params = field(default_factory=dict)  # outside the encoder (TSA, matcher)
     backward: Backward | None = None  # cotangents at the vectors -> the encoder's gradients
-    matching: Matching | None = None  # scores pairs, where the session has a matcher
-    readings: Prepared | None = None  # what it reads of each query, leaves too
-    whole: bool = False  # hits are taken from the scores of the whole gallery, which are needed too
+    matching: Matching | None = None  # scores pairs, if the session has a matcher
+    readings: Prepared | None = None  # what the matcher reads of each query, leaves too
+    whole: bool = False  # take hits from the scores of all candidates, which are needed anyway
     hit_cache: dict[str, Any] = field(default_factory=dict, repr=False)
     cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
@@ -69,7 +69,7 @@ class Forward:
 
     @property
     def nearest(self) -> Tensor:
-        """The vector (B, D) of each query's nearest candidate, the best of it if it has several."""
+        """The vector (B, D) of each query's nearest candidate; the best one if it has several."""
         if "nearest" not in self.cache:
             first = self.hits(1).vectors[:, 0]
             self.cache["nearest"] = best_vectors(self.vectors, first)
@@ -80,7 +80,7 @@ class Forward:
     def scores(self) -> Tensor:
         """Similarity (B, N) to the whole gallery, with a graph to the vectors only."""
         if "scores" not in self.cache:
-            with torch.enable_grad():  # the first caller may need no graph, a later one will
+            with torch.enable_grad():  # a later caller may need the graph
                 self.cache["scores"] = self.scored(self.vectors)
         kept: Tensor = self.cache["scores"]
         return kept
@@ -99,7 +99,7 @@ class Forward:
 
     @torch.no_grad()
     def _found(self, count: int) -> Hits:
-        """The best `count` candidates: of all scores where these are needed, or of a search."""
+        """The best `count` candidates, from all scores if they are needed anyway, or a search."""
         gallery = self.gallery
         if not isinstance(gallery, ExactGallery) or not (self.whole or "scores" in self.hit_cache):
             return gallery.search(self.vectors.detach(), count, self.exclude)
@@ -121,7 +121,7 @@ class Forward:
 
     @property
     def matcher_input(self) -> tuple[Matching, Prepared]:
-        """The session's matcher and what it reads of each query; without a matcher, an error."""
+        """The session's matcher and what it reads of each query; an error without a matcher."""
         if self.matching is None or self.readings is None:
             raise BadInput(
                 "there is no matcher to score pairs: make the session with "
@@ -135,15 +135,15 @@ class Forward:
         return matching.logits(self.direct_params, readings, self.matcher_places(positions))
 
     def matcher_places(self, positions: Tensor) -> Tensor:
-        """Where the matcher keeps the candidates at these positions (B, k)."""
+        """The matcher's index of the candidates at these positions (B, k)."""
         if self.matching is None or self.matching.places is None:
             return positions
         return self.matching.places_of(self.gallery.ids_at(positions)).to(positions.device)
 
     def gradients(self, *losses: Tensor) -> tuple[Params, ...]:
-        """The gradient of each loss: one product through the encoder for each.
+        """The gradient of each loss, by one product through the encoder each.
 
-        Names that the forward does not reach are left out.
+        Parameters that the forward does not use are left out.
         """
         outputs = (self.vectors, *floating_tensors(self.readings))
         leaves = (*outputs, *self.direct_params.values())
@@ -156,13 +156,13 @@ class Forward:
         return tuple(sum_params(*both) for both in zip(indirect, direct, strict=True))
 
     def moved(self, vectors: Tensor, gallery: Searchable | None = None) -> Forward:
-        """The same queries with other vectors, perhaps before another gallery."""
+        """The same queries with other vectors, and perhaps another gallery."""
         return replace(
             self, vectors=vectors, gallery=gallery or self.gallery, hit_cache={}, cache={}
         )
 
     def taking(self, rows: Tensor) -> Forward:
-        """Those queries that `rows` (B,) says, to be searched with again; nothing for a matcher."""
+        """The queries that `rows` (B,) marks, without cached results or matcher readings."""
         places = rows.nonzero()[:, 0].to(self.vectors.device, non_blocking=True)
         return replace(
             self.moved(self.vectors.detach()[places]),
@@ -172,7 +172,7 @@ class Forward:
         )
 
     def detached(self) -> Forward:
-        """The same without any graph; hits that were searched for are kept."""
+        """The same without any graph; hits are kept."""
         return replace(
             self,
             vectors=self.vectors.detach(),
@@ -184,7 +184,7 @@ class Forward:
 
 
 def slopes_at(loss: Tensor, leaves: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """The derivative of a loss at each leaf, zero where it does not depend on it."""
+    """The derivative of a loss at each leaf; zero if the loss does not depend on it."""
     slopes = torch.autograd.grad(loss, leaves, retain_graph=True, allow_unused=True)
     pairs = zip(slopes, leaves, strict=True)
     return tuple(torch.zeros_like(leaf) if slope is None else slope for slope, leaf in pairs)
@@ -193,16 +193,16 @@ def slopes_at(loss: Tensor, leaves: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 def vector_jacobian_products(
     outputs: tuple[Tensor, ...], cotangents: Sequence[Cotangents], params: Params
 ) -> tuple[Params, ...]:
-    """A product for each of the cotangents; nothing here keeps the forward's graph alive."""
+    """One product for each of the cotangents."""
     return tuple(_product(outputs, slopes, params) for slopes in cotangents)
 
 
 def _product(outputs: tuple[Tensor, ...], slopes: Cotangents, params: Params) -> Params:
-    """One vector-Jacobian product; names that the outputs do not depend on are left out."""
+    """One vector-Jacobian product, without parameters that the outputs do not depend on."""
     pairs = [(o, s) for o, s in zip(outputs, slopes, strict=True) if o.requires_grad]
     if not pairs:
         return {}
-    with torch.enable_grad():  # handing torch the slopes as such would import sympy: 0.3 s
+    with torch.enable_grad():  # passing grad_outputs to torch would import sympy: 0.3 s
         along = torch.stack([(output * slope).sum() for output, slope in pairs]).sum()
     grads = torch.autograd.grad(along, tuple(params.values()), retain_graph=True, allow_unused=True)
     named = zip(params, grads, strict=True)
@@ -210,18 +210,18 @@ def _product(outputs: tuple[Tensor, ...], slopes: Cotangents, params: Params) ->
 
 
 def sum_params(left: Params, right: Params) -> Params:
-    """All names of both; where both have one, the sum."""
+    """The sum of two gradients; a name in one of them only is kept."""
     return {**left, **{n: left[n] + value if n in left else value for n, value in right.items()}}
 
 
 def floating_tensors(prepared: Prepared | None) -> tuple[Tensor, ...]:
-    """Those tensors of a prepared batch that a derivative may be taken at."""
+    """The tensors of a prepared batch that can have a derivative."""
     every = () if prepared is None else tensors(prepared)
     return tuple(tensor for tensor in every if tensor.is_floating_point())
 
 
 def fitting(forward: Forward) -> Forward:
-    """Refuse query vectors that are not of the gallery's dimension."""
+    """Refuse query vectors of another dimension than the gallery's."""
     shape, expected = tuple(forward.vectors.shape), forward.gallery.dimension
     if len(shape) != 2 or shape[1] != expected:
         raise GalleryMismatch(
@@ -232,9 +232,9 @@ def fitting(forward: Forward) -> Forward:
 
 
 def checked(forward: Forward) -> Forward:
-    """Refuse query vectors that cannot be searched with."""
+    """Refuse query vectors that are not finite or not of unit length."""
     vectors = fitting(forward).vectors.detach()
-    lengths = torch.linalg.vector_norm(vectors, dim=1).tolist()  # one wait for all of them
+    lengths = torch.linalg.vector_norm(vectors, dim=1).tolist()  # one wait for the GPU
     if all(abs(length - 1) <= UNIT_TOLERANCE for length in lengths):  # NaN is not
         return forward
     check_finite(vectors, "the vector of query")
@@ -245,7 +245,7 @@ def checked(forward: Forward) -> Forward:
 
 
 def in_memory(gallery: Searchable) -> bool:
-    """Whether all candidates can be scored, batch by batch."""
+    """Whether every candidate can be scored for each batch."""
     try:
         return len(gallery) <= WHOLE and gallery.vectors is not None
     except NeedsVectors:

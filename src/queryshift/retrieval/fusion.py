@@ -1,4 +1,4 @@
-"""Two rankings of the same queries as one: a mixture of what both predict."""
+"""The source model's ranking and the adapted one as one: a mixture of both predictions."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from queryshift.galleries.seen_candidates import SeenCandidates
 from .reranking import Ranking
 
 SHORTLIST = 100
-"""Best candidates of a ranking that its prediction is over."""
-BEHIND = 100.0  # what candidates on neither shortlist are set back by
+"""Number of best candidates in a model's prediction."""
+BEHIND = 100.0  # subtracted from candidates on neither shortlist
 
 
 class FusedRanking:
     """Candidates by `(1 - weight) * p_source + weight * p_adapted`.
 
     Each prediction is a softmax over the ranking's own 100 best candidates. The temperature is the
-    spread of the source's 100 best scores, so that a model whose scores lie close together counts
-    for little, query by query. Candidates on neither shortlist follow in the adapted order.
+    standard deviation of the source's 100 best scores, so that for each query a model with nearly
+    equal scores counts little. Candidates on neither shortlist follow in the adapted order.
 
     Args:
         source: The source model's ranking.
@@ -34,7 +34,7 @@ class FusedRanking:
 
     @torch.no_grad()
     def hits(self, count: int) -> Hits:
-        """The best `count` candidates; a score is a probability, 0 behind both shortlists."""
+        """The best `count` candidates; scores are probabilities, 0 outside both shortlists."""
         source, adapted, positions, scores = self._union(max(count, SHORTLIST))
         width = min(count, adapted.positions.shape[1])
         candidates, more = adapted.candidates, source.candidates
@@ -50,7 +50,7 @@ class FusedRanking:
         return behind.scatter_reduce(1, positions, scores.to(behind), "amax")
 
     def _union(self, depth: int) -> tuple[Hits, Hits, Tensor, Tensor]:
-        """Both lists, and their candidates (B, 2 depth) best first; -inf for second mentions."""
+        """Both lists, and their candidates (B, 2 depth) best first; duplicates score -inf."""
         source, adapted = self._source.hits(depth), self._adapted.hits(depth)
         spread = source.scores[:, :SHORTLIST].std(dim=1, correction=0, keepdim=True)
         unit = spread.clamp(min=torch.finfo(spread.dtype).tiny)
@@ -65,6 +65,6 @@ class FusedRanking:
 
 
 def _predicted(scores: Tensor, unit: Tensor) -> Tensor:
-    """The softmax (B, k) over the best candidates, 0 for those behind."""
+    """The softmax (B, k) over the best candidates, 0 for the others."""
     shares = (scores[:, :SHORTLIST] / unit).softmax(dim=1)
     return pad(shares, (0, max(0, scores.shape[1] - SHORTLIST)))

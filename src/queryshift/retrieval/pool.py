@@ -1,4 +1,4 @@
-"""One search per batch: an engine's hits with their vectors, looked through again in memory."""
+"""One engine search per batch: its hits with their vectors, searched again in memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from queryshift.galleries import EngineGallery, Hits, Id, Searchable
+from queryshift.galleries import EngineGallery, Hits, Id
 from queryshift.galleries.seen_candidates import SeenCandidates
 from queryshift.support.threads import RenewedRLock
 
@@ -14,17 +14,17 @@ DEPTH = 100  # hits fetched for each query of a batch
 
 
 class Pool:
-    """A gallery of what an engine finds for one batch, filled by the first search.
+    """What an engine finds for one batch, as a gallery; the first search fills it.
 
-    The first search asks the engine for the best `depth` candidates of all queries; that search
-    and all later ones, by other vectors of the same queries, are exact over the union of them. The
-    engine is asked again only for more than `depth` hits.
+    The first search fetches the best `depth` candidates of all queries from the engine. That
+    search and all later ones, with other vectors of the same queries, are exact over the union of
+    those candidates. The engine is asked again only for more than `depth` hits.
 
     Args:
-        gallery: the engine's.
-        depth: candidates to fetch for each query.
-        queries: all vectors (B, D) that the first search is for; None: those it is called with.
-        exclude: what to leave out for them.
+        gallery: the engine's gallery.
+        depth: number of candidates to fetch for each query.
+        queries: all vectors (B, D) of the first search; None: those it is called with.
+        exclude: their exclusions.
     """
 
     def __init__(
@@ -61,12 +61,12 @@ class Pool:
 
     @property
     def version(self) -> str:
-        """The engine's."""
+        """The version of the engine's gallery."""
         return self.gallery.version
 
     @property
     def vectors(self) -> Tensor:
-        """An engine cannot give them all."""
+        """An error: an engine cannot give all vectors."""
         return self.gallery.vectors
 
     def known(self, ids: Sequence[Id]) -> set[Id]:
@@ -85,15 +85,10 @@ class Pool:
         return len(self.gallery)
 
     def _fill(self, queries: Tensor, count: int, exclude: Tensor | None) -> None:
-        """Fetch for these queries, or for all that were given when none was fetched yet."""
+        """Fetch hits of these queries; the first time, of all queries given to the constructor."""
         if not self._met and self._queries is not None:
             queries, exclude = self._queries, self._exclude
         asked = max(count, self.depth)
         fetched = self.gallery.fetch(queries, asked, exclude)
         self._met = [self._met[0].joined(fetched) if self._met else fetched]
         self._asked = asked
-
-
-def pooled(gallery: Searchable, depth: int) -> Searchable:
-    """A gallery for one batch: a pool over an engine; one in memory as it is."""
-    return Pool(gallery, depth) if isinstance(gallery, EngineGallery) else gallery

@@ -1,12 +1,7 @@
-"""Re-ranking stages: what happens to a ranking between the gallery's scores and the answer.
-
-Stages come after the method's view and the guard, in the order in which a session has them. Losses
-and guards see the uncorrected scores.
-"""
+"""Re-ranking stages between the gallery's scores and the answer; losses see none of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -18,7 +13,7 @@ from queryshift.galleries import Hits, Searchable
 
 from .forward import Forward
 
-UNMATCHED = 100.0  # what candidates beyond the re-ranked ones are set back by, as published
+UNMATCHED = 100.0  # subtracted from candidates that are not reranked, as published
 
 
 class Ranking(Protocol):
@@ -32,34 +27,34 @@ class Ranking(Protocol):
 
 
 class Stage(Protocol):
-    """One re-ranking stage. It keeps no state: what it remembers is its memory in the session's."""
+    """One re-ranking stage. What it remembers is part of the session's state."""
 
     @property
     def name(self) -> str:
-        """Under which its memory is kept."""
+        """The key of its memory."""
 
     @property
     def learns(self) -> bool:
-        """Whether it ranks by what the stream was: the source's own answers go without it."""
+        """Whether it learns from the stream: the source model's answers go without it."""
 
     def start(self, gallery: Searchable, device: torch.device) -> Any:
         """The memory before the first batch."""
 
     def moved(self, memory: Any, gallery: Searchable) -> Any:
-        """The memory after the session's gallery was replaced."""
+        """The memory for another gallery."""
 
     def check_memory(self, memory: Any, gallery: Searchable) -> None:
-        """Refuse, with a ValueError, memory from a file that the next batch could not use."""
+        """Refuse, with a ValueError, memory from a file that does not fit."""
 
     def observe(self, forward: Forward, memory: Any) -> Any:
         """The memory after a batch that was adapted to."""
 
     def rank(self, forward: Forward, ranking: Ranking, memory: Any) -> Ranking:
-        """The ranking of the stage before, ranked anew."""
+        """Rerank the ranking of the stage before."""
 
 
 class MatcherStage:
-    """The best hits ranked anew by a matcher's logits (single stream)."""
+    """Reranks the best hits by a matcher's logits (single stream)."""
 
     name = "matcher"
     learns = False
@@ -77,12 +72,12 @@ class MatcherStage:
         """A matcher remembers nothing."""
 
     def rank(self, forward: Forward, ranking: Ranking, memory: None) -> Ranking:
-        """By match logit plus score for the first hits; all others behind them."""
+        """Order the best hits by match logit plus score, before all others."""
         return MatchedRanking(forward, ranking)
 
 
 class MatchedRanking:
-    """The first hits ordered by match logit plus score, the others set back behind them."""
+    """The best hits by match logit plus score, then all others."""
 
     def __init__(self, forward: Forward, before: Ranking) -> None:
         self._forward, self.before = forward, before
@@ -90,14 +85,14 @@ class MatchedRanking:
 
     @torch.no_grad()
     def hits(self, count: int) -> Hits:
-        """The best `count` after the first ones were ranked anew."""
+        """The best `count` candidates after re-ranking."""
         if self._kept is None or self._kept[0] < count:
             self._kept = (count, self._ordered(count))
         return self._kept[1].top(count)
 
     @torch.no_grad()
     def all_scores(self) -> Tensor:
-        """The score of every candidate, with the match logits of the first."""
+        """The score of every candidate, with match logits for the best hits."""
         scores = self.before.all_scores() - UNMATCHED
         first = self._first_hits(1)
         raised = UNMATCHED + self._match_logits(first.positions)
@@ -112,7 +107,7 @@ class MatchedRanking:
         return replace(plain, scores=scores, positions=plain.positions.gather(1, order))
 
     def _first_hits(self, count: int) -> Hits:
-        """Those that are ranked anew."""
+        """The hits that are reranked."""
         matching, _ = self._forward.matcher_input
         return self.before.hits(max(count, matching.matcher.rerank))
 
@@ -131,11 +126,3 @@ class MatchedRanking:
             for start in range(0, len(positions), size)
         ]
         return torch.cat(logits)[..., 1]
-
-
-def ranked(forward: Forward, stages: Sequence[Stage], memories: Any) -> Ranking:
-    """The ranking of a forward after all stages; `memories` has each one's memory by name."""
-    ranking: Ranking = forward
-    for stage in stages:
-        ranking = stage.rank(forward, ranking, memories.get(stage.name))
-    return ranking

@@ -1,4 +1,4 @@
-"""How unsure queries are of their first places, from how their best scores are spaced."""
+"""How uncertain a model is about queries, from the gaps between their best scores."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from torch import Tensor
 from .forward import Forward
 
 FIRST = 5
-"""Gaps one of which is wide where a query knows its answer, be it one candidate or up to five."""
+"""Leading gaps: one of them is wide if a query has a clear answer of up to five candidates."""
 BEST = 21
-"""Best scores of a query that are looked at."""
+"""Number of best scores of a query that are used."""
 SURE = 0.7
-"""Twice the mean chance, below which queries are in no doubt; at 1 they know nothing."""
+"""Twice the mean chance up to which the uncertainty is 0; at 1 it is 1."""
 LATEST = 64
-"""Latest queries, at least, that the doubt is the mean over."""
+"""Least number of queries that the uncertainty is averaged over."""
 
 
 def chances(best: Tensor) -> Tensor:
-    """The chance (B,) that the best scores of a query stand out as far by accident.
+    """The probability (B,) that gaps this wide between a query's best scores are chance.
 
-    The gaps between the largest of many random numbers shrink like 1, 1/2, 1/3, ...: times their
-    rank they are alike. Where none of the first five is wide next to those behind them, nothing
-    stands out. The chance is 0.5 on average for queries that know nothing.
+    The gaps between the largest of many random numbers shrink like 1, 1/2, 1/3, ...; multiplied by
+    their rank they have equal means. The widest of the first five such products is compared with
+    the mean of the others. For queries without any clear answer the probability is 0.5 on average.
 
     Args:
         best: The best scores (B, k) of each query, best first.
 
     Returns:
-        A number between 0 and 1 for each; half a doubt where there are fewer than seven scores.
+        A number between 0 and 1 for each; the one of half uncertainty for less than seven scores.
     """
     gaps = best[:, :-1] - best[:, 1:]
     if gaps.shape[1] <= FIRST:
@@ -43,7 +43,7 @@ def chances(best: Tensor) -> Tensor:
 def chances_of(forward: Forward) -> Tensor:
     """The chances (B,) of a forward's queries, computed once.
 
-    Of a small gallery only the first part is a tail.
+    In a small gallery only the first part of the scores is used.
 
     Args:
         forward: The batch.
@@ -59,7 +59,7 @@ def chances_of(forward: Forward) -> Tensor:
 
 
 def doubt(chance: Tensor) -> Tensor:
-    """How much in doubt queries are that stand out with these chances (n,).
+    """The uncertainty of queries with these chances (n,).
 
     Args:
         chance: The chance of each, as `chances` gives it.
@@ -71,18 +71,18 @@ def doubt(chance: Tensor) -> Tensor:
 
 
 def no_doubt(device: torch.device) -> Tensor:
-    """The chances (LATEST,) of a stream before its first query: those of queries in no doubt."""
+    """The chances (LATEST,) of a stream before its first query: no uncertainty."""
     return torch.full((LATEST,), SURE / 2, device=device)
 
 
 def latest(before: Tensor, chance: Tensor) -> Tensor:
-    """The chances of a batch, of few queries together with the latest before them.
+    """The chances of a batch; of a small one, together with the latest before it.
 
     Args:
         before: The chances (n,) so far.
         chance: Those of the batch (B,).
 
     Returns:
-        The chances (at least `LATEST`) that the doubt is the mean over.
+        The chances (at least `LATEST`) to average over.
     """
     return torch.cat((before, chance.to(before)))[-max(LATEST, len(chance)) :]

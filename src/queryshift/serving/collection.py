@@ -23,7 +23,7 @@ from queryshift.methods.specs import DEFAULT
 from queryshift.models import load
 from queryshift.retrieval.hubness.hub_correction import Hubs
 from queryshift.sessions.guard import Guard
-from queryshift.sessions.policy import named
+from queryshift.sessions.policy import from_spec
 from queryshift.sessions.reference_queries import ReferenceQueries
 from queryshift.sessions.session import Session
 from queryshift.sessions.session_settings import ScoreFrom
@@ -205,7 +205,7 @@ def open_collection(
     world, gallery = _candidates(settings, model, data)
     reader = _reader(settings, model, gallery)
     # without a method tenants adapt as a session without one does
-    method, given = named(settings.method or DEFAULT, reader, {"guard": settings.guard or None})
+    method, given = from_spec(settings.method or DEFAULT, reader, {"guard": settings.guard or None})
     made = Collection(name, settings, reader, reader, gallery, method, **given, world=world)
     try:
         if not made.session().adaptation.source:  # nothing is trained: vectors are enough

@@ -1,4 +1,4 @@
-"""Updates beside the answers: one background thread for all sessions, one update of each."""
+"""Updates in the background: one thread for all sessions, one update at a time of each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Found = TypeVar("Found")
 
 
 class Worker:
-    """The update of one session that runs in the background, if there is one."""
+    """The background update of one session, if one is running."""
 
     def __init__(self) -> None:
         self._started: Future[None] | None = None
@@ -30,21 +30,21 @@ class Worker:
 
     @property
     def busy(self) -> bool:
-        """Whether an update is running, or waits for those of other sessions."""
+        """Whether an update is running, or waiting for those of other sessions."""
         return self._running is not None and not self._running.done()
 
     @property
     def _running(self) -> Future[None] | None:
-        """The latest update, unless we were forked since: its thread is our parent's."""
+        """The latest update; None after a fork, since its thread is the parent's."""
         return self._started if self._process == os.getpid() else None
 
     def start(
         self, update: Callable[[], Found], then: Callable[[Found], None], device: torch.device
     ) -> None:
-        """Run an update, then what follows it; the caller has forward that none is under way.
+        """Run an update, then `then` with its result. No update may be running (see `busy`).
 
-        On a GPU the update has a stream of its own, and is complete when what follows it begins. It
-        sees the caller's context: what was configured there, as for compiling, holds here too.
+        On a GPU the update has its own stream, and is complete before `then` is called. It runs in
+        the caller's context, with its settings for compiling, for example.
         """
         on_gpu = device.type == "cuda"
         self._asked = torch.cuda.current_stream(device) if on_gpu else None
@@ -54,26 +54,26 @@ class Worker:
             self._started = _pool(self._process).submit(context.run, self._run, update, then)
         except RuntimeError as error:
             raise BadInput(
-                "the interpreter is shutting down, and no update can be started any more: answer "
-                "with adapt=False there, or end the traffic before the program ends."
+                "the interpreter is shutting down, so no update can start: answer with adapt=False "
+                "there, or stop the traffic before the program ends."
             ) from error
 
     def hand_over(self, learnt: Mapping[str, Tensor]) -> None:
-        """Keep the memory of what an update made until answers that read it are done with it."""
+        """Keep the memory of an update's result until the answers that read it are done."""
         if self._asked is not None:
             for value in learnt.values():
                 value.record_stream(self._asked)
 
     def wait(self) -> None:
-        """Return when no update is under way; never called by one who holds what it needs."""
+        """Wait for the running update; the caller must not hold a lock that it needs."""
         if (running := self._running) is not None:
             wait([running])
 
     def check(self) -> None:
-        """Raise, once, what went wrong in the background."""
+        """Raise the error of a failed update, once."""
         error, self._error = self._error, None
         if error is not None:
-            error.add_note("raised by an update in the background: the session is as before it.")
+            error.add_note("raised by an update in the background: the session is unchanged.")
             raise error
 
     def _run(self, update: Callable[[], Found], then: Callable[[Found], None]) -> None:
@@ -87,7 +87,7 @@ class Worker:
 
 @contextmanager
 def _beside(asked: torch.cuda.Stream | None) -> Iterator[None]:
-    """Work on a stream of our own, behind what the answers' stream was given so far."""
+    """Work on another stream, after the work that the answers' stream has so far."""
     if asked is None:
         yield
         return
@@ -105,5 +105,5 @@ def _stream(device: torch.device) -> torch.cuda.Stream:
 
 @cache
 def _pool(process: int) -> ThreadPoolExecutor:
-    """One thread per process, which a forked one lacks: all sessions share its encoder shells."""
+    """One thread per process: all sessions share its encoder replicas."""
     return ThreadPoolExecutor(max_workers=1, thread_name_prefix="queryshift-worker")

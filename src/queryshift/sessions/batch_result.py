@@ -16,7 +16,7 @@ from queryshift.retrieval.batch import Batch
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.refinement import refined
 from queryshift.retrieval.reranking import MatchedRanking
-from queryshift.support.deprecation import RenamedAttribute
+from queryshift.support.deprecation import RenamedAttribute, stored_as
 
 from .events import Event
 from .policy import answer_of
@@ -24,29 +24,29 @@ from .state import Adaptation, State
 
 NEIGHBOURS, TEMPERATURE = 10, 0.02  # the paper's, so that all methods are measured alike
 WATCHED_BATCHES, WATCHED_SHARE = 10, 0.3
-WATCHED_PAIRS = 16  # few: they are for statistics, and a session is to stay small
+WATCHED_PAIRS = 16  # few: they serve statistics only, and sessions should stay small
 
 
 @dataclass(frozen=True)
 class BatchStats:
-    """One batch: how its queries lie, and what the session did. None of it needs a label.
+    """Statistics of one batch. None of them needs a label.
 
     Args:
-        batch: its number, counted from 1.
-        queries: how many queries it had.
+        batch: number of the batch, counted from 1.
+        queries: number of queries.
         adapted: whether the session learnt from it.
         spread: mean distance of the query vectors to their centre.
         gap: distance of the queries' centre to that of their nearest candidates.
-        source_gap: the same for the pairs that look most like the source's.
+        source_gap: the same for the most source-like pairs.
         similarity: mean cosine of a query and its nearest candidate.
-        entropy: mean over queries, of the refined prediction, in nats.
-        reliable: share of the queries whose entropy is small enough to be learnt from.
-        drift: KL divergence of the prediction from the source's, where it is measured.
+        entropy: mean entropy of the refined prediction, in nats.
+        reliable: share of the queries with an entropy low enough to learn from.
+        drift: KL divergence of the prediction from the source's, if measured.
         domain_angle: degrees between the method's gradient and the general direction.
         applied_angle: degrees between the applied gradient and the general direction.
-        disagreement: in shadow mode, the share of first places that differ from the source's.
-        restart: why the session went back to its source, if it did.
-        resets: how often it has done so.
+        disagreement: in shadow mode, share of top-1 results that differ from the source's.
+        restart: why the session returned to the source model, if it did.
+        resets: number of such returns so far.
         shift_score: distance from the guard's reference queries, in standard errors.
         time: when the batch was answered, in seconds since the epoch.
 
@@ -81,7 +81,7 @@ class BatchStats:
     disagreement: float | None = None
     restart: str | None = None
     resets: int = 0
-    shift_score: float | None = None
+    shift_score: float | None = stored_as("strangeness", default=None)
     time: float = field(default=0.0, compare=False)
 
     strangeness = RenamedAttribute("shift_score")
@@ -89,15 +89,15 @@ class BatchStats:
 
 @torch.no_grad()
 def measures(
-    forward: Forward, source: SourceLike, unsure: Tensor | None, more: Mapping[str, Tensor]
+    forward: Forward, source: SourceLike, trusted: Tensor | None, more: Mapping[str, Tensor]
 ) -> dict[str, Any]:
-    """The measures of one forward against the source-like pairs so far; one wait for the GPU.
+    """Measure one forward against the source-like pairs so far; one wait for the GPU.
 
     Args:
         forward: the forward that answers the batch.
-        source: the pairs that look most like the source's.
-        unsure: entropies a method trusts by, if they are not the refined prediction's.
-        more: what was measured before.
+        source: the most source-like pairs.
+        trusted: the method's own entropies, if they are not the refined prediction's.
+        more: measures of the steps.
     """
     entropies = refined_entropies(forward)  # first: its search is deep enough for the nearest
     queries, nearest = forward.vectors, forward.nearest
@@ -109,9 +109,9 @@ def measures(
     ]
     names = ["spread", "gap", "similarity", "entropy"]
     if len(source):
-        compared = entropies if unsure is None else unsure
-        trusted = reliability(compared, source.entropy_limit.to(compared) + LIMIT_MARGIN) > 0
-        values += [source.gap.to(queries), trusted.to(queries.dtype).mean()]
+        compared = entropies if trusted is None else trusted
+        reliable = reliability(compared, source.entropy_limit.to(compared) + LIMIT_MARGIN) > 0
+        values += [source.gap.to(queries), reliable.to(queries.dtype).mean()]
         names += ["source_gap", "reliable"]
     values += [value.to(queries) for value in more.values()]
     measured = dict(zip([*names, *more], torch.stack(values).tolist(), strict=True))
@@ -126,7 +126,7 @@ def refined_entropies(forward: Forward) -> Tensor:
 
 @dataclass(frozen=True)
 class BatchResult:
-    """What one batch gives: the next state, the answer, its statistics, and what happened."""
+    """The next state, the answer, its statistics and events."""
 
     state: State
     answer: Answer
@@ -136,15 +136,15 @@ class BatchResult:
 
 @dataclass(frozen=True)
 class Proposal:
-    """What a batch leads to, if nothing is wrong with it."""
+    """What a batch leads to, before the guard decides."""
 
     state: State
     forward: Forward  # answers the batch
-    first: Forward | None = None  # of the first step, before any update; None: none was taken
+    first: Forward | None = None  # of the first step, before any update; None: no step was taken
     measures: Mapping[str, Tensor] = field(default_factory=dict)  # of the steps
     unshifted: bool = False  # the batch looks like the reference queries
-    weight: float = 1.0  # of this forward in the answer; the source has the rest
-    rows: Tensor | None = None  # (B,) queries that stages may remember; None: all
+    weight: float = 1.0  # of this forward in the answer; the rest is the source model's
+    rows: Tensor | None = None  # (B,) queries that hub correction remembers; None: all
 
 
 def batch_result(
@@ -154,7 +154,7 @@ def batch_result(
     adapt: bool,
     event: Event | None = None,
 ) -> BatchResult:
-    """The answer, the state with this batch counted, and the batch's statistics."""
+    """Answer a batch, count it in the state, and compute its statistics."""
     forward, state = proposal.forward, proposal.state
     state = replace(
         state,
@@ -175,13 +175,13 @@ def batch_result(
         restart=None if event is None else event.reason,
         resets=state.resets,
         shift_score=shift_score,
-        **measures(forward, pairs, adaptation.method.unsure(forward), proposal.measures),
+        **measures(forward, pairs, adaptation.method.entropies(forward), proposal.measures),
     )
     return BatchResult(state, answer, stats, () if event is None else (event,))
 
 
 def _disagreement(adaptation: Adaptation, answer: Answer, batch: Batch) -> float | None:
-    """In shadow mode, the share of first places (before a matcher) unlike the source's."""
+    """In shadow mode, the share of top-1 results (before a matcher) unlike the source's."""
     if adaptation.settings.mode != "shadow":
         return None
     order = answer.adapted.ranking
@@ -190,7 +190,7 @@ def _disagreement(adaptation: Adaptation, answer: Answer, batch: Batch) -> float
 
 
 def _remembered(adaptation: Adaptation, proposal: Proposal, forward: Forward) -> Mapping[str, Any]:
-    """What the re-ranking stages remember: different queries, seen by the adapted model."""
+    """The re-ranking stages' memories after the batch's different queries."""
     state, rows = proposal.state, proposal.rows
     if proposal.weight == 0 or (rows is not None and not bool(rows.any())):
         return state.stages

@@ -1,4 +1,4 @@
-"""Many sessions answered in one forward: each row of a mixed batch has its session's parameters."""
+"""Answer many sessions in one forward: each row of the batch has its session's parameters."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def answer_many(
         sessions: The sessions; a session may come more than once.
         batches: The queries of each.
         exclude: For each session, what its `answer` takes as `exclude`, or None.
-        hits: How many will be asked for, if it is known: sessions of one gallery then share one
+        hits: How many hits you will ask for, if known: sessions of one gallery then share one
             search.
 
     Returns:
@@ -88,24 +88,24 @@ def answer_many(
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """One session's part of a mixed batch, with the state that was in force when it was asked."""
+    """One session's part of a mixed batch, with its state at that moment."""
 
     session: Session
     state: State
     queries: list[Any]
     exclude: Sequence[Exclusion] | None
-    first: int  # where its queries begin among all
+    first: int  # index of its first query
 
     @property
     def compared(self) -> bool:
-        """Whether the source model sees the queries too."""
+        """Whether the source model is needed too."""
         settings = self.session.adaptation.settings
         learnt = settings.guard is not None and self.state.adapted.updates > 0
         return settings.mode == "shadow" or learnt
 
     @property
     def rows(self) -> Tensor:
-        """Where its queries are among all."""
+        """The indices of its queries."""
         return torch.arange(self.first, self.first + len(self.queries), device="cpu")
 
 
@@ -122,7 +122,7 @@ def _asked(
 def _forwards(
     encoder: Encoder, asked: Sequence[_Asked], shared: Any, hits: int | None, inside: Params
 ) -> list[Forward]:
-    """The forwards of some sessions' queries, through what each has learnt of `inside`."""
+    """The forwards of some sessions' queries, each with its own values of `inside`."""
     if not asked:
         return []
     rows = torch.cat([one.rows for one in asked])
@@ -135,13 +135,13 @@ def _forwards(
         for rows, gallery, pairs in zip(parts, galleries, excluded, strict=True)
     ]
     if hits is not None:
-        fused = any(one.compared for one in asked)  # which looks further than what is shown
+        fused = any(one.compared for one in asked)  # fusion needs more hits than it returns
         _search_at_once(forwards, max(hits, SHORTLIST) if fused else hits)
     return forwards
 
 
 def _batch(one: _Asked, shared: Any, source: Forward) -> Batch:
-    """A session's queries as a batch that the source model has seen."""
+    """A session's queries as a batch with the source model's forward."""
     part = each(shared, lambda x: x[one.rows.to(x.device)])
     adaptation = one.session.adaptation
     batch = Batch(
@@ -152,7 +152,7 @@ def _batch(one: _Asked, shared: Any, source: Forward) -> Batch:
 
 
 def _share(one: _Asked, batch: Batch | None) -> float:
-    """How much the adapted model has to say."""
+    """The adapted model's weight."""
     if batch is None:
         return 1.0
     adaptation = one.session.adaptation
@@ -181,7 +181,7 @@ def _one_encoder(sessions: Sequence[Session], batches: Sequence[Sequence[Any]]) 
 
 
 def _adapted_inside(asked: Sequence[_Asked], inside: Set[str]) -> Params:
-    """The source values of all that some session adapts inside the encoder."""
+    """The source values of all parameters that some session adapts inside the encoder."""
     found: Params = {}
     for one in asked:
         source = one.session.adaptation.source
@@ -190,7 +190,7 @@ def _adapted_inside(asked: Sequence[_Asked], inside: Set[str]) -> Params:
 
 
 def _through_rows(encoder: Encoder, asked: Sequence[_Asked], source: Params, shared: Any) -> Tensor:
-    """Unit vectors of a mixed batch, each row forward through its own session's parameters."""
+    """Unit vectors of a mixed batch, each row with its own session's parameters."""
     if not source or len(asked) == 1:
         return encoder.through(_params(asked[0], source), shared)
     layout = Layout.of(source)
@@ -215,7 +215,7 @@ def _vector(one: _Asked, layout: Layout, source: Params) -> Tensor:
 
 
 def _try_out(encoder: Encoder, layout: Layout, source: Tensor, shared: Any) -> None:
-    """Refuse, at the first mixed batch, an encoder that does not keep its items apart."""
+    """Test at the first mixed batch whether the encoder keeps its items apart."""
     if _tried.get(encoder) == encoder._generation or count(shared) < 2:
         return
     pair = take(shared, slice(0, 2))
@@ -238,12 +238,12 @@ def _try_out(encoder: Encoder, layout: Layout, source: Tensor, shared: Any) -> N
 def _searched_together(
     asked: Sequence[_Asked], parts: Sequence[Tensor]
 ) -> tuple[list[Tensor | None], list[Searchable]]:
-    """Each session's excluded pairs and gallery; those of one engine share a pool."""
+    """Each session's excluded pairs and gallery; sessions of one engine share a pool."""
     together: dict[EngineGallery, list[int]] = {}
     for row, one in enumerate(asked):
         if isinstance(one.session.gallery, EngineGallery):
             together.setdefault(one.session.gallery, []).append(row)
-    for engine, rows in together.items():  # asked for all ids at once
+    for engine, rows in together.items():  # look up all ids at once
         ids = [exclusions_by_query(asked[row].exclude) or [] for row in rows]
         engine.positions([one for batch in ids for query in batch for one in query])
     galleries = [one.session.gallery for one in asked]
@@ -261,7 +261,7 @@ def _searched_together(
 
 
 def _search_at_once(forwards: Sequence[Forward], count: int) -> None:
-    """Find the hits of all forwards before the same gallery in memory by one search."""
+    """Find the hits of all forwards over the same gallery in memory by one search."""
     together: dict[int, list[Forward]] = {}
     for forward in forwards:
         if not isinstance(forward.gallery, Pool):
@@ -270,7 +270,7 @@ def _search_at_once(forwards: Sequence[Forward], count: int) -> None:
         queries, pairs = joined_queries([(one.vectors, one.exclude) for one in group])
         found = group[0].gallery.search(queries, count, pairs)
         if found.positions.shape[1] < count:
-            continue  # one that leaves out much must not shorten what others get
+            continue  # one query with many exclusions must not shorten the others' hits
         sizes = [len(one) for one in group]
         parts = (torch.split(part, sizes) for part in (found.positions, found.scores))
         for one, positions, scores in zip(group, *parts, strict=True):
@@ -297,5 +297,5 @@ def _answer(one: _Asked, plain: Forward | None, batch: Batch | None, share: floa
 
 def _known(batch: Batch | None) -> Batch:
     if batch is None:
-        raise RuntimeError("the source model has not seen the queries that it answers")
+        raise RuntimeError("the source model's forward is missing")
     return batch

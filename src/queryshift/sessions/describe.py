@@ -1,4 +1,4 @@
-"""The settings of a session as a table, each with where it comes from."""
+"""The settings of a session as a table, and where each comes from."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ Row = tuple[str, str, str, str]
 
 USER, ENCODER, DEFAULT, STREAM = "the user", "the encoder", "the default", "the first batch"
 TUNABLE = ("lr", "temperature")
-"""Settings that a method may leave to the encoder; a wrapper has its method's."""
+"""Settings that a method may leave to the encoder; wrappers use their method's."""
 LEARNING = ("lr", "weight_decay", "optimiser", "steps", "score_from")
-"""Settings that mean nothing where a method learns nothing."""
+"""Settings that have no effect if the method does not learn."""
 
 
 def origins(
     asked: Method, encoder: Encoder, lr: float | None, defaults: Iterable[str] = ()
 ) -> dict[str, str]:
-    """Where each of `TUNABLE` comes from, for a method as it was asked for; and of `defaults`.
+    """Where the settings of `TUNABLE` and `defaults` come from.
 
     Args:
-        asked: The method.
+        asked: The method as the user gave it.
         encoder: The encoder, which may recommend both.
-        lr: What the user says.
-        defaults: Names of what the default session chose, the method among them.
+        lr: The user's learning rate.
+        defaults: Names of settings that the default session chose, the method included.
     """
     told = {
         name for name in TUNABLE for layer in _layers(asked) if getattr(layer, name) is not None
@@ -47,7 +47,7 @@ def origins(
 
 
 def found(known: Mapping[str, str]) -> bool:
-    """Whether nobody named a learning rate, so that a stream may give it."""
+    """Whether nobody set a learning rate, so that the stream gives it."""
     return known["lr"] not in (USER, ENCODER)
 
 
@@ -72,7 +72,7 @@ def _method_rows(session: Session) -> Iterator[Row]:
 
 
 def _found_rate(session: Session, row: Row) -> Row:
-    """The row of the learning rate; where the stream gives it, what it gave."""
+    """The row of the learning rate, with the stream's rate if it gives one."""
     if not session.adaptation.finds_rate:
         return row
     rate = session.state.rate
@@ -114,7 +114,7 @@ def _session_rows(session: Session) -> Iterator[Row]:
 
 
 def _rows_within(value: Any, name: str) -> Iterator[Row]:
-    """A guard's settings, and those of what it knows, each on a line of its own."""
+    """One row for each setting of a guard, its reference queries and hub correction."""
     for field in fields(value):
         inner, place = getattr(value, field.name), f"{name}.{field.name}"
         if is_dataclass(inner):

@@ -1,4 +1,4 @@
-"""What happens to a session beside its answers: resets, dropped updates, the end of a shift."""
+"""Events of a session: resets, dropped updates, the end of a shift."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ logger = logging.getLogger("queryshift")
 
 
 class GuardWarning(UserWarning):
-    """A session gave up what it had learnt, or an update, because answers went wrong.
+    """A session was reset, or an update dropped, because answers went wrong.
 
     Examples:
         >>> import warnings
@@ -31,12 +31,11 @@ class Event:
     """Something that happened to a session.
 
     Args:
-        kind: "guard" (a guard returned the session to its source), "not_finite" (an update or what
-            was learnt held NaN or infinity), "ordinary" (reference queries ended a shift: what was
-            learnt for it is given up) or "dropped" (an update in the background did not take
-            effect).
+        kind: "guard" (the guard reset the session), "not_finite" (an update or the adapted model
+            gave NaN or infinity), "ordinary" (batches of reference queries ended a shift, and the
+            session was reset) or "dropped" (an update in the background did not take effect).
         reason: what happened, in a sentence.
-        batch: the number of the batch, counted from 1.
+        batch: number of the batch, counted from 1.
         time: when, in seconds since the epoch.
         session: the session's name, if it has one.
 
@@ -58,7 +57,7 @@ class Event:
         return self.kind in ("guard", "not_finite")
 
     def warn(self) -> None:
-        """Warn where answers went wrong; before anything changes, since a warning may be raised."""
+        """Warn if answers went wrong; before anything changes, since warnings may be errors."""
         if self.wrong:
             warnings.warn(f"queryshift: {self.reason}", GuardWarning, stacklevel=outside_level())
 
@@ -71,7 +70,7 @@ class Event:
 
 
 def call_back(callback: Callable[[Any], object], value: Any) -> None:
-    """Call a user's function; what it raises is logged, so that it costs no answer."""
+    """Call a user's function; log its errors instead of raising them."""
     try:
         callback(value)
     except Exception:
@@ -79,7 +78,7 @@ def call_back(callback: Callable[[Any], object], value: Any) -> None:
 
 
 def outside_level() -> int:
-    """The stack level, seen from the caller, of the first frame outside of this package."""
+    """The caller's stack level of the first frame outside this package."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         level, frame = level + 1, frame.f_back

@@ -1,4 +1,4 @@
-"""What clicks say about source and adapted answers, side by side."""
+"""Clicks as feedback: do they prefer the source model's answers or the adapted ones?"""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from queryshift.retrieval.answer import Answer
 from queryshift.support.threads import RenewedLock
 
 RESAMPLES = 10_000
-Ranks: TypeAlias = tuple[int, int]  # of the clicked id under source and adapted; 0: not listed
+Ranks: TypeAlias = tuple[int, int]  # of the clicked id, source and adapted; 0: not listed
 
 
 @dataclass(frozen=True)
 class ClickSummary:
-    """How well source and adapted answers rank what was clicked.
+    """How well source and adapted answers rank the clicked ids.
 
     Attributes:
-        clicks: how many were counted.
-        source_mrr: mean of 1 / rank under the source's answers; an id not listed counts 0.
-        adapted_mrr: the same under the adapted answers.
-        interval: where `gain` lies with 95 % confidence, by a paired bootstrap over the clicks.
+        clicks: number of clicks.
+        source_mrr: mean of 1 / rank in the source's answers; an id not listed counts 0.
+        adapted_mrr: the same for the adapted answers.
+        interval: 95 % confidence interval of `gain`, by a paired bootstrap over the clicks.
         wins: clicks that the adapted answer ranks better.
         losses: clicks that the source's answer ranks better.
     """
@@ -42,18 +42,18 @@ class ClickSummary:
 
     @property
     def gain(self) -> float:
-        """What adaptation adds to the mean reciprocal rank."""
+        """The gain in mean reciprocal rank."""
         return self.adapted_mrr - self.source_mrr
 
     @property
     def win_share(self) -> float | None:
-        """The share of wins among wins and losses; None where there are neither."""
+        """The share of wins among wins and losses; None if there are neither."""
         decided = self.wins + self.losses
         return self.wins / decided if decided else None
 
     @property
     def sign_p(self) -> float:
-        """The two-sided p of the sign test: how likely so uneven wins and losses are by chance."""
+        """The two-sided p-value of the sign test of wins against losses."""
         decided, fewer = self.wins + self.losses, min(self.wins, self.losses)
         if decided == 0:
             return 1.0
@@ -61,7 +61,7 @@ class ClickSummary:
 
     @property
     def better(self) -> Literal["adapted", "source"] | None:
-        """Which answers rank clicks better; None where the clicks cannot tell."""
+        """Which answers rank clicks better; None if the clicks do not decide it."""
         low, high = self.interval
         if low > 0:
             return "adapted"
@@ -71,10 +71,10 @@ class ClickSummary:
 class ClickScores:
     """Counts clicks by their rank under the source's and under the adapted answer.
 
-    It keeps one number for each pair of ranks, however many clicks there are; any thread may add.
+    It keeps one count for each pair of ranks; any thread may add.
 
     Args:
-        counts: what `counts()` of another gave, to go on from there.
+        counts: the result of another's `counts()`, to continue from.
 
     Examples:
         >>> import queryshift as qs
@@ -90,12 +90,12 @@ class ClickScores:
         self._lock = RenewedLock()
 
     def add(self, answer: Answer, clicked: Sequence[Id | None], count: int = 10) -> None:
-        """Count the clicks of a batch whose answer is still at hand.
+        """Count the clicks on an answer.
 
         Args:
-            answer: what the session gave; in shadow mode its `adapted` lies beside it.
-            clicked: the id clicked for each query of the answer, None where none was.
-            count: how many hits of each answer are looked at.
+            answer: the session's answer; in shadow mode it has the `adapted` one too.
+            clicked: the clicked id of each query, or None.
+            count: number of hits of each answer to look at.
         """
         if len(clicked) != len(answer):
             raise BadInput(
@@ -108,7 +108,7 @@ class ClickScores:
                 self.add_click(id, source, adapted)
 
     def add_click(self, clicked: Id, source: Sequence[Id], adapted: Sequence[Id]) -> None:
-        """Count one click that came later, from ids kept of both answers.
+        """Count one later click, from the ids of both answers.
 
         Args:
             clicked: the id that was clicked.
@@ -119,7 +119,7 @@ class ClickScores:
             self._counts[_rank(clicked, source), _rank(clicked, adapted)] += 1
 
     def counts(self) -> dict[Ranks, int]:
-        """How often each pair of ranks was clicked: all that must be kept to go on later.
+        """How often each pair of ranks was clicked; keep it to continue later.
 
         Returns:
             Counts by (rank for the source, rank for the adapted answer); 0 is not listed.
@@ -128,7 +128,7 @@ class ClickScores:
             return dict(self._counts)
 
     def summary(self) -> ClickSummary:
-        """What the clicks say so far.
+        """Summarise the clicks so far.
 
         Returns:
             Mean reciprocal ranks, wins and losses, and which answers are better.
@@ -151,19 +151,19 @@ class ClickScores:
 
 
 def _rank(clicked: Id, ids: Sequence[Id]) -> int:
-    """The place of an id, counted from 1; 0 where it is not listed."""
+    """The rank of an id, counted from 1; 0 if it is not listed."""
     return list(ids).index(clicked) + 1 if clicked in ids else 0
 
 
 def _coin(tosses: int, heads: int) -> float:
-    """How likely a fair coin shows so many heads."""
+    """The probability that a fair coin shows this many heads."""
     tails = tosses - heads
     ways = math.lgamma(tosses + 1) - math.lgamma(heads + 1) - math.lgamma(tails + 1)
     return math.exp(ways - tosses * math.log(2))
 
 
 def _interval(values: NDArray[Any], times: NDArray[Any]) -> tuple[float, float]:
-    """The middle 95 % of the mean when the clicks are drawn anew: values that came `times` each."""
+    """Bootstrap interval (95 %) of the mean of values that occurred `times` each."""
     total = int(times.sum())
     drawn = np.random.default_rng(0).multinomial(total, times / total, size=RESAMPLES)
     low, high = np.quantile(drawn @ values / total, (0.025, 0.975))

@@ -38,7 +38,9 @@ class Guard:
 
     collapse: float = setting(0.5, "ours", "share of top-1 results one candidate may gain")
     spread: float = setting(0.19, "ours", "least spread to learn from, relative to the gallery's")
-    reference: ReferenceQueries | None = setting(None, "ours", "a sample of unshifted queries")
+    reference: ReferenceQueries | None = setting(
+        None, "ours", "a sample of unshifted queries", stored_as="ordinary"
+    )
 
     ordinary = RenamedAttribute("reference")
 

@@ -1,9 +1,9 @@
-"""A session's history as columns, one tensor a measure: fast to write, small on disk."""
+"""A session's history in files: one tensor for each measure, fast to write and small."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, fields
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
@@ -11,25 +11,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from queryshift.support.deprecation import stored_name
+
 from .batch_result import BatchStats
 
 NUMBERS = {bool: np.bool_, int: np.int64, float: np.float64}
-KINDS = {bool: "b", int: "iu", float: "fiu"}  # of arrays that hold nothing but such numbers
-STORED_AS = {"shift_score": "strangeness"}  # measures whose key in files is an older name
-ADDED = {"time": 0.0}  # measures that older files lack, and what is told in their place
+KINDS = {bool: "b", int: "iu", float: "fiu"}  # array kinds that can hold such numbers
+ADDED = {"time": 0.0}  # measures that older files lack, with their defaults
 
 
 def packed_history(rows: Iterable[Mapping[str, Any]], tensors: dict[str, Tensor]) -> dict[str, Any]:
-    """JSON for the measures of many batches; numbers go into `tensors`, a column each.
+    """JSON for the statistics of many batches; numbers go into `tensors`, one for each measure.
 
-    A column of None alone is left out; where some are None, a second column says which.
+    A measure that is always None is left out; if some values are None, another tensor marks them.
     """
-    rows = [{STORED_AS.get(name, name): value for name, value in row.items()} for row in rows]
-    numbers, names = _numbers(), [_stored(field) for field in fields(BatchStats)]
-    if strange := {name for row in rows for name in row} - set(names):
+    keys = {field.name: stored_name(field) for field in fields(BatchStats)}
+    rows = [{keys.get(name, name): value for name, value in row.items()} for row in rows]
+    if strange := {name for row in rows for name in row} - set(keys.values()):
         raise ValueError(f"a batch has no measure {min(strange)}")
+    numbers = _numbers()
     texts: dict[str, dict[int, Any]] = {}
-    for name in names:
+    for name in keys.values():
         values = [row[name] for row in rows if name in row]
         if all(value is None for value in values):
             continue
@@ -43,13 +45,13 @@ def packed_history(rows: Iterable[Mapping[str, Any]], tensors: dict[str, Tensor]
 
 
 def unpacked_history(stored: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> list[BatchStats]:
-    """The measures that were packed."""
+    """The statistics that were packed."""
     rows, texts, numbers = stored["rows"], stored["texts"], _numbers()
     if type(rows) is not int or rows < 0:
         raise ValueError(f"the history has {rows!r} rows")
     columns: list[Sequence[Any]] = []
     for field in fields(BatchStats):
-        name = _stored(field)
+        name = stored_name(field)
         if name in texts:
             by_row = {int(row): value for row, value in texts[name].items()}
             columns.append([by_row.get(row) for row in range(rows)])
@@ -63,20 +65,20 @@ def unpacked_history(stored: Mapping[str, Any], tensors: Mapping[str, Tensor]) -
     return [BatchStats(*row) for row in zip(*columns, strict=True)]
 
 
-def _stored(field: Field[Any]) -> str:
-    """The key of a measure in files."""
-    return STORED_AS.get(field.name, field.name)
-
-
 def _numbers() -> dict[str, type[bool | int | float]]:
-    """The measures that are numbers, and of which type."""
+    """The measures that are numbers, by their keys in files, and of which type."""
+    hints = get_type_hints(BatchStats)
     alternatives = {
-        name: [kind for kind in (get_args(hint) or (hint,)) if kind is not NoneType]
-        for name, hint in get_type_hints(BatchStats).items()
+        stored_name(field): [
+            kind
+            for kind in get_args(hints[field.name]) or (hints[field.name],)
+            if kind is not NoneType
+        ]
+        for field in fields(BatchStats)
     }
     return {
-        STORED_AS.get(name, name): kinds[0]
-        for name, kinds in alternatives.items()
+        key: kinds[0]
+        for key, kinds in alternatives.items()
         if len(kinds) == 1 and kinds[0] in NUMBERS
     }
 
@@ -92,7 +94,7 @@ def _pack_numbers(values: list[Any], kind: type, name: str, tensors: dict[str, T
         values = [kind() if value is None else value for value in values]
     column = np.array(values)
     if column.ndim != 1 or column.dtype.kind not in KINDS[kind]:
-        raise ValueError(f"{name} holds what is no {kind.__name__}")
+        raise ValueError(f"{name} holds something other than {kind.__name__}")
     tensors[name] = torch.from_numpy(column.astype(NUMBERS[kind]))
 
 
@@ -101,10 +103,10 @@ def _unpack_numbers(
 ) -> Sequence[Any]:
     column, absent = tensors[name].cpu().numpy(), tensors.get(f"{name}.none")
     if column.shape != (rows,) or column.dtype != NUMBERS[kind]:
-        raise ValueError(f"{name} is no column of {rows} numbers")
+        raise ValueError(f"{name} is not a column of {rows} numbers")
     values: list[Any] = column.tolist()
     if absent is None:
         return values
     if tuple(absent.shape) != (rows,) or absent.dtype != torch.bool:
-        raise ValueError(f"{name}.none is no column of {rows} marks")
+        raise ValueError(f"{name}.none is not a column of {rows} marks")
     return [None if gone else value for value, gone in zip(values, absent.tolist(), strict=True)]

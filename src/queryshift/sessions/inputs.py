@@ -27,11 +27,11 @@ from .state import Adaptation
 
 OnBad = Literal["raise", "skip"]
 Candidates: TypeAlias = Searchable | Tensor | NDArray[Any]
-"""What a session takes as its gallery."""
+"""What a session accepts as its gallery."""
 
 
 def check_parts(encoder: Any, gallery: Any, method: Any, matcher: Any) -> None:
-    """Refuse what is no encoder, gallery, method or matcher, and say what is."""
+    """Refuse a wrong encoder, gallery, method or matcher, and say what to pass."""
     check_encoder(encoder)
     if encoder.dimension not in (None, gallery.dimension):
         raise GalleryMismatch(
@@ -46,7 +46,7 @@ def check_parts(encoder: Any, gallery: Any, method: Any, matcher: Any) -> None:
 
 
 def as_gallery(gallery: Any) -> Searchable:
-    """A gallery as it is; an array of vectors as one that numbers them. All else is refused."""
+    """A gallery itself, or an array of vectors as a gallery of numbered candidates."""
     if isinstance(gallery, Tensor | np.ndarray):
         return Gallery.from_vectors(None, gallery)
     if isinstance(gallery, type) or not hasattr(gallery, "search"):
@@ -59,8 +59,8 @@ def as_gallery(gallery: Any) -> Searchable:
 
 
 def _compare_origin(encoder: Encoder, gallery: Searchable) -> None:
-    """Warn of queries whose encoder is none of the model's that built the gallery."""
-    origin = getattr(gallery, "origin", None)  # galleries of one's own need not have one
+    """Warn if another model built the gallery."""
+    origin = getattr(gallery, "origin", None)  # a user's own gallery may have none
     if origin is None or isinstance(encoder, Vectors):
         return
     loaded = encoder.origin
@@ -71,13 +71,13 @@ def _compare_origin(encoder: Encoder, gallery: Searchable) -> None:
         warnings.warn(
             f"the gallery was built by {origin.model} (its {origin.modality} encoder has the "
             f"fingerprint {origin.fingerprint}), and {type(encoder).__name__} with the fingerprint "
-            f"{own} is none of that model's encoders: load that model, or build the gallery anew.",
-            stacklevel=5,
+            f"{own} is none of that model's encoders: load that model, or build the gallery again.",
+            stacklevel=outside_level(),
         )
 
 
 def check_matcher(matcher: Any, gallery: Searchable) -> None:
-    """Refuse what is no matcher over a gallery's candidates."""
+    """Refuse anything but a matcher over the gallery's candidates."""
     if matcher is None:
         return
     if not isinstance(matcher, Matching):
@@ -98,7 +98,7 @@ def check_matcher(matcher: Any, gallery: Searchable) -> None:
 
 
 class RecallWarning(UserWarning):
-    """A session searches an index that finds too little, or whose recall was never measured.
+    """A session searches an index with low recall, or whose recall was never measured.
 
     Examples:
         >>> import warnings
@@ -109,7 +109,7 @@ class RecallWarning(UserWarning):
 
 
 def warn_of_recall(gallery: Searchable) -> None:
-    """Say, once for each gallery object, that its recall is low or not known."""
+    """Warn, once for each gallery object, if its recall is low or unknown."""
     if not isinstance(gallery, EngineGallery) or gallery.exact or gallery.recall_told:
         return
     gallery.recall_told = True
@@ -118,7 +118,7 @@ def warn_of_recall(gallery: Searchable) -> None:
 
 
 def _concern(gallery: EngineGallery) -> str:
-    """What is wrong with a gallery's recall, or nothing."""
+    """What is wrong with a gallery's recall; empty if nothing is."""
     check = cached_recall(gallery) if gallery.place else None
     if check is None:
         return (
@@ -134,12 +134,12 @@ def _concern(gallery: EngineGallery) -> str:
 
 
 def as_batch(encoder: Encoder, queries: Any) -> Any:
-    """The queries as they are; a single vector as a batch of one."""
+    """The queries; a single vector becomes a batch of one."""
     return [queries] if isinstance(encoder, Vectors) and is_one_vector(queries) else queries
 
 
 def grouped(queries: Any, exclude: Any) -> list[tuple[Any, Exclusion]]:
-    """Each query with what to leave out for it."""
+    """Each query with its exclusions."""
     check_several(queries)
     items = list(queries)
     ids = None if exclude is None else exclusions_by_query(exclude)
@@ -151,7 +151,7 @@ def grouped(queries: Any, exclude: Any) -> list[tuple[Any, Exclusion]]:
 
 @working()
 def prepared_batch(adaptation: Adaptation, group: Group, gallery: Searchable) -> Batch:
-    """A batch of queries with their exclusions, prepared on the encoder's device."""
+    """Prepare queries with their exclusions on the encoder's device."""
     _check_device(adaptation)
     shared = adaptation.encoder.ready([item for item, _ in group])
     exclusions = [ids for _, ids in group]
@@ -173,7 +173,7 @@ def prepared_batch(adaptation: Adaptation, group: Group, gallery: Searchable) ->
 def readable_batch(
     adaptation: Adaptation, group: Group, gallery: Searchable, on_bad: OnBad
 ) -> tuple[Batch, Group, tuple[BadItem, ...]]:
-    """The batch, its queries, and those that were left out because they cannot be read."""
+    """The prepared batch, its queries, and the unreadable ones that were left out."""
     if on_bad not in ("raise", "skip"):
         raise unknown("choice of on_bad", on_bad, ("raise", "skip"))
     kept, places = list(group), list(range(len(group)))
@@ -189,7 +189,7 @@ def readable_batch(
 
 
 def _check_device(adaptation: Adaptation) -> None:
-    """Refuse an encoder that went elsewhere: what was learnt did not go with it."""
+    """Refuse an encoder that was moved to another device: the learnt parameters were not."""
     first, device = next(iter(adaptation.source.values()), None), adaptation.encoder.device
     if first is not None and first.device != device:
         raise BadInput(

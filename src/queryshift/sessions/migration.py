@@ -1,4 +1,4 @@
-"""Session files of earlier versions, read as if they were of this one."""
+"""Session files of earlier versions, converted to the present format."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STATE = ("adapted", "memory", "watched", "batches", "resets")
 GONE_OF_STATE = ("recent", "lead", "by_source")
 GONE_OF_INFOMAX = ("remembered", "early", "late", "share")
 GONE_OF_MEMORY = {"infomax": ("claims",)}
-DECAY_BEFORE = 1e-4  # InfoMax's weight decay, which nobody had to set
+DECAY_BEFORE = 1e-4  # InfoMax's default weight decay then
 GONE_OF_SETTINGS = ("choose",)
 GONE_OF_GUARD = ("drift", "pull", "surer", "smallest_batch", "repeats", "anchor")
 
@@ -22,10 +22,7 @@ GONE_OF_GUARD = ("drift", "pull", "surer", "smallest_batch", "repeats", "anchor"
 def migrated(
     about: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Description and tensors in the present format.
-
-    What an earlier policy remembered, and this one does not, is left out.
-    """
+    """Description and tensors in the present format, without what only earlier policies used."""
     held = dict(tensors)
     about = _of_format_1(about, held) if about["format"] == 1 else dict(about)
     method, name, early = _method(about["method"])
@@ -38,9 +35,9 @@ def migrated(
 
 
 def _method(packed: Mapping[str, Any]) -> tuple[dict[str, Any], str, float]:
-    """A packed method, the innermost one's name, and what its rates are multiplied by.
+    """A packed method, the innermost method's name, and a factor on its learning rates.
 
-    Rates of InfoMax are those of the first batch now, which were `early` times as large.
+    InfoMax's rate is now that of the first batch, which was `early` times as large.
     """
     name, inner, fields, early = packed["name"], packed["inner"], packed["fields"], 1.0
     if name == "infomax" and "early" in (kept := dict(fields["mapping"])):
@@ -56,7 +53,7 @@ def _method(packed: Mapping[str, Any]) -> tuple[dict[str, Any], str, float]:
 
 
 def _settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings that there still are: an old session goes on under today's policy."""
+    """Settings that still exist: an old session goes on under the present policy."""
     kept = _without(values, GONE_OF_SETTINGS)
     guard = kept["guard"]
     if guard is not None and any(name in guard for name in GONE_OF_GUARD):
@@ -65,10 +62,10 @@ def _settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_format_1(about: Mapping[str, Any], held: dict[str, Tensor]) -> dict[str, Any]:
-    """As format 2.
+    """Format 1 as format 2.
 
-    In format 1 the parts of a state stood among the others and each batch of the history was a
-    JSON object. The count of ordinary batches was called `resting`, or was not there yet.
+    In format 1 a state's parts were top-level keys, and each batch of the history was a JSON
+    object. The count of unshifted batches was called `resting` or was missing.
     """
     streak = about.get("ordinary_streak", about.get("resting", 0))
     state = {name: about[name] for name in STATE} | {"ordinary_streak": streak}

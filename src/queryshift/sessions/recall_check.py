@@ -1,4 +1,4 @@
-"""`check_recall`: what an index finds of an exact search, and what it costs a session."""
+"""`check_recall`: the recall of an index, and what it costs a session."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ BATCH = 64
 
 @dataclass(frozen=True)
 class RecallCheck:
-    """What an index finds of an exact search.
+    """The recall of an index compared with exact search.
 
     Args:
-        ordinary: recall for the queries as they were given.
+        ordinary: recall for the given queries.
         shifted: recall for shifted queries.
-        queries: how many were asked.
-        depth: hits that sessions fetch for a query.
+        queries: number of queries.
+        depth: number of hits that sessions fetch for a query.
         breadth: how broadly the index was searched: "ef=256", or nothing.
         advice: what to change, where less than .97 of the best ten are found.
         agreement: for "frozen" and "rest", the share of queries whose first answer is that of a
@@ -61,12 +61,12 @@ class RecallCheck:
 
     @property
     def recall(self) -> float:
-        """The lower of both recalls at ten."""
+        """The lower recall@10 of the two."""
         return min(self.ordinary.at_10, self.shifted.at_10)
 
     @property
     def enough(self) -> bool:
-        """Whether a session may rely on the index: at least .97 of the best ten are found."""
+        """Whether a session can rely on the index: recall@10 is at least .97."""
         return self.recall >= ENOUGH
 
 
@@ -124,7 +124,7 @@ def check_recall(
 
 
 def _keep(gallery: EngineGallery, check: RecallCheck) -> None:
-    """Keep a check for later sessions; where that fails, what was measured is not lost."""
+    """Save a check for later sessions; if that fails, only warn."""
     if not gallery.place:
         return
     try:
@@ -139,7 +139,7 @@ def _keep(gallery: EngineGallery, check: RecallCheck) -> None:
 
 
 def _vectors(queries: Sequence[Any], encoder: Encoder | None, gallery: EngineGallery) -> Tensor:
-    """Unit vectors (B, D) of queries, which are vectors where there is no encoder."""
+    """Unit vectors (B, D) of queries, which are vectors if there is no encoder."""
     if len(queries) == 0:
         raise BadInput("got no queries, expected at least one: a few hundred measure well.")
     if encoder is None:
@@ -160,12 +160,12 @@ def _vectors(queries: Sequence[Any], encoder: Encoder | None, gallery: EngineGal
 def _agreements(
     encoder: Encoder, gallery: EngineGallery, items: Sequence[Any], depth: int
 ) -> dict[str, float]:
-    """For each method, how often the first answer is that of exact search."""
+    """For each method, the share of top-1 results equal to those over exact search."""
     exact = ExactSearch(gallery)
     return {
         method.name: _agreement(
-            _first_answers(encoder, gallery, items, depth, method),
-            _first_answers(encoder, exact, items, depth, method),
+            _top_results(encoder, gallery, items, depth, method),
+            _top_results(encoder, exact, items, depth, method),
         )
         for method in (Frozen(), REST())
     }
@@ -176,7 +176,7 @@ def _agreement(left: Sequence[Any], right: Sequence[Any]) -> float:
     return float(sum(same)) / len(same)
 
 
-def _first_answers(
+def _top_results(
     encoder: Encoder, gallery: Searchable, items: Sequence[Any], depth: int, method: Method
 ) -> list[Any]:
     session = Session(encoder, gallery, method, depth=depth)

@@ -188,7 +188,14 @@ class ReferenceQueries:
         return (self.mean - float(nearest.mean())) / error
 
     def strangeness(self, source: Forward) -> float:
-        """The old name of `shift_score`."""
+        """The old name of `shift_score`.
+
+        Args:
+            source: The batch through the source model.
+
+        Returns:
+            Its shift score.
+        """
         warn_renamed("ReferenceQueries.strangeness", "ReferenceQueries.shift_score")
         return self.shift_score(source)
 

@@ -1,4 +1,4 @@
-"""A session: one query stream being adapted to. Nothing else in the library changes."""
+"""A session: one query stream that a model adapts to. Encoders and methods never change."""
 
 from __future__ import annotations
 
@@ -33,35 +33,35 @@ from .updater import Updater
 
 
 class Session:
-    """Answers queries and adapts to them, online and without labels.
+    """Answer queries and adapt to them, online and without labels.
 
     Args:
         encoder: turns queries into vectors; it never changes.
-        gallery: the candidates; an array or a tensor of vectors (candidates, dimensions) too, whose
-            rows are then the ids.
-        method: how to adapt, with its settings: `REST()`. Without one: `InfoMax()` with
-            `hubs=Hubs()` and `guard=Guard()` (docs/guard.md); `Frozen()` where queries come as
+        gallery: the candidates, or an array or tensor of their vectors (candidates, dimensions),
+            whose row numbers become the ids.
+        method: how to adapt, with its settings: `REST()`. The default is `InfoMax()` with
+            `hubs=Hubs()` and `guard=Guard()` (docs/guard.md), or `Frozen()` if queries are
             vectors.
         lr: learning rate; wins over the method's own.
-        matcher: ranks the best hits anew: `matcher.over(items)`.
+        matcher: reranks the best hits: `matcher.over(items)`.
         on_batch: called with the `BatchStats` of each batch.
         on_event: called with each `Event`; events are also logged by the logger "queryshift".
         steps: updates per batch (3).
-        score_from: the forward that answers: "last_forward", "before" or "after" the updates. By
-            default "after" where no method is named, else "last_forward".
-        gather: answer queries at once, and adapt when so many have gathered.
+        score_from: the forward pass that answers: "last_forward", "before" or "after" the updates.
+            The default is "after" without a method, else "last_forward".
+        gather: answer queries at once, and adapt whenever this many have come.
         worker: adapt to gathered queries in the background.
-        chunk: queries per graph; bounds memory.
-        depth: hits of a query that a search engine is asked for at once (100); later steps of the
-            batch search among them.
-        guard: bounds what queries can do to the session; None is the bare method (docs/guard.md).
-        hubs: corrects answers for hubs, with any method: `Hubs()`. By default where neither a
-            method is named nor the guard is None.
-        mode: "live", or "shadow": answers with the source model and adapts beside it.
+        chunk: queries per graph; limits memory.
+        depth: number of hits to fetch from a search engine for each query (100); later steps of
+            the batch search among them.
+        guard: limits what queries can do to the session; None is the bare method (docs/guard.md).
+        hubs: hub correction of the answers, with any method: `Hubs()`. It is the default without a
+            method, unless the guard is None.
+        mode: "live", or "shadow": the source model answers while the session adapts.
         watch_angle: measure drift and gradient angles.
-        seed: of what a method draws at random.
-        history: batches whose statistics are kept (65,536).
-        name: of the session, in log records and events.
+        seed: random seed of the method.
+        history: number of batches whose statistics are kept (65,536).
+        name: name of the session in log records and events.
 
     Examples:
         >>> import queryshift as qs
@@ -128,18 +128,18 @@ class Session:
         """Adapt to a batch of queries, then answer it.
 
         Args:
-            queries: items of the encoder's modality; over `Vectors` also a single vector.
-            adapt: whether to learn from them. Without it the state in force answers at once, even
+            queries: items of the encoder's modality; with `Vectors` also a single vector.
+            adapt: whether to learn from them. If not, the current state answers at once, even
                 while another thread adapts.
             exclude: for each query, candidates to leave out of search and adaptation. All queries
-                get equally many hits: no more than the one with the most exclusions has left.
-            on_bad: "raise" refuses a batch with an item that cannot be read, "skip" answers the
-                others; `Answer.skipped` says which were left out.
-            missing: "raise" refuses ids in `exclude` that no candidate has, "ignore" passes over
-                them: deleted products are normal.
+                get the same number of hits: as many as the query with the most exclusions has.
+            on_bad: "raise" refuses a batch with an unreadable item, "skip" answers the others;
+                `Answer.skipped` lists those that were left out.
+            missing: "raise" refuses ids in `exclude` that no candidate has; "ignore" accepts them,
+                for example ids of deleted products.
 
         Returns:
-            The answer; `.top(10).ids` are the best ten candidates of each query.
+            The answer; `.top(10).ids` are the ten best candidates of each query.
         """
         if not isinstance(adapt, bool):
             raise BadInput(f"adapt is {shortened(adapt)}, expected true or false.")
@@ -161,25 +161,25 @@ class Session:
             return answer
 
     def wait(self) -> None:
-        """Return when no update is running in the background; raise what went wrong in one."""
+        """Wait until no update runs in the background; raise the error of one that failed."""
         self._updater.worker.wait()  # without a lock, which an update needs to take effect
         self._updater.worker.check()
 
     @adaptation_modes()
     def reset(self) -> None:
-        """Forget everything: the session is as new, with the source parameters and no memory.
+        """Forget everything: source parameters, empty memory, as in a new session.
 
-        With `hubs` it still corrects each batch by the batch's own queries, as a new session does;
-        `answer.source` and `go_shadow` give what the source model says.
+        With `hubs`, each batch is still corrected by its own queries, as in a new session. For the
+        source model's answers use `answer.source` or `go_shadow`.
         """
         self._updater.reset()
 
     def go_live(self) -> None:
-        """Answer with the adapted model from the next batch on; what was learnt stays."""
+        """Answer with the adapted model from the next batch on; nothing learnt is lost."""
         self._updater.switch("live")
 
     def go_shadow(self) -> None:
-        """Answer with the source model from the next batch on, and adapt beside it."""
+        """Answer with the source model from the next batch on, and keep adapting."""
         self._updater.switch("shadow")
 
     def undo(self) -> None:
@@ -187,34 +187,34 @@ class Session:
         self._updater.undo()
 
     def restore(self, state: State, history: Sequence[BatchStats] = ()) -> None:
-        """Put another state in the place of this one.
+        """Replace the state by another one.
 
         Args:
-            state: A state, as `session.state` gave it.
-            history: The statistics that go with it.
+            state: A value of `session.state`.
+            history: The statistics that belong to it.
         """
         if not isinstance(state, State):
             raise BadInput(
-                f"got a {type(state).__name__} as state, expected one that session.state gave."
+                f"got a {type(state).__name__} as state, expected a value of session.state."
             )
         self._updater.restore(state, history)
 
     def fork(self) -> Self:
-        """Another session that starts from this one's state and goes its own way.
+        """Copy the session; from then on both are independent.
 
         Returns:
-            A session of the same encoder, gallery, method and settings.
+            A session with the same encoder, gallery, method, settings and state.
         """
-        now, history = self._updater.ledger.copy()
+        now, history = self._updater.copy()
         values: dict[str, Any] = {name: getattr(self.settings, name) for name in SETTINGS}
         values |= {"on_batch": self.on_batch, "on_event": self.on_event}
         values |= {"matcher": self.adaptation.matching}
-        twin = type(self)(self.encoder, now.gallery, self.method, **values)
-        twin._updater.ledger.replace(now, history)
-        twin._updater.gathered = list(self._updater.gathered)
-        twin._origins = self._origins
-        twin._updater.find_rate(found(self._origins))
-        return twin
+        copy = type(self)(self.encoder, now.gallery, self.method, **values)
+        copy._updater.replace(now, history)
+        copy._updater.gathered = list(self._updater.gathered)
+        copy._origins = self._origins
+        copy._updater.find_rate(found(self._origins))
+        return copy
 
     def __copy__(self) -> Self:
         return self.fork()
@@ -225,42 +225,42 @@ class Session:
     def __reduce__(self) -> Any:
         raise BadInput(
             "a session cannot be pickled: save(path), then Session.load(path, encoder, gallery) "
-            "where it is to go on."
+            "in the other process."
         )
 
     def stats(self) -> BatchStats:
         """The statistics of the latest batch.
 
         Returns:
-            Those that `history` has last; without a batch, an error.
+            The last entry of `history`; without a batch, an error.
         """
         if not self.history:
             raise BadInput("there are no statistics yet: answer a batch first.")
         return self.history[-1]
 
     def describe(self) -> None:
-        """Print every setting in force with where it comes from."""
+        """Print every setting and where it comes from."""
         sys.stdout.write(table(self) + "\n")
 
     def save(self, path: str | Path, history: bool = True) -> None:
-        """Write the session, whole or not at all; queries still gathering are not part of it.
+        """Write the session to a file, atomically; gathered queries are not saved.
 
         Args:
             path: the file to write.
-            history: whether the statistics of the batches so far are kept too.
+            history: whether to save the statistics of the batches so far.
         """
         write_state(path, self.snapshot(history))
 
     def snapshot(self, history: bool = True) -> Snapshot:
-        """What `save` writes, as a value: taken in a moment, also while another thread adapts.
+        """What `save` writes, as a value; fast, even while another thread adapts.
 
         Args:
-            history: Whether the statistics of the batches so far are part of it.
+            history: Whether to include the statistics of the batches so far.
 
         Returns:
-            State, settings and history as they were in one moment.
+            State, settings and history at one moment.
         """
-        now, batches = self._updater.ledger.copy()
+        now, batches = self._updater.copy()
         parts = (self.encoder, now.gallery, self.adaptation.matching, self.method, self._origins)
         return Snapshot(*parts, self.settings, now.state, batches if history else None)
 
@@ -278,17 +278,17 @@ class Session:
         on_event: Callable[[Event], object] | None = None,
         **changes: Any,
     ) -> Self:
-        """Take a stream up where `save` left it.
+        """Load a saved session and go on with its stream.
 
         Args:
             path: the file that `save` wrote, or its bytes.
             encoder: the encoder it was saved with.
             gallery: the candidates; they may have changed.
-            method: needed where the method is one of your own.
-            matcher: needed where the session had one.
+            method: the method, if it is one of your own.
+            matcher: the matcher, if the session had one.
             on_batch: called with the statistics of each batch.
             on_event: called with each event.
-            changes: settings that may change: mode, guard, hubs, gather, worker,
+            changes: settings to change, of mode, guard, hubs, gather, worker,
                 chunk, depth, steps, lr, history, name.
 
         Returns:
@@ -322,23 +322,23 @@ class Session:
 
     @property
     def adaptation(self) -> Adaptation:
-        """Encoder, method and settings: how a state becomes the next one."""
+        """Encoder, method and settings."""
         return self._updater.adaptation
 
     @property
     def state(self) -> State:
-        """What has been learnt so far."""
-        return self._updater.ledger.now.state
+        """Everything learnt so far."""
+        return self._updater.now.state
 
     @property
     def params(self) -> Params:
-        """The adapted parameters as they are now."""
+        """The current values of the adapted parameters."""
         return dict(self.state.learnt)
 
     @property
     def history(self) -> list[BatchStats]:
         """The statistics of the batches so far, the latest last."""
-        return self._updater.ledger.history
+        return self._updater.history
 
     @property
     def dropped(self) -> int:
@@ -347,13 +347,13 @@ class Session:
 
     @property
     def origins(self) -> Mapping[str, str]:
-        """Where learning rate and temperature come from."""
+        """Where settings come from, by name."""
         return self._origins
 
     @property
     def gallery(self) -> Searchable:
-        """The candidates; may be replaced by others of the same dimension."""
-        return self._updater.ledger.now.gallery
+        """The candidates; can be replaced by others of the same dimension."""
+        return self._updater.now.gallery
 
     @gallery.setter
     @adaptation_modes()
@@ -362,7 +362,7 @@ class Session:
 
     @property
     def on_batch(self) -> Callable[[BatchStats], object] | None:
-        """Called with the statistics of each batch; may be replaced."""
+        """Called with the statistics of each batch; can be replaced."""
         return self._updater.on_batch
 
     @on_batch.setter
@@ -371,7 +371,7 @@ class Session:
 
     @property
     def on_event(self) -> Callable[[Event], object] | None:
-        """Called with each event; may be replaced."""
+        """Called with each event; can be replaced."""
         return self._updater.on_event
 
     @on_event.setter
@@ -383,8 +383,8 @@ class Session:
             super().__setattr__(name, value)
         except AttributeError:
             raise BadInput(
-                f"got session.{name} = {shortened(value)}, which would do nothing: settings are "
-                f"given when a session is made, Session(..., {name}=...), or to Session.load."
+                f"got session.{name} = {shortened(value)}, which has no effect: pass settings to "
+                f"Session(..., {name}=...) or Session.load."
             ) from None
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""How a session runs, apart from its method: the one declaration of its settings."""
+"""The settings of a session, apart from its method."""
 
 from __future__ import annotations
 
@@ -23,19 +23,23 @@ class Settings:
 
     steps: int = setting(3, "TCR's code", "updates per batch")
     score_from: ScoreFrom = setting(
-        "last_forward", "TCR's code", "the forward that answers: the last step's, or before, after"
+        "last_forward",
+        "TCR's code",
+        "the forward pass that answers: the last step's, before or after the updates",
     )
-    gather: int | None = setting(None, "ours", "answer at once, adapt when so many gathered")
+    gather: int | None = setting(
+        None, "ours", "answer at once, adapt whenever this many queries have come"
+    )
     worker: bool = setting(False, "ours", "adapt to gathered queries in the background")
-    chunk: int | None = setting(None, "ours", "queries per graph: bounds memory, same gradient")
-    depth: int = setting(DEPTH, "ours", "hits of a query that a search engine is asked for at once")
-    guard: Guard | None = setting(Guard(), "ours", "bounds what queries can do; None: nothing does")
-    hubs: Hubs | None = setting(None, "ours", "corrects answers for hubs")
-    mode: Mode = setting("live", "ours", '"shadow" answers with the source, adapts beside it')
+    chunk: int | None = setting(None, "ours", "queries per graph: limits memory, same gradient")
+    depth: int = setting(DEPTH, "ours", "hits to fetch from a search engine for each query")
+    guard: Guard | None = setting(Guard(), "ours", "limits what queries can do; None: no limits")
+    hubs: Hubs | None = setting(None, "ours", "hub correction of the answers")
+    mode: Mode = setting("live", "ours", '"shadow": the source answers while the session adapts')
     watch_angle: bool = setting(False, "ours", "measure drift and angles to the general direction")
-    seed: int = setting(0, "ours", "of what a method draws at random")
+    seed: int = setting(0, "ours", "random seed of the method")
     history: int = setting(65_536, "ours", "batches whose statistics are kept")
-    name: str | None = setting(None, "ours", "of the session, in its log records and events")
+    name: str | None = setting(None, "ours", "name of the session in log records and events")
 
     def __post_init__(self) -> None:
         for name, choices in (("score_from", ScoreFrom), ("mode", Mode)):
@@ -60,11 +64,11 @@ class Settings:
 
 
 SETTINGS = tuple(field.name for field in fields(Settings))
-LEFT_OPEN = ("score_from", "hubs")  # "default" leaves them to the method, or its absence
+LEFT_OPEN = ("score_from", "hubs")  # settings whose value may be "default"
 
 
 def given(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings among the arguments of `Session`, without those that are left open."""
+    """The settings among the arguments of `Session`, without those left at "default"."""
     for other in arguments["others"]:
         raise unknown("setting of a session", other, ["lr", "matcher", *SETTINGS])
     named = {name: arguments[name] for name in SETTINGS}

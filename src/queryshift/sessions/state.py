@@ -23,12 +23,13 @@ from queryshift.retrieval.forward import Forward, fitting
 from queryshift.retrieval.fusion import SHORTLIST
 from queryshift.retrieval.reranking import MatcherStage, Stage
 from queryshift.retrieval.uncertainty import no_doubt
+from queryshift.support.deprecation import stored_as
 from queryshift.support.threads import lazy_property
 
 from .reference_queries import ReferenceQueries
 from .session_settings import Settings
 
-LARGEST_COUNT = 2**53  # counts are powers' exponents too, as floats
+LARGEST_COUNT = 2**53  # counts also serve as exponents, in floats
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,9 @@ class State:
     watched: SourceLike  # source-like pairs, for the statistics of methods that keep none
     batches: int = 0
     resets: int = 0
-    reference_streak: int = 0  # batches in a row that look like the reference queries
+    reference_streak: int = stored_as("ordinary_streak", default=0)  # unshifted batches in a row
     chances: Tensor = field(default_factory=lambda: torch.empty(0))  # of the latest queries
-    rate: float = 0.0  # that the stream gave; 0: none yet
+    rate: float = 0.0  # learning rate found on the stream; 0: none yet
     stages: Mapping[str, Any] = field(default_factory=dict)  # each re-ranking stage's memory
 
     @lazy_property
@@ -74,7 +75,7 @@ class Adaptation:
     matching: Matching | None = None
     stages: tuple[Stage, ...] = ()
     reference: ReferenceQueries | None = None  # the guard's sample of unshifted queries
-    finds_rate: bool = False  # nobody named a learning rate: the stream gives it
+    finds_rate: bool = False  # nobody set a learning rate: the stream gives it
 
     @classmethod
     def of(
@@ -86,7 +87,7 @@ class Adaptation:
         matching: Matching | None = None,
         finds_rate: bool = False,
     ) -> Self:
-        """An adaptation of what the method adapts, the matcher's part included if it has one."""
+        """Collect what the method adapts, the matcher's parameters included."""
         if settings.gather is not None and settings.gather < method.smallest_batch:
             raise BadInput(
                 f"gather is {settings.gather}, but {method.name} learns from at least "
@@ -107,7 +108,7 @@ class Adaptation:
 
     @property
     def depth(self) -> int:
-        """Hits to ask an engine for at once: no fewer than are fused or ranked anew."""
+        """Hits to fetch from an engine at once: at least as many as are fused or reranked."""
         fused = 0 if self.settings.guard is None else SHORTLIST
         corrected = 0 if self.settings.hubs is None else self.settings.hubs.depth
         matched = 0 if self.matching is None else self.matching.matcher.rerank
@@ -126,17 +127,17 @@ class Adaptation:
         )
 
     def params(self, state: State) -> Params:
-        """The parameters in force: the source's own at first, and always for those out of reach."""
+        """The current parameters; the source's where nothing was learnt or no gradient reaches."""
         if state.adapted.updates == 0:
             return self.source
         return {**self.source, **state.layout.split(state.adapted.values)}
 
     def source_forward(self, batch: Batch) -> Forward:
-        """The forward through the source's parameters, computed once per batch."""
+        """The source model's forward, computed once per batch."""
         return fitting(batch.source_forward(self.source))
 
     def restarted(self, state: State, gallery: Searchable) -> State:
-        """Back to the source, with fresh memories; the counts go on."""
+        """The state after a reset: source parameters, fresh memories, counts kept."""
         device = self.encoder.device
         return replace(
             state,
@@ -148,7 +149,7 @@ class Adaptation:
         )
 
     def moved(self, state: State, gallery: Searchable) -> State:
-        """The state with what method and stages remember of another gallery's candidates gone."""
+        """The state for another gallery: memories forget the old candidates."""
         stages = {
             stage.name: stage.moved(state.stages.get(stage.name), gallery) for stage in self.stages
         }
@@ -161,37 +162,37 @@ def check_state(state: State, fresh: State) -> None:
         if type(value) is int:
             check_count(getattr(state, name), name)
     _check_layout(state.layout, fresh.layout)
-    _check_guarded(state, fresh)
+    _check_policy(state, fresh)
     _check_adapted(state.adapted, state.layout, fresh.adapted)
     if not isinstance(state.watched, SourceLike):
-        raise ValueError("watched are no source-like pairs")
+        raise ValueError("watched holds no source-like pairs")
     state.watched.check()
 
 
 def check_count(value: Any, name: str) -> None:
-    """Refuse what is no whole number of at least 0."""
+    """Refuse anything but a whole number of at least 0."""
     if type(value) is not int or not 0 <= value < LARGEST_COUNT:
-        raise ValueError(f"{name} is {value!r}, no count")
+        raise ValueError(f"{name} is {value!r}, not a count")
 
 
 def _check_layout(layout: Layout, fresh: Layout) -> None:
-    """Only what the method adapts, each as large as it is; some may be out of a query's reach."""
+    """Parameters must be among those that the method adapts, with their shapes."""
     for name, shape in layout.shapes.items():
         if fresh.shapes.get(name) != shape:
             raise ValueError(
-                f"{name} adapts with shape {shape}, expected {fresh.shapes.get(name, 'no such')}"
+                f"{name} has shape {shape}, expected {fresh.shapes.get(name, 'no such parameter')}"
             )
 
 
-def _check_guarded(state: State, fresh: State) -> None:
-    """What the doubt of the next batch is told from, and the rate it is learnt at."""
+def _check_policy(state: State, fresh: State) -> None:
+    """Chances are probabilities, and the learning rate is a number of at least 0."""
     chances = state.chances
     if not isinstance(chances, Tensor) or chances.dtype != fresh.chances.dtype:
-        raise ValueError("the chances of the latest queries are no tensor of their kind")
+        raise ValueError("the chances of the latest queries have the wrong type")
     if chances.ndim != 1 or not bool(((chances >= 0) & (chances <= 1)).all()):
-        raise ValueError("the chances of the latest queries are no numbers between 0 and 1")
+        raise ValueError("the chances of the latest queries are not between 0 and 1")
     if not isinstance(state.rate, float) or not math.isfinite(state.rate) or state.rate < 0:
-        raise ValueError(f"rate is {state.rate!r}, no learning rate")
+        raise ValueError(f"rate is {state.rate!r}, not a learning rate")
 
 
 def _check_adapted(adapted: Adapted, layout: Layout, fresh: Adapted) -> None:

@@ -1,10 +1,10 @@
-"""Session states on disk: tensors and names only, nothing that could run."""
+"""Session files: tensors and names only, nothing that can be executed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from queryshift.methods.optimiser import Layout
 from queryshift.methods.wrapper import Wrapper
 from queryshift.retrieval.hubness.hub_correction import Hubs
 from queryshift.retrieval.reranking import Stage
+from queryshift.support.deprecation import stored_name
 from queryshift.support.tensor_files import packed_bytes, read, write
 
 from .batch_result import BatchStats
@@ -32,17 +33,16 @@ from .session_settings import Settings
 from .state import State, check_state
 
 KIND = "session"
-STREAK, REFERENCE = "ordinary_streak", "ordinary"  # keys in files: older names of these fields
 CHANGEABLE = (
     *("mode", "guard", "hubs", "gather", "worker", "chunk", "depth", "steps", "lr"),
     *("score_from", "history", "name"),
 )
-"""Settings that may be others after loading than they were when the session was saved."""
+"""Settings that may change when a session is loaded."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A session at one moment: references to values that never change, cheap to take."""
+    """A session at one moment: references to values that never change, so it costs nothing."""
 
     encoder: Encoder
     gallery: Searchable
@@ -56,7 +56,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class StoredSession:
-    """What a session file holds: how the session ran, and its state, once a fresh one is known."""
+    """What a session file holds; `state` checks it against a fresh state."""
 
     path: str | Path | bytes
     method: Method
@@ -66,20 +66,20 @@ class StoredSession:
     tensors: Mapping[str, Tensor]
 
     def state(self, fresh: State, gallery: Searchable, stages: Sequence[Stage]) -> State:
-        """The stored state, checked against a fresh one of the session that goes on with it."""
-        with _told_of(self.path):
+        """The stored state, checked against a fresh one of the loading session."""
+        with _naming(self.path):
             stored = self.about["state"]
             if missing := _without_default(fresh) - {"layout"} - stored.keys():
                 raise KeyError(min(missing))
             shapes = {name: tuple(shape) for name, shape in self.about["shapes"].items()}
-            named = {name: value for name, value in stored.items() if name != "stages"}
-            named["reference_streak"] = named.pop(STREAK, 0)
+            names = {stored_name(field): field.name for field in fields(fresh)}
             values = {
-                name: unpacked(value, getattr(fresh, name), self.tensors)
-                for name, value in named.items()
+                names[key]: unpacked(value, getattr(fresh, names[key]), self.tensors)
+                for key, value in stored.items()
+                if key != "stages"
             }
             state = replace(fresh, **{**values, "layout": Layout(shapes)})
-            moved = self._numbered_anew(gallery)
+            moved = self._renumbered(gallery)
             if moved:
                 state = replace(state, memory=self.method.moved(state.memory, gallery))
             check_state(state, fresh)
@@ -88,7 +88,7 @@ class StoredSession:
             return replace(state, stages=memories)
 
     def _memory(self, stage: Stage, fresh: State, gallery: Searchable, moved: bool) -> Any:
-        """What a stage remembers; nothing yet where the session was saved without it."""
+        """What a stage remembers; fresh if the session was saved without that stage."""
         stored = self.about["state"].get("stages", {"mapping": {}})["mapping"]
         memory = fresh.stages[stage.name]
         if stage.name in stored:
@@ -98,22 +98,22 @@ class StoredSession:
         stage.check_memory(memory, gallery)
         return memory
 
-    def _numbered_anew(self, gallery: Searchable) -> bool:
-        """Whether positions may be those of other candidates than when the session was saved."""
-        if isinstance(gallery, EngineGallery):  # which numbers them as it meets them
+    def _renumbered(self, gallery: Searchable) -> bool:
+        """Whether positions may belong to other candidates than when the session was saved."""
+        if isinstance(gallery, EngineGallery):  # it numbers candidates as it sees them
             return True
         return bool(self.about.get("gallery", known_by := gallery.version) != known_by)
 
     def history(self) -> list[BatchStats]:
-        """The stored history; empty where the session was saved without one."""
-        with _told_of(self.path):
+        """The stored history; empty if the session was saved without one."""
+        with _naming(self.path):
             if self.about["history"] is None:
                 return []
             return unpacked_history(self.about["history"], self.tensors)
 
 
 def write_state(path: str | Path, taken: Snapshot) -> None:
-    """Write a session as it was when the snapshot was taken, whole or not at all.
+    """Write a session to a file, atomically.
 
     Args:
         path: The file.
@@ -129,11 +129,6 @@ def state_bytes(taken: Snapshot) -> bytes:
 
 def _parts(taken: Snapshot) -> tuple[dict[str, Tensor], dict[str, Any]]:
     state, tensors = taken.state, dict[str, Tensor]()
-    named = {field.name: getattr(state, field.name) for field in fields(state)}
-    named[STREAK] = named.pop("reference_streak")
-    settings = asdict(taken.settings)
-    if settings["guard"] is not None:
-        settings["guard"][REFERENCE] = settings["guard"].pop("reference")
     about = {
         "fingerprint": taken.encoder.fingerprint(),
         "matcher": _matcher_print(taken.matching),
@@ -141,10 +136,12 @@ def _parts(taken: Snapshot) -> tuple[dict[str, Tensor], dict[str, Any]]:
         "method": packed_method(taken.method, tensors),
         "lr": taken.method.rate,
         "origins": dict(taken.origins),
-        "settings": settings,
+        "settings": _plain(taken.settings),
         "shapes": {name: list(shape) for name, shape in state.layout.shapes.items()},
         "state": {
-            name: packed(value, name, tensors) for name, value in named.items() if name != "layout"
+            stored_name(field): packed(getattr(state, field.name), field.name, tensors)
+            for field in fields(state)
+            if field.name != "layout"
         },
         "history": None
         if taken.history is None
@@ -165,12 +162,12 @@ def read_state(
     Args:
         path: The file, or its bytes.
         encoder: The encoder that the session was made with.
-        method: A method that is in no table; None for the library's own.
+        method: A method of the user's own; None for the library's methods.
         matching: The matcher that the session was made with, if any.
         overrides: Settings to change, of those in `CHANGEABLE`.
 
     Returns:
-        Method and settings in force, and the state and history to go on with.
+        Method, settings, state and history.
     """
     overrides = dict(overrides or {})
     if strange := overrides.keys() - set(CHANGEABLE):
@@ -181,13 +178,13 @@ def read_state(
     raw, about = read(path, KIND, mapped=False)
     _check_made_with(path, about, encoder, matching)
     lr = overrides.pop("lr", None)
-    with _told_of(path):
+    with _naming(path):
         about, raw = migrated(about, raw)
         tensors = {name: tensor.to(encoder.device) for name, tensor in raw.items()}
         known = _origins(about, encoder, method) | ({} if lr is None else {"lr": "the user"})
         known = {name: origin for name, origin in known.items() if name not in overrides}
         stored = unpacked_method(about["method"], tensors, method)
-        stored = stored.resolved(encoder, about["lr"])  # a method of one's own knows no rate yet
+        stored = stored.resolved(encoder, about["lr"])  # a user's own method has no rate yet
         settings = _settings(about["settings"])
     settings = replace(settings, **overrides)
     return StoredSession(path, stored.resolved(encoder, lr), known, settings, about, tensors)
@@ -214,7 +211,7 @@ def _check_made_with(
 
 
 def _without_default(value: State) -> set[str]:
-    """Fields that a file must have: there is nothing to take in their place."""
+    """Fields without a default: a file must have them."""
     return {
         field.name
         for field in fields(value)
@@ -223,8 +220,8 @@ def _without_default(value: State) -> set[str]:
 
 
 @contextmanager
-def _told_of(source: str | Path | bytes) -> Iterator[None]:
-    """Turn what parts of a file raise that are not there, or not right, into one sentence."""
+def _naming(source: str | Path | bytes) -> Iterator[None]:
+    """Turn errors of missing or wrong parts into one `BadFile` that names the file."""
     path = _named(source)
     try:
         yield
@@ -241,14 +238,20 @@ def _matcher_print(matching: Matching | None) -> str | None:
 
 
 def _origins(about: Mapping[str, Any], encoder: Encoder, given: Method | None) -> dict[str, str]:
-    """Where the open settings come from; files of before this was kept do not say."""
+    """Where settings come from; older files do not say."""
     stored = about.get("origins", dict.fromkeys(TUNABLE, "the saved file"))
     known = {name: str(stored[name]) for name in {*TUNABLE, *stored}}
     return known if given is None else {**origins(given, encoder, None), "lr": known["lr"]}
 
 
+def _plain(value: Any) -> dict[str, Any]:
+    """The fields of settings, and of settings within them, by their keys in files."""
+    held = {stored_name(field): getattr(value, field.name) for field in fields(value)}
+    return {key: _plain(one) if is_dataclass(one) else one for key, one in held.items()}
+
+
 def _settings(values: dict[str, Any]) -> Settings:
-    guard, hubs = values["guard"], values.get("hubs")  # files of before there were hubs have none
+    guard, hubs = values["guard"], values.get("hubs")  # older files have none
     made = {
         "guard": None if guard is None else _guard(guard),
         "hubs": None if hubs is None else Hubs(**hubs),
@@ -257,18 +260,20 @@ def _settings(values: dict[str, Any]) -> Settings:
 
 
 def _guard(values: dict[str, Any]) -> Guard:
-    kept = {name: value for name, value in values.items() if name != REFERENCE}
-    reference = values.get(REFERENCE)  # older files have none
-    return Guard(**kept, reference=None if reference is None else ReferenceQueries(**reference))
+    names = {stored_name(field): field.name for field in fields(Guard)}
+    made = {names[key]: value for key, value in values.items()}
+    if made.get("reference") is not None:  # older files have no such key
+        made["reference"] = ReferenceQueries(**made["reference"])
+    return Guard(**made)
 
 
 def packed(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
-    """JSON for a number, tensor, container or dataclass; its tensors go into `tensors`."""
+    """JSON for a number, tensor, container or dataclass; tensors go into `tensors`."""
     if isinstance(value, Tensor):
         tensors[name] = value.clone()
         return {"tensor": name}
     if is_dataclass(value) and not isinstance(value, type):
-        inner = {f.name: getattr(value, f.name) for f in fields(value)}
+        inner = {stored_name(f): getattr(value, f.name) for f in fields(value)}
         return {"fields": packed(inner, name, tensors)["mapping"]}
     if isinstance(value, Mapping):
         return {"mapping": {k: packed(v, f"{name}.{k}", tensors) for k, v in value.items()}}
@@ -283,15 +288,16 @@ def packed(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
 
 
 def unpacked(stored: Any, like: Any, tensors: Mapping[str, Tensor]) -> Any:
-    """The value that was packed; `like` is a fresh one, whose types dataclasses in it take."""
+    """The value that was packed; `like` is a fresh one that has its dataclasses' types."""
     if not isinstance(stored, dict):
         return stored
     if "tensor" in stored:
         return tensors[stored["tensor"]]
     if "fields" in stored:
+        names = {stored_name(field): field.name for field in fields(like)}
         values = {
-            name: unpacked(value, getattr(like, name), tensors)
-            for name, value in stored["fields"].items()
+            names[key]: unpacked(value, getattr(like, names[key]), tensors)
+            for key, value in stored["fields"].items()
         }
         return replace(like, **values)
     if "list" in stored:
@@ -304,7 +310,7 @@ def unpacked(stored: Any, like: Any, tensors: Mapping[str, Tensor]) -> Any:
 
 
 def packed_method(method: Method, tensors: dict[str, Tensor]) -> dict[str, Any]:
-    """A method as its name in the tables and its fields; wrapped methods nest."""
+    """A method as its name and fields; wrapped methods nest."""
     inner = getattr(method, "method", None)
     values = {f.name: getattr(method, f.name) for f in fields(method) if f.name != "method"}
     known = {cls: name for table in (METHODS, WRAPPERS) for name, cls in table.items()}
@@ -321,7 +327,7 @@ def packed_method(method: Method, tensors: dict[str, Tensor]) -> dict[str, Any]:
 def unpacked_method(
     stored: dict[str, Any], tensors: Mapping[str, Tensor], given: Method | None
 ) -> Method:
-    """The method of a file, or the one that was passed."""
+    """The method of a file, or the one given by the user."""
     if given is not None:
         if type(given).__qualname__ != stored["class"]:
             raise BadFile(
@@ -344,6 +350,6 @@ def unpacked_method(
 
 
 def _own_inside(stored: dict[str, Any]) -> bool:
-    """Whether a wrapped method is in no table."""
+    """Whether a wrapped method is the user's own."""
     inner = stored["inner"]
     return inner is not None and (inner["name"] is None or _own_inside(inner))

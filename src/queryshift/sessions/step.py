@@ -12,7 +12,6 @@ from torch import Tensor
 
 from queryshift.encoders.encoder import unreached
 from queryshift.errors import BadInput
-from queryshift.galleries import Searchable
 from queryshift.methods.base import UNCHANGED, Update
 from queryshift.methods.decoupled import drift
 from queryshift.methods.gradients import angle
@@ -22,53 +21,42 @@ from queryshift.retrieval.forward import Forward, checked, fitting
 from queryshift.retrieval.refinement import refined
 from queryshift.support.threads import working
 
+from . import policy
 from .batch_result import NEIGHBOURS, TEMPERATURE, BatchResult, Proposal, batch_result
 from .events import Event
 from .guard import Guard
-from .policy import (
-    FIRST_RATE,
-    MOVE,
-    PROBES,
-    answering_forward,
-    gallery_spread,
-    gives_nonsense,
-    look,
-    objection,
-    step_rows,
-    weight_of,
-)
 from .state import Adaptation, State
 
-NONSENSE = "not finite: what was learnt gives vectors that hold NaN or infinity"
+NOT_FINITE = "not finite: the adapted model gives vectors that hold NaN or infinity"
 DROPPED = "not finite: the update was dropped"
-SEED_STRIDE = 2_654_435_761  # sets seeds far apart within the 32 bits that a generator takes
+SEED_STRIDE = 2_654_435_761  # keeps seeds far apart within the 32 bits that a generator takes
 
 
 @working()
 def advance(adaptation: Adaptation, state: State, batch: Batch, adapt: bool) -> BatchResult:
-    """Adapt to one batch, if it is to be adapted to, and answer it."""
+    """Learn from a prepared batch if `adapt` says so, decide who answers it, and answer."""
     event = None
     try:
-        proposal = _proposed(adaptation, state, batch, adapt)
-        if adaptation.settings.guard is None:  # a GPU gets all its work before anything waits
+        proposal = _propose(adaptation, state, batch, adapt)
+        if adaptation.settings.guard is None:  # give a GPU all its work before anything waits
             result = batch_result(adaptation, proposal, batch, adapt)
-        settled, event = _settled(adaptation, state, proposal, batch)
-        if settled is proposal and adaptation.settings.guard is None:
+        decided, event = _decide(adaptation, state, proposal, batch)
+        if decided is proposal and adaptation.settings.guard is None:
             return result
-    except (BadInput, RuntimeError):  # a method may fail on NaN before it is looked for
-        if not gives_nonsense(adaptation, state, batch):
+    except (BadInput, RuntimeError):  # a method may fail on NaN before anyone looks for it
+        if policy.is_finite(adaptation, state, batch):
             raise
-        event = _nonsense(adaptation, batch)
-        settled = _proposed(adaptation, adaptation.restarted(state, batch.gallery), batch, adapt)
-    return batch_result(adaptation, settled, batch, adapt, event)
+        event = _not_finite(adaptation, batch)
+        decided = _propose(adaptation, adaptation.restarted(state, batch.gallery), batch, adapt)
+    return batch_result(adaptation, decided, batch, adapt, event)
 
 
-def _proposed(adaptation: Adaptation, state: State, batch: Batch, adapt: bool) -> Proposal:
-    """What the batch leads to: only answered, recognised as unshifted, or learnt from."""
+def _propose(adaptation: Adaptation, state: State, batch: Batch, adapt: bool) -> Proposal:
+    """Answer the batch, and learn from it unless it is too small or looks unshifted."""
     guard, reference = adaptation.settings.guard, adaptation.reference
     learns = adaptation.method.adapting and len(batch) >= adaptation.method.smallest_batch
     if not adapt or (guard is None and not learns):
-        return _answered(adaptation, state, batch)
+        return _answer_only(adaptation, state, batch)
     if learns and reference is not None and reference.knows(adaptation.source_forward(batch)):
         state = replace(state, reference_streak=state.reference_streak + 1)
         return Proposal(state, adaptation.source_forward(batch), unshifted=True, weight=0.0)
@@ -76,82 +64,76 @@ def _proposed(adaptation: Adaptation, state: State, batch: Batch, adapt: bool) -
         state = replace(state, reference_streak=0)
     if guard is None:
         return learn(adaptation, state, batch)
-    return _guarded(adaptation, state, batch, guard, learns)
+    return _propose_guarded(adaptation, state, batch, guard, learns)
 
 
-def _answered(
+def _answer_only(
     adaptation: Adaptation, state: State, batch: Batch, doubted: float | None = None
 ) -> Proposal:
-    """The batch as the state in force answers it."""
-    share = weight_of(adaptation, state, batch, doubted)
-    return Proposal(state, answering_forward(adaptation, state, batch, share), weight=share)
+    """Answer by the state in force."""
+    share = policy.weight_of(adaptation, state, batch, doubted)
+    return Proposal(state, policy.answering_forward(adaptation, state, batch, share), weight=share)
 
 
-def _guarded(
+def _propose_guarded(
     adaptation: Adaptation, state: State, batch: Batch, guard: Guard, learns: bool
 ) -> Proposal:
-    """As without a guard, by the policy: as much as the source is in doubt, from new queries."""
+    """Assess the batch by the source model, then learn as much as the policy says."""
     if not learns and not any(stage.learns for stage in adaptation.stages):
-        return _answered(adaptation, state, batch)
+        return _answer_only(adaptation, state, batch)
     views = [step_view(adaptation, state, batch, 0)]  # a list: the first step's graph can go
     if learns and views[0].at_source:
         fitting(views[0].now)  # serves as the source's forward and as the first step's
-    seen = look(adaptation.source_forward(batch), state.chances, guard)
+    seen = policy.assess(adaptation.source_forward(batch), state.chances, guard)
     state = replace(state, chances=seen.chances)
     if not learns or not seen.teaches(adaptation.method.smallest_batch):
-        return replace(_answered(adaptation, state, batch, seen.doubt), rows=seen.rows)
+        return replace(_answer_only(adaptation, state, batch, seen.doubt), rows=seen.rows)
     proposal = learn(adaptation, state, batch, seen.rows, seen.doubt, views)
-    share = weight_of(adaptation, proposal.state, batch, seen.doubt)
+    share = policy.weight_of(adaptation, proposal.state, batch, seen.doubt)
     return replace(proposal, weight=share, rows=seen.rows)
 
 
-def _settled(
+def _decide(
     adaptation: Adaptation, before: State, proposal: Proposal, batch: Batch
 ) -> tuple[Proposal, Event | None]:
-    """The proposal, or what takes its place, and why: every reset is decided here."""
+    """Accept the proposal, or replace it and say why.
+
+    It may be reset by the guard, because of numbers that are not finite, or because the shift is
+    over. A method may also restart by itself (`Update.restart`).
+    """
     if proposal.unshifted:
-        return _after_unshifted(adaptation, proposal, batch.gallery)
+        return _after_unshifted(adaptation, proposal, batch)
     if proposal.first is None:
         return proposal, None
     checked(proposal.first)
-    if proposal.state.finite:
-        event = _objection(adaptation, proposal, batch)
-    else:
+    guard, event = adaptation.settings.guard, None
+    if not proposal.state.finite:
         event = Event("not_finite", DROPPED)
         kept, forward = replace(before, reference_streak=0), proposal.first
-        if len(forward) < len(batch):  # the first step saw a part of it
-            forward = answering_forward(adaptation, before, batch)
+        if len(forward) < len(batch):  # the first step saw only a part of it
+            forward = policy.answering_forward(adaptation, before, batch)
         proposal = replace(proposal, state=kept, forward=forward)
-    if event is None or adaptation.settings.guard is None:
+    elif guard is not None:
+        fresh = adaptation.method.start(batch.gallery, adaptation.encoder.device)
+        source = adaptation.method.view(adaptation.source_forward(batch), fresh)
+        if reason := policy.objection(guard, proposal.forward, source):
+            event = Event("guard", reason)
+    if event is None or guard is None:
         return proposal, event
     state = adaptation.restarted(proposal.state, batch.gallery)
     forward = adaptation.source_forward(batch)
     return replace(proposal, state=state, forward=forward, weight=1.0), event
 
 
-def _objection(adaptation: Adaptation, proposal: Proposal, batch: Batch) -> Event | None:
-    """The guard's objection to a forward, on scores that no stage has corrected."""
-    guard = adaptation.settings.guard
-    if guard is None:
-        return None
-    fresh = adaptation.method.start(batch.gallery, adaptation.encoder.device)
-    unmoved = adaptation.method.view(adaptation.source_forward(batch), fresh)
-    reason = objection(guard, proposal.forward, unmoved)
-    return None if reason is None else Event("guard", reason)
-
-
 def _after_unshifted(
-    adaptation: Adaptation, proposal: Proposal, gallery: Searchable
+    adaptation: Adaptation, proposal: Proposal, batch: Batch
 ) -> tuple[Proposal, Event | None]:
-    """The proposal after one more unshifted batch.
-
-    So many in a row end a shift: what it taught would be in the way of the next one.
-    """
+    """Reset if enough unshifted batches came in a row: the next shift may be another one."""
     state, reference = proposal.state, adaptation.reference
     if reference is None or state.reference_streak != reference.patience:
         return proposal, None
-    fresh = adaptation.restarted(state, gallery)
-    if state.adapted.updates == 0:  # no parameters were learnt, a memory perhaps
+    fresh = adaptation.restarted(state, batch.gallery)
+    if state.adapted.updates == 0:  # no parameters were learnt, perhaps a memory
         return replace(proposal, state=replace(fresh, resets=state.resets)), None
     reason = (
         f"the shift is over: {reference.patience} batches in a row look like the reference queries"
@@ -159,12 +141,12 @@ def _after_unshifted(
     return replace(proposal, state=fresh), Event("ordinary", reason)
 
 
-def _nonsense(adaptation: Adaptation, batch: Batch) -> Event:
-    """The event of a state that gives vectors of NaN; without a guard, an error."""
+def _not_finite(adaptation: Adaptation, batch: Batch) -> Event:
+    """The event of a state that gives vectors with NaN; without a guard, an error."""
     checked(adaptation.source_forward(batch))
     if adaptation.settings.guard is None:
-        raise BadInput(f"{NONSENSE}: call reset(), take a smaller lr, or set a guard.")
-    return Event("not_finite", NONSENSE)
+        raise BadInput(f"{NOT_FINITE}: call reset(), use a smaller lr, or set a guard.")
+    return Event("not_finite", NOT_FINITE)
 
 
 def learn(
@@ -175,22 +157,22 @@ def learn(
     pace: float = 1.0,
     views: list[StepView] | None = None,
 ) -> Proposal:
-    """All steps of a batch.
+    """Take all steps of a batch.
 
     Args:
         adaptation: Encoder, method and settings.
         state: The state before the batch.
         batch: The queries.
-        rows: Those (B,) that may teach; None: all.
+        rows: The queries (B,) to learn from; None: all.
         pace: Factor on the learning rate.
-        views: Holds the first step's view of the whole batch, if it was made already.
+        views: Holds the first step's view of the whole batch, if it exists already.
     """
     steps = adaptation.settings.steps if adaptation.source else 1
     share = max(1 / steps, adaptation.method.step_share(state.memory))
     before = after = state
     forwards, measured = list[Forward](), list[Mapping[str, Tensor]]()
     for step in range(steps):
-        some = step_rows(rows, len(batch), share, step, steps)
+        some = policy.step_rows(rows, len(batch), share, step, steps)
         before = after
         if some is None:
             view = views.pop() if views else step_view(adaptation, before, batch, step)
@@ -202,27 +184,14 @@ def learn(
         del view  # and its graph
         forwards = [*forwards[:1], last]  # the first and the last
         measured.append(measures)
-    return _proposal(
-        adaptation, batch, (state, before, after), (forwards[0], forwards[-1]), _means(measured)
-    )
-
-
-def _proposal(
-    adaptation: Adaptation,
-    batch: Batch,
-    states: tuple[State, State, State],
-    forwards: tuple[Forward, Forward],
-    measures: Mapping[str, Tensor],
-) -> Proposal:
-    """The state after the steps, with the forward that `score_from` says, of the whole batch."""
-    (start, before, after), (first, last) = states, forwards
-    answers = {"before": (start, first), "last_forward": (before, last), "after": (after, None)}
+    first, last = forwards[0], forwards[-1]
+    answers = {"before": (state, first), "last_forward": (before, last), "after": (after, None)}
     seen, forward = answers[adaptation.settings.score_from]
     if forward is None and not after.finite:  # only here: it waits for a GPU
         seen, forward = before, last
     if forward is None or len(forward) < len(batch):
-        forward = answering_forward(adaptation, seen, batch)
-    return Proposal(after, forward, first, measures)
+        forward = policy.answering_forward(adaptation, seen, batch)
+    return Proposal(after, forward, first, _means(measured))
 
 
 def step_view(adaptation: Adaptation, state: State, batch: Batch, step: int) -> StepView:
@@ -234,7 +203,7 @@ def step_view(adaptation: Adaptation, state: State, batch: Batch, step: int) -> 
 def _step(
     adaptation: Adaptation, state: State, view: StepView, step: int, pace: float
 ) -> tuple[State, Forward, Mapping[str, Tensor]]:
-    """One step, whose graph is gone before the next forward makes another."""
+    """One step, whose graph is freed before the next forward makes another."""
     forward = fitting(view.now) if step == 0 else view.now
     memory = adaptation.method.observe(forward, state.memory, step)
     update = _with_angles(adaptation, view, adaptation.method.gradient(view, memory), memory)
@@ -251,15 +220,15 @@ def _updated(
         return replace(adaptation.restarted(state, view.batch.gallery), memory=memory)
     if update.gradient is None or adaptation.method.rate == 0:
         return replace(state, memory=memory)
-    slopes = update.gradient
-    if not state.layout.shapes.keys() <= slopes.keys():  # some are out of reach
-        if not slopes:
+    gradient = update.gradient
+    if not state.layout.shapes.keys() <= gradient.keys():  # it does not reach all parameters
+        if not gradient:
             raise unreached(adaptation.encoder)
         if state.adapted.updates == 0:
-            state = state.narrowed(slopes)
-        else:  # of these queries: others may reach them again
-            slopes = {n: slopes.get(n, torch.zeros_like(v)) for n, v in state.learnt.items()}
-    flat = state.layout.flat(slopes)
+            state = state.narrowed(gradient)
+        else:  # not with these queries; others may reach them again
+            gradient = {n: gradient.get(n, torch.zeros_like(v)) for n, v in state.learnt.items()}
+    flat = state.layout.flat(gradient)
     rate = adaptation.method.rate
     if adaptation.finds_rate:
         rate = state.rate or _rate_of_stream(adaptation, state, view, flat)
@@ -268,22 +237,24 @@ def _updated(
     return replace(state, adapted=adapted, memory=memory)
 
 
-def _moved(adaptation: Adaptation, state: State, slopes: Tensor, rate: float | Tensor) -> Adapted:
+def _moved(adaptation: Adaptation, state: State, gradient: Tensor, rate: float | Tensor) -> Adapted:
     method = adaptation.method
-    return state.adapted.updated(method.optimiser, slopes, rate, method.weight_decay)
+    return state.adapted.updated(method.optimiser, gradient, rate, method.weight_decay)
 
 
 @torch.no_grad()
-def _rate_of_stream(adaptation: Adaptation, state: State, view: StepView, slopes: Tensor) -> float:
-    """The rate at which this step would move the query vectors by the way that the policy sets."""
+def _rate_of_stream(
+    adaptation: Adaptation, state: State, view: StepView, gradient: Tensor
+) -> float:
+    """The rate at which this step moves the query vectors as far as the policy wants."""
     now = view.now.vectors.detach()
-    wanted = MOVE * gallery_spread(view.batch.gallery, now)
-    rate = FIRST_RATE
-    for _ in range(PROBES):
-        tried = replace(state, adapted=_moved(adaptation, state, slopes, rate))
+    wanted = policy.MOVE * policy.gallery_spread(view.batch.gallery, now)
+    rate = policy.FIRST_RATE
+    for _ in range(policy.PROBES):
+        tried = replace(state, adapted=_moved(adaptation, state, gradient, rate))
         moved = view.batch.forward(adaptation.params(tried), graph=False).vectors
-        way = torch.linalg.vector_norm(moved - now, dim=1).mean()
-        factor = float(wanted / way.clamp(min=torch.finfo(way.dtype).tiny))
+        distance = torch.linalg.vector_norm(moved - now, dim=1).mean()
+        factor = float(wanted / distance.clamp(min=torch.finfo(distance.dtype).tiny))
         rate *= min(10.0, max(0.1, factor)) if math.isfinite(factor) else 0.1
     return rate
 

@@ -19,7 +19,7 @@ from .background import Worker
 from .batch_result import BatchResult, BatchStats
 from .events import Event, call_back
 from .inputs import prepared_batch, warn_of_recall
-from .policy import answer_now, gives_nonsense
+from .policy import answer_now, is_finite
 from .session_settings import Mode
 from .state import Adaptation, State
 from .step import advance
@@ -36,65 +36,27 @@ class InForce:
     gallery: Searchable
 
     def same_learning(self, other: InForce) -> bool:
-        """Whether nothing was learnt, given up, undone or moved between two of these."""
+        """Whether nothing was learnt, reset, undone or moved between the two."""
         left, right = self.state, other.state
-        learnt = left.adapted is right.adapted and left.memory is right.memory
         return (
-            learnt
+            left.adapted is right.adapted
+            and left.memory is right.memory
             and left.reference_streak == right.reference_streak
             and self.gallery is other.gallery
         )
 
 
-class Ledger:
-    """State, gallery and history of one session. Its lock is held for a moment only.
-
-    Reading `now` needs no lock: it is one reference, and what it refers to never changes.
-    """
-
-    def __init__(self, state: State, gallery: Searchable, size: int) -> None:
-        self.now = InForce(state, None, gallery)
-        self.history: list[BatchStats] = []
-        self.lock = RenewedLock()
-        self._size = size
-
-    def enter(self, result: BatchResult, before: State, learns: bool) -> BatchStats:
-        """Put a result's state in force, counted behind batches answered in the meantime.
-
-        A batch that was only answered changes nothing but the count where another thread has
-        learnt since `before`.
-        """
-        with self.lock:
-            state, now = result.state, self.now
-            if not learns and now.state is not before:
-                state = now.state
-            count = now.state.batches + 1
-            state = state if state.batches == count else replace(state, batches=count)
-            stats = replace(result.stats, batch=count, time=time.time())
-            self.now = replace(now, state=state, previous=now.state)
-            self.history.append(stats)
-            del self.history[: -self._size]
-        return stats
-
-    def replace(self, now: InForce, history: Sequence[BatchStats]) -> None:
-        """Put something else in force, with another history."""
-        with self.lock:
-            self.now, self.history = now, list(history)
-
-    def copy(self) -> tuple[InForce, list[BatchStats]]:
-        """What is in force and the history, as of one moment."""
-        with self.lock:
-            return self.now, list(self.history)
-
-
 class Updater:
-    """One query stream: its ledger, its gathered queries, and one change at a time.
+    """One query stream: the state in force, and one change at a time.
+
+    Reading `now` needs no lock: it is one reference to a value. `lock` is held for moments, to
+    replace `now` and `history` together; `_changing` is held for a whole update.
 
     Args:
-        adaptation: encoder, method and settings.
-        gallery: the candidates.
-        on_batch: called with the statistics of each batch.
-        on_event: called with each event.
+        adaptation: Encoder, method and settings.
+        gallery: The candidates.
+        on_batch: Called with the statistics of each batch.
+        on_event: Called with each event.
     """
 
     __slots__ = (
@@ -102,7 +64,9 @@ class Updater:
         "adaptation",
         "dropped",
         "gathered",
-        "ledger",
+        "history",
+        "lock",
+        "now",
         "on_batch",
         "on_event",
         "worker",
@@ -116,17 +80,18 @@ class Updater:
         on_event: Callable[[Event], object] | None,
     ) -> None:
         self.adaptation = adaptation
-        self.ledger = Ledger(adaptation.fresh(gallery), gallery, adaptation.settings.history)
+        self.now = InForce(adaptation.fresh(gallery), None, gallery)
+        self.history: list[BatchStats] = []
         self.gathered: list[tuple[Any, Exclusion]] = []
         self.dropped = 0  # updates in the background that never took effect
         self.worker = Worker()
         self.on_batch, self.on_event = on_batch, on_event
-        self._changing = RenewedRLock()  # one change at a time: held for a whole update
+        self.lock, self._changing = RenewedLock(), RenewedRLock()
 
     def advance(self, batch: Batch, adapt: bool) -> Answer:
-        """One batch through the state in force, which is replaced where it learnt."""
+        """Answer a batch by the state in force, and replace the state if `adapt` says so."""
         with self._changing if adapt else nullcontext():
-            state = self.ledger.now.state
+            state = self.now.state
             result = advance(self.adaptation, state, batch, adapt)
             _warn(result)
             self._commit(result, state, learns=adapt)
@@ -134,18 +99,18 @@ class Updater:
 
     def answer_now(self, batch: Batch) -> Answer:
         """The answer of the state in force, without statistics."""
-        state, on_gpu = self.ledger.now.state, self.adaptation.encoder.device.type == "cuda"
+        state, on_gpu = self.now.state, self.adaptation.encoder.device.type == "cuda"
         try:
             return answer_now(self.adaptation, state, batch, AT_ONCE if on_gpu else 0)
         except (BadInput, RuntimeError):
-            if not gives_nonsense(self.adaptation, state, batch):
+            if is_finite(self.adaptation, state, batch):
                 raise
-            return self.advance(batch, adapt=False)  # a guard gives up what was learnt
+            return self.advance(batch, adapt=False)  # the guard resets the session
 
     def gather(self, group: Group) -> None:
         """Keep queries; adapt to each group of them that is complete."""
         size, worker = self.adaptation.settings.gather or 1, self.adaptation.settings.worker
-        with self.ledger.lock if worker else self._changing:
+        with self.lock if worker else self._changing:
             waiting = [*self.gathered, *group]
             groups = [waiting[i : i + size] for i in range(0, len(waiting) - size + 1, size)]
             if not worker:
@@ -156,24 +121,24 @@ class Updater:
                 self._adapt_in_background(complete)
 
     def reset(self) -> None:
-        """Back to the source, with an empty history and nothing gathered."""
+        """Return to the source model, with an empty history and nothing gathered."""
         with self._changing:
-            gallery = self.ledger.now.gallery
-            self.ledger.replace(InForce(self.adaptation.fresh(gallery), None, gallery), ())
+            gallery = self.now.gallery
+            self.replace(InForce(self.adaptation.fresh(gallery), None, gallery), ())
             self.gathered = []
 
     def undo(self) -> None:
         """Return to the state before the last batch."""
         with self._changing:
-            now, history = self.ledger.copy()
+            now, history = self.copy()
             if now.previous is None:
                 raise BadInput("there is no batch to undo: none was answered since the last undo.")
-            self.ledger.replace(InForce(now.previous, None, now.gallery), history[:-1])
+            self.replace(InForce(now.previous, None, now.gallery), history[:-1])
 
     def restore(self, state: State, history: Sequence[BatchStats]) -> None:
-        """Put another state and history in the place of these."""
+        """Replace state and history by others."""
         with self._changing:
-            self.ledger.replace(InForce(state, None, self.ledger.now.gallery), history)
+            self.replace(InForce(state, None, self.now.gallery), history)
 
     def switch(self, mode: Mode) -> None:
         """Answer in this mode from the next batch on."""
@@ -182,15 +147,15 @@ class Updater:
             self.adaptation = replace(self.adaptation, settings=settings)
 
     def find_rate(self, wanted: bool) -> None:
-        """Take the learning rate from the stream, where the method can."""
+        """Take the learning rate from the stream, if the method can."""
         wanted = wanted and self.adaptation.method.rate_of_stream
         self.adaptation = replace(self.adaptation, finds_rate=wanted)
 
     def move(self, gallery: Searchable) -> None:
-        """Go on with another gallery: nothing is remembered of the candidates of the last one."""
+        """Go on with another gallery, and forget what depends on the old one's candidates."""
         with self._changing:
             adaptation = self.adaptation
-            now, history = self.ledger.copy()
+            now, history = self.copy()
             if gallery.dimension != now.gallery.dimension:
                 raise GalleryMismatch(
                     f"the new gallery has {gallery.dimension} dimensions, this session's vectors "
@@ -203,11 +168,21 @@ class Updater:
                 adaptation.reference.check_fits(adaptation.encoder, gallery)
             previous = None if now.previous is None else adaptation.moved(now.previous, gallery)
             moved = adaptation.moved(now.state, gallery)
-            self.ledger.replace(InForce(moved, previous, gallery), history)
+            self.replace(InForce(moved, previous, gallery), history)
             self.gathered = exclusions_left(self.gathered, gallery)
 
+    def replace(self, now: InForce, history: Sequence[BatchStats]) -> None:
+        """Put another state in force, with its history."""
+        with self.lock:
+            self.now, self.history = now, list(history)
+
+    def copy(self) -> tuple[InForce, list[BatchStats]]:
+        """What is in force and its history, at one moment."""
+        with self.lock:
+            return self.now, list(self.history)
+
     def _adapt_in_turn(self, groups: Sequence[Group]) -> None:
-        now, results = self.ledger.now, []
+        now, results = self.now, []
         state = now.state
         for group in groups:
             batch = prepared_batch(self.adaptation, group, now.gallery)
@@ -218,11 +193,11 @@ class Updater:
             self._commit(result, before, learns=True)
 
     def _adapt_in_background(self, group: Group) -> None:
-        """Adapt in the background, unless an update is running there: then drop the group."""
+        """Adapt in the background; drop the group if an update is still running there."""
         if self.worker.busy:
             self._drop("an update was still running when another group was complete")
             return
-        now = self.ledger.now
+        now = self.now
 
         def update() -> BatchResult:
             batch = prepared_batch(self.adaptation, group, now.gallery)
@@ -231,26 +206,39 @@ class Updater:
         def commit(result: BatchResult) -> None:
             self.worker.hand_over(result.state.learnt)
             with self._changing:
-                if self.ledger.now.same_learning(now):
+                if self.now.same_learning(now):
                     _warn(result)
                     self._commit(result, now.state, learns=True)
                 else:
-                    self._drop("the session was reset, undone, restored or moved under an update")
+                    self._drop("the session was reset, undone, restored or moved meanwhile")
 
         self.worker.start(update, commit, self.adaptation.encoder.device)
 
     def _commit(self, result: BatchResult, before: State, learns: bool) -> None:
-        """Put the result's state in force, then tell what happened."""
-        stats = self.ledger.enter(result, before, learns)
+        """Put the result's state in force, counted after batches answered meanwhile; then notify.
+
+        A batch that was only answered changes nothing but the count if another thread has learnt
+        since `before`.
+        """
+        with self.lock:
+            state, now = result.state, self.now
+            if not learns and now.state is not before:
+                state = now.state
+            count = now.state.batches + 1
+            state = state if state.batches == count else replace(state, batches=count)
+            stats = replace(result.stats, batch=count, time=time.time())
+            self.now = replace(now, state=state, previous=now.state)
+            self.history.append(stats)
+            del self.history[: -self.adaptation.settings.history]
         for event in result.events:
-            self._notify(replace(event, batch=stats.batch))
+            self._notify(replace(event, batch=count))
         if self.on_batch is not None:
             call_back(self.on_batch, stats)
 
     def _drop(self, reason: str) -> None:
         """Count an update in the background that did not take effect."""
         self.dropped += 1
-        self._notify(Event("dropped", reason, self.ledger.now.state.batches))
+        self._notify(Event("dropped", reason, self.now.state.batches))
 
     def _notify(self, event: Event) -> None:
         """Log an event and call back."""
@@ -261,7 +249,7 @@ class Updater:
 
 
 def _warn(*results: BatchResult) -> None:
-    """Warn of what went wrong, before it takes effect: raised as an error, it changes nothing."""
+    """Warn before anything takes effect: a warning raised as an error changes nothing."""
     for result in results:
         for event in result.events:
             event.warn()

@@ -1,4 +1,4 @@
-"""Files written whole or not at all, and what killed writers left behind."""
+"""Atomic writes: a file is replaced as a whole, and leftovers of killed writers are removed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STALE_AFTER = 3600.0  # seconds without a write: no writer is that slow between 
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary path, whose file takes the place of `path` when the block ends without error.
 
-    It lies in a hidden folder of its own beside `path`, where a writer may leave what it likes.
+    It is in a new hidden folder next to `path`, where a writer may create other files too.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_stale(path)

@@ -1,9 +1,10 @@
-"""Old names that keep working for one minor version, with a warning that says the new name."""
+"""Old names: those that still work, with a warning, and those that files keep as their keys."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import Field, field
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -65,3 +66,14 @@ class RenamedAttribute:
             return self
         warn_renamed(f"{owner.__name__}.{self._old}", f"{owner.__name__}.{self._new}")
         return getattr(instance, self._new)
+
+
+def stored_as(key: str, **given: Any) -> Any:
+    """A dataclass field whose key in files is an older name."""
+    return field(metadata={"stored_as": key}, **given)
+
+
+def stored_name(one: Field[Any]) -> str:
+    """The key of a dataclass field in files."""
+    name: str = one.metadata.get("stored_as", one.name)
+    return name

@@ -44,7 +44,7 @@ def answering() -> Iterator[None]:
 
 @contextmanager
 def yielding(seconds: float | None = None) -> Iterator[None]:
-    """Let this thread pause at every `yield_to_answers`, for `MAX_WAIT_S` or so long in all."""
+    """Let this thread pause at every `yield_to_answers`, for `seconds` (`MAX_WAIT_S`) in all."""
     before = this_thread.wait_left
     this_thread.wait_left = MAX_WAIT_S if seconds is None else seconds
     try:

@@ -17,7 +17,7 @@ Item = TypeVar("Item")
 PATIENCE_S = 2.0
 LINE_EVERY_S = 10.0
 IN_LINES: ContextVar[bool] = ContextVar("progress_in_lines", default=False)
-"""Whether progress is written as lines where standard error is no terminal; commands set it."""
+"""Whether to write progress as lines if standard error is not a terminal; commands set it."""
 
 
 def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterator[Item]:
@@ -44,7 +44,7 @@ def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterat
 
 @contextmanager
 def counting(label: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Yield a function to be told how much more is done; on a terminal, show a bar at once."""
+    """Yield a function that adds to the count; on a terminal, show a bar at once."""
     if not sys.stderr.isatty():
         lines = _Lines(label, total)
         yield lines.more
@@ -73,13 +73,13 @@ class _Lines:
         self._written: int | None = None  # the count of the last line
 
     def more(self, count: int) -> None:
-        """Count so many more; write a line if the last one is long ago."""
+        """Add to the count; write a line if the last one is old enough."""
         self._done += count
         if IN_LINES.get() and time.monotonic() - self._last >= LINE_EVERY_S:
             self._write()
 
     def end(self) -> None:
-        """Write the last line, if there were others and it is not there yet."""
+        """Write the final count if other lines came before it."""
         if self._written not in (None, self._done):
             self._write()
 
@@ -89,7 +89,7 @@ class _Lines:
         sys.stderr.flush()
 
     def _rest(self) -> str:
-        """How many there are, and how long the others take at this pace."""
+        """The total, and the time left at this pace."""
         if self._total is None:
             return ""
         pace = (self._last - self._started) / max(1, self._done)

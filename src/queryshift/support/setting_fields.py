@@ -20,9 +20,9 @@ _DESCRIBED: dict[Any, str] = {
 }
 
 
-def setting(default: Any, origin: Origin, about: str) -> Any:
+def setting(default: Any, origin: Origin, about: str, **more: str) -> Any:
     """A field with where its default comes from and what it means."""
-    return field(default=default, metadata={"origin": origin, "about": about})
+    return field(default=default, metadata={"origin": origin, "about": about, **more})
 
 
 def sayable(kind: Any) -> dict[str, tuple[Any, ...]]:

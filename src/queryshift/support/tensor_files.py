@@ -1,4 +1,4 @@
-"""Safe tensor files: safetensors with a checked header and a checksum, whole or not at all."""
+"""Safe tensor files: safetensors with a checked header and a checksum, written atomically."""
 
 from __future__ import annotations
 

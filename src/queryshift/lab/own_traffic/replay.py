@@ -17,7 +17,7 @@ from queryshift.lab.evaluation.metrics import relevant_ranks
 from queryshift.lab.evaluation.results import Cell
 from queryshift.lab.evaluation.runner.machine import device_name, versions
 from queryshift.methods.specs import DEFAULT, canonical
-from queryshift.sessions.policy import named
+from queryshift.sessions.policy import from_spec
 from queryshift.sessions.session import Session
 from queryshift.support.progress import track
 
@@ -43,7 +43,7 @@ class Replay:
 def session_of(traffic: Traffic, spec: str) -> Session:
     """A fresh session of a spec, as published and without a guard; the default as users get it."""
     given = {} if spec == DEFAULT else {"guard": None}
-    method, settings = named(spec, traffic.encoder, given)
+    method, settings = from_spec(spec, traffic.encoder, given)
     return Session(traffic.encoder, traffic.gallery, method, seed=traffic.seed, **settings)
 
 

@@ -22,7 +22,7 @@ from queryshift.media.item_collection import Collection
 from queryshift.methods.base import Method
 from queryshift.methods.specs import DEFAULT, canonical
 from queryshift.models import load
-from queryshift.sessions.policy import named
+from queryshift.sessions.policy import from_spec
 from queryshift.sessions.session import Session
 from queryshift.support.progress import track
 
@@ -100,7 +100,7 @@ def tune_files(
 
 def _adapting(text: str, encoder: Encoder) -> tuple[Method, dict[str, Any]]:
     """The method of a spec and its sessions' settings; one without a learning rate is refused."""
-    method, settings = named(text, encoder, {} if text == DEFAULT else {"guard": None})
+    method, settings = from_spec(text, encoder, {} if text == DEFAULT else {"guard": None})
     if not method.adapting:
         raise BadInput(
             f'"{text}" has no learning rate, so there is nothing to tune: name a method that '

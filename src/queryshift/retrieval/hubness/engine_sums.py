@@ -1,4 +1,4 @@
-"""How near a bank of queries is to the hits of one search, where not all candidates are scored."""
+"""How close a bank of queries is to the hits of one search, if not all candidates are scored."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from queryshift.support.threads import lazy_property
 from .query_bank import AT_ONCE, LEAST, Moments, QueryBank, Scale
 
 WEIGHTS = "weights"  # kept beside sums while they are needed
-CENTRES = 256  # of the gallery's candidates, that the spread is measured on
+CENTRES = 256  # centroids of the gallery that the spread is measured on
 
 
 @dataclass(frozen=True)
 class CentreMoments:
-    """Moments of a bank's similarities to centres of a gallery; rows enter and leave."""
+    """Moments of a bank's similarities to a gallery's centroids."""
 
     centres: Tensor  # (c, D)
     moments: Moments
 
     @classmethod
     def of(cls, bank: QueryBank, gallery: Searchable) -> CentreMoments:
-        """Those of a whole bank."""
+        """The moments of a whole bank."""
         return cls(gallery.centroids(CENTRES), Moments()).plus(bank)
 
     def plus(self, rows: QueryBank) -> CentreMoments:
-        """Those with more rows."""
+        """Add rows."""
         return replace(self, moments=self.moments + self._of(rows))
 
     def minus(self, rows: QueryBank) -> CentreMoments:
-        """Those without some rows."""
+        """Take rows off."""
         return replace(self, moments=self.moments - self._of(rows))
 
     @property
@@ -60,22 +60,22 @@ class HitSums:
 
     @lazy_property
     def of_all(self) -> Tensor:
-        """How near the bank's queries are to each candidate (U,)."""
+        """How close the bank's queries are to each candidate (U,)."""
         return self._nearness([_sums(weights) for _, weights in self._weights()])
 
     @lazy_property
     def others(self) -> Tensor:
-        """How near those are (U,) whose first place it is not."""
+        """The same without queries whose top-1 result it is."""
         parts = []
         for start, weights in self._weights():
             least = _sums(weights) * LEAST
-            self._drop_claims(start, weights)
+            self._drop_own(start, weights)
             parts.append(torch.maximum(_sums(weights), least))
-        vars(self).pop(WEIGHTS, None)  # they are others' now
+        vars(self).pop(WEIGHTS, None)  # now they are those of others
         return self._nearness(parts)
 
     def left(self, removed: int, bank: QueryBank, scale: Scale) -> HitSums:
-        """The sums when the first rows have left the bank; made anew where the spread has moved."""
+        """The sums after the oldest rows have left; computed again if the spread has changed."""
         left = HitSums(bank, self.positions, self.vectors, scale)
         weights: Tensor | None = vars(self).pop(WEIGHTS, None)
         if weights is None or scale.spread != self.scale.spread:
@@ -85,7 +85,7 @@ class HitSums:
         return left
 
     def _weights(self) -> Iterator[tuple[int, Tensor]]:
-        """The first candidate and the weights (n, u) of some after the other; all, where few."""
+        """Yield the first candidate and the weights (n, u) of some at a time, or of all if few."""
         if WEIGHTS in vars(self):
             yield 0, vars(self)[WEIGHTS]
             return
@@ -97,16 +97,16 @@ class HitSums:
                 vars(self)[WEIGHTS] = weights
             yield start, weights
 
-    def _drop_claims(self, start: int, weights: Tensor) -> None:
-        """Set the weights (n, u) of rows to 0 at their first places, before or after correction."""
+    def _drop_own(self, start: int, weights: Tensor) -> None:
+        """Set weights (n, u) to 0 at the rows' top-1 results, before and after correction."""
         rows = torch.arange(len(self.bank), device=weights.device)
-        for places in (self.bank.firsts, self.bank.claims):
+        for places in (self.bank.nearest, self.bank.assigned):
             columns = torch.searchsorted(self.positions, places).clamp_(max=len(self.positions) - 1)
-            claimed = self.positions[columns] == places
+            own = self.positions[columns] == places
             columns = columns - start
-            claimed &= (columns >= 0) & (columns < weights.shape[1])
+            own &= (columns >= 0) & (columns < weights.shape[1])
             columns = columns.clamp_(0, weights.shape[1] - 1)
-            weights[rows, columns] = weights[rows, columns].masked_fill(claimed, 0)
+            weights[rows, columns] = weights[rows, columns].masked_fill(own, 0)
 
     def _nearness(self, sums: list[Tensor]) -> Tensor:
         return self.scale.nearness(torch.cat(sums))

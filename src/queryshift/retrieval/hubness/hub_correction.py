@@ -1,4 +1,4 @@
-"""Hub correction: candidates that are near to every query are set back by how near they are."""
+"""Hub correction: candidates that are close to all queries of a stream lose score."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from queryshift.support.threads import lazy_property
 from .engine_sums import CENTRES, CentreMoments, HitSums
 from .query_bank import HubSums, QueryBank, keys_of
 
-HOLDER = "hub bank"  # that has the queries of a forward, kept with it
-BEHIND = 100.0  # what candidates beyond the corrected ones are set back by
-SUMS, MOMENTS = "sums", "moments"  # of a bank, kept beside it: no part of what is saved
+HOLDER = "hub bank"  # key of a forward's cache: the bank that holds its queries
+BEHIND = 100.0  # subtracted from candidates that are not corrected
+SUMS, MOMENTS = "sums", "moments"  # kept beside a bank, and not saved
 
 
 @dataclass(frozen=True)
 class Hubs:
-    """Corrects answers for hubs: candidates that are near to every query of the stream.
+    """Hub correction of answers: hubs are candidates that are close to all queries of a stream.
 
-    Under a shift queries crowd together, and a few candidates near the crowd take most first
-    places. Each candidate is set back by how near the stream's latest queries are to it, the more
-    the less its queries' best scores stand out. Nothing is trained; there is nothing to tune
+    Under a shift, query vectors crowd together, and a few candidates close to the crowd take most
+    top-1 results. Each candidate loses score by how close the stream's latest queries are to it,
+    the more uncertain the model is. Nothing is trained and nothing needs tuning
     (docs/hub-correction.md).
 
     Args:
-        bank: How many of the stream's latest query vectors are remembered, in half precision.
-        depth: Hits that are corrected where the gallery is an engine, or has more than 262,144
-            candidates. Below that all candidates of a gallery in memory are corrected.
+        bank: Number of the stream's latest query vectors to remember, in half precision.
+        depth: Number of hits to correct if the gallery is an engine or has more than 262,144
+            candidates. In smaller galleries in memory all candidates are corrected.
 
     Examples:
         >>> import queryshift as qs
@@ -49,8 +49,8 @@ class Hubs:
         [[0], [2]]
     """
 
-    bank: int = setting(1024, "ours", "latest query vectors that are remembered")
-    depth: int = setting(100, "ours", "hits that are corrected on an engine")
+    bank: int = setting(1024, "ours", "latest query vectors to remember")
+    depth: int = setting(100, "ours", "hits to correct on an engine")
 
     name = "hubs"
     learns = True
@@ -76,31 +76,31 @@ class Hubs:
         return QueryBank.empty(gallery.dimension, device)
 
     def moved(self, memory: QueryBank, gallery: Searchable) -> QueryBank:
-        """The bank before another gallery: query vectors outlive it.
+        """The bank for another gallery: query vectors stay valid.
 
         Args:
             memory: The bank so far.
             gallery: The new gallery.
 
         Returns:
-            The same queries with their first places there.
+            The same queries with their top-1 results there.
         """
         return memory.moved(gallery)
 
     def check_memory(self, memory: Any, gallery: Searchable) -> None:
-        """Refuse, with a ValueError, a bank from a file that is none or does not fit.
+        """Refuse, with a ValueError, a bank from a file that does not fit.
 
         Args:
             memory: The memory as it was read.
             gallery: The session's gallery.
         """
         if not isinstance(memory, QueryBank):
-            raise ValueError("the memory of hubs is no bank of queries")
+            raise ValueError("the memory of hubs is not a bank of queries")
         memory.check(gallery)
 
     @torch.no_grad()
     def observe(self, forward: Forward, memory: QueryBank) -> QueryBank:
-        """The bank with the queries of a batch; those that it has already are not added again.
+        """Add the queries of a batch that the bank does not hold yet.
 
         Args:
             forward: The batch, as it is answered.
@@ -110,16 +110,16 @@ class Hubs:
             The bank from now on.
         """
         if forward.vectors.shape[1] != memory.vectors.shape[1]:
-            return memory  # TSA's view has vectors and candidates of its own in every batch
+            return memory  # TSA's view has other vectors and candidates in every batch
         joined = self.joined(forward, memory)
         if joined is not memory:
-            memory = reach_of(forward, self.depth).cut(joined, self.bank)
+            memory = scope_of(forward, self.depth).cut(joined, self.bank)
         forward.cache[HOLDER] = memory
         return memory
 
     @torch.no_grad()
     def rank(self, forward: Forward, ranking: Ranking, memory: QueryBank) -> Ranking:
-        """The corrected ranking: by the bank and this batch, whether it is remembered or not.
+        """Correct a ranking by the bank and this batch, whether the bank holds it or not.
 
         Args:
             forward: The batch, as it is answered.
@@ -132,31 +132,31 @@ class Hubs:
         return HubRanking(self, forward, ranking, memory)
 
     def joined(self, forward: Forward, bank: QueryBank) -> QueryBank:
-        """The bank with the queries of a batch, however many there are.
+        """The bank together with the queries of a batch, of any size.
 
         Args:
             forward: The batch, as it is answered.
             bank: The bank, with or without this batch.
 
         Returns:
-            The same bank, where it has all of them.
+            The same bank if it holds all of them.
         """
         holder: QueryBank | None = forward.cache.get(HOLDER)
         if holder is bank:
             return holder
-        reach = reach_of(forward, self.depth)
-        unknown = bank.lacks(reach.keys)
+        scope = scope_of(forward, self.depth)
+        unknown = bank.lacks(scope.keys)
         count = int(unknown.sum())
         if count == 0:
             return bank
-        return reach.joined(bank, None if count == len(forward) else unknown)
+        return scope.joined(bank, None if count == len(forward) else unknown)
 
     def strength(self, forward: Forward, bank: QueryBank) -> Tensor:
-        """The doubt of the latest queries, less where correction crowds their top-1 results.
+        """The uncertainty of the latest queries, reduced if correction crowds the top-1 results.
 
         Hubs are candidates that many queries find: correcting them spreads the top-1 results over
-        more candidates. Where it spreads them over fewer, there were no hubs to correct, as in a
-        gallery of candidates that are all alike. Over half as many, nothing is corrected.
+        more candidates. If it spreads them over fewer, there were no hubs to correct, as in a
+        gallery of similar candidates; if over half as many, nothing is corrected.
 
         Args:
             forward: The batch, as it is answered.
@@ -165,17 +165,17 @@ class Hubs:
         Returns:
             A number between 0 and 1.
         """
-        reach = reach_of(forward, self.depth)
-        unsure = reach.unsure
-        if (lacking := LATEST - len(unsure)) > 0:
-            earlier = bank.unsure[bank.others(reach.keys)][-lacking:]
-            unsure = torch.cat((earlier.to(unsure), unsure))
+        scope = scope_of(forward, self.depth)
+        chances = scope.chances
+        if (lacking := LATEST - len(chances)) > 0:
+            earlier = bank.chances[bank.others(scope.keys)][-lacking:]
+            chances = torch.cat((earlier.to(chances), chances))
         known = min(1.0, (len(bank) - 1) / (LATEST - 1))
-        return doubt(unsure) * known * (2 * bank.spread_kept - 1).clamp(min=0).square()
+        return doubt(chances) * known * (2 * bank.spread_kept - 1).clamp(min=0).square()
 
 
 class HubRanking:
-    """Scores less what the stream's other queries have in common with each candidate."""
+    """Scores minus the closeness of the stream's other queries to each candidate."""
 
     def __init__(self, hubs: Hubs, forward: Forward, before: Ranking, memory: QueryBank) -> None:
         self._hubs, self._forward, self._before, self._memory = hubs, forward, before, memory
@@ -187,23 +187,23 @@ class HubRanking:
     def hits(self, count: int) -> Hits:
         """The best `count` candidates after correction."""
         if self._ordered is None or self._ordered[0] < count:
-            self._ordered = (count, self._best(count) if self._whole else self._ranked_anew(count))
+            self._ordered = (count, self._best(count) if self._whole else self._reranked(count))
         return self._ordered[1].top(count)
 
     @torch.no_grad()
     def all_scores(self) -> Tensor:
-        """The corrected score of every candidate; on an engine, those beyond `depth` are behind."""
+        """The corrected score of every candidate; on an engine, those beyond `depth` come last."""
         if self._scores is None:
             if self._whole:
                 self._scores = self._corrected(self._hubs.depth)
             else:
-                hits = self._ranked_anew(1)
+                hits = self._reranked(1)
                 behind = self._before.all_scores() - BEHIND
                 self._scores = behind.scatter(1, hits.positions, hits.scores.to(behind))
         return self._scores
 
     def _bank(self) -> QueryBank:
-        """The bank with this batch; before a gallery of other vectors, this batch alone."""
+        """The bank with this batch, or this batch alone if vectors have another dimension."""
         forward, memory = self._forward, self._memory
         if memory.vectors.shape[1] != forward.vectors.shape[1]:
             memory = QueryBank.empty(forward.vectors.shape[1], forward.vectors.device)
@@ -212,16 +212,16 @@ class HubRanking:
     def _corrected(self, depth: int) -> Tensor:
         """Corrected scores of the whole gallery (B, N), or of `depth` hits."""
         forward, bank = self._forward, self._bank()
-        reach, strong = reach_of(forward, depth), self._hubs.strength(forward, bank)
-        return reach.allowed(reach.scores - reach.column(strong * reach.nearness(bank).others))
+        scope, strong = scope_of(forward, depth), self._hubs.strength(forward, bank)
+        return scope.allowed(scope.scores - scope.column(strong * scope.nearness(bank).others))
 
     def _best(self, count: int) -> Hits:
         scores, exclude = self.all_scores(), self._forward.exclude
         best, positions = grouped_topk(scores, min(count, left_for_all(scores.shape[1], exclude)))
         return Hits(positions, best, self._forward.hits(1).candidates)
 
-    def _ranked_anew(self, count: int) -> Hits:
-        """The hits of one search, ranked anew."""
+    def _reranked(self, count: int) -> Hits:
+        """The hits of one search after correction."""
         depth = max(count, self._hubs.depth)
         scores, order = self._corrected(depth).sort(dim=1, descending=True, stable=True)
         hits = self._forward.hits(depth)
@@ -229,33 +229,33 @@ class HubRanking:
 
 
 @dataclass(frozen=True)
-class Reach:
-    """A batch's scores before correction, and the candidates that they are of."""
+class Scope:
+    """What correction covers for a batch: all candidates, or the hits of one search."""
 
     forward: Forward
-    scores: Tensor  # (B, N) of the whole gallery, excluded candidates too, or (B, K) of hits
-    positions: Tensor  # (L,) the candidates, each once
-    places: Tensor | None  # (B, K) where each hit stands among them; None: columns are candidates
-    firsts: Tensor  # (B,) each query's first place
-    unsure: Tensor  # (B,) the chance that its best scores stand out as far by accident
+    scores: Tensor  # (B, N) of all candidates, excluded ones too, or (B, K) of hits
+    positions: Tensor  # (L,) of the candidates, each once
+    places: Tensor | None  # (B, K) index of each hit in `positions`; None: all candidates
+    nearest: Tensor  # (B,) position of each query's top-1 result
+    chances: Tensor  # (B,) see `retrieval/uncertainty.py`
 
     @lazy_property
     def keys(self) -> Tensor:
-        """The key (B,) of each query, as a bank has them."""
+        """The key (B,) of each query, as in a bank."""
         return keys_of(self.forward.vectors)
 
     def column(self, values: Tensor) -> Tensor:
-        """A number for each candidate (L,) as one for each score: (N,) or (B, K)."""
+        """Numbers of candidates (L,) in the shape of the scores: (N,) or (B, K)."""
         return (values if self.places is None else values[self.places]).to(self.scores)
 
     def allowed(self, scores: Tensor) -> Tensor:
         """Scores (B, N) or (B, K) with -inf for excluded candidates."""
         exclude = self.forward.exclude
-        if exclude is None or self.places is not None:  # a search leaves them out itself
+        if exclude is None or self.places is not None:  # a search has left them out
             return scores
         return mask_excluded(scores, exclude)
 
-    def first_places(self, scores: Tensor) -> Tensor:
+    def top_candidates(self, scores: Tensor) -> Tensor:
         """The candidate (B,) of the best of these scores."""
         best = self.allowed(scores).argmax(dim=1)
         if self.places is None:
@@ -270,14 +270,14 @@ class Reach:
         return kept
 
     def moments(self, bank: QueryBank) -> CentreMoments:
-        """The bank's moments before a gallery whose hits are corrected."""
+        """The bank's moments over a gallery whose hits are corrected."""
         kept: CentreMoments | None = vars(bank).get(MOMENTS)
         if kept is None or kept.centres is not self.forward.gallery.centroids(CENTRES):
             kept = vars(bank)[MOMENTS] = CentreMoments.of(bank, self.forward.gallery)
         return kept
 
     def nearness(self, bank: QueryBank) -> HubSums | HitSums:
-        """How near the bank is to each candidate (L,)."""
+        """How close the bank is to each candidate (L,)."""
         if self.places is None:
             return self.sums(bank)
         kept: HitSums | None = vars(self).get(SUMS)
@@ -289,9 +289,9 @@ class Reach:
         return kept
 
     def joined(self, bank: QueryBank, unknown: Tensor | None) -> QueryBank:
-        """The bank and, behind its rows, those of this batch that `unknown` (B,) says: None, all"""
+        """The bank, then the queries of this batch that `unknown` (B,) marks, or all if None."""
         vectors = self.forward.vectors.detach().to(torch.float16)
-        rows = QueryBank(vectors, self.firsts, self.firsts.clone(), self.unsure)
+        rows = QueryBank(vectors, self.nearest, self.nearest.clone(), self.chances)
         vars(rows)["keys"] = self.keys
         scores = self.scores
         if unknown is not None:
@@ -301,11 +301,11 @@ class Reach:
             vars(joined)[SUMS] = self.sums(bank).with_batch(scores)
         else:
             vars(joined)[MOMENTS] = self.moments(bank).plus(rows)
-        claims = self.first_places(self.scores - self.column(self.nearness(joined).of_all))
-        rows.claims.copy_(claims if unknown is None else claims[unknown])  # both are new
-        joined.claims[len(bank) :] = rows.claims
+        assigned = self.top_candidates(self.scores - self.column(self.nearness(joined).of_all))
+        rows.assigned.copy_(assigned if unknown is None else assigned[unknown])  # both are new
+        joined.assigned[len(bank) :] = rows.assigned
         if self.places is None:
-            vars(joined)[SUMS] = self.sums(joined).claimed(scores, rows)
+            vars(joined)[SUMS] = self.sums(joined).with_own(scores, rows)
         return joined
 
     def cut(self, bank: QueryBank, size: int) -> QueryBank:
@@ -321,26 +321,26 @@ class Reach:
         return left
 
 
-def reach_of(forward: Forward, depth: int) -> Reach:
-    """What correction reaches of a batch's gallery; computed once per forward."""
-    key = ("hub reach", depth)
+def scope_of(forward: Forward, depth: int) -> Scope:
+    """What correction covers for a batch; computed once per forward."""
+    key = ("hub scope", depth)
     if key not in forward.cache:
         whole = in_memory(forward.gallery)
         forward.cache[key] = _whole(forward) if whole else _hits(forward, depth)
-    kept: Reach = forward.cache[key]
+    kept: Scope = forward.cache[key]
     return kept
 
 
-def _whole(forward: Forward) -> Reach:
+def _whole(forward: Forward) -> Scope:
     scores = forward.every_score
     best = forward.hits(BEST)
     every = torch.arange(scores.shape[1], device=scores.device)
-    return Reach(forward, scores, every, None, best.positions[:, 0], chances_of(forward))
+    return Scope(forward, scores, every, None, best.positions[:, 0], chances_of(forward))
 
 
-def _hits(forward: Forward, depth: int) -> Reach:
+def _hits(forward: Forward, depth: int) -> Scope:
     found = forward.hits(max(depth, BEST))
     hits, best = found.top(depth), found.top(BEST)
     positions, places = torch.unique(hits.positions, return_inverse=True)
-    firsts, unsure = best.positions[:, 0], chances_of(forward)
-    return Reach(forward, hits.scores, positions, places, firsts, unsure)
+    nearest, chances = best.positions[:, 0], chances_of(forward)
+    return Scope(forward, hits.scores, positions, places, nearest, chances)

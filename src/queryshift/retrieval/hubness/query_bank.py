@@ -13,27 +13,28 @@ from torch import Tensor
 from queryshift.galleries import EngineGallery, Searchable
 from queryshift.galleries.memory.exact_search import all_scores
 from queryshift.retrieval.forward import UNIT_TOLERANCE, similarity
+from queryshift.support.deprecation import stored_as
 from queryshift.support.threads import lazy_property
 
 MIXER = 0x9E3779B97F4A7C15 - 2**64  # an odd number whose multiples spread over 64 bits
 AT_ONCE = 2**24  # scores held at once: 64 MB
-CACHED = 2**20  # scores that become weights at once, in the cache
+CACHED = 2**20  # scores turned into weights at once: they fit the processor's cache
 AHEAD = 2**22  # weights kept of rows that leave next: 16 MB
-MOST_AHEAD = 64  # such rows
+MOST_AHEAD = 64  # rows kept of those
 SMALLEST_SPREAD = 1e-4
-STEPS = 8  # to a doubling of the spread
+STEPS = 8  # roundings of the spread per doubling
 STEEPEST = 80.0  # exponent; float32 goes to 88
-LEAST = 1e-5  # share of a candidate's sum that is left without those whose first place it is
+LEAST = 1e-5  # least share of a candidate's sum after its own queries are taken off
 
 
 @dataclass(frozen=True)
 class QueryBank:
-    """The latest query vectors of a stream. A value: it never changes."""
+    """The latest query vectors of a stream. A value, once `Scope.joined` has filled it."""
 
-    vectors: Tensor  # (n, D), half precision, the latest last
-    firsts: Tensor  # (n,), the position of each one's first place, before any correction
-    claims: Tensor  # (n,), the same after correction, when it came
-    unsure: Tensor  # (n,), the chance that its best scores stood out as far by accident
+    vectors: Tensor  # (n, D) in half precision, the latest last
+    nearest: Tensor = stored_as("firsts")  # (n,) position of the top-1 result before correction
+    assigned: Tensor = stored_as("claims")  # (n,) the same after correction, when the query came
+    chances: Tensor = stored_as("unsure")  # (n,) see `retrieval/uncertainty.py`
 
     @classmethod
     def empty(cls, dimension: int, device: torch.device) -> Self:
@@ -49,20 +50,20 @@ class QueryBank:
         return len(self.vectors)
 
     def lacks(self, keys: Tensor) -> Tensor:
-        """Which of some queries (B,), by their keys, neither the bank nor an earlier one is."""
+        """Which queries (B,), by their keys, are neither in the bank nor repeated in the batch."""
         return ~(repeated(keys) | (keys[:, None] == self.keys).any(dim=1))
 
     def others(self, keys: Tensor) -> Tensor:
-        """Which rows (n,) of the bank are none of some queries (B,), by their keys."""
+        """Which rows (n,) of the bank are not among some queries (B,), by their keys."""
         return (keys[:, None] != self.keys).all(dim=0)
 
     def split(self, size: int) -> tuple[QueryBank, QueryBank]:
-        """The rows that are too many for a bank of this size, and the others."""
+        """The oldest rows beyond `size`, and the others."""
         left = max(0, len(self) - size)
         return self.taking(slice(None, left)), self.taking(slice(left, None))
 
     def joined(self, later: QueryBank) -> QueryBank:
-        """This bank's rows and, behind them, those of another."""
+        """This bank's rows, then those of a later one."""
         pairs = zip(self._parts(), later._parts(), strict=True)
         joined = QueryBank(*(torch.cat(pair) for pair in pairs))
         vars(joined)["keys"] = torch.cat((self.keys, later.keys))
@@ -76,7 +77,7 @@ class QueryBank:
 
     @lazy_property
     def keys(self) -> Tensor:
-        """A hash (n,) of each vector: no part of what is saved."""
+        """A hash (n,) of each vector; not saved."""
         return keys_of(self.vectors)
 
     @lazy_property
@@ -86,17 +87,17 @@ class QueryBank:
         Candidates count by the inverse Simpson index: the number over which evenly spread results
         would coincide as often. Between 0 and 1; no part of what is saved.
         """
-        return (_coincidences(self.firsts) / _coincidences(self.claims)).clamp(max=1)
+        return (_coincidences(self.nearest) / _coincidences(self.assigned)).clamp(max=1)
 
     def moved(self, gallery: Searchable) -> QueryBank:
-        """The same queries before another gallery: their first places are searched for anew."""
+        """The same queries with their top-1 results in another gallery."""
         if len(self) == 0:
             return self
-        firsts = gallery.search(self.vectors.float(), 1).positions[:, 0]
-        return replace(self, firsts=firsts, claims=firsts)
+        nearest = gallery.search(self.vectors.float(), 1).positions[:, 0]
+        return replace(self, nearest=nearest, assigned=nearest)
 
     def check(self, gallery: Searchable) -> None:
-        """Refuse, with a ValueError, a bank from a file that this gallery could not be asked with.
+        """Refuse, with a ValueError, a bank from a file that does not fit the gallery.
 
         Args:
             gallery: The session's gallery.
@@ -109,27 +110,29 @@ class QueryBank:
         lengths = torch.linalg.vector_norm(self.vectors.float(), dim=1)
         if not bool(((lengths - 1).abs() <= UNIT_TOLERANCE).all()):  # NaN is not
             raise ValueError("the bank's vectors are not finite or not of unit length")
-        for places in (self.firsts, self.claims):
+        for places in (self.nearest, self.assigned):
             if places.shape != (rows,) or places.dtype != torch.long:
-                raise ValueError(f"the bank has no first place for each of its {rows} queries")
-            engine = isinstance(gallery, EngineGallery)  # whose positions are handles, made anew
+                raise ValueError(f"the bank lacks a top-1 result for each of its {rows} queries")
+            engine = isinstance(gallery, EngineGallery)  # its positions are handles of this run
             if not engine and rows and not bool(((places >= 0) & (places < len(gallery))).all()):
-                raise ValueError(f"the bank's first places are not among {len(gallery)} candidates")
-        shares = (self.unsure >= 0) & (self.unsure <= 1)
-        if self.unsure.shape != (rows,) or not bool(shares.all()):
-            raise ValueError("how unsure the bank's queries were is no share of 1 for each")
+                raise ValueError(
+                    f"the bank's top-1 results are not among {len(gallery)} candidates"
+                )
+        probable = (self.chances >= 0) & (self.chances <= 1)
+        if self.chances.shape != (rows,) or not bool(probable.all()):
+            raise ValueError("the chances of the bank's queries are not between 0 and 1")
 
     def _parts(self) -> tuple[Tensor, ...]:
-        return self.vectors, self.firsts, self.claims, self.unsure
+        return self.vectors, self.nearest, self.assigned, self.chances
 
 
 def repeated(keys: Tensor) -> Tensor:
-    """Which of some queries (B,), by their keys, an earlier one is too."""
+    """Which queries (B,), by their keys, repeat an earlier one."""
     return (keys[:, None] == keys).tril(-1).any(dim=1)
 
 
 def keys_of(vectors: Tensor) -> Tensor:
-    """A hash (n,) of each vector in half precision: equal vectors have equal ones."""
+    """A hash (n,) of each vector in half precision; equal vectors have equal hashes."""
     bits = vectors.detach().to(torch.float16).contiguous().view(torch.int16).long()
     places = torch.arange(1, bits.shape[1] + 1, device=bits.device)
     mixed = (bits + places * MIXER) * MIXER  # wraps around
@@ -154,21 +157,21 @@ class Moments:
 
     @classmethod
     def of(cls, scores: Tensor) -> Moments:
-        """Those of all numbers of a matrix."""
+        """The moments of all numbers of a matrix."""
         sums = torch.stack((scores.sum(), torch.linalg.vector_norm(scores)))
         total, length = sums.double().tolist()
         return cls(scores.numel(), total, length**2)
 
     @property
     def mean(self) -> float:
-        """Their mean; 0 of none."""
+        """The mean; 0 if there are none."""
         return self.total / max(1, self.count)
 
     @property
     def spread(self) -> float:
-        """Their standard deviation, rounded to one of eight steps to a doubling.
+        """The standard deviation, rounded to an eighth of a doubling.
 
-        Sums at this scale stay valid while it is the same: the next batch adds to them.
+        While it stays the same, the next batch can be added to the sums so far.
         """
         variance = self.squares / max(1, self.count) - self.mean**2
         exact = max(SMALLEST_SPREAD, math.sqrt(max(0.0, variance)))
@@ -188,7 +191,7 @@ class Moments:
 class Scale(NamedTuple):
     """How similarities become weights."""
 
-    centre: float  # similarity that has weight 1
+    centre: float  # similarity with weight 1
     spread: float  # one unit of the exponent
 
     def nearness(self, sums: Tensor) -> Tensor:
@@ -198,7 +201,7 @@ class Scale(NamedTuple):
         return logarithms.mul_(self.spread).add_(self.centre)
 
     def weights(self, scores: Tensor) -> Tensor:
-        """Weights of similarities, of any shape."""
+        """Weights of similarities of any shape."""
         steep = (scores - self.centre).mul_(1 / self.spread)
         return steep.clamp_(-STEEPEST, STEEPEST).exp_()
 
@@ -213,7 +216,7 @@ class Leaving(NamedTuple):
     """The oldest rows of a bank, which leave it next."""
 
     weights: Tensor  # (r, N)
-    totals: Tensor  # (r,) of their similarities, as Moments has them
+    totals: Tensor  # (r,) sums of their similarities, for `Moments`
     squares: Tensor  # (r,)
 
     def split(self, count: int) -> tuple[Leaving, Leaving]:
@@ -222,25 +225,25 @@ class Leaving(NamedTuple):
 
     @property
     def moments(self) -> Moments:
-        """Of all their similarities."""
+        """The moments of all their similarities."""
         total, squares = torch.stack((self.totals.sum(), self.squares.sum())).tolist()
         return Moments(self.weights.numel(), total, squares)
 
 
 @dataclass(frozen=True)
 class HubSums:
-    """Sums over a bank for each candidate of a gallery in memory: 16 bytes a candidate.
+    """Running sums over a bank for each candidate in memory, 16 bytes per candidate.
 
-    A row that enters costs no product: the scores that it is answered by are added. Those that
-    leave next are multiplied with the gallery several at a time, and their weights are kept. The
-    whole bank is multiplied with the gallery only where the spread has changed.
+    A query that enters costs no product with the gallery: the scores of its answer are added. The
+    queries that leave next are multiplied with the gallery several at a time, and their weights
+    are kept. Only if the spread changes is the whole bank multiplied again.
     """
 
     gallery: Searchable
     moments: Moments
     scale: Scale
     total: Tensor  # (N,) weights of the bank's queries
-    own: Tensor  # (N,) weights of those whose first place it is, before or after correction
+    own: Tensor  # (N,) weights of queries whose top-1 result it is, before or after correction
     leaving: Leaving | None = None  # the bank's first rows
 
     @classmethod
@@ -254,11 +257,11 @@ class HubSums:
         for scores, rows in _scored(bank, gallery):
             weights = scale.weights(scores)
             total += weights.sum(dim=0)
-            _add_claims(own, weights, rows)
+            _add_own(own, weights, rows)
         return cls(gallery, moments, scale, total, own)
 
     def with_batch(self, scores: Tensor) -> HubSums:
-        """The sums with queries of these similarities (b, N), at the scale of those before."""
+        """Add queries with these similarities (b, N), at the present scale."""
         moments = self.moments + Moments.of(scores)
         known = self.moments.count > 0
         scale = self.scale if known else Scale(moments.mean, moments.spread)
@@ -267,14 +270,14 @@ class HubSums:
             total += scale.weights(some).sum(dim=0)
         return replace(self, moments=moments, scale=scale, total=total)
 
-    def claimed(self, scores: Tensor, rows: QueryBank) -> HubSums:
-        """The sums with the first places of rows that were added last, of similarities (b, N)."""
+    def with_own(self, scores: Tensor, rows: QueryBank) -> HubSums:
+        """Add the top-1 results of the latest rows, which have similarities (b, N)."""
         own = self.own.clone()
-        _add_claims(own, scores, rows, of=self.scale.weights)
+        _add_own(own, scores, rows, of=self.scale.weights)
         return replace(self, own=own)
 
     def without(self, removed: QueryBank, left: QueryBank) -> HubSums:
-        """The sums after rows have left the bank; made anew where the spread has moved."""
+        """The sums after rows have left the bank; computed again if the spread has changed."""
         total, own, moments, leaving = self.total, self.own.clone(), self.moments, self.leaving
         done = 0
         while done < len(removed):
@@ -285,17 +288,17 @@ class HubSums:
             done += len(rows)
             moments = moments - gone.moments
             total = total - gone.weights.sum(dim=0)
-            _add_claims(own, gone.weights, rows, sign=-1)
+            _add_own(own, gone.weights, rows, sign=-1)
         if moments.spread != self.scale.spread:
             return HubSums.of(left, self.gallery, moments)
         if len(removed):
-            self._sum_anew(total, own, left)
+            self._sum_again(total, own, left)
         if leaving is not None and not len(leaving.weights):
-            leaving = None  # and its room
+            leaving = None  # frees its memory
         return replace(self, moments=moments, total=total, own=own.clamp_(min=0), leaving=leaving)
 
     def _weighed(self, removed: QueryBank, left: QueryBank) -> Leaving:
-        """The oldest rows of a bank: those that leave it, and where they are few the next ones."""
+        """Weigh the rows that leave a bank and, if they are few, those that leave next."""
         ahead = min(MOST_AHEAD, AHEAD // len(self.gallery))
         if len(removed) < ahead:
             removed = removed.joined(left.taking(slice(None, ahead - len(removed))))
@@ -303,8 +306,8 @@ class HubSums:
         totals, squares = scores.sum(dim=1), torch.linalg.vector_norm(scores, dim=1).square()
         return Leaving(self.scale.weights(scores), totals.double(), squares.double())
 
-    def _sum_anew(self, total: Tensor, own: Tensor, bank: QueryBank) -> None:
-        """Sums most of which has left, of the bank alone: what is left of them may be rounding."""
+    def _sum_again(self, total: Tensor, own: Tensor, bank: QueryBank) -> None:
+        """Compute sums again that lost more than half: the rest may be rounding error."""
         lost = (total < self.total / 2).nonzero()[:, 0]
         if not len(lost):
             return
@@ -318,36 +321,36 @@ class HubSums:
 
     @lazy_property
     def of_all(self) -> Tensor:
-        """How near the bank's queries are to each candidate (N,)."""
+        """How close the bank's queries are to each candidate (N,)."""
         return self.scale.nearness(self.total)
 
     @lazy_property
     def others(self) -> Tensor:
-        """How near those are (N,) whose first place it is not."""
+        """The same without queries whose top-1 result it is."""
         return self.scale.nearness(torch.maximum(self.total - self.own, self.total * LEAST))
 
 
-def _add_claims(
+def _add_own(
     own: Tensor,
     weights: Tensor,
     rows: QueryBank,
     sign: int = 1,
     of: Callable[[Tensor], Tensor] = lambda weights: weights,
 ) -> None:
-    """Add to sums (N,) the weights (b, N) of rows at their first places, alike ones once."""
-    places = torch.stack((rows.firsts, rows.claims), dim=1)
-    claimed = of(weights.gather(1, places)).to(own)
-    claimed[:, 1] *= rows.firsts != rows.claims
-    own.index_add_(0, places.flatten(), claimed.flatten(), alpha=sign)
+    """Add to sums (N,) the weights (b, N) of rows at their top-1 results, equal ones once."""
+    places = torch.stack((rows.nearest, rows.assigned), dim=1)
+    added = of(weights.gather(1, places)).to(own)
+    added[:, 1] *= rows.nearest != rows.assigned
+    own.index_add_(0, places.flatten(), added.flatten(), alpha=sign)
 
 
 def _taken(bank: QueryBank, positions: Tensor) -> Tensor:
-    """Whether candidates (U,) are a row's first place (n, U), before or after correction."""
-    return (bank.firsts[:, None] == positions) | (bank.claims[:, None] == positions)
+    """Whether candidates (U,) are a row's top-1 result (n, U), before or after correction."""
+    return (bank.nearest[:, None] == positions) | (bank.assigned[:, None] == positions)
 
 
 def _scored(bank: QueryBank, gallery: Searchable) -> Iterator[tuple[Tensor, QueryBank]]:
-    """Similarities (b, N) of the bank's queries, a few at a time, and those rows."""
+    """Yield similarities (b, N) of the bank's queries, a few at a time, with their rows."""
     count = max(1, AT_ONCE // (len(gallery) * gallery.vectors.shape[1]))
     for start in range(0, len(bank), count):
         rows = bank.taking(slice(start, start + count))
