@@ -144,7 +144,10 @@ class AsyncClient:
                 step = plan.send(outcome)
             except StopIteration as end:
                 return cast(T, end.value)
-            outcome = await (asyncio.sleep(step) if isinstance(step, float) else self._send(step))
+            if isinstance(step, float):
+                await asyncio.sleep(step)
+            else:
+                outcome = await self._send(step)
 
     async def _send(self, request: Request) -> Outcome:
         try:

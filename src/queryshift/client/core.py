@@ -22,7 +22,7 @@ from .results import Id, Json
 from .retries import Retries
 
 try:
-    import httpx
+    import httpx as httpx  # for both clients too
 except ImportError as error:
     raise missing("httpx", "client", "the service's client") from error
 
@@ -177,7 +177,7 @@ class Core:
             headers["Idempotency-Key"] = key or uuid4().hex
         if tenant and tenant.isascii() and tenant.isprintable():
             headers["X-Queryshift-Tenant"] = tenant
-        request = {"method": verb, "url": f"/v1/collections{path}", "headers": headers}
+        request: Request = {"method": verb, "url": f"/v1/collections{path}", "headers": headers}
         request |= {"json": body, "params": params}
         for tries in count(1):
             outcome = yield request

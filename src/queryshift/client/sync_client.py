@@ -271,7 +271,10 @@ class Client:
                 step = plan.send(outcome)
             except StopIteration as end:
                 return cast(T, end.value)
-            outcome = time.sleep(step) if isinstance(step, float) else self._send(step)
+            if isinstance(step, float):
+                time.sleep(step)
+            else:
+                outcome = self._send(step)
 
     def _send(self, request: Request) -> Outcome:
         try:

@@ -81,7 +81,7 @@ class CollectionSettings(Part):
     strict: bool = False
     keep_queries: int = Field(0, ge=0, le=1000)
 
-    @model_validator(mode="before")
+    @model_validator(mode="before")  # type: ignore[untyped-decorator,unused-ignore]
     @classmethod
     def _take_old_names(cls, given: Any) -> Any:
         if isinstance(given, dict) and "ordinary" in given:
@@ -289,7 +289,8 @@ def read_settings(path: Path | None, strict: bool = False, **given: Any) -> Serv
     every = {
         name: one.model_copy(update={"strict": True}) for name, one in settings.collections.items()
     }
-    return settings.model_copy(update={"collections": every})
+    made: ServeSettings = settings.model_copy(update={"collections": every})
+    return made
 
 
 def _check_together(settings: ServeSettings) -> None:

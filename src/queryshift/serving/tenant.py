@@ -15,6 +15,7 @@ from queryshift.sessions.feedback import ClickScores, Ranks
 from queryshift.sessions.policy import standing_weight
 from queryshift.sessions.session import Session
 from queryshift.sessions.state import State
+from queryshift.sessions.state_file import Snapshot
 
 from .answering.learning_queue import MEASURES
 from .clicks import RecentAnswers, click_summary
@@ -115,7 +116,7 @@ class Tenant:
             self.unwritten.popleft()
         if change.checked:
             self.seen = version
-        if change.state is not None:
+        if isinstance(change.state, Snapshot):
             self.saved_state = change.state.state
 
     def follow(self, stored: StoredTenant) -> int:

@@ -181,7 +181,8 @@ async def read_body(kind: type[Body], request: Request) -> Body:
     if sent != JSON:
         raise Malformed(f'the content type is "{sent}", expected {JSON}.')
     try:
-        return kind.model_validate_json(await request.body())
+        read: Body = kind.model_validate_json(await request.body())
+        return read
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise Malformed(sentence(first)) from None

@@ -10,13 +10,13 @@ const MODES = {
   frozen: "Users see the source's answers, and nothing is learned. What was learned before is kept.",
 };
 const BY_SOURCE = " At the moment the source answers: the latest queries look like the reference queries, or the source is confident about them.";
-const FACTS = { queries: "queries", batches: "batches", updates: "updates", drops: "drops", pending: "waiting to be learned" };
+const FACTS = { queries: "queries", batches: "batches", updates: "updates", drops: "drops", pending: "waiting" };
 
 let place = { collection: "", tenant: "", mode: "", changed: () => {} };
 
 const fact = (text, value) => make("div", {}, make("dt", {}, text), make("dd", {}, value));
 const facts = (tenant) =>
-  [...Object.entries(FACTS).map(([name, text]) => fact(text, number(tenant[name] ?? 0))), fact("learning delay", seconds(tenant.delay))];
+  [...Object.entries(FACTS).map(([name, text]) => fact(text, number(tenant[name] ?? 0))), fact("delay", seconds(tenant.delay))];
 
 const when = (time) => new Date(time).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
 
