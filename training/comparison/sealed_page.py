@@ -24,14 +24,12 @@ from .tables import TASK_NAMES, Difference, table
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "results" / "sealed.md"
 TEMPLATE = Path(__file__).with_suffix(".md")
-KEPT = "docs/research/policy-sealed-5.jsonl.gz"
-RUN = (
-    "world `sealed-5`, commit 37e7263 (before batches with few different queries stopped teaching)"
-)
+KEPT = "docs/results/sealed.jsonl.gz"
+RUN = "world `sealed-6`, 2026-11-18, commit 7608e3f, opened once"
 
 OURS, SOURCE, DRAWS = "default", "frozen", 2000
 PUBLISHED = ("rest", "tcr", "shot")
-OTHERS = (SOURCE, "frozen+hubs", *PUBLISHED, "shot+hubs")
+OTHERS = (SOURCE, "frozen+hubs", *PUBLISHED, "shot+hubs", "0.1.0")
 SHIFTED = ("online", "diverse", "zipf", "few", "half", "tenth", "sorted")
 CLEAN = ("clean", "clean zipf", "repeated, during", "repeated, after")
 AMID = ("noise, during", "noise, after", "sorted, after")
@@ -108,12 +106,17 @@ def told(found: Difference) -> str:
     return f"{points:+.1f} ({low:+.1f} to {high:+.1f})"
 
 
+def others(streams: Streams) -> list[str]:
+    """The methods that the default is compared with, of those that were run."""
+    return [name for name in OTHERS if any(name in own for own in streams.values())]
+
+
 def losses(streams: Streams) -> Iterator[list[str]]:
     """Every row in which the default is below another beyond chance."""
     for kind in TITLES:
         for task in TASKS:
             for severity in SEVERITIES:
-                for other in OTHERS:
+                for other in others(streams):
                     rows = chosen(streams, kind, (OURS, other), task, severity)
                     found = difference(rows, other) if rows else None
                     if found and found.points < 0 and found.beyond_chance:
@@ -123,7 +126,7 @@ def losses(streams: Streams) -> Iterator[list[str]]:
 
 def online(streams: Streams) -> Iterator[list[str]]:
     """Recall by task and severity, over the shifts that all methods finished."""
-    methods = (*OTHERS, OURS)
+    methods = (*others(streams), OURS)
     for task in TASKS:
         for severity in SEVERITIES:
             rows = chosen(streams, "online", methods, task, severity)
@@ -136,7 +139,7 @@ def online(streams: Streams) -> Iterator[list[str]]:
 def means(streams: Streams) -> Iterator[list[str]]:
     """The default against each other method, by kind of stream."""
     for kind in SHIFTED:
-        found = {other: chosen(streams, kind, (OURS, other)) for other in OTHERS}
+        found = {other: chosen(streams, kind, (OURS, other)) for other in others(streams)}
         if found[SOURCE]:
             count = str(sum(map(len, found[SOURCE])))
             shown = [told(difference(rows, other)) if rows else "" for other, rows in found.items()]
@@ -169,8 +172,8 @@ def page(path: Path, name: str, run: str) -> str:
         run=run,
         seeds=", ".join(map(str, seeds)),
         losses=table(losses(streams), ["stream", "task", "severity", "against", "default - other"]),
-        online=table(online(streams), ["task", "severity", *OTHERS, OURS, "streams"]),
-        means=table(means(streams), ["stream", *OTHERS, "streams"]),
+        online=table(online(streams), ["task", "severity", *others(streams), OURS, "streams"]),
+        means=table(means(streams), ["stream", *others(streams), "streams"]),
         clean=table(
             clean(streams, CLEAN + AMID), ["queries", SOURCE, OURS, "difference", "worst task"]
         ),
