@@ -1,11 +1,14 @@
 """Work beside the answers: it waits for a pause, but not for ever; callers have turns."""
 
 import asyncio
+import os
+import sys
+import threading
 from contextlib import asynccontextmanager
 
 import pytest
 
-from queryshift.serving.answering.queues import WorkQueue
+from queryshift.serving.answering.queues import NICE, WorkQueue
 from queryshift.support.priority import answering, is_answering
 
 
@@ -61,3 +64,16 @@ def test_callers_have_turns_and_one_who_fails_is_told():
     with pytest.raises(ValueError, match="no picture"):
         raise run(check())
     assert done.index("q") < 2 and sorted(done) == ["a", "b", "c", "q"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have no priority of their own")
+def test_its_threads_give_way_to_those_that_answer():
+    def priority():
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    async def check():
+        async with running(patience=0) as queue:
+            return await queue.do("one", [priority])
+
+    before = priority()
+    assert run(check()) == [min(19, before + NICE)] and priority() == before

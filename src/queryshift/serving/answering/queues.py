@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Sequence
@@ -15,6 +17,7 @@ from ..errors import TooBusy
 
 One = TypeVar("One")
 Piece = Callable[[], Any]
+NICE = 10  # steps of priority that threads beside the answers give up
 LOOK = 0.002  # seconds between looks at whether a query is being answered
 SECONDS = 1.0  # that are lately
 ALIKE = 4.0  # times as much as another that a tenant may ask for, and they ask alike
@@ -169,8 +172,8 @@ class WorkQueue:
     def __init__(
         self, name: str, threads: int, waiting: int, waiting_of_caller: int, patience: float = 0
     ) -> None:
-        self._executor, self._threads = ThreadPoolExecutor(threads, f"queryshift-{name}"), threads
-        self._patience = patience
+        self._threads, self._patience = threads, patience
+        self._executor = ThreadPoolExecutor(threads, f"queryshift-{name}", give_way)
         self._queue = FairQueue[tuple[Piece, asyncio.Future[Any]]](waiting, waiting_of_caller)
 
     async def do(self, caller: str, pieces: Sequence[Piece]) -> list[Any]:
@@ -209,3 +212,9 @@ class WorkQueue:
         end = asyncio.get_running_loop().time() + self._patience
         while is_answering() and asyncio.get_running_loop().time() < end:
             await asyncio.sleep(LOOK)
+
+
+def give_way() -> None:
+    """Let a thread beside the answers have less of the processor than those that answer."""
+    if sys.platform == "linux":  # where it is the thread's own, not its process's
+        os.nice(NICE)
