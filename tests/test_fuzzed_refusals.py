@@ -12,7 +12,7 @@ from miniature import items
 from queryshift import EATA, METHODS, REST, Gallery, Guard, Session, Vectors
 from queryshift.errors import BadFile, BadInput, Error, MissingExtra, UnknownName
 from queryshift.lab import corruptions
-from queryshift.lab.demo.page_parts import parts
+from queryshift.lab.evaluation.pages.page_items import parts
 from queryshift.lab.evaluation.results import decode, encode
 from queryshift.methods.eata import fisher_of
 from tampering import rewritten

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import queryshift
-from queryshift.lab.evaluation.method_colours import COLOURS
+from queryshift.lab.evaluation.pages.method_legend import COLOURS
 
 FOLDER = Path(queryshift.__file__).parent / "serving" / "page"
 FILES = {path.name: path.read_text(encoding="utf-8") for path in sorted(FOLDER.iterdir())}

@@ -27,7 +27,7 @@ _COUNT = click.IntRange(min=1)
 @click.option("--gallery", type=_PATH, required=True, help="Candidates: a file or a folder.")
 @click.option("--queries", type=_PATH, required=True, help="Queries: a file or a folder.")
 @click.option("--matches", type=_PATH, help="Right answers, several for a query if need be.")
-@click.option("--clicks", type=_PATH, help="The same from a log: query_id and clicked.")
+@click.option("--clicks", type=_PATH, help="A log of clicks instead: query_id and clicked.")
 @click.option("--ordinary", type=_PATH, help="Ordinary queries, for advice without labels.")
 @click.option(
     "-m",
@@ -67,14 +67,15 @@ def command(out: Path | None, as_json: bool, **given: Any) -> None:
     from queryshift.lab.own_traffic.evaluate import evaluate
 
     if out is not None:
-        from queryshift.lab.demo.demo_page import place_for
+        from queryshift.lab.evaluation.pages import check_writable
 
-        out = place_for(out)
+        out = check_writable(out)
     evaluation = evaluate(**given)
     if out is not None:
-        from queryshift.lab.own_traffic.evaluation_page import write_page
+        from queryshift.lab.evaluation.pages import write_page
+        from queryshift.lab.own_traffic.evaluation_page import html
 
-        write_page(evaluation, out)
+        write_page(html(evaluation), out)
     if as_json:
         click.echo(json.dumps(evaluation.as_dict()))
         return
@@ -86,6 +87,8 @@ def command(out: Path | None, as_json: bool, **given: Any) -> None:
 def _show(evaluation: Evaluation) -> None:
     from rich.console import Console
 
+    from queryshift.lab.own_traffic.recommendation import label
+
     console = Console(highlight=False)
     asked = evaluation.traffic
     for sentence in evaluation.notes:
@@ -93,9 +96,10 @@ def _show(evaluation: Evaluation) -> None:
     if evaluation.advice is not None:
         _show_advice(evaluation.advice, console)
         return
+    labelled = f"{len(asked.counted):,} with a {label(asked.clicks)}"
     console.print(
-        f"{len(asked.queries):,} queries, {len(asked.counted):,} with a right answer, over "
-        f"{len(asked.candidates):,} candidates, in the order they came."
+        f"{len(asked.queries):,} queries, {labelled}, over {len(asked.candidates):,} candidates, "
+        "in the order they came."
     )
     console.print(_table(evaluation))
     if evaluation.kept:

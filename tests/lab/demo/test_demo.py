@@ -23,12 +23,13 @@ from queryshift.cli import main
 from queryshift.errors import BadInput, UnknownName
 from queryshift.lab.datasets.tangram import tangram
 from queryshift.lab.datasets.tangram_tasks import TASKS
-from queryshift.lab.demo import DemoPlan, demonstrate, place_for, run_demo, shifts, write
+from queryshift.lab.demo import DemoPlan, demonstrate, run_demo, shifts, write
 from queryshift.lab.demo.demo_page import examples, html, measures_along, right_along
 from queryshift.lab.demo.demo_plan import SHOWN
-from queryshift.lab.demo.page_parts import parts
-from queryshift.lab.demo.svg_curves import HEIGHT, LEFT, RIGHT, WIDTH, Chart
-from queryshift.lab.evaluation.method_colours import COLOURS, colours_of
+from queryshift.lab.evaluation.pages import check_writable
+from queryshift.lab.evaluation.pages.method_legend import COLOURS, colours_of
+from queryshift.lab.evaluation.pages.page_items import parts
+from queryshift.lab.evaluation.pages.svg_curves import HEIGHT, LEFT, RIGHT, WIDTH, Chart
 
 VOID = {"meta", "img", "line", "polyline", "circle", "br"}
 
@@ -86,6 +87,12 @@ class TestPlan:
         assert size == (2000 if task == "image" else 400)
         assert all(place < size for own in demo.dataset.matches for place in own)
         assert [row.method for row in demo.rows] == [*demo.plan.methods] * 2
+
+    def test_named_methods_stand_beside_the_frozen_model(self):
+        assert DemoPlan(method=("tent:lr=0.0010", "frozen")).methods == ("frozen", "tent:lr=0.001")
+        assert DemoPlan(method=("rest",)).options["method"] == "rest"
+        with pytest.raises(UnknownName, match='did you mean "rest"'):
+            DemoPlan(method=("rset",))
 
     def test_more_queries_take_longer_and_it_says_so(self):
         few, many = (DemoPlan(queries=queries) for queries in (64, 8192))
@@ -172,9 +179,9 @@ class TestStreams:
         assert replace(demo, dataset=data, queries=asked).unchanged == 1
 
     def test_what_was_asked_in_words(self, demo):
-        assert demo.question == "Which of 400 captions belongs to the picture?"
-        assert demo.described(demo.rows[0]) == "80 pictures, gaussian noise (severity 3/5)"
-        assert demo.described(demo.rows[6]) == "40 pictures, clean"
+        assert demo.question == "Which of 400 captions belongs to the image?"
+        assert demo.described(demo.rows[0]) == "80 images, gaussian noise (severity 3/5)"
+        assert demo.described(demo.rows[6]) == "40 images, clean"
         assert DemoPlan(shift="diverse").shift_in_words == "a different shift each (severity 3/5)"
 
 
@@ -230,8 +237,9 @@ class TestPage:
     def test_dark_pages_and_figures_have_the_same_colours(self, shown):
         assert "prefers-color-scheme: dark" in shown
         for method in SHOWN:
-            assert f"--{method}: {COLOURS[method].light};" in shown
-            assert f"--{method}: {COLOURS[method].dark};" in shown
+            name = f"--method-{SHOWN.index(method)}"
+            assert f"{name}: {COLOURS[method].light};" in shown
+            assert f"{name}: {COLOURS[method].dark};" in shown
         assert colours_of(["source model", "Tent", "TCR", "REST"]) == [
             COLOURS[method] for method in ("frozen", "tent", "tcr", "rest")
         ]
@@ -321,9 +329,9 @@ class TestMedia:
 
     def test_pictures_come_back(self):
         pixels = np.random.default_rng(0).integers(0, 256, (8, 8, 3), np.uint8)
-        picture, words = parts("image+text", (pixels, "make it red"))
-        assert np.array_equal(np.asarray(Image.open(self.decoded(picture))), pixels)
-        assert words == ("words", "make it red")
+        image, text = parts("image+text", (pixels, "make it red"))
+        assert np.array_equal(np.asarray(Image.open(self.decoded(image))), pixels)
+        assert text == ("text", "make it red")
 
     def test_a_clip_is_a_strip_of_its_frames_with_room_between_them(self):
         (strip,) = parts("video", np.zeros((10, 8, 8, 3), np.uint8))
@@ -354,7 +362,7 @@ class TestCommand:
         table, numbers = self.run("--out", out), json.loads(self.run("--out", out, "--json"))
         assert numbers["page"] == out and "Which of 400 captions" in table
         assert numbers["shift"] == "gaussian_noise" and numbers["candidates"] == 400
-        assert numbers["unchanged"] == 0 and "nothing to change" not in table
+        assert numbers["unchanged"] == 0 and "unchanged" not in table
         shown = re.findall(r"│   (\w+) +│ +([\d.]+) % │ +(?:([\d.]+) %)? +│ +([\d.]+) ms", table)
         assert shown == [
             (
@@ -370,7 +378,7 @@ class TestCommand:
         idle = replace(demo, queries=demo.dataset.queries)
         monkeypatch.setattr("queryshift.lab.demo.demonstrate", lambda plan: idle)
         out = tmp_path / "page.html"
-        said = "The shift found nothing to change in 80 of the "
+        said = "The shift left 80 of the "
         assert said in self.run("--out", str(out)) and said in out.read_text(encoding="utf-8")
         assert json.loads(self.run("--out", str(out), "--json"))["unchanged"] == 80
 
@@ -380,8 +388,8 @@ class TestCommand:
             "queryshift.lab.demo.demonstrate", lambda plan: plans.append(plan) or demo
         )
         options = ("--task=audio", "--shift=rain", "--severity=5", "--seed=7", "--queries=99")
-        self.run(*options, "--out", str(tmp_path / "page.html"))
-        assert plans == [DemoPlan("audio", "rain", 5, 7, 99)]
+        self.run(*options, "--method=tent", "--out", str(tmp_path / "page.html"))
+        assert plans == [DemoPlan("audio", "rain", 5, 7, 99, method=("tent",))]
 
     @pytest.mark.parametrize("options", [(), ("--json",)])
     def test_what_will_take_a_while_is_said_before_it_does(self, options, tmp_path, monkeypatch):
@@ -390,7 +398,7 @@ class TestCommand:
         ran = CliRunner().invoke(main, ["demo", "--out", out, *options])
         assert ran.exit_code == 3 and ran.stdout == ""
         assert ran.stderr.startswith(
-            "Asking frozen, tent, shot, tcr, rest and default 1,024 pictures under gaussian noise "
+            "Asking frozen, tent, shot, tcr, rest and default 1,024 images under gaussian noise "
             "(severity 3/5), then 512 clean ones."
         )
 
@@ -432,8 +440,8 @@ class TestCommand:
 
     def test_asking_for_a_place_leaves_nothing_behind(self, tmp_path):
         there = tmp_path / "page.html"
-        place_for(there)
+        check_writable(there)
         assert list(tmp_path.iterdir()) == []
         there.write_text("an earlier page")
-        place_for(there)
+        check_writable(there)
         assert there.read_text() == "an earlier page"

@@ -15,7 +15,7 @@ import queryshift as qs
 from queryshift.cli import main
 from queryshift.errors import BadInput
 from queryshift.lab import tangram
-from queryshift.lab.evaluation.method_colours import COLOURS
+from queryshift.lab.evaluation.pages.method_legend import COLOURS
 from queryshift.lab.own_traffic.evaluation_page import html
 from queryshift.lab.own_traffic.replay import replay, session_of
 from queryshift.lab.own_traffic.traffic import traffic

@@ -31,17 +31,17 @@ def cell(method, right):
     )
 
 
-def told(**shares):
+def told(count=COUNT, clicks=False, **shares):
     """The recommendation where each method has the first so many right; "_" stands for "+"."""
-    place = np.arange(COUNT)
-    cells = [cell(name.replace("_", "+"), place < share * COUNT) for name, share in shares.items()]
-    return recommended(_rows(cells), cells)
+    place = np.arange(count)
+    cells = [cell(name.replace("_", "+"), place < share * count) for name, share in shares.items()]
+    return recommended(_rows(cells), cells, clicks=clicks)
 
 
 def test_the_default_is_used_where_it_is_better_beyond_chance():
     use, sentence = told(frozen=0.3, frozen_hubs=0.4, default=0.4, rest=0.35)
     assert use == "default"
-    assert sentence.startswith("Use the default session, qs.Session(encoder, gallery): its first")
+    assert sentence.startswith("Use the default session, qs.Session(encoder, gallery): its top-1")
     assert (
         "40.0 %" in sentence and "30.0 %" in sentence and "+10.0 points (95 % interval" in sentence
     )
@@ -67,6 +67,20 @@ def test_a_gain_that_may_be_chance_says_how_many_labels_settle_it():
     assert use == "frozen" and "may be chance" in sentence and "labelled queries" in sentence
 
 
+@pytest.mark.parametrize("count", [1, 8, 29])
+def test_a_few_labelled_queries_give_no_verdict(count):
+    use, sentence = told(count, frozen=0.0, default=1.0)
+    assert use == "frozen" and sentence.startswith(f"Cannot tell: {count} quer")
+    assert "too few, at least 30 are needed" in sentence
+    assert told(30, frozen=0.0, default=1.0)[0] == "default"
+
+
+def test_clicks_are_not_called_right_answers():
+    _, sentence = told(frozen=0.3, default=0.4, clicks=True)
+    assert "its top-1 result is a clicked one for 40.0 %" in sentence and "right" not in sentence
+    assert "1 query with a click is too few" in told(1, frozen=0, default=1, clicks=True)[1]
+
+
 def test_vectors_with_labels_compare_frozen_and_default_and_end_in_the_sentence(tmp_path):
     rng = np.random.default_rng(0)
     gallery = rng.normal(size=(200, 16)).astype(np.float32)
@@ -80,6 +94,7 @@ def test_vectors_with_labels_compare_frozen_and_default_and_end_in_the_sentence(
     ran = CliRunner().invoke(main, ["evaluate", *files], env={"COLUMNS": "160"})
     assert ran.exit_code == 0, ran.output
     assert ran.output.strip().splitlines()[-1].startswith(("Use the default", "Keep the model"))
+    assert "150 with a click" in ran.output and "right answer" not in ran.output
     done = qs.evaluate(
         None,
         tmp_path / "gallery.npy",
@@ -87,7 +102,8 @@ def test_vectors_with_labels_compare_frozen_and_default_and_end_in_the_sentence(
         clicks=tmp_path / "clicks.csv",
     )
     assert [row.method for row in done.rows] == ["frozen", "default"]
-    assert done.verdict in html(done).replace("&#39;", "'")
+    page = html(done).replace("&#39;", "'")
+    assert done.verdict in page and "have a known click" in page and "right answer" not in page
 
 
 def test_the_default_rows_are_what_people_would_deploy():

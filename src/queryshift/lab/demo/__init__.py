@@ -4,8 +4,8 @@ Imports: the product and the laboratory up to `evaluation`. Start with `run_demo
 writes the page.
 """
 
-from .demo_page import place_for, write
+from .demo_page import write
 from .demo_plan import DemoPlan, shifts
 from .run_demo import Demo, Row, demonstrate
 
-__all__ = ["Demo", "DemoPlan", "Row", "demonstrate", "place_for", "shifts", "write"]
+__all__ = ["Demo", "DemoPlan", "Row", "demonstrate", "shifts", "write"]

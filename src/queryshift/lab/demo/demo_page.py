@@ -6,25 +6,22 @@ from collections.abc import Callable, Iterator
 from itertools import accumulate
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryFile
 from typing import NamedTuple
 
-from queryshift.errors import BadInput
-from queryshift.lab.evaluation.method_colours import COLOURS
+from queryshift.lab.evaluation.pages import render, write_page
+from queryshift.lab.evaluation.pages.method_legend import legend
+from queryshift.lab.evaluation.pages.page_items import Part, parts
+from queryshift.lab.evaluation.pages.svg_curves import Chart
 from queryshift.sessions.batch_result import BatchStats
-from queryshift.support.templates import template
 
-from .page_parts import Part, parts
 from .run_demo import Demo, Stream
-from .svg_curves import BOTTOM, HEIGHT, LEFT, RIGHT, WIDTH, Chart
 
 EXAMPLES = 6
 SMOOTHED = 4  # batches behind each point of the recall curve
-FRAME = {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": RIGHT, "bottom": BOTTOM}
 
 
 class Measure(NamedTuple):
-    """Something a session sees of the shift, and what it tells."""
+    """Something a session measures, and what it means."""
 
     title: str
     tells: str
@@ -34,30 +31,30 @@ class Measure(NamedTuple):
 MEASURES = (
     Measure(
         "Spread of the queries",
-        "Mean distance of the query vectors to their centre: "
-        "queries that a shift has pushed together can hardly be told apart.",
+        "Mean distance of the query vectors to their centre. A shift often pushes queries "
+        "together, so that they are hard to tell apart.",
         lambda stats: stats.spread,
     ),
     Measure(
         "Gap between queries and answers",
-        "Distance of the queries' centre to the centre of their first answers: TCR and REST steer "
-        "it to that of pairs which look like the model's own training data.",
+        "Distance of the queries' centre to the centre of their top-1 results. TCR and REST move "
+        "it to the gap of pairs that look like the model's training data.",
         lambda stats: stats.gap,
     ),
     Measure(
-        "Closeness of the first answer",
-        "Mean cosine of a query and the candidate ranked first: 1 would be a perfect match.",
+        "Similarity of the top-1 result",
+        "Mean cosine of a query and its top-1 result: 1 is a perfect match.",
         lambda stats: stats.similarity,
     ),
     Measure(
-        "Doubt (entropy)",
-        "How evenly a query's weight is shared among its best candidates, in nats: 0 is certain.",
+        "Entropy",
+        "Uncertainty about the best candidates, in nats: 0 is certain.",
         lambda stats: stats.entropy,
     ),
     Measure(
-        "Certain queries",
-        "Share of queries whose doubt is no larger than that of the pairs which look most like "
-        "the model's own training data: TCR and REST learn from these.",
+        "Reliable queries",
+        "Share of queries whose entropy is at most that of the pairs that look most like the "
+        "model's training data. TCR and REST learn from these.",
         lambda stats: stats.reliable,
     ),
 )
@@ -80,43 +77,17 @@ class Example(NamedTuple):
     right: list[Part]  # the right answer, where no method put it first
 
 
-def place_for(path: Path) -> Path:
-    """Where a page can be written, asked before anything is computed for it; makes the folders."""
-    path = Path(path).resolve()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        TemporaryFile(dir=path.parent).close()
-        if path.exists():
-            path.open("a").close()
-    except OSError as problem:
-        raise _unwritable(path, problem) from problem
-    return path
-
-
 def write(demo: Demo, path: Path) -> Path:
-    """Write the page and say where it is."""
-    path = place_for(path)
-    try:
-        path.write_text(html(demo), encoding="utf-8")
-    except OSError as problem:
-        raise _unwritable(path, problem) from problem
-    return path
-
-
-def _unwritable(path: Path, problem: OSError) -> BadInput:
-    return BadInput(
-        f'no page can be written to "{path}" ({problem.strerror}): '
-        "name a file in a folder of yours, with --out on the command line."
-    )
+    """Write the page and return where it is."""
+    return write_page(html(demo), path)
 
 
 def html(demo: Demo) -> str:
     """The page's HTML."""
-    return template("queryshift.lab.demo", "demo.html").render(
+    return render(
+        "demo",
         demo=demo,
-        frame=FRAME,
-        colours=COLOURS,
-        css_classes={method: method for method in COLOURS},
+        **legend(demo.plan.methods),
         right=right_along(demo.shifted),
         smoothed=min(SMOOTHED * demo.plan.batch, demo.plan.queries),
         examples=examples(demo),

@@ -10,9 +10,9 @@ from queryshift.lab.corruptions import NAMES, SEVERITIES, Corruption, check_seve
 from queryshift.lab.datasets.tangram_tasks import TASKS
 from queryshift.lab.evaluation.benchmarks import AS_IT_IS, BENCHMARKS, Benchmark, all_shifts
 from queryshift.lab.evaluation.streams import TRANSLATED, corruption_of
+from queryshift.methods.specs import DEFAULT, canonical
 
 DIVERSE = "diverse"
-DEFAULT = "default"  # a session for which no method is named
 SHOWN = ("frozen", "tent", "shot", "tcr", "rest", DEFAULT)
 QUICK, QUICK_QUERIES, QUICK_SHARE = ("frozen", "rest", DEFAULT), 256, 5  # a fifth of the gallery
 
@@ -23,22 +23,22 @@ SECONDS = {
     "audio": (19, 0.20),
     "composed": (7, 0.18),
 }
-"""Per task, what a demo takes on two cores: for the gallery, and for every shifted query."""
+"""Per task, seconds on two cores: for the gallery, and for every shifted query of `SHOWN`."""
 
 
 class Words(NamedTuple):
-    """How a task is told to a stranger."""
+    """A task in plain words."""
 
     queries: str
     question: str
 
 
 WORDS = {
-    "image": Words("pictures", "Which of {} captions belongs to the picture?"),
-    "text": Words("captions", "Which of {} pictures does the caption tell of?"),
-    "video": Words("silent clips", "Which of {} sounds belongs to the silent clip?"),
-    "audio": Words("sounds", "Which of {} silent clips does the sound belong to?"),
-    "composed": Words("edits", "Which of {} pictures is the one shown, changed as the text says?"),
+    "image": Words("images", "Which of {} captions belongs to the image?"),
+    "text": Words("captions", "Which of {} images does the caption describe?"),
+    "video": Words("silent videos", "Which of {} audio tracks belongs to the silent video?"),
+    "audio": Words("audio tracks", "Which of {} silent videos does the audio track belong to?"),
+    "composed": Words("edits", "Which of {} images is the one shown, changed as the text says?"),
 }
 
 
@@ -52,6 +52,7 @@ class DemoPlan:
     seed: int = 0
     queries: int = 1024
     quick: bool = False
+    method: tuple[str, ...] = ()  # beside the frozen model; empty: those of the paper, and default
 
     def __post_init__(self) -> None:
         if self.quick:
@@ -61,12 +62,15 @@ class DemoPlan:
         if self.queries < 2:
             raise BadInput(f"queries is {self.queries}; expected a whole number, 2 or more.")
         check_severity(self.severity)
+        object.__setattr__(self, "method", tuple(map(canonical, self.method)))
         if self.named not in shifts(self.task):
             raise unknown(f"shift of {self.task} queries", self.shift, shifts(self.task))
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """Who answers."""
+        """Who answers, the frozen model first."""
+        if self.method:
+            return tuple(dict.fromkeys(("frozen", *self.method)))
         return QUICK if self.quick else SHOWN
 
     @property
@@ -76,12 +80,12 @@ class DemoPlan:
 
     @property
     def words(self) -> Words:
-        """The task, told to a stranger."""
+        """The task in plain words."""
         return WORDS[self.task]
 
     @property
     def shift_in_words(self) -> str:
-        """The shift, told to a stranger."""
+        """The shift in plain words."""
         name = "a different shift each" if self.named == DIVERSE else self.named.replace("_", " ")
         return f"{name} (severity {self.severity}/{SEVERITIES[-1]})"
 
@@ -89,9 +93,9 @@ class DemoPlan:
     def in_words(self) -> str:
         """What will be asked, in a sentence."""
         *others, last = self.methods
-        methods, asked = f"{', '.join(others)} and {last}", f"{self.queries:,}"
+        methods = f"{', '.join(others)} and {last}" if others else last
         return (
-            f"Asking {methods} {asked} {self.words.queries} under {self.shift_in_words}, "
+            f"Asking {methods} {self.queries:,} {self.words.queries} under {self.shift_in_words}, "
             f"then {self.queries // 2:,} clean ones. This takes {self.time_in_words} on two cores."
         )
 
@@ -101,15 +105,18 @@ class DemoPlan:
         if self.quick:
             return "about 15 seconds"
         fixed, per_query = SECONDS[self.task]
-        minutes = round((fixed + per_query * self.queries) / 60)
+        share = len(self.methods) / len(SHOWN)
+        minutes = round((fixed + share * per_query * self.queries) / 60)
         return "about a minute" if minutes <= 1 else f"about {minutes} minutes"
 
     @property
     def options(self) -> dict[str, object]:
         """The options of the command that asks for this."""
         named = {**asdict(self), "shift": self.named}
-        named.pop("quick")
-        return named | ({"quick": ""} if self.quick else {})
+        for name in ("quick", "method"):
+            del named[name]
+        methods = {"method": " --method ".join(self.method)} if self.method else {}
+        return named | methods | ({"quick": ""} if self.quick else {})
 
     @property
     def batch(self) -> int:

@@ -17,13 +17,14 @@ from queryshift.lab.datasets import Dataset
 from queryshift.lab.datasets.tangram import tangram
 from queryshift.lab.datasets.tangram_tasks import TASKS
 from queryshift.lab.evaluation.stream_evaluation import StreamResult, run, shifted
-from queryshift.methods import METHODS
+from queryshift.methods.specs import DEFAULT
 from queryshift.models import load
 from queryshift.retrieval.answer import Answer
+from queryshift.sessions.policy import named
 from queryshift.sessions.session import Session
 from queryshift.support.progress import counting
 
-from .demo_plan import DEFAULT, QUICK_SHARE, DemoPlan
+from .demo_plan import QUICK_SHARE, DemoPlan
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,8 @@ def _session(encoder: Encoder, gallery: Gallery, method: str) -> _Remembering:
     """A method without a guard, as the benchmarks run it; the default as a user gets it."""
     if method == DEFAULT:
         return _Remembering(encoder, gallery)
-    return _Remembering(encoder, gallery, METHODS[method](), guard=None)
+    made, settings = named(method, encoder, {"guard": None})
+    return _Remembering(encoder, gallery, made, **settings)
 
 
 class _Remembering(Session):

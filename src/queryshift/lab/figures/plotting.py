@@ -10,7 +10,7 @@ from textwrap import fill
 from typing import Any
 
 from queryshift.errors import BadInput, missing
-from queryshift.lab.evaluation.method_colours import colours_of
+from queryshift.lab.evaluation.pages.method_legend import colours_of
 
 from .charts import Chart, Clouds, Curves, Grid, Histogram
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from queryshift.lab.evaluation.significance import draw_seeds, p_values, resampl
 from queryshift.methods.specs import DEFAULT, canonical
 
 from .label_free import Advice, advise
-from .recommendation import Row, recommended
+from .recommendation import Row, label, recommended
 from .replay import BATCH, cell_key, run_method, session_of
 from .traffic import Traffic, traffic
 
@@ -97,7 +97,7 @@ def evaluate(
         queries: the queries, likewise; rows with time stamps are asked in their order.
         matches: right answers, several for a query if need be: a path, or
             `{query id: [candidate id, ...]}`.
-        clicks: the same from a log of clicks; give one of the two.
+        clicks: clicked candidates in their place, likewise; give one of the two.
         ordinary: a sample of queries as they come when all is well, for advice without labels.
         methods: such as "default", "frozen+hubs" or "tent:lr=0.001"; without any frozen,
             frozen+hubs, default and rest, for vectors frozen and default.
@@ -135,19 +135,20 @@ def evaluate(
         folder=path and path.parent / "galleries",
         strict=strict,
     )
+    asked = replace(asked, clicks=clicks is not None)
     specs = _specs(asked, methods)
     if not asked.counted:
         if matches is not None or clicks is not None:
             raise BadInput(
-                "no query has a right answer in the gallery: do the ids of the matches and of the "
-                f"candidates, such as {asked.candidates.ids[0]!r}, belong together?"
+                f"no query has a {label(asked.clicks)} in the gallery: do the ids of the labels "
+                f"and of the candidates, such as {asked.candidates.ids[0]!r}, belong together?"
             )
         judged = _judged(specs, methods)
         advice = advise(asked, judged, lambda: session_of(asked, judged), ordinary, batch_size)
         return Evaluation(asked, (), (), advice, 0, advice.use, advice.sentence)
     cells, kept = _cells(asked, specs, path, batch_size)
     rows = _rows(cells)
-    use, sentence = recommended(rows, cells, asked.encoder_in_code)
+    use, sentence = recommended(rows, cells, asked.encoder_in_code, asked.clicks)
     return Evaluation(asked, cells, tuple(rows), None, kept, use, sentence)
 
 

@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from queryshift.lab.demo.page_parts import Part, parts
-from queryshift.lab.demo.svg_curves import BOTTOM, HEIGHT, LEFT, RIGHT, WIDTH, Chart
-from queryshift.lab.evaluation.method_colours import colours_of
+from queryshift.lab.evaluation.pages import render
+from queryshift.lab.evaluation.pages.method_legend import legend
+from queryshift.lab.evaluation.pages.page_items import Part, parts
+from queryshift.lab.evaluation.pages.svg_curves import Chart
 from queryshift.lab.evaluation.results import Cell
 from queryshift.methods.specs import DEFAULT
-from queryshift.support.atomic_files import replacing
-from queryshift.support.templates import template
 
 from .evaluate import MEASURES, Evaluation
+from .recommendation import label
 
 WORST = 8  # queries of each list
 WINDOWS, WINDOW = 24, 32  # points of a curve at most, queries behind each at least
 THUMBNAIL = 160  # pixels
-MEANINGS = (
-    ("frozen", "The model as it is, which never adapts."),
-    (
-        "frozen+hubs",
-        "The same, corrected for hubs: candidates that come first for too many queries.",
-    ),
-    ("default", "What a session does that is told no method: it adapts and corrects hubs."),
-    ("rest", "The published method REST, which adapts and corrects nothing."),
-)
-FRAME = {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": RIGHT, "bottom": BOTTOM}
 
 
 class Shown(NamedTuple):
@@ -48,24 +37,15 @@ class Difficult(NamedTuple):
     answers: list[tuple[str, int, Shown]]  # method, rank of the right answer, first answer
 
 
-def write_page(evaluation: Evaluation, path: Path) -> None:
-    """Write the page, whole or not at all."""
-    with replacing(path) as temporary:
-        temporary.write_text(html(evaluation), encoding="utf-8")
-
-
 def html(evaluation: Evaluation) -> str:
     """The page's HTML."""
     cells = evaluation.cells
-    names = [cell.method for cell in cells]
-    classes = [f"method-{number}" for number in range(len(names))]
-    return template("queryshift.lab.own_traffic", "evaluation.html", "queryshift.lab.demo").render(
+    return render(
+        "evaluation",
         evaluation=evaluation,
+        label=label(evaluation.traffic.clicks),
         measures=MEASURES,
-        meanings=MEANINGS,
-        frame=FRAME,
-        colours=dict(zip(classes, colours_of(names), strict=True)),
-        css_classes=dict(zip(names, classes, strict=True)),
+        **legend([cell.method for cell in cells]),
         chart=recall_along(cells) if cells else None,
         lists=difficult(evaluation) if cells else [],
     )

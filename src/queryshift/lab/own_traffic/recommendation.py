@@ -1,4 +1,4 @@
-"""What to use, in one sentence: from right answers, or how many clicks it takes to know."""
+"""What to use, in one sentence: from labelled queries, or how many clicks it takes to know."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from queryshift.methods.specs import DEFAULT
 
 LEVEL, POWER = 0.05, 0.8  # of a test; both as is usual
 TWICE = 2 / 3  # adaptation wins two of three queries that it decides
+FEWEST_LABELS = 30  # labelled queries, below which the verdict is "cannot tell"
 MOST_QUERIES = 100_000  # with more, nobody needs to know
 AS_CODE = {
     "frozen": "the model as it is",
@@ -36,18 +37,28 @@ class Row:
 
 
 def recommended(
-    rows: Sequence[Row], cells: Sequence[Cell], encoder: str = "encoder"
+    rows: Sequence[Row], cells: Sequence[Cell], encoder: str = "encoder", clicks: bool = False
 ) -> tuple[str, str]:
     """The method to use, and a sentence that says so; rows and cells have the frozen model first.
 
     The default where it is better than the frozen model beyond chance, unless another method is
     better than the default beyond chance; else the best that is better than the frozen model.
+    Fewer than `FEWEST_LABELS` labelled queries decide nothing.
 
     Args:
         rows: the table.
         cells: what it was made from.
         encoder: Python for the encoder of the queries.
+        clicks: whether the labels are clicks, which need not be right.
     """
+    labelled = cells[0].queries
+    if len(rows) > 1 and labelled < FEWEST_LABELS:
+        queries = "query with a" if labelled == 1 else "queries with a"
+        return rows[0].method, (
+            f"Cannot tell: {labelled} {queries} {label(clicks)} "
+            f"{'is' if labelled == 1 else 'are'} too few, at least {FEWEST_LABELS} are needed. "
+            "Keep the model as it is until then."
+        )
     by_method = {cell.method: cell for cell in cells}
     sure = sorted(
         (row for row in rows[1:] if row.low > 0), key=lambda row: -row.measures["recall@1"]
@@ -61,8 +72,9 @@ def recommended(
             break
     before, after = (row.measures["recall@1"] for row in (rows[0], chosen))
     return chosen.method, (
-        f"Use {in_words(chosen.method, encoder)}: its first result is right for {after:.1f} % of "
-        f"the queries, the model as it is has {before:.1f} %. That is {_points(chosen)}."
+        f"Use {in_words(chosen.method, encoder)}: its top-1 result is "
+        f"{'a clicked one' if clicks else 'right'} for {after:.1f} % of the queries, the model as "
+        f"it is has {before:.1f} %. That is {_points(chosen)}."
     )
 
 
@@ -85,6 +97,11 @@ def _keep(rows: Sequence[Row], cells: dict[str, Cell]) -> str:
         f"Keep the model as it is for now: {best.method} has {_points(best)}, which may be chance; "
         f"{settle}."
     )
+
+
+def label(clicks: bool) -> str:
+    """What a query is labelled with, in words."""
+    return "click" if clicks else "right answer"
 
 
 def in_words(method: str, encoder: str) -> str:

@@ -61,6 +61,7 @@ class Traffic:
     seed: int
     bad: Sequence[BadRows] = ()
     of_index: bool = False  # a search index, whose vectors were read into memory
+    clicks: bool = False  # the matches are clicks, which need not be right
 
     @property
     def counted(self) -> list[int]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from queryshift.support.templates import template
-
+from ..pages import render
 from .escape import one_line
 from .grid import grid
 from .result_tables import Entry, Table
@@ -21,8 +20,7 @@ _STRONGEST = 0.55  # opacity of the largest gain or loss of a table
 def html(report: Report) -> str:
     """The page: per table a bar for each average, then every number, tinted by its gain."""
     tables = [_parts(table) for table in report.tables]
-    page = template("queryshift.lab.evaluation.report", "page.html")
-    text = page.render(tables=tables, legend=report.legend, notes=report.notes)
+    text = render("report", colours={}, tables=tables, legend=report.legend, notes=report.notes)
     return "\n".join(map(one_line, text.split("\n")))
 
 

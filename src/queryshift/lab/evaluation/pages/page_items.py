@@ -1,4 +1,4 @@
-"""Pictures, clips, sounds and sentences as parts of a page that needs no other file."""
+"""Images, videos, audio and text as parts of a page that needs no other file."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from PIL import Image
 from queryshift.support.optional import need
 
 RATE = 16_000
-GAP = 2  # white pixels between the frames of a strip
-Kind = Literal["picture", "strip", "sound", "words"]
+GAP = 2  # white pixels between the frames of a video
+Kind = Literal["image", "frames", "audio", "text"]
 
 
 class Part(NamedTuple):
-    """Something to see, hear or read: a data URI, or the words themselves."""
+    """Something to see, hear or read: a data URI, or the text itself."""
 
     kind: Kind
     content: str
@@ -27,15 +27,15 @@ class Part(NamedTuple):
 def parts(modality: str, item: Any) -> list[Part]:
     """What an item of a modality looks like on a page; a composed query has two parts."""
     if modality == "image+text":
-        picture, words = item
-        return [*parts("image", picture), *parts("text", words)]
+        image, text = item
+        return [*parts("image", image), *parts("text", text)]
     if modality == "text":
-        return [Part("words", item)]
+        return [Part("text", item)]
     if modality == "audio":
-        return [Part("sound", _sound(item))]
+        return [Part("audio", _wave(item))]
     if modality == "video":
-        return [Part("strip", _picture(_side_by_side(item)))]
-    return [Part("picture", _picture(item))]
+        return [Part("frames", _image(_side_by_side(item)))]
+    return [Part("image", _image(item))]
 
 
 def _side_by_side(frames: Any) -> NDArray[np.uint8]:
@@ -43,15 +43,15 @@ def _side_by_side(frames: Any) -> NDArray[np.uint8]:
     return np.concatenate(spaced, axis=1)[:, :-GAP]
 
 
-def _picture(pixels: Any) -> str:
+def _image(pixels: Any) -> str:
     stored = BytesIO()
     Image.fromarray(np.asarray(pixels)).save(stored, "PNG")
     return _uri("image/png", stored)
 
 
-def _sound(samples: Any) -> str:
+def _wave(samples: Any) -> str:
     stored = BytesIO()
-    soundfile = need("soundfile", "lab", "sounds on a page")
+    soundfile = need("soundfile", "lab", "audio on a page")
     soundfile.write(stored, np.asarray(samples), RATE, format="WAV", subtype="PCM_16")
     return _uri("audio/wav", stored)
 

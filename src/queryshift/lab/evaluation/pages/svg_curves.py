@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 72, 132, 14, 62
+FRAME = {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": RIGHT, "bottom": BOTTOM}
 LABEL = 20  # between the names of two lines: the height of their letters on a phone
 
 
