@@ -14,10 +14,8 @@ import queryshift as qs
 from queryshift.cli import main
 from queryshift.errors import BadFile, BadInput, UnknownName
 from queryshift.lab import tangram
-from queryshift.lab.tuning.tune_files import Named, advice_on, tune_files
-from queryshift.lab.tuning.tune_files import read_items as read_items_into
-from queryshift.lab.tuning.tune_files import read_labels as read_labels_into
-from queryshift.media.bad_rows import BadRows
+from queryshift.lab.own_traffic.traffic import traffic
+from queryshift.lab.tuning.tune_files import advice_on, tune_files
 
 COUNT = 16
 WIDE = {"COLUMNS": "120"}
@@ -39,14 +37,6 @@ def home(tmp_path_factory):
     return folder
 
 
-def read_items(path):
-    return read_items_into(path, BadRows("items", strict=True))
-
-
-def read_labels(*given):
-    return read_labels_into(*given, BadRows("labels", strict=True))
-
-
 def asked(home, *more):
     given = ["--queries", str(home / "pictures"), "--gallery", str(home / "captions.txt")]
     return CliRunner().invoke(
@@ -54,63 +44,43 @@ def asked(home, *more):
     )
 
 
-class TestItems:
-    def test_of_a_folder_of_pictures_are_in_the_order_of_their_names(self, home):
-        found = read_items(home / "pictures")
-        assert found.modality == "image"
-        assert found.names[:2] == ("00.png", "01.png")
-        assert len(found.items) == COUNT
+class TestFiles:
+    def test_captions_are_their_own_names_and_count_once(self, home, tmp_path):
+        captions = (home / "captions.txt").read_text().split("\n")
+        (tmp_path / "twice.json").write_text(
+            json.dumps([{"caption": text} for text in captions * 2 if text])
+        )
+        found = tune_files(
+            "tangram", home / "pictures", tmp_path / "twice.json", home / "labels.json", **FEW
+        )
+        assert found.labelled == 10 and found.source.recall >= 90
 
-    def test_of_a_file_are_its_captions(self, home):
-        found = read_items(home / "captions.txt")
-        assert (found.modality, len(found.items)) == ("text", COUNT)
-        assert found.names == found.items
+    def test_tables_are_read_as_evaluate_reads_them(self, home, tmp_path):
+        lines = (home / "captions.txt").read_text().splitlines()
+        rows = [json.dumps({"id": n, "text": text}) for n, text in enumerate(lines) if text]
+        (tmp_path / "table.jsonl").write_text("\n".join(rows))
+        found = tune_files("tangram", tmp_path / "table.jsonl", home / "pictures", **FEW)
+        assert found.queries == COUNT
 
-    def test_of_a_folder_of_sounds(self, tmp_path):
+    def test_of_audio_need_a_model_for_it(self, home, tmp_path):
         for name in ("b", "a"):
             soundfile.write(tmp_path / f"{name}.wav", np.zeros(800, np.float32), 8000)
-        found = read_items(tmp_path)
-        assert (found.modality, found.names) == ("audio", ("a.wav", "b.wav"))
-        assert found.items[0].rate == 8000
+        with pytest.raises(BadInput, match="the items are audio, the model encodes image, text"):
+            tune_files("tangram", tmp_path, home / "captions.txt")
 
     def test_that_cannot_be_told_are_refused(self, home, tmp_path):
         with pytest.raises(BadInput, match="no file or folder"):
-            read_items(tmp_path / "absent")
-        with pytest.raises(BadInput, match="0 of image and 0 of audio"):
-            read_items(tmp_path)
-        with pytest.raises(BadInput, match="is one file"):
-            read_items(home / "pictures" / "00.png")
-        Image.new("RGB", (4, 4)).save(tmp_path / "a.png")
-        soundfile.write(tmp_path / "a.wav", np.zeros(8), 8000)
-        with pytest.raises(BadInput, match="1 of image and 1 of audio"):
-            read_items(tmp_path)
+            tune_files("tangram", tmp_path / "absent", home / "captions.txt")
+        with pytest.raises(BadInput, match="has no file that ends in"):
+            tune_files("tangram", tmp_path, home / "captions.txt")
         (tmp_path / "empty.txt").write_text("\n\n")
         with pytest.raises(BadFile, match="holds no captions"):
-            read_items(tmp_path / "empty.txt")
+            tune_files("tangram", tmp_path / "empty.txt", home / "captions.txt")
 
-
-class TestLabels:
-    def test_become_positions_of_every_candidate_of_that_name(self, tmp_path):
-        (tmp_path / "l.json").write_text('{"b": ["x", "y"], "a": []}')
-        assert read_labels(tmp_path / "l.json", ["a", "b", "c"], ["x", "y", "x"]) == [
-            [],
-            [0, 2, 1],
-            [],
-        ]
-
-    @pytest.mark.parametrize(
-        ("text", "error", "says"),
-        [
-            ('{"z": ["x"]}', UnknownName, 'no query "z"'),
-            ('{"a": ["z"]}', UnknownName, 'no candidate "z"'),
-            ('["a"]', BadFile, "holds no labels"),
-            ("{", BadFile, "cannot be read as labels"),
-        ],
-    )
-    def test_that_fit_nothing_are_refused(self, tmp_path, text, error, says):
-        (tmp_path / "l.json").write_text(text)
-        with pytest.raises(error, match=says):
-            read_labels(tmp_path / "l.json", ["a"], ["x"])
+    def test_of_labels_that_are_none_are_refused(self, home, tmp_path):
+        (tmp_path / "l.json").write_text('["a"]')
+        with pytest.raises(BadFile, match="holds no matches"):
+            tune_files("tangram", home / "pictures", home / "captions.txt", tmp_path / "l.json")
 
 
 class TestTuning:
@@ -128,7 +98,7 @@ class TestTuning:
         assert (found.method, found.labelled) == ("Tent", 0)
 
     def test_a_side_the_model_lacks_is_refused(self, home):
-        with pytest.raises(BadInput, match='"tangram-clips" has no encoder for image'):
+        with pytest.raises(BadInput, match="the items are image, the model encodes audio, video"):
             tune_files("tangram-clips", home / "pictures", home / "captions.txt")
 
 
@@ -158,14 +128,14 @@ class TestTheCommand:
         assert "give numbers with commas between them" in ran.output
         ran = asked(home, "--rates", "1e-2", "--labels", str(home / "absent.json"))
         assert ran.exit_code == 2
-        assert "cannot be read as labels" in ran.output
+        assert "there is no file" in ran.output
 
 
 class TestWithoutLabels:
-    def test_a_rate_that_breaks_the_model_is_not_advised(self, encoders_of_tangram, captions):
-        queries = Named("text", tuple(captions[:128]), tuple(captions[:128]))
-        text, gallery = encoders_of_tangram
-        advice = advice_on(text, gallery, queries, qs.Tent(lr=3.0), None, {"guard": None})
+    def test_a_rate_that_breaks_the_model_is_not_advised(self, captions):
+        shown = {place: scene.image() for place, scene in enumerate(tangram.scenes("dev", 256))}
+        asked = traffic("tangram", shown, captions).first(128)
+        advice = advice_on(asked, qs.Tent(lr=3.0), None, {"guard": None})
         assert advice.verdict == "do not adapt"
 
 
@@ -203,7 +173,7 @@ class TestBadRows:
             and "broken.png" in ran.output
         )
         assert (
-            "Left out of the labels, as they cannot be used: 1." in ran.output
+            "Left out of the matches, as they cannot be used: 1." in ran.output
             and "gone.png" in ran.output
         )
         assert CliRunner().invoke(main, [*command, "--strict"]).exit_code == 2
@@ -212,10 +182,3 @@ class TestBadRows:
 @pytest.fixture(scope="module")
 def captions():
     return [tangram.captions(scene)[0] for scene in tangram.scenes("dev", 256)]
-
-
-@pytest.fixture(scope="module")
-def encoders_of_tangram(captions):
-    model = qs.load("tangram")
-    shown = [scene.image() for scene in tangram.scenes("dev", 256)]
-    return model["text"], qs.Gallery.build(model["image"], shown)

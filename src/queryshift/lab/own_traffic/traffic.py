@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -73,6 +73,11 @@ class Traffic:
         """Python for the encoder of the queries, as a sentence writes it."""
         vectors = isinstance(self.encoder, Vectors)
         return f"qs.Vectors({self.encoder.dimension})" if vectors else "encoder"
+
+    def first(self, count: int) -> Traffic:
+        """The first so many queries alone."""
+        rows = range(min(count, len(self.queries)))
+        return replace(self, queries=self.queries.chosen(rows), matches=self.matches[: len(rows)])
 
     def batch(self, rows: Sequence[int]) -> list[Any]:
         """Queries as they are asked, shifted where that was wished."""
