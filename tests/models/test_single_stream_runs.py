@@ -14,9 +14,8 @@ from queryshift.lab.evaluation.benchmarks import BENCHMARKS
 from queryshift.lab.evaluation.report.paper_numbers import paper_value
 from queryshift.lab.evaluation.report.result_tables import Column, tabulate
 from queryshift.lab.evaluation.results import read_folder
-from queryshift.lab.evaluation.runner.choices import Choices
 from queryshift.lab.evaluation.runner.context import RunContext
-from queryshift.lab.evaluation.runner.plans import Plan
+from queryshift.lab.evaluation.runner.plans import Choices, Plan
 from queryshift.lab.evaluation.runner.prepared_benchmark import prepare
 from queryshift.lab.evaluation.runner.resume import run_all
 from queryshift.lab.evaluation.stream_evaluation import run, shifted

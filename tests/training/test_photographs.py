@@ -82,8 +82,8 @@ def test_towers_answer_a_picture_and_its_words():
 
 def test_one_caption_of_each_picture_asks(tmp_path):
     from queryshift.lab.evaluation.benchmarks import BENCHMARKS
-    from queryshift.lab.evaluation.runner.choices import Choices
     from queryshift.lab.evaluation.runner.context import RunContext
+    from queryshift.lab.evaluation.runner.plans import Choices
     from queryshift.lab.evaluation.runner.prepared_benchmark import prepare
 
     root = small.flickr8k(tmp_path / "data")

@@ -17,9 +17,8 @@ import torch
 
 from queryshift.lab.evaluation.benchmarks import AS_IT_IS, BENCHMARKS
 from queryshift.lab.evaluation.results import Cell, read_lines, write_line
-from queryshift.lab.evaluation.runner.choices import Choices
 from queryshift.lab.evaluation.runner.context import RunContext
-from queryshift.lab.evaluation.runner.plans import Task
+from queryshift.lab.evaluation.runner.plans import Choices, Task
 from queryshift.lab.evaluation.runner.prepared_benchmark import PreparedBenchmark, prepare
 from queryshift.lab.evaluation.runner.run_cell import run_cell
 from queryshift.lab.evaluation.stream_evaluation import run as run_stream

@@ -28,19 +28,18 @@ from torch import Tensor
 from queryshift.encoders.vectors import Vectors
 from queryshift.lab.evaluation.benchmark_methods import DEFAULT, session_of
 from queryshift.lab.evaluation.benchmarks import Benchmark, find
-from queryshift.lab.evaluation.lexical import BM25, Speller, fused
 from queryshift.lab.evaluation.metrics import relevant_ranks
 from queryshift.lab.evaluation.results import Cell, read_folder, write_line
-from queryshift.lab.evaluation.runner.choices import Choices
 from queryshift.lab.evaluation.runner.context import Recent, RunContext
 from queryshift.lab.evaluation.runner.gallery_cache import embedded
 from queryshift.lab.evaluation.runner.machine import device_name, versions
-from queryshift.lab.evaluation.runner.plans import Task
+from queryshift.lab.evaluation.runner.plans import Choices, Task
 from queryshift.lab.evaluation.runner.prepared_benchmark import PreparedBenchmark, prepare
 from queryshift.lab.evaluation.stream_evaluation import run as run_stream
 from queryshift.methods.specs import canonical
 from queryshift.sessions.session import Session
 from training.real import rates
+from training.real.lexical import BM25, Speller, fused
 
 VECTORS, BM25_ALONE = "vectors", "bm25"
 SPELLED, FUSED = "spelling+", "bm25+"

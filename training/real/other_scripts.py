@@ -15,9 +15,9 @@ import torch
 import queryshift as qs
 from queryshift.encoders.encoder import Encoder
 from queryshift.lab.corruptions import corrupt, find
-from queryshift.lab.evaluation.lexical import Speller
 from queryshift.lab.evaluation.stream_evaluation import run
 from training.comparison.tables import table
+from training.real.lexical import Speller
 
 LANGUAGES = {"de": "German", "el": "Greek", "ru": "Russian"}
 RESULT = Path(__file__).parents[2] / "docs" / "results" / "real" / "other-scripts.txt"

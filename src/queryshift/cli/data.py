@@ -10,7 +10,7 @@ import click
 
 from queryshift.lab.datasets import DATASETS, HOME, found_at
 
-from .known_name import KnownName
+from .options import KnownName, json_option
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,7 +29,7 @@ def command() -> None:
 @click.argument("name", type=KnownName("dataset", DATASETS))
 @click.option("--root", type=click.Path(), help=f"The dataset's folder [default: ${HOME}/NAME].")
 @click.option("--part", help="One split, domain or category; all the paper uses if left out.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, for other programs.")
+@json_option
 @click.pass_context
 def check(ctx: click.Context, name: str, root: str | None, part: str | None, as_json: bool) -> None:
     """Count what is there of NAME, beside the published numbers; exit code 1 if something lacks.
@@ -54,7 +54,7 @@ def check(ctx: click.Context, name: str, root: str | None, part: str | None, as_
 @command.command()
 @click.argument("folder", metavar="VIDEO_DIR", type=click.Path(exists=True, file_okay=False))
 @click.argument("out", type=click.Path(file_okay=False))
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, for other programs.")
+@json_option
 @click.pass_context
 def frames(ctx: click.Context, folder: str, out: str, as_json: bool) -> None:
     """Make ten frames and a waveform of each film in VIDEO_DIR; exit code 1 if one fails.

@@ -11,7 +11,7 @@ import click
 
 from queryshift.lab.datasets.tangram_tasks import TASKS
 
-from .known_name import KnownName
+from .options import KnownName, json_option
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
 @click.option("--queries", type=int, default=1024, show_default=True, help="Shifted queries.")
 @click.option("--quick", is_flag=True, help="Few queries and methods, in about 15 s.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, for other programs.")
+@json_option
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .column_option import columns_given
-from .own_data_options import strict_option, traceback_option
+from .options import columns_given, json_option, strict_option, traceback_option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,7 +49,7 @@ _COUNT = click.IntRange(min=1)
     help="Finished methods; the same command goes on from there.",
 )
 @click.option("--out", type=_PATH, help="Write a page: the table, curves, the worst queries.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, for other programs.")
+@json_option
 @traceback_option
 def command(out: Path | None, as_json: bool, **given: Any) -> None:
     """Replay your queries over your gallery, with and without adaptation.

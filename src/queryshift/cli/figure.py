@@ -9,7 +9,7 @@ import click
 
 from queryshift.lab.figures import FIGURES
 
-from .known_name import KnownName
+from .options import KnownName
 
 if TYPE_CHECKING:
     from queryshift.lab.figures.experiment import Request
@@ -53,7 +53,7 @@ def command(name: str, out: Path | None, numbers: bool, given: Path | None, **wa
     $ queryshift figure scaling --shift motion_blur --queries 1000
     $ queryshift figure severity --benchmark tangram-o-text --out text.svg --json
     """
-    from queryshift.lab.figures.write_figure import write_figure
+    from queryshift.lab.figures.plotting import write_figure
 
     chart, written = write_figure(
         name, _request(**wanted), out or Path(f"{name}.png"), numbers, given
@@ -65,8 +65,8 @@ def command(name: str, out: Path | None, numbers: bool, given: Path | None, **wa
 def _request(
     benchmark: str | None, shift: str | None, severity: int, seed: int, kept: Path, **given: Any
 ) -> Request:
-    from queryshift.lab.evaluation.runner.choices import Choices
     from queryshift.lab.evaluation.runner.machine import best_device
+    from queryshift.lab.evaluation.runner.plans import Choices
     from queryshift.lab.figures.experiment import Request
 
     given["device"] = given["device"] or best_device()

@@ -1,11 +1,30 @@
-"""`queryshift gallery`: galleries in files and search engines, built and checked."""
+"""`queryshift gallery`: build galleries from items, and measure the recall of an engine's index."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import click
 
-from .gallery_build import build
-from .gallery_check import check
+from queryshift.errors import BadInput, MissingExtra
+
+from .options import columns_given, json_option
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from queryshift.indexing import Built
+    from queryshift.sessions.recall_check import RecallCheck
+
+NAMED = 10  # items left out that are named one by one on a terminal
+SEVERITY = 3  # of the corrupted queries that an index is measured with
+_COUNT = click.IntRange(min=1)
+_PATH = click.Path(path_type=Path)
 
 
 @click.group()
@@ -13,5 +32,182 @@ def command() -> None:
     """Build galleries from items, and check those in search engines."""
 
 
-command.add_command(build)
-command.add_command(check)
+@command.command()
+@click.option("--model", required=True, help="A name, a path, or module:function.")
+@click.option(
+    "--items",
+    multiple=True,
+    required=True,
+    type=click.Path(path_type=Path, exists=True),
+    help="A folder, or a table of texts or paths; may be given several times.",
+)
+@click.option("--to", required=True, help="NAME.safetensors, NAME.parquet, or an address.")
+@click.option("--modality", default="", help="Which encoder.  [default: that of the items]")
+@click.option("--column", "columns", multiple=True, callback=columns_given, help="Such as id=sku.")
+@click.option("--index", type=click.Choice(["exact", "hnsw"]), default="exact", show_default=True)
+@click.option("--processes", type=_COUNT, default=1, show_default=True, help="How many encode.")
+@click.option(
+    "--ray",
+    is_flag=False,
+    flag_value="",
+    metavar="[ADDRESS]",
+    help="Encode on a Ray cluster: the one at ADDRESS, or the one that Ray finds.",
+)
+@click.option("--batch", "batch_size", type=_COUNT, default=64, show_default=True)
+@click.option("--shard", "shard_size", type=_COUNT, default=1024, show_default=True)
+@click.option("--device", help="cpu, cuda, ...; by default where the model is loaded.")
+@click.option("--strict", is_flag=True, help="An item that cannot be read is an error.")
+@click.option("--restart", is_flag=True, help="Forget a build that was stopped here.")
+@click.option("--journal", type=_PATH, help="The folder that says what is done.")
+@json_option
+def build(model: str, items: tuple[Path, ...], to: str, as_json: bool, **settings: Any) -> None:
+    """Encode items with a model, and keep the vectors where a session can search them.
+
+    Run the same command again to go on where it stopped, whatever stopped it: no candidate is
+    there twice, none is missing. Items that cannot be read are left out and named. A collection
+    that is not there is made.
+
+    \b
+    $ queryshift gallery build --model clip-base --items photos/ --to photos.safetensors
+    $ queryshift gallery build --model tangram --items captions.jsonl --to captions.parquet
+    $ queryshift gallery build --model clip-base --items photos/ --ray \\
+        --to "postgresql://me@host/shop?table=photos" --index hnsw
+    """
+    from queryshift.indexing import BuildSettings, build_gallery
+
+    try:
+        built = build_gallery(model, list(items), to, BuildSettings(**settings))
+    except KeyboardInterrupt:
+        click.echo("Stopped: run the same again to go on where it was.", err=True)
+        raise SystemExit(130) from None
+    if as_json:
+        click.echo(json.dumps(_as_values(built)))
+        return
+    for row in built.bad[:NAMED]:
+        click.echo(f"left out: {row.id!r}: {row.reason}", err=True)
+    if len(built.bad) > NAMED:
+        click.echo(f"left out: {len(built.bad):,} in all; --json names them.", err=True)
+    kept = f", {built.kept:,} of them from before" if built.kept else ""
+    left_out = f"; {len(built.bad):,} items left out" if built.bad else ""
+    click.echo(f"{built.rows:,} candidates in {built.seconds:.1f} s{kept}{left_out}.")
+
+
+def _as_values(built: Built) -> dict[str, Any]:
+    return {
+        "rows": built.rows,
+        "kept": built.kept,
+        "bad": [row._asdict() for row in built.bad],
+        "seconds": built.seconds,
+    }
+
+
+@command.command()
+@click.argument("address")
+@click.option(
+    "--queries",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Vectors (.npy); or with --model captions, a table, a folder of pictures or sounds.",
+)
+@click.option("--model", help="A name, a path, or module:function: encodes the queries.")
+@click.option("--sample", type=_COUNT, default=256, show_default=True, help="Queries to ask.")
+@click.option(
+    "--depth", type=_COUNT, default=100, show_default=True, help="Hits that sessions fetch."
+)
+@json_option
+def check(
+    address: str, queries: Path, model: str | None, sample: int, depth: int, as_json: bool
+) -> None:
+    """Measure what the index at ADDRESS finds of an exact search, and keep the result.
+
+    Ordinary queries, and shifted ones: with --model the queries are corrupted (pictures with noise,
+    sounds with traffic, text with reading errors), without it their vectors are moved away from
+    the candidates nearest to them. The exit code is 1 where less than .97 of the best ten are
+    found.
+
+    \b
+    $ queryshift gallery check faiss:captions.faiss --queries asked.npy
+    $ queryshift gallery check milvus://localhost:19530/captions --queries photos/ --model clip-base
+    """
+    from queryshift import Gallery, check_recall
+    from queryshift.galleries import EngineGallery
+
+    gallery = Gallery.open(address)
+    if not isinstance(gallery, EngineGallery) or gallery.exact:
+        click.echo("This gallery is searched exactly: there is nothing to measure.")
+        return
+    try:
+        given = _asked(queries, model, sample)
+        result = check_recall(gallery, depth=depth, **given)
+    finally:
+        gallery.close()
+    if as_json:
+        click.echo(json.dumps({**asdict(result), "enough": result.enough}))
+    else:
+        _show(result, corrupted=given.get("shifted") is not None)
+    if not result.enough:
+        raise SystemExit(1)
+
+
+def _asked(path: Path, model: str | None, sample: int) -> dict[str, Any]:
+    """Vectors; or items with their encoder, and the same items corrupted."""
+    from queryshift.media.item_collection import read_collection
+    from queryshift.models import load
+
+    collection = read_collection(path)
+    items = _drawn(collection.items, sample)
+    if collection.modality == "vector":
+        return {"queries": items}
+    if model is None:
+        raise BadInput(
+            f'"{path}" holds items ({collection.modality}): name the model that encodes them with '
+            "--model, or give vectors (.npy)."
+        )
+    encoders = load(model)
+    if collection.modality not in encoders:
+        known = ", ".join(sorted(encoders))
+        raise BadInput(f'"{model}" has no encoder for {collection.modality}; it has: {known}.')
+    shifted = _corrupted(collection.modality, items)
+    return {"encoder": encoders[collection.modality], "queries": items, "shifted": shifted}
+
+
+def _corrupted(modality: str, items: list[Any]) -> list[Any] | None:
+    from queryshift.lab.corruptions import REPRESENTATIVE, corrupt, find
+
+    try:
+        shift = find(modality, next(iter(REPRESENTATIVE[modality].values())))
+        return [
+            corrupt(item, shift, SEVERITY, seed=0, item_id=str(place))
+            for place, item in enumerate(items)
+        ]
+    except MissingExtra:
+        return None
+
+
+def _drawn(given: Sequence[Any], sample: int) -> list[Any]:
+    """`sample` of many, spread evenly over all of them."""
+    step = max(1, len(given) / sample)
+    return [given[int(place * step)] for place in range(min(sample, len(given)))]
+
+
+def _show(result: RecallCheck, corrupted: bool) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.print(_table(result, corrupted))
+    for method, share in result.agreement.items():
+        console.print(f"{method}: {share:.1%} of first answers are those of exact search.")
+    console.print("Enough for sessions." if result.enough else f"Too little: {result.advice}.")
+
+
+def _table(result: RecallCheck, corrupted: bool) -> Table:
+    from rich.table import Table
+
+    how = f", {result.breadth}" if result.breadth else ""
+    table = Table(
+        f"{result.queries} queries{how}", "recall at 10", f"at {result.depth}", title_justify="left"
+    )
+    shifted = "corrupted" if corrupted else "moved away"
+    for name, recall in (("as they are", result.ordinary), (shifted, result.shifted)):
+        table.add_row(name, f"{recall.at_10:.3f}", f"{recall.at_depth:.3f}")
+    return table

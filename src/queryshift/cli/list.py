@@ -14,7 +14,7 @@ from queryshift.lab.evaluation.benchmarks import BENCHMARKS
 from queryshift.methods import METHODS, WRAPPERS
 from queryshift.models import MODELS
 
-from .known_name import KnownName
+from .options import KnownName
 
 
 class Listing(NamedTuple):

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .options import json_option
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -28,7 +30,7 @@ def command() -> None:
     show_default=True,
     help="Read items as the library does, or as the paper's code did.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, for other programs.")
+@json_option
 def check(name: str, adapt: str, preprocessing: str, as_json: bool) -> None:
     """Load NAME (short or on the Hub, a directory, a file, module:function) and try it out.
 

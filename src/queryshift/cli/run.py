@@ -97,9 +97,8 @@ def _stopped(out: Path) -> str:
 
 def _plans(benchmark: str, given: dict[str, Any]) -> list[Plan]:
     from queryshift.lab.evaluation.benchmarks import find
-    from queryshift.lab.evaluation.runner.choices import Choices
     from queryshift.lab.evaluation.runner.machine import best_device
-    from queryshift.lab.evaluation.runner.plans import Plan, plans_for
+    from queryshift.lab.evaluation.runner.plans import Choices, Plan, plans_for
 
     if given["rerank"] is not None and not given["matcher"]:
         raise click.UsageError("--rerank says how many hits --matcher ranks anew: give both.")
@@ -137,7 +136,7 @@ def _executor(given: dict[str, Any]) -> AbstractContextManager[Execute]:
     from queryshift.lab.evaluation.runner.cell_executors import in_processes, in_turn
 
     if given["on_ray"]:
-        from queryshift.lab.evaluation.runner.cell_executors_ray import on_ray
+        from queryshift.lab.evaluation.runner.cell_executors import on_ray
 
         return nullcontext(on_ray())
     return in_processes(given["jobs"]) if given["jobs"] > 1 else nullcontext(in_turn)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .own_data_options import strict_option, traceback_option
+from .options import json_option, strict_option, traceback_option
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -45,7 +45,7 @@ def _numbers(
 @click.option("--seed", type=int, help="Of the sample; by default 0.")
 @strict_option
 @traceback_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, for other programs.")
+@json_option
 def command(
     model: str, queries: Path, gallery: Path, labels: Path | None, as_json: bool, **given: object
 ) -> None:

@@ -4,7 +4,7 @@ import re
 import pytest
 
 from queryshift.errors import BadFile, BadInput
-from queryshift.lab.corruptions.files.formats import read_captions
+from queryshift.lab.corruptions.files.input_files import read_captions
 from queryshift.lab.corruptions.files.layouts import (
     LAYOUTS,
     PUBLISHED_NAMES,

@@ -7,7 +7,7 @@ from pictures import photo
 from PIL import Image
 
 from queryshift.lab.corruptions import image
-from queryshift.lab.corruptions.image import mm_robustness, plasma
+from queryshift.lab.corruptions.image import mm_robustness, weather
 from queryshift.lab.corruptions.image.blur import soft_blur
 
 CORRECT = image.preset("imagenet_c")
@@ -73,7 +73,7 @@ def test_zoom_blur_zooms_once_more_at_severity_five_only():
 @pytest.mark.parametrize("side", [1024, 512])
 def test_fog_is_a_corner_of_a_map_of_fixed_size(side):
     picture = noise((40, 60, 3))
-    clouds = plasma.plasma(side, 2.0, rng())[:40, :60, None]
+    clouds = weather.plasma(side, 2.0, rng())[:40, :60, None]
     brightest = picture.max() / 255
     expected = (picture / 255 + 1.5 * clouds) * brightest / (brightest + 1.5) * 255
     foggy = mm_robustness.Fog(side)(picture, 1, rng())

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from pictures import photo
 
 from queryshift.lab.corruptions import find, image
-from queryshift.lab.corruptions.image import ice, noise, pixels
+from queryshift.lab.corruptions.image import frost, noise, pixels
 from queryshift.lab.corruptions.image.blur import ZOOMS, shuffled
-from queryshift.lab.corruptions.image.plasma import plasma
 from queryshift.lab.corruptions.image.warp import smeared, zoomed
+from queryshift.lab.corruptions.image.weather import plasma
 
 
 def rng(seed=0):
@@ -127,10 +127,10 @@ def test_contrast_keeps_the_mean_of_every_channel():
 
 
 def test_panes_of_ice_are_distinct_and_always_the_same():
-    first = ice.pane(0)
-    ice.pane.cache_clear()
-    assert np.array_equal(ice.pane(0), first)
-    brightness = [ice.pane(index).mean() for index in range(len(ice.PANES))]
+    first = frost.pane(0)
+    frost.pane.cache_clear()
+    assert np.array_equal(frost.pane(0), first)
+    brightness = [frost.pane(index).mean() for index in range(len(frost.PANES))]
     assert max(brightness) > 1.8 * min(brightness)
 
 

@@ -9,9 +9,8 @@ from click.testing import CliRunner
 
 from queryshift.cli import main
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS, COMPOSED
-from queryshift.lab.evaluation.runner.choices import Choices
 from queryshift.lab.evaluation.runner.context import RunContext
-from queryshift.lab.evaluation.runner.plans import Plan
+from queryshift.lab.evaluation.runner.plans import Choices, Plan
 from queryshift.lab.evaluation.runner.prepared_benchmark import prepare
 from queryshift.lab.evaluation.runner.run_cell import run_cell
 from small_datasets import WRITERS

@@ -8,9 +8,8 @@ import soundfile
 
 from queryshift.errors import BadFile, BadInput
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
-from queryshift.lab.evaluation.runner.choices import Choices
 from queryshift.lab.evaluation.runner.context import RunContext
-from queryshift.lab.evaluation.runner.plans import Plan, Task, plans_for
+from queryshift.lab.evaluation.runner.plans import Choices, Plan, Task, plans_for
 from queryshift.lab.evaluation.runner.prepared_benchmark import prepare
 from queryshift.lab.evaluation.runner.resume import run_all
 from small_datasets import WRITERS

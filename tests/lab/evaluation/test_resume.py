@@ -19,10 +19,9 @@ from queryshift.lab.evaluation.benchmark_methods import method_of
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
 from queryshift.lab.evaluation.results import read_lines
 from queryshift.lab.evaluation.runner.cell_executors import in_processes
-from queryshift.lab.evaluation.runner.choices import Choices
 from queryshift.lab.evaluation.runner.context import RunContext
 from queryshift.lab.evaluation.runner.gallery_cache import content_hash, embedded
-from queryshift.lab.evaluation.runner.plans import Plan, Task, plans_for
+from queryshift.lab.evaluation.runner.plans import Choices, Plan, Task, plans_for
 from queryshift.lab.evaluation.runner.prepared_benchmark import prepare
 from queryshift.lab.evaluation.runner.resume import locked, run_all
 from queryshift.lab.evaluation.runner.run_cell import run_cell
@@ -436,7 +435,7 @@ def test_processes_give_the_same_cells_for_several_rows(plan, finished, tmp_path
 
 
 def test_without_ray_the_extra_is_named(monkeypatch):
-    from queryshift.lab.evaluation.runner.cell_executors_ray import on_ray
+    from queryshift.lab.evaluation.runner.cell_executors import on_ray
 
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtra, match=r"queryshift\[ray\]"):
@@ -450,7 +449,7 @@ def test_a_ray_cluster_of_two_nodes_gives_the_same_cells(plan, finished, tmp_pat
     import ray
     from ray.cluster_utils import Cluster
 
-    from queryshift.lab.evaluation.runner.cell_executors_ray import on_ray
+    from queryshift.lab.evaluation.runner.cell_executors import on_ray
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     cluster.add_node(num_cpus=1)

@@ -6,8 +6,8 @@ import pytest
 
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
 from queryshift.lab.evaluation.runner import context as module
-from queryshift.lab.evaluation.runner.choices import Choices
 from queryshift.lab.evaluation.runner.context import MODELS, Recent, RunContext
+from queryshift.lab.evaluation.runner.plans import Choices
 
 ROW = BENCHMARKS["tangram-o-image"]
 

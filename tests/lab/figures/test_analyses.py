@@ -184,7 +184,7 @@ def test_excluded_candidates_are_no_answers(experiment):
 
 @pytest.mark.slow
 def test_a_real_stage_keeps_its_gallery_for_the_next_figure(tmp_path):
-    from queryshift.lab.evaluation.runner.choices import Choices
+    from queryshift.lab.evaluation.runner.plans import Choices
 
     request = Request(benchmark="tangram-o-text", choices=Choices(queries=64), kept=tmp_path)
     experiment = Experiment.open(request)

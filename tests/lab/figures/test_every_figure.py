@@ -52,7 +52,7 @@ def test_every_analysis_has_a_file_and_a_name():
         for path in files("queryshift.lab.figures").iterdir()
         if path.name.endswith(".py")
     }
-    assert names - set(FIGURES) == {"__init__", "charts", "experiment", "plotting", "write_figure"}
+    assert names - set(FIGURES) == {"__init__", "charts", "experiment", "plotting"}
 
 
 def test_an_unknown_figure_is_named():
@@ -61,21 +61,21 @@ def test_an_unknown_figure_is_named():
 
 
 def test_what_is_no_figure_file_is_refused_before_computing(tmp_path, opened):
-    from queryshift.lab.figures import write_figure
+    from queryshift.lab.figures import plotting
 
     for out in (tmp_path / "one.bmp", tmp_path / "missing" / "one.png"):
         with pytest.raises(BadInput, match=r"no format|no folder"):
-            write_figure.write_figure("scaling", opened.request, out)
+            plotting.write_figure("scaling", opened.request, out)
 
 
 def test_numbers_alone_need_no_matplotlib(tmp_path, opened, monkeypatch):
-    from queryshift.lab.figures import plotting, write_figure
+    from queryshift.lab.figures import plotting
 
     monkeypatch.setattr(plotting, "find_spec", lambda name: None)
-    chart, written = write_figure.write_figure("scaling", opened.request, tmp_path / "one.json")
+    chart, written = plotting.write_figure("scaling", opened.request, tmp_path / "one.json")
     assert written == [tmp_path / "one.json"]
     assert json.loads(written[0].read_text())["lines"][0]["y"] == [
         pytest.approx(value, rel=1e-5) for value in dataclasses.asdict(chart)["lines"][0]["y"]
     ]
     with pytest.raises(ImportError, match=r"queryshift\[figures\]"):
-        write_figure.write_figure("scaling", opened.request, tmp_path / "one.png")
+        plotting.write_figure("scaling", opened.request, tmp_path / "one.png")

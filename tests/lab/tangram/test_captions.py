@@ -5,9 +5,8 @@ import re
 import pytest
 
 from queryshift.lab import tangram
-from queryshift.lab.tangram.scene_captions import with_article
+from queryshift.lab.tangram.scene_captions import WORDS, with_article
 from queryshift.lab.tangram.scenes import COLOURS, FILLS, SHAPES, SIZES
-from queryshift.lab.tangram.vocabulary import WORDS
 
 SCENES = tangram.scenes("test", 300)
 

@@ -6,8 +6,8 @@ from itertools import product
 
 from queryshift.lab import tangram
 from queryshift.lab.tangram.edits import KINDS, SENTENCES
+from queryshift.lab.tangram.scene_captions import WORDS
 from queryshift.lab.tangram.scenes import VALUES
-from queryshift.lab.tangram.vocabulary import WORDS
 
 EDITS = tangram.edits("test", 400)
 

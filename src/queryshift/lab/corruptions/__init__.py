@@ -13,9 +13,8 @@ from importlib import import_module
 from queryshift.errors import unknown
 
 from .combine import both, one_of, segments
-from .corruption import SEVERITIES, Corruption, at, check_severity
+from .corruption import SEVERITIES, Corruption, at, check_severity, corrupt, generator
 from .names import COMBINATIONS, MODALITIES, NAMES, REPRESENTATIVE
-from .seeding import corrupt, generator
 
 __all__ = [
     "COMBINATIONS",

@@ -12,7 +12,7 @@ from queryshift.support.progress import track
 
 from .corruption import SEVERITIES
 from .files.corrupt_item import write_whole
-from .files.formats import encode_picture
+from .files.input_files import encode_picture
 from .files.recipe import USUAL_PRESET, Recipe
 from .image.pixels import rgb
 from .names import NAMES

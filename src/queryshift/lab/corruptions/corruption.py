@@ -1,15 +1,17 @@
-"""What a corruption is, and the five severities that all of them share."""
+"""What a corruption is, the five severities, and a random generator for each item."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from queryshift.errors import BadInput
 
 if TYPE_CHECKING:
     from numpy.random import Generator
+
 
 Value = TypeVar("Value")
 SEVERITIES = (1, 2, 3, 4, 5)
@@ -38,3 +40,34 @@ def check_severity(severity: int, highest: int = SEVERITIES[-1]) -> int:
 def at(severity: int, values: Sequence[Value]) -> Value:
     """The value that belongs to `severity`, from a list with one value per severity."""
     return values[check_severity(severity, len(values)) - 1]
+
+
+def generator(
+    seed: int, item_id: str | int, corruption_name: str, severity: int | None = None
+) -> Generator:
+    """The generator of one item under one corruption: the same in every process and on every day.
+
+    Without `severity` the draws are common to all severities, which gives smoother curves.
+    """
+    from numpy.random import PCG64, Generator, SeedSequence
+
+    key = (str(seed), str(item_id), corruption_name, "" if severity is None else str(int(severity)))
+    parts = (part.encode("utf-8", "surrogatepass") for part in key)
+    message = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    entropy = int.from_bytes(blake2b(message, digest_size=16).digest(), "big")
+    return Generator(PCG64(SeedSequence(entropy)))
+
+
+def corrupt(
+    item: Any,
+    corruption: Corruption,
+    severity: int,
+    *,
+    seed: int,
+    item_id: str | int,
+    common: bool = False,
+) -> Any:
+    """`item` corrupted with its own generator; `common` draws alike at every severity."""
+    level = check_severity(severity)
+    rng = generator(seed, item_id, corruption.__name__, None if common else level)
+    return corruption(item, level, rng)

@@ -11,8 +11,7 @@ from pathlib import Path
 from queryshift.support.tables import Table
 
 from .dataset import Dataset
-from .reading.readable import usable
-from .reading.reader import Reader
+from .reading.reader import Reader, usable
 
 __all__ = ["DATASETS", "HOME", "Dataset", "Reader", "found_at", "usable"]
 

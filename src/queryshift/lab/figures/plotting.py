@@ -1,4 +1,4 @@
-"""Charts as pictures, with matplotlib; nothing of it is loaded before something is drawn."""
+"""Charts drawn with matplotlib, and the files of a figure: its numbers, its image, or both."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import Any
 from queryshift.errors import BadInput, missing
 from queryshift.lab.evaluation.pages.method_legend import colours_of
 
-from .charts import Chart, Clouds, Curves, Grid, Histogram
+from . import FIGURES
+from .charts import Chart, Clouds, Curves, Grid, Histogram, read, to_json
+from .experiment import Request
 
 FORMATS = (".png", ".svg", ".pdf")
 SIZE, DOTS_PER_INCH, CAPTION = (7.2, 4.8), 110, 118
@@ -129,3 +131,27 @@ DRAW: dict[type[Chart], Callable[[Any, Any], None]] = {
     Clouds: _clouds,
     Grid: _grid,
 }
+
+
+NUMBERS = ".json"
+
+
+def write_figure(
+    name: str, request: Request, out: Path, numbers: bool = False, given: Path | None = None
+) -> tuple[Chart, list[Path]]:
+    """Compute a figure and write it; the suffix of `out` is the format, ".json" its numbers.
+
+    `numbers` writes them beside the picture too; `given` are numbers that exist already.
+    """
+    drawn = out.suffix != NUMBERS
+    if drawn:
+        check(out)  # before the long part
+    compute = FIGURES[name]
+    chart = compute(request) if given is None else read(given)
+    written = [out]
+    if drawn:
+        draw(chart, out)
+    if numbers or not drawn:
+        written = list(dict.fromkeys([out, out.with_suffix(NUMBERS)]))
+        written[-1].write_text(to_json(chart) + "\n", encoding="utf-8")
+    return chart, written

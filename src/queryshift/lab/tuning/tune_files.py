@@ -9,7 +9,7 @@ from typing import Any
 
 from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadFile, BadInput
-from queryshift.lab.corruptions.files.formats import CAPTIONS, read_captions
+from queryshift.lab.corruptions.files.input_files import CAPTIONS, read_captions
 from queryshift.lab.own_traffic.label_free import Advice, advise
 from queryshift.lab.own_traffic.own_errors import errors_named
 from queryshift.lab.own_traffic.traffic import Traffic, traffic

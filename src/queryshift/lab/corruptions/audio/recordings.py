@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from queryshift.errors import BadFile, BadInput
 from queryshift.media.audio import AUDIO_SUFFIXES, read_audio, resampled
 
-from .loudness import rms
+from .samples import rms
 
 Floats = NDArray[np.float32]
 QUIETEST_EXCERPT = 0.01  # of the whole recording's loudness: a pause is not blown up into a roar

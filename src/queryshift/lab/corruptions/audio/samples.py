@@ -36,6 +36,11 @@ def floats_of(item: NDArray[Any] | Waveform) -> NDArray[np.floating]:
     return samples
 
 
+def rms(wave: NDArray[np.floating]) -> float:
+    """The root of the mean power around the mean: a constant offset is no sound."""
+    return float(np.std(wave, dtype=np.float64)) if len(wave) else 0.0
+
+
 def like(item: Sound, floats: NDArray[np.floating]) -> Sound:
     """`floats`, clipped to full scale, in the type and at the rate of `item`."""
     clipped = np.clip(floats, -1.0, 1.0)

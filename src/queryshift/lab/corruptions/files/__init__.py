@@ -1,6 +1,6 @@
 """Corrupted files: one, a folder, or the same ones again from a manifest.
 
-A run goes from `recipe.py` (what to do) over `output_paths.py` (a task per item) to
+A run goes from `recipe.py` (what to do) over `layouts.py` (a task per item) to
 `corrupt_item.py` (start there) and `manifest.py`. Imports: the rest of `corruptions`.
 """
 
@@ -16,10 +16,9 @@ from queryshift.support.progress import track
 
 from . import manifest
 from .corrupt_item import ItemResult, ItemTask, make
-from .find_items import Item, find_items
-from .layouts import LAYOUTS
+from .input_files import Item, find_items
+from .layouts import LAYOUTS, plan
 from .manifest import Entry
-from .output_paths import plan
 from .recipe import Recipe
 
 __all__ = ["LAYOUTS", "Recipe", "Summary", "corrupt_files", "make_again"]

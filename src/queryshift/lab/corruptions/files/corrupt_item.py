@@ -13,8 +13,7 @@ from queryshift.media.audio import read_audio
 from queryshift.media.images import read_image
 from queryshift.media.videos import read_clip
 
-from . import formats
-from .find_items import Item
+from .input_files import Item, encode_picture, encode_sound, read_captions
 from .manifest import Entry
 from .recipe import Recipe
 
@@ -93,25 +92,25 @@ def _corrupted(task: ItemTask) -> list[bytes]:
     item, recipe = task.item, task.recipe
     suffix = PurePosixPath(task.outputs[0]).suffix.lower()
     if recipe.modality == "text":
-        captions = formats.read_captions(item.sources[0])
+        captions = read_captions(item.sources[0])
         numbered = enumerate(captions.texts, start=1)
         return [captions.encode(recipe.apply(text, f"{item.id}#{n}") for n, text in numbered)]
     if recipe.modality == "audio":
         wave = recipe.apply(read_audio(item.sources[0]), item.id)
-        return [formats.encode_sound(wave, suffix)]
+        return [encode_sound(wave, suffix)]
     if recipe.modality == "image":
         picture = recipe.apply(read_image(item.sources[0]), item.id)
-        return [formats.encode_picture(picture, suffix, task.quality)]
+        return [encode_picture(picture, suffix, task.quality)]
     frames = recipe.apply(read_clip(item.sources), item.id)
-    return [formats.encode_picture(frame, suffix, task.quality) for frame in frames]
+    return [encode_picture(frame, suffix, task.quality) for frame in frames]
 
 
 def _changed(task: ItemTask) -> tuple[int, int]:
     """How many captions came out different, of how many; rules leave many as they are."""
     if task.recipe.modality != "text":
         return 0, 0
-    before = formats.read_captions(task.item.sources[0]).texts
-    after = formats.read_captions(inside(task.root, task.outputs[0])).texts
+    before = read_captions(task.item.sources[0]).texts
+    after = read_captions(inside(task.root, task.outputs[0])).texts
     return sum(old != new for old, new in zip(before, after, strict=True)), len(before)
 
 

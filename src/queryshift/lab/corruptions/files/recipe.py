@@ -11,7 +11,7 @@ from queryshift.errors import BadInput, unknown
 
 from .. import Corruption, check_severity, find, generator
 from ..names import NAMES
-from ..text.published_levels import LEVEL_OF_SEVERITY_1
+from ..text.caption_words import LEVEL_OF_SEVERITY_1
 
 USUAL_PRESET = "imagenet_c"
 USUAL_SEVERITY = 5

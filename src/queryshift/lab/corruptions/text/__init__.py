@@ -1,13 +1,14 @@
 """Text corruptions: characters, words and whole sentences; severities 1 to 5 are levels 3 to 7.
 
 `FAMILIES` has all of them, computed in `character_level.py`, `word_level.py` and
-`sentence_level.py`. Imports: `names`, `corruption` and `seeding` of the room. Start with
+`sentence_level.py`. Imports: `names` and `corruption` of the room. Start with
 `word_level.py`.
 """
 
 from __future__ import annotations
 
 from ..corruption import Corruption
+from .caption_words import LEVELS as LEVELS
 from .character_level import (
     character_delete,
     character_insert,
@@ -16,11 +17,10 @@ from .character_level import (
     ocr,
 )
 from .published import as_published as as_published
-from .published_levels import LEVELS as LEVELS
-from .published_levels import at_level as at_level
+from .published import at_level as at_level
+from .published import similar as similar
 from .sentence_level import active, backtranslation, casual, formal, passive
 from .sentence_level import sentence as sentence
-from .similarity_filter import similar as similar
 from .typing_errors import chatty, half_typos, typos
 from .word_level import (
     insert_punctuation,

@@ -1,4 +1,4 @@
-"""What every text corruption does with a caption: check it, find its words, draw from them."""
+"""What every text corruption needs: a caption's words, random draws, words to touch."""
 
 from __future__ import annotations
 
@@ -8,11 +8,29 @@ from typing import TYPE_CHECKING, TypeVar
 
 from queryshift.errors import BadInput
 
+from ..corruption import check_severity
+
 if TYPE_CHECKING:
     from numpy.random import Generator
 
 Item = TypeVar("Item")
 _WORD = re.compile(r"([^\W_]+(?:['’-][^\W_]+)*)")
+
+
+LEVELS = (1, 2, 3, 4, 5, 6, 7)
+RATE_PER_LEVEL = 0.05
+LEVEL_OF_SEVERITY_1 = 3
+
+
+class Level(int):
+    """A published level, standing where a severity stands."""
+
+
+def rate(severity: int) -> float:
+    """The share of words to touch: 0.15 at severity 1, 0.35 at severity 5."""
+    if isinstance(severity, Level):
+        return RATE_PER_LEVEL * severity
+    return RATE_PER_LEVEL * (check_severity(severity) + LEVEL_OF_SEVERITY_1 - 1)
 
 
 def check_caption(caption: str) -> str:

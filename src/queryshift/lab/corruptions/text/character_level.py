@@ -8,8 +8,7 @@ import string
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .caption_words import check_caption, pick, sample
-from .published_levels import rate
+from .caption_words import check_caption, pick, rate, sample
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -1,27 +1,50 @@
-"""The corruptions with the quirks of the published benchmark's scripts, which its numbers contain.
-
-The scripts (MM_Robustness, behind the COCO and Flickr benchmarks) do more than they mean to:
-nlpaug spaces every caption anew, and EDA lower-cases it, drops all but a to z, takes synonyms
-from every sense of a word, names of people included, and inserts synonyms of "a" and "of" too.
-"""
+"""What the published benchmark's scripts do: their quirks, levels and similarity filter."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from queryshift.errors import unknown
+from queryshift.errors import BadInput, unknown
 
-from ..corruption import Corruption
+from ..corruption import Corruption, check_severity
+from ..names import NAMES
 from . import character_level, word_level
-from .caption_words import check_caption
+from .caption_words import LEVELS, Level, check_caption
 from .wordnet import every_synonym
 
 if TYPE_CHECKING:
     from numpy.random import Generator
+
+
+def at_level(corruption: Corruption, level: int) -> Corruption:
+    """The character or word corruption fixed at a published level, 1 to 7, at every severity."""
+    if corruption.__name__ in NAMES["text"]["sentence"]:
+        raise BadInput(
+            f"{corruption.__name__} has no levels: the published benchmark has one form of it."
+        )
+    if level not in LEVELS:
+        raise BadInput(f"level is {level!r}; the published levels are 1 to {LEVELS[-1]}.")
+    return _AtLevel(corruption, int(level))
+
+
+@dataclass(frozen=True)
+class _AtLevel:
+    corruption: Corruption
+    level: int
+
+    @property
+    def __name__(self) -> str:
+        return f"at_level({self.corruption.__name__}, {self.level})"
+
+    def __call__(self, caption: str, severity: int, rng: Generator, /) -> str:
+        check_severity(severity)
+        corrupted: str = self.corruption(caption, Level(self.level), rng)
+        return corrupted
 
 
 def as_published(corruption: Corruption) -> Corruption:
@@ -78,3 +101,48 @@ _VARIANTS: dict[str, tuple[Callable[[str], str], Callable[[str, int, Generator],
     "word_deletion": (letters_only, word_level.word_deletion),
     "insert_punctuation": (str, word_level.insert_punctuation),
 }
+
+
+Encode = Callable[[str], Sequence[float]]
+
+
+def similar(
+    corruption: Corruption, encode: Encode, least: float = 0.9, draws: int = 100
+) -> Corruption:
+    """`corruption`, redrawn until the cosine of the two captions' vectors is at least `least`.
+
+    After `draws` draws the last one is kept. `encode` gives one vector for one caption; the
+    published scripts used sentence-transformers/paraphrase-mpnet-base-v2, for the word level and
+    the four styles only.
+    """
+    return _Similar(corruption, encode, least, draws)
+
+
+@dataclass(frozen=True)
+class _Similar:
+    corruption: Corruption
+    encode: Encode
+    least: float
+    draws: int
+
+    @property
+    def __name__(self) -> str:
+        return f"similar({self.corruption.__name__})"
+
+    def __call__(self, caption: str, severity: int, rng: Generator, /) -> str:
+        clean = self.encode(caption)
+        drawn: str = caption
+        for _ in range(self.draws):
+            drawn = self.corruption(caption, severity, rng)
+            if _cosine(clean, self.encode(drawn)) >= self.least:
+                break
+        return drawn
+
+
+def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
+    lengths = math.sqrt(_dot(one, one) * _dot(other, other))
+    return _dot(one, other) / lengths if lengths else 0.0
+
+
+def _dot(one: Sequence[float], other: Sequence[float]) -> float:
+    return math.fsum(float(x) * float(y) for x, y in zip(one, other, strict=True))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from .caption_words import check_caption, join_words, like_case, pick, sample, split_words
-from .published_levels import rate
+from .caption_words import check_caption, join_words, like_case, pick, rate, sample, split_words
 from .stopwords import STOPWORDS
 from .wordnet import close_synonyms
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from queryshift.errors import BadFile
 from queryshift.lab.corruptions.files.corrupt_item import write_whole
-from queryshift.lab.corruptions.files.formats import encode_picture, encode_sound
+from queryshift.lab.corruptions.files.input_files import encode_picture, encode_sound
 from queryshift.media.videos import VIDEO_SUFFIXES, Sampling, read_frames, read_video_audio
 from queryshift.support.progress import track
 

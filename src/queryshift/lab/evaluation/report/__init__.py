@@ -17,10 +17,10 @@ from queryshift.errors import unknown
 from ..rank_metrics import SECONDS
 from ..results import Cell, read_folder
 from ..significance import RESAMPLES
-from .frozen_check import check_base as check_base
 from .html_page import html
 from .markdown_latex_csv import comma_separated, latex, markdown
 from .paper_numbers import beside_paper, timed
+from .paper_numbers import check_base as check_base
 from .result_tables import Table, tabulate
 from .significance_marks import LEGEND, LEVEL, places, significance
 from .terminal import terminal

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..pages import render
-from .escape import one_line
-from .grid import grid
+from .grid import grid, one_line
 from .result_tables import Entry, Table
 from .significance_marks import FROZEN
 

@@ -6,8 +6,7 @@ import csv
 import io
 from typing import TYPE_CHECKING
 
-from .escape import in_latex, in_markdown, in_spreadsheet, one_line
-from .grid import Grid, Text, grid
+from .grid import Grid, Text, grid, in_latex, in_markdown, in_spreadsheet, one_line
 from .result_tables import Table
 from .significance_marks import LEGEND
 

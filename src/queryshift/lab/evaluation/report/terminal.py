@@ -12,8 +12,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
-from .escape import one_line
-from .grid import DIFFERENCE, PAPER, Grid, Text, grid, heading
+from .grid import DIFFERENCE, PAPER, Grid, Text, grid, heading, one_line
 from .result_tables import AVERAGE, Table
 
 if TYPE_CHECKING:

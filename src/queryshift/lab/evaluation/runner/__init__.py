@@ -4,8 +4,7 @@
 `context.py` is all that a process keeps from cell to cell.
 """
 
-from .choices import Choices
-from .plans import Plan, Task, plans_for
+from .plans import Choices, Plan, Task, plans_for
 from .resume import Ran, run_all
 
 __all__ = ["Choices", "Plan", "Ran", "Task", "plans_for", "run_all"]

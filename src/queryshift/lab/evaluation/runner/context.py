@@ -13,8 +13,8 @@ from queryshift.models import load, matcher
 
 from ..benchmarks import Benchmark
 from ..streams import Shifted, corruption_of
-from .choices import Choices
 from .corrupted_folders import corrupted_beforehand
+from .plans import Choices
 
 if TYPE_CHECKING:
     from .plans import Task

@@ -9,8 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from queryshift.errors import BadFile, BadInput
-from queryshift.lab.corruptions.files.find_items import find_items
-from queryshift.lab.corruptions.files.formats import read_captions
+from queryshift.lab.corruptions.files.input_files import find_items, read_captions
 from queryshift.lab.corruptions.files.layouts import LAYOUTS
 from queryshift.lab.datasets import Dataset
 from queryshift.media.lazy_items import AudioFile, ImageFile, LazyItems, Source

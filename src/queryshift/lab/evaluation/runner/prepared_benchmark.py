@@ -17,9 +17,9 @@ from ..benchmarks import Benchmark
 from ..corruption_assets import substitutes
 from ..own_benchmark import own_dataset
 from ..streams import translates
-from .choices import Choices
 from .context import RunContext
 from .gallery_cache import content_hash, embedded
+from .plans import Choices
 
 WITH_MATCHING = "with matching"  # in the paper's words, after a model's name
 

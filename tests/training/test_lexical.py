@@ -4,9 +4,9 @@ import sys
 
 import pytest
 import torch
+from training.real.lexical import BM25, Speller, fused
 
 from queryshift.errors import MissingExtra
-from queryshift.lab.evaluation.lexical import BM25, Speller, fused
 
 DOCUMENTS = [
     "Lists every hosted zone of the account.",
