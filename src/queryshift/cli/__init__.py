@@ -21,8 +21,8 @@ from queryshift.support.progress import IN_LINES
 COMMANDS = {
     "demo": "See adaptation work on the embedded world: a table and a page.",
     "corrupt": "Make shifted queries: one file, a folder, or a contact sheet.",
-    "figure": "Make one of the paper's analyses: a picture, its numbers, a verdict.",
-    "data": "Check datasets on disk, and make clips from films.",
+    "figure": "Make one of the paper's analyses: a chart, its numbers, a verdict.",
+    "data": "Check datasets on disk, and extract frames and audio from videos.",
     "list": "Benchmarks, methods, models, corruptions and datasets there are.",
     "gallery": "Galleries in files and search engines: build them, check their index.",
     "models": "Look at a model before you build on it: towers, sizes, known traps.",

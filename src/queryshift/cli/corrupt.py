@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _PATH = click.Path(path_type=Path)
 _FOLDER = click.Path(resolve_path=True)  # the manifest must name it from anywhere
 _COUNT = click.IntRange(min=1)
-_UNREAD = (".gif", ".heic", ".heif", ".avif", ".svg")  # pictures all the same
+_UNREAD = (".gif", ".heic", ".heif", ".avif", ".svg")  # image formats that are not read
 _SHARED = (
     click.Option(["--severity"], type=int, help="1 to 5; 5 if not given."),
     click.Option(["--seed"], type=int, default=0, show_default=True, help="Of all random draws."),
@@ -54,12 +54,12 @@ _OPTIONS: dict[str, tuple[click.Option, ...]] = {
     ),
 }
 _FILES = {
-    "image": "IN is a picture or a folder of pictures.",
+    "image": "IN is an image or a folder of images.",
     "text": 'IN is a .txt with one caption a line, a .json of records with a "caption", '
     "or a folder of such files.",
     "video": "IN is a folder with one folder of frames per clip, or with frame_0/, frame_1/ ... "
     "as published; or video files, of which ten frames are taken.",
-    "audio": "IN is a sound file or a folder of sound files; they become mono.",
+    "audio": "IN is an audio file or a folder of audio files; they become mono.",
 }
 
 
@@ -124,7 +124,7 @@ def _again(manifest: Path, source: Path, target: Path, jobs: int | None) -> None
 @click.option("--seed", type=int, default=0, show_default=True, help="Of all random draws.")
 @click.option("--preset", default="imagenet_c", show_default=True, help="Or mm_robustness.")
 def _sheet(photo: Path, target: Path | None, seed: int, preset: str) -> None:
-    """Draw all 16 image corruptions of PHOTO at all 5 severities in one labelled picture.
+    """Draw all 16 image corruptions of PHOTO at all 5 severities in one labelled image.
 
     The photo is cropped to its middle square, of the size that models see.
     """
@@ -136,9 +136,9 @@ def _sheet(photo: Path, target: Path | None, seed: int, preset: str) -> None:
 
 
 def _tell_left_out(source: Path, modality: str) -> None:
-    """Name pictures of formats that are not read: they were passed over."""
-    pictures = modality in ("image", "video") and source.is_dir()
-    files = source.rglob("*") if pictures else ()
+    """Name images in formats that are not read: they were left out."""
+    images = modality in ("image", "video") and source.is_dir()
+    files = source.rglob("*") if images else ()
     left_out = sorted(file.name for file in files if file.suffix.lower() in _UNREAD)
     if left_out:
         more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""

@@ -22,7 +22,7 @@ NAMED = 10  # missing files that are named one by one on a terminal
 
 @click.group()
 def command() -> None:
-    """Check datasets on disk, and make clips from films."""
+    """Check datasets on disk, and extract frames and audio from videos."""
 
 
 @command.command()
@@ -57,10 +57,10 @@ def check(ctx: click.Context, name: str, root: str | None, part: str | None, as_
 @json_option
 @click.pass_context
 def frames(ctx: click.Context, folder: str, out: str, as_json: bool) -> None:
-    """Make ten frames and a waveform of each film in VIDEO_DIR; exit code 1 if one fails.
+    """Make ten frames and a waveform of each video in VIDEO_DIR; exit code 1 if one fails.
 
     \b
-    $ queryshift data frames ~/films ~/data/vggsound
+    $ queryshift data frames ~/videos ~/data/vggsound
     """
     from queryshift.lab.datasets.reading import extract_frames
 

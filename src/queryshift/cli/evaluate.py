@@ -54,10 +54,10 @@ _COUNT = click.IntRange(min=1)
 def command(out: Path | None, as_json: bool, **given: Any) -> None:
     """Replay your queries over your gallery, with and without adaptation.
 
-    Files are a folder of pictures or sounds, .jsonl, .csv, .tsv or .parquet with an id and a text,
-    path or vector column, .npy or .safetensors vectors, or a folder that `datasets` saved; see
-    docs/your-own-data.md. Without matches or clicks you get advice instead of a table. Rows that
-    cannot be used are left out and counted; above a fifth of a file is refused.
+    Files are a folder of images or audio files, a table (.jsonl, .csv, .tsv, .parquet) with an id
+    and a text, path or vector column, vectors (.npy, .safetensors), or a folder that `datasets`
+    saved; see docs/your-own-data.md. Without matches or clicks you get advice instead of a table.
+    Rows that cannot be used are left out and counted; more than a fifth of a file is an error.
 
     \b
     $ queryshift evaluate --model clip-base --gallery photos/ --queries log.csv --out page.html

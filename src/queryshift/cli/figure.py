@@ -44,7 +44,7 @@ _COUNT = click.IntRange(min=2)
     help="Where embedded candidates are kept for the next figure.",
 )
 @click.option("--out", type=_FILE, help="A .png (NAME.png by default), .svg, .pdf or .json file.")
-@click.option("--json", "numbers", is_flag=True, help="Write the numbers beside the picture too.")
+@click.option("--json", "numbers", is_flag=True, help="Write the numbers beside the chart too.")
 @click.option("--from", "given", type=_FILE, help="Draw numbers that --json wrote: no computing.")
 def command(name: str, out: Path | None, numbers: bool, given: Path | None, **wanted: Any) -> None:
     """Make the figure NAME, and say whether the paper's claim holds in it.

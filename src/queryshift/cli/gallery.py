@@ -107,7 +107,7 @@ def _as_values(built: Built) -> dict[str, Any]:
     "--queries",
     type=click.Path(path_type=Path),
     required=True,
-    help="Vectors (.npy); or with --model captions, a table, a folder of pictures or sounds.",
+    help="Vectors (.npy); or with --model captions, a table, a folder of images or audio files.",
 )
 @click.option("--model", help="A name, a path, or module:function: encodes the queries.")
 @click.option("--sample", type=_COUNT, default=256, show_default=True, help="Queries to ask.")
@@ -120,8 +120,8 @@ def check(
 ) -> None:
     """Measure what the index at ADDRESS finds of an exact search, and keep the result.
 
-    Ordinary queries, and shifted ones: with --model the queries are corrupted (pictures with noise,
-    sounds with traffic, text with reading errors), without it their vectors are moved away from
+    Ordinary queries, and shifted ones: with --model the queries are corrupted (images with noise,
+    audio with traffic, text with reading errors), without it their vectors are moved away from
     the candidates nearest to them. The exit code is 1 where less than .97 of the best ten are
     found.
 

@@ -51,14 +51,14 @@ def command(
 ) -> None:
     """Find a learning rate and a temperature for MODEL (a name, a path, or module:function).
 
-    Queries and candidates are a folder of pictures, a folder of sounds, or a file with one caption
-    a line; a caption's name in the labels is the caption, a file's name is its name. Labels may
+    Queries and candidates are what `queryshift evaluate` reads, such as a folder of images or a
+    file with one caption a line. Labels name a file by its name and a caption by its text; they may
     name a few queries only. Without labels the contrast decides (docs/tune.md), and a sample of
     ordinary queries shows how far these are from them.
 
     \b
     $ queryshift tune clip-base --queries photos/ --gallery captions.txt
-    $ queryshift tune tangram --queries asked.txt --gallery pictures/ --labels right.json
+    $ queryshift tune tangram --queries asked.txt --gallery images/ --labels right.json
     """
     from queryshift.lab.tuning.tune_files import tune_files
 

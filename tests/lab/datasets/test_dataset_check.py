@@ -105,7 +105,7 @@ def test_clips_and_sounds_are_counted_each_for_themselves(tmp_path):
         path.unlink()
     (root / "frame_3" / "--clip0.jpg").unlink()  # nine frames are still a clip
     found = {each.what: each.found for each in check("vggsound", root).counts}
-    assert found == {"videos": 3, "sounds": 0, "pairs": 3}
+    assert found == {"videos": 3, "audio": 0, "pairs": 3}
 
 
 def test_a_part_of_choice(tmp_path):
@@ -123,7 +123,7 @@ def test_an_absent_folder_is_named(tmp_path):
 def test_films_are_made_by_command(tmp_path):
     told = CliRunner().invoke(main, ["data", "frames", str(tmp_path), str(tmp_path / "out")])
     assert told.exit_code == 2
-    assert "has no films" in told.output
+    assert "has no videos" in told.output
 
 
 @pytest.mark.parametrize("name", DATASETS)

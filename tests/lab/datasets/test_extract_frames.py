@@ -114,7 +114,7 @@ def test_two_films_of_one_name_are_not_taken_for_one(films, tmp_path):
 
 
 def test_a_folder_without_films_is_refused(tmp_path):
-    with pytest.raises(BadFile, match="has no films"):
+    with pytest.raises(BadFile, match="has no videos"):
         extract(tmp_path, tmp_path / "out")
 
 

@@ -43,7 +43,7 @@ def test_a_listed_picture_without_captions_is_named(tmp_path):
     tokens.write_text("\n".join(line for line in lines if not line.startswith("1_a")))
     dataset = DATASETS["flickr8k"](root)
     assert dataset.query_ids == ["2_b"]
-    assert dataset.left_out == ['picture "1_a" has no caption.']
+    assert dataset.left_out == ['image "1_a" has no caption.']
 
 
 @pytest.mark.parametrize("line", ["1_a.jpg a caption without its number", "1_a.jpg\tno number"])

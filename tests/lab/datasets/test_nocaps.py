@@ -32,10 +32,10 @@ def test_all_ten_captions_ask(tmp_path):
 
 def test_a_caption_without_a_picture_is_named_or_refused(tmp_path):
     dataset = NOCAPS(small.nocaps(tmp_path))
-    sentence = 'caption 99 is of picture 77, which "nocaps_val_4500_captions.json" lacks.'
+    sentence = 'caption 99 is of image 77, which "nocaps_val_4500_captions.json" lacks.'
     assert list(dataset.left_out) == [sentence]
     assert usable(dataset)[1] == [sentence]
-    with pytest.raises(BadFile, match="caption 99 is of picture 77"):
+    with pytest.raises(BadFile, match="caption 99 is of image 77"):
         usable(dataset, strict=True)
 
 

@@ -35,7 +35,7 @@ def test_captions_stand_in_order(tmp_path):
     )
     assert len(found) == 3 and list(found) != clean
     fewer = dataset("text", clean[:2])
-    with pytest.raises(BadFile, match="names no pictures, expected one for each of the 2"):
+    with pytest.raises(BadFile, match="names no images, expected one for each of the 2"):
         corrupted_beforehand(BENCHMARKS["coco-o-text"], fewer, "character_swap", 5, made)
 
 

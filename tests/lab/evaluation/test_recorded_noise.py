@@ -64,5 +64,5 @@ def test_a_recording_that_is_not_there_is_named(plan, noise, tmp_path):
 def test_rows_without_sounds_take_none(plan, noise):
     recorded = replace(plan, choices=replace(plan.choices, noise=noise))
     assert len(plans_for("audioset-o", recorded)) == 2
-    with pytest.raises(BadInput, match="coco-o corrupts no sounds"):
+    with pytest.raises(BadInput, match="coco-o corrupts no audio"):
         plans_for("coco-o", recorded)

@@ -1,4 +1,4 @@
-"""The contact sheet: one photo under every image corruption at every severity, in one picture."""
+"""The contact sheet: one photo under every image corruption at every severity, in one image."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from queryshift.support.progress import track
 
 from .corruption import SEVERITIES
 from .files.corrupt_item import write_whole
-from .files.input_files import encode_picture
+from .files.input_files import encode_image
 from .files.recipe import USUAL_PRESET, Recipe
 from .image.pixels import rgb
 from .names import NAMES
@@ -37,12 +37,12 @@ def write_sheet(
     if target.resolve() == photo.resolve():
         raise BadInput(f'the sheet would overwrite the photo "{photo}": name another file.')
     sheet = contact_sheet(photo, seed, preset)
-    write_whole(target, encode_picture(sheet, suffix, quality=90))
+    write_whole(target, encode_image(sheet, suffix, quality=90))
     return sheet.size
 
 
 def contact_sheet(photo: Path, seed: int = 0, preset: str = USUAL_PRESET) -> Image.Image:
-    """A labelled picture of all 16 corruptions at the five severities, below the clean photo."""
+    """A labelled image of all 16 corruptions at the five severities, below the clean photo."""
     clean = ImageOps.fit(Image.fromarray(rgb(read_image(photo))), (TILE, TILE))
     rows = [
         (half * _HALF + GAP, _TOP + row * _STEP, family, name)

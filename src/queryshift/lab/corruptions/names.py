@@ -41,16 +41,16 @@ NAMES: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 
-_PICTURE = {"noise": "gaussian_noise", "blur": "motion_blur", "weather": "fog", "digital": "jpeg"}
+_IMAGE = {"noise": "gaussian_noise", "blur": "motion_blur", "weather": "fog", "digital": "jpeg"}
 
 REPRESENTATIVE: dict[str, dict[str, str]] = {
-    "image": _PICTURE,
+    "image": _IMAGE,
     "text": {
         "character": "ocr",
         "word": "synonym_replacement",
         "sentence": "backtranslation",
     },
-    "video": {category: _PICTURE[category] for category in NAMES["video"]},
+    "video": {category: _IMAGE[category] for category in NAMES["video"]},
     "audio": {"noise": "traffic", "weather": "wind"},
 }
 

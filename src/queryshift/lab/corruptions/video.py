@@ -16,7 +16,7 @@ from .names import NAMES
 
 
 def per_frame(corruption: Corruption) -> Corruption:
-    """Corrupt every frame of a clip, an array (T, H, W, 3) or a sequence of pictures."""
+    """Corrupt every frame of a clip, an array (T, H, W, 3) or a sequence of images."""
     return _PerFrame(corruption)
 
 

@@ -11,7 +11,7 @@ from queryshift.media.lazy_items import AudioFile, Clip, LazyItems
 from .dataset import Dataset
 from .reading.reader import TEXT, Reader, find_file, read_json, records
 
-SOUNDS = "audio"  # the folder for sounds whose listed place is on the authors' machine
+AUDIO = "audio"  # the folder of audio files whose listed place is on the authors' machine
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Listed:
     lists: tuple[str, ...]  # names of the list's file
 
     def __call__(self, root: Path, part: str, query: str) -> Dataset:
-        """Videos asked for their sounds, or sounds for their videos."""
+        """Videos asked for their audio, or audio for their videos."""
         path = find_file(root, *self.lists)
         content = read_json(path)
         listed = records(
@@ -33,7 +33,7 @@ class Listed:
             video_path=TEXT,
         )
         seen = LazyItems([Clip(_frames(root, each), each["video_id"]) for each in listed])
-        heard = LazyItems([AudioFile(_sound(root, each)) for each in listed])
+        heard = LazyItems([AudioFile(_audio(root, each)) for each in listed])
         names = [each["video_id"] for each in listed]
         queries, candidates = (seen, heard) if query == "video" else (heard, seen)
         return Dataset(
@@ -46,7 +46,7 @@ class Listed:
             matches=[(row,) for row in range(len(listed))],
             candidate_ids=names,
             labels=[each.get("labels", "") for each in listed],
-            counts={"videos": len(listed), "sounds": len(listed), "pairs": len(listed)},
+            counts={"videos": len(listed), "audio": len(listed), "pairs": len(listed)},
         )
 
 
@@ -56,12 +56,12 @@ def _frames(root: Path, record: dict[str, Any]) -> Path:
     return listed if listed.is_dir() else root
 
 
-def _sound(root: Path, record: dict[str, Any]) -> Path:
+def _audio(root: Path, record: dict[str, Any]) -> Path:
     """The listed file, relative to `root`, if it is there; else one of that name in `audio`.
 
-    AudioSet's list names FLAC files; where they are not, the WAV files of `films` will do.
+    AudioSet's list names FLAC files; the WAV files of `queryshift data frames` will do too.
     """
-    named = root / SOUNDS / PurePosixPath(record["wav"]).name
+    named = root / AUDIO / PurePosixPath(record["wav"]).name
     places = (root / record["wav"], named, named.with_suffix(".wav"))
     return next((place for place in places if place.is_file()), named)
 
@@ -70,17 +70,17 @@ def _sound(root: Path, record: dict[str, Any]) -> Path:
 AUDIOSET = Reader(
     name="audioset",
     asks=("video", "audio"),
-    parts={"retrieval": {"videos": 1_725, "sounds": 1_725, "pairs": 1_725}},
+    parts={"retrieval": {"videos": 1_725, "audio": 1_725, "pairs": 1_725}},
     paper_parts=("retrieval",),
-    paper={"videos": 3_000, "sounds": 3_000},
+    paper={"videos": 3_000, "audio": 3_000},
     read=Listed("audioset", ("audioset_eval_5_per_class_for_retrieval_cleaned.json",)),
 )
 VGGSOUND = Reader(
     name="vggsound",
     asks=("video", "audio"),
-    parts={"retrieval": {"videos": 1_545, "sounds": 1_545, "pairs": 1_545}},
+    parts={"retrieval": {"videos": 1_545, "audio": 1_545, "pairs": 1_545}},
     paper_parts=("retrieval",),
-    paper={"videos": 3_000, "sounds": 3_000},
+    paper={"videos": 3_000, "audio": 3_000},
     read=Listed(
         "vggsound",
         (

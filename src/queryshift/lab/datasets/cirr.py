@@ -43,17 +43,17 @@ Record = dict[str, Any]
 
 
 def read(root: Path, part: str, query: str) -> Dataset:
-    """The queries of a split, each without its own picture among the answers.
+    """The queries of a split, each without its own image among the answers.
 
     The one right answer is `target_hard`, as in all published recalls; in "val-soft" the plausible
     ones of `target_soft` are right too. The answers of the test split are with the server alone,
     so its queries match nothing here.
     """
     split = "val" if part == SOFT else part
-    pictures = _pictures(root, split)
+    images = _images(root, split)
     path = find_file(root, f"captions/cap.{VERSION}.{split}.json")
     listed = records(path, read_json(path), **FIELDS)
-    places = {name: place for place, name in enumerate(pictures)}
+    places = {name: place for place, name in enumerate(images)}
     usable, flawed = parted(listed, lambda record: _flaw(record, places))
     right = _soft_targets if part == SOFT else _hard_target
     return Dataset(
@@ -61,16 +61,16 @@ def read(root: Path, part: str, query: str) -> Dataset:
         query,
         "image",
         queries=LazyItems(
-            [Composed(pictures[each["reference"]], each["caption"].strip()) for each in usable]
+            [Composed(images[each["reference"]], each["caption"].strip()) for each in usable]
         ),
         query_ids=[str(each["pairid"]) for each in usable],
-        candidates=LazyItems(list(pictures.values())),
+        candidates=LazyItems(list(images.values())),
         matches=[right(each, places) for each in usable],
-        candidate_ids=list(pictures),
+        candidate_ids=list(images),
         exclude=[(places[each["reference"]],) for each in usable],
         subsets=[_subset(each, places) for each in usable],
         counts={
-            "images": len(pictures),
+            "images": len(images),
             "captions": len(listed),
             "pairs": sum("target_hard" in each for each in usable),
         },
@@ -83,7 +83,7 @@ def submission(
 ) -> dict[str, str | list[str]]:
     """What the server takes as JSON, for one metric, from positions of candidates, best first.
 
-    For "recall" 50 positions a query are enough, with one more for the query's own picture; for
+    For "recall" 50 positions a query are enough, with one more for the query's own image; for
     "recall_subset" a ranking must hold the query's subset, as a whole ranking does.
     """
     if metric not in METRICS:
@@ -123,7 +123,7 @@ def _allowed(dataset: Dataset, row: int, metric: str) -> set[int]:
     return set(counted) - set(dataset.exclude[row])
 
 
-def _pictures(root: Path, split: str) -> dict[str, ImageFile]:
+def _images(root: Path, split: str) -> dict[str, ImageFile]:
     path = find_file(root, f"image_splits/split.{VERSION}.{split}.json")
     files = read_json(path)
     if not isinstance(files, dict) or not TEXTS.fits(list(files.values())):
@@ -155,13 +155,13 @@ def _soft_targets(record: Record, places: Mapping[str, int]) -> list[int]:
 
 
 def _subset(record: Record, places: Mapping[str, int]) -> list[int]:
-    """The similar pictures the query is also ranked in, without its own."""
+    """The similar images the query is also ranked in, without its own."""
     members = record["img_set"]["members"]
     return [places[name] for name in members if name in places and name != record["reference"]]
 
 
 # The repository's README gives 4,181 pairs for val; the dataset's paper 4,148 for test1. 2,297 is
-# the number of pictures in val as its users count it; no count of test1's is known to us. The
+# the number of images in val as its users count it; no count of test1's is known to us. The
 # paper's 4,148 are the test split.
 READER = Reader(
     name="cirr",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .reading.karpathy import Karpathy
 from .reading.reader import Reader
 
-# Counted from dataset_coco.json by its users: 113,287 + 5,000 + 5,000 of the 123,287 pictures and
+# Counted from dataset_coco.json by its users: 113,287 + 5,000 + 5,000 of the 123,287 images and
 # 566,747 + 25,010 + 25,010 of the 616,767 captions of COCO 2014. The paper cuts to five captions.
 READER = Reader(
     name="coco",

@@ -1,7 +1,7 @@
 """ESC-50 (Piczak, 2015): recordings of fifty kinds of sounds, in five folds.
 
-Sounds ask for sentences made from the names of the classes. The fifth fold is for tests; the fourth
-is for development, with a model that was trained on the other three.
+Recordings ask for sentences made from the names of the classes. The fifth fold is for tests, the
+fourth for development, with a model that was trained on the other three.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def read(root: Path, part: str, query: str) -> Dataset:
         matches=[range(each * kind, each * (kind + 1)) for kind in own],
         labels=[row["category"] for row in heard],
         counts={
-            "sounds": len(heard),
+            "audio": len(heard),
             "captions": each * len(classes),
             "pairs": each * len(heard),
         },
@@ -57,10 +57,10 @@ READER = Reader(
     name="esc50",
     asks=("audio",),
     parts={
-        "test": {"sounds": 400, "captions": 150, "pairs": 1_200},
-        "dev": {"sounds": 400, "captions": 150, "pairs": 1_200},
-        "train": {"sounds": 1_600, "captions": 150, "pairs": 4_800},
-        "train-dev": {"sounds": 1_200, "captions": 150, "pairs": 3_600},
+        "test": {"audio": 400, "captions": 150, "pairs": 1_200},
+        "dev": {"audio": 400, "captions": 150, "pairs": 1_200},
+        "train": {"audio": 1_600, "captions": 150, "pairs": 4_800},
+        "train-dev": {"audio": 1_200, "captions": 150, "pairs": 3_600},
     },
     paper_parts=(),
     paper={},

@@ -1,4 +1,4 @@
-"""Fashion-Gen (Rostamzadeh et al., 2018): product pictures, descriptions and 48 categories."""
+"""Fashion-Gen (Rostamzadeh et al., 2018): product images, descriptions and 48 categories."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ FIELDS = ("input_image", "input_productID", "input_description", "input_category
 
 @dataclass(frozen=True)
 class Row:
-    """A picture in a row of the publisher's HDF5 file."""
+    """An image in a row of the publisher's HDF5 file."""
 
     path: Path
     row: int
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The one file that all pictures are in."""
+        """The one file that all images are in."""
         return (self.path,)
 
     def open(self) -> Any:
@@ -37,13 +37,11 @@ class Row:
             try:
                 return Image.fromarray(file["input_image"][self.row])
             except (OSError, TypeError, ValueError) as error:
-                raise BadFile(
-                    f'"{self.path}": picture {self.row} cannot be read: {error}'
-                ) from error
+                raise BadFile(f'"{self.path}": image {self.row} cannot be read: {error}') from error
 
 
 def read(root: Path, part: str, query: str) -> Dataset:
-    """Each row's picture with its description; the label is its category.
+    """Each row's image with its description; the label is its category.
 
     Rows of one product share their description, so that whatever is of the product is right, as in
     the published evaluation of TCR: by the row alone, right and wrong could not be told apart.
@@ -92,7 +90,7 @@ def _opened(path: Path) -> Any:
         raise BadFile(f'"{path}" cannot be read as HDF5: {error}') from error
 
 
-# The dataset's own paper: 293,008 pictures, 260,480 of them for training. It counts 48 categories
+# The dataset's own paper: 293,008 images, 260,480 of them for training. It counts 48 categories
 # in all, and does not say how many of them each part has.
 READER = Reader(
     name="fashion-gen",

@@ -17,7 +17,7 @@ TRIMMED = ".?, "
 
 
 def read(root: Path, part: str, query: str) -> Dataset:
-    """The validation queries of one category, against all its validation pictures."""
+    """The validation queries of one category, against all its validation images."""
     names = _names(find_file(root, f"image_splits/split.{part}.val.json"))
     path = find_file(root, f"captions/cap.{part}.val.json")
     listed = records(path, read_json(path), candidate=TEXT, captions=TEXTS)
@@ -31,12 +31,12 @@ def read(root: Path, part: str, query: str) -> Dataset:
         "image",
         queries=LazyItems(
             [
-                Composed(_picture(folder, record["candidate"]), joined(record["captions"]))
+                Composed(_image(folder, record["candidate"]), joined(record["captions"]))
                 for record in usable
             ]
         ),
         query_ids=[f"{part}-{record['number']}" for record in usable],
-        candidates=LazyItems([_picture(folder, name) for name in names]),
+        candidates=LazyItems([_image(folder, name) for name in names]),
         matches=[(places[record["target"]],) for record in usable],
         candidate_ids=names,
         labels=[part] * len(usable),
@@ -72,7 +72,7 @@ def _names(path: Path) -> list[str]:
     return list(names)
 
 
-def _picture(folder: Path, name: str) -> ImageFile:
+def _image(folder: Path, name: str) -> ImageFile:
     places = [folder / f"{name}{suffix}" for suffix in SUFFIXES]
     return ImageFile(next((place for place in places if place.is_file()), places[0]))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .reading.karpathy import Karpathy
 from .reading.reader import Reader
 
-# Five captions a picture. Karpathy's file has 31,014 of Flickr30k's 31,783 pictures.
+# Five captions an image. Karpathy's file has 31,014 of Flickr30k's 31,783 images.
 READER = Reader(
     name="flickr30k",
     asks=("image", "text"),

@@ -13,28 +13,28 @@ from .reading.karpathy import CAPTIONS, Karpathy
 from .reading.reader import Reader, find_file, find_folder
 
 TEXTS = ("Flicker8k_text", "Flickr8k_text", "")  # the first spelling is theirs
-PICTURES = ("Flicker8k_Dataset", "Flickr8k_Dataset", "images", "")
+IMAGES = ("Flicker8k_Dataset", "Flickr8k_Dataset", "images", "")
 TOKENS = "Flickr8k.token.txt"
 LISTS = {
     "test": "Flickr_8k.testImages.txt",
     "val": "Flickr_8k.devImages.txt",
     "train": "Flickr_8k.trainImages.txt",
 }
-KARPATHY = Karpathy("flickr8k", ("dataset_flickr8k.json",), PICTURES)
+KARPATHY = Karpathy("flickr8k", ("dataset_flickr8k.json",), IMAGES)
 
 
 def read(root: Path, part: str, query: str) -> Dataset:
-    """The pictures that a split's list names, in its order, with their captions."""
+    """The images that a split's list names, in its order, with their captions."""
     tokens = find_file(root, *_beside(TOKENS), *KARPATHY.annotations)
     if tokens.name in KARPATHY.annotations:
         return KARPATHY(root, part, query)
     listed = _lines(find_file(root, *_beside(LISTS[part])))
-    captions, pictures = _captions(tokens), find_folder(root, *PICTURES)
+    captions, images = _captions(tokens), find_folder(root, *IMAGES)
     shown = [
-        Captioned(PurePosixPath(name).stem, ImageFile(pictures / name), captions.get(name, []))
+        Captioned(PurePosixPath(name).stem, ImageFile(images / name), captions.get(name, []))
         for name in listed
     ]
-    unknown = [f'picture "{each.name}" has no caption.' for each in shown if not each.captions]
+    unknown = [f'image "{each.name}" has no caption.' for each in shown if not each.captions]
     return captioned("flickr8k", shown, query, most=CAPTIONS, left_out=unknown)
 
 
@@ -44,14 +44,14 @@ def _beside(name: str) -> list[str]:
 
 
 def _captions(path: Path) -> dict[str, list[str]]:
-    """Captions by picture: lines of "PICTURE.jpg#PLACE", a tab and the caption."""
+    """Captions by image: lines of "IMAGE.jpg#PLACE", a tab and the caption."""
     found: dict[str, list[str]] = {}
     for number, line in enumerate(_lines(path), start=1):
         key, tab, text = line.partition("\t")
         name, mark, _ = key.rpartition("#")
         if not (tab and mark):
             raise BadFile(
-                f'"{path}": line {number} is {line[:60]!r}, expected a picture\'s name, "#", a '
+                f'"{path}": line {number} is {line[:60]!r}, expected an image\'s name, "#", a '
                 "number, a tab and a caption: take the file from the publisher again."
             )
         found.setdefault(name, []).append(text)
@@ -68,7 +68,7 @@ def _lines(path: Path) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-# 8,000 of the 8,091 pictures are in a split. The paper does not use it.
+# 8,000 of the 8,091 images are in a split. The paper does not use it.
 READER = Reader(
     name="flickr8k",
     asks=("image", "text"),

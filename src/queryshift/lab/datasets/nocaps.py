@@ -20,7 +20,7 @@ ENTIRE = "entire"
 
 
 def read(root: Path, part: str, query: str) -> Dataset:
-    """The pictures of one domain, or all of them, with their ten captions."""
+    """The images of one domain, or all of them, with their ten captions."""
     path = find_file(root, *ANNOTATIONS)
     content = read_json(path)
     if not isinstance(content, dict) or not {"images", "annotations"} <= set(content):
@@ -44,7 +44,7 @@ def read(root: Path, part: str, query: str) -> Dataset:
 def _captions(
     path: Path, content: Any, known: set[Any]
 ) -> tuple[dict[Any, list[str]], Sequence[str]]:
-    """The captions of each picture, and a sentence on each that has none."""
+    """The captions of each image, and a sentence on each that has none."""
     captions: dict[Any, list[str]] = defaultdict(list)
     homeless = []
     for each in records(path, content, id=NUMBER_OR_TEXT, image_id=NUMBER_OR_TEXT, caption=TEXT):
@@ -52,12 +52,12 @@ def _captions(
             captions[each["image_id"]].append(each["caption"])
         else:
             homeless.append(
-                f'caption {each["id"]} is of picture {each["image_id"]}, which "{path.name}" lacks.'
+                f'caption {each["id"]} is of image {each["image_id"]}, which "{path.name}" lacks.'
             )
     return captions, homeless
 
 
-# nocaps.org/download: ten captions a picture. The paper's 1,562 pictures are in- and out-domain.
+# nocaps.org/download: ten captions an image. The paper's 1,562 images are in- and out-domain.
 READER = Reader(
     name="nocaps",
     asks=("image", "text"),

@@ -1,7 +1,7 @@
 """PACS (Li et al., 2017): photographs, paintings, cartoons and sketches of seven kinds of things.
 
-Pictures ask for sentences made from the names of the classes. A part is one domain, of which three
-in ten pictures are for development.
+Images ask for sentences made from the names of the classes. A part is one domain, of which three
+in ten images are for development.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from .reading.reader import Reader, developed, find_folder
 CLASSES = ("dog", "elephant", "giraffe", "guitar", "horse", "house", "person")
 TEMPLATES = ("a {}", "a photo of a {}", "a picture of a {}", "there is a {}", "one {} is shown")
 ENDINGS = (".jpg", ".png")
-DEVELOPED = 0.3  # of the pictures
+DEVELOPED = 0.3  # of the images
 
 
 def read(root: Path, part: str, query: str) -> Dataset:
-    """The pictures of a domain, and the same sentences for all domains."""
+    """The images of a domain, and the same sentences for all domains."""
     domain, _, side = part.partition("-")
     home = find_folder(root, "PACS", "kfold", "") / domain
     shown = [
@@ -59,5 +59,5 @@ READER = Reader(
     paper_parts=(),
     paper={},
     read=read,
-    source="The pictures lie in the folder PACS of github.com/MachineLearning2020/Homework3-PACS.",
+    source="The images lie in the folder PACS of github.com/MachineLearning2020/Homework3-PACS.",
 )

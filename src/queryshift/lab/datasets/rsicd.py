@@ -1,11 +1,11 @@
-"""Pictures from above: RSICD (Lu et al., 2018) and RSITMD (Yuan et al., 2022)."""
+"""Images from above: RSICD (Lu et al., 2018) and RSITMD (Yuan et al., 2022)."""
 
 from __future__ import annotations
 
 from .reading.karpathy import Karpathy
 from .reading.reader import Reader
 
-# 10,921 pictures with 54,605 captions. The paper has 1,000 test pictures: which, it does not say.
+# 10,921 images with 54,605 captions. The paper has 1,000 test images: which, it does not say.
 RSICD = Reader(
     name="rsicd",
     asks=("image", "text"),
@@ -19,7 +19,7 @@ RSICD = Reader(
     read=Karpathy("rsicd", ("dataset_rsicd.json",), ("RSICD_images", "images", "")),
 )
 
-# 4,743 pictures with 23,715 captions. The paper has 450 test pictures: which, it does not say.
+# 4,743 images with 23,715 captions. The paper has 450 test images: which, it does not say.
 RSITMD = Reader(
     name="rsitmd",
     asks=("image", "text"),

@@ -31,7 +31,7 @@ CAPTIONS = 5
 
 
 def tangram(task: str, split: str = "test", count: int = 2000, look: str = "plain") -> Dataset:
-    """`count` queries of one task, against 2,000 pictures, 10,000 captions, or as many clips.
+    """`count` queries of one task, against 2,000 images, 10,000 captions, or as many clips.
 
     A test set is whole whatever `count` is: fewer queries are asked of the same candidates.
     """
@@ -60,22 +60,22 @@ def tangram(task: str, split: str = "test", count: int = 2000, look: str = "plai
 
 
 def _scenes(split: str, count: int, look: str) -> tuple[list[object], list[str]]:
-    """Pictures, and the five captions of each in a row."""
+    """Images, and the five captions of each in a row."""
     shown = LOOKS[look](split, count)
     return [scene.image() for scene in shown], [text for scene in shown for text in captions(scene)]
 
 
 def _image(task: str, split: str, count: int, look: str) -> Dataset:
-    pictures, texts = _scenes(split, count, look)
+    images, texts = _scenes(split, count, look)
     matches = [range(CAPTIONS * row, CAPTIONS * (row + 1)) for row in range(count)]
-    return Dataset(task, "image", "text", pictures, _ids(count), texts, matches)
+    return Dataset(task, "image", "text", images, _ids(count), texts, matches)
 
 
 def _text(task: str, split: str, count: int, look: str) -> Dataset:
     """One caption of each scene, every one of the five places as often."""
-    pictures, texts = _scenes(split, count, look)
+    images, texts = _scenes(split, count, look)
     queries = [texts[CAPTIONS * row + row % CAPTIONS] for row in range(count)]
-    return Dataset(task, "text", "image", queries, _ids(count), pictures, _own(count))
+    return Dataset(task, "text", "image", queries, _ids(count), images, _own(count))
 
 
 def _clip(task: str, split: str, count: int, look: str) -> Dataset:
@@ -88,9 +88,9 @@ def _clip(task: str, split: str, count: int, look: str) -> Dataset:
 
 def _composed(task: str, split: str, count: int, look: str) -> Dataset:
     changes = edits(split, count)
-    pictures = [scene.image() for scene in candidates(changes)]
+    images = [scene.image() for scene in candidates(changes)]
     queries = [edit.query() for edit in changes]
-    return Dataset(task, COMPOSED, "image", queries, _ids(count), pictures, _own(count))
+    return Dataset(task, COMPOSED, "image", queries, _ids(count), images, _own(count))
 
 
 def _sentence(task: str, split: str, count: int, look: str) -> Dataset:

@@ -1,7 +1,7 @@
 """The five ways to ask the embedded world, by name; loads nothing that makes it."""
 
 COMPOSED = "image+text"
-"""The modality of a query that is a picture and words on how to change it."""
+"""The modality of a query that is an image and words on how to change it."""
 
 TASKS = {
     "image": ("tangram", "image", "text"),

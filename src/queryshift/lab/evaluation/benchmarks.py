@@ -107,7 +107,7 @@ def directions(series: str, first: str, second: str, **shared: Any) -> Iterator[
 
 
 def composed(series: str, dataset: str, source: str, **more: Any) -> Benchmark:
-    """A picture and what to change about it, against pictures."""
+    """An image and what to change about it, against images."""
     by_category = dataset == "fashion-iq"
     return Benchmark(
         name=series,
@@ -132,12 +132,12 @@ def _natural(series: str, dataset: str, part: str = "", **more: Any) -> Iterator
 _PRETRAINED = "BLIP ViT-B/16, pre-trained (model_base.pth)"
 _SMALL = "a small dual encoder (training.photographs.encoders:make)"
 _SENTENCES = "a sentence encoder (docs/models.md)"
-_SOUNDS = "a small dual encoder (training.sounds.encoders:make)"
+_AUDIO = "a small dual encoder (training.sounds.encoders:make)"
 _CAV_MAE = "CAV-MAE, trained on AudioSet"
 _SPRC = {name: f"SPRC (BLIP-2), fine-tuned on {name}" for name in ("FashionIQ", "CIRR")}
 
 
-def _pictures_and_captions() -> Iterator[Benchmark]:
+def _images_and_captions() -> Iterator[Benchmark]:
     for name, dataset, tuned in (("coco", "coco", "COCO"), ("flickr", "flickr30k", "Flickr30k")):
         source, model = f"BLIP ViT-B/16, fine-tuned on {tuned}", f"blip-base-{name}"
         shared = {"dataset": dataset, "source": source, "model": model, "as_published": True}
@@ -153,7 +153,7 @@ def _pictures_and_captions() -> Iterator[Benchmark]:
 
 
 def _photographs() -> Iterator[Benchmark]:
-    """Flickr8k, which the paper does not use: for a model trained on its clean pictures."""
+    """Flickr8k, which the paper does not use: for a model trained on its clean images."""
     shared = {"dataset": "flickr8k", "source": _SMALL, "temperature": None}
     yield from map(online, directions("flickr8k-o", "image", "text", **shared))
     yield from directions("flickr8k-d", "image", "text", diverse=True, **shared)
@@ -180,7 +180,7 @@ def _real_clip() -> Iterator[Benchmark]:
 
 
 def _real_sets() -> Iterator[Benchmark]:
-    """Real text, pictures and sounds, which the paper does not use: a test and a development part.
+    """Real text, images and audio, which the paper does not use: a test and a development part.
 
     The requests are for documentation of an API, in the ways people type them.
     """
@@ -196,10 +196,10 @@ def _real_sets() -> Iterator[Benchmark]:
         yield _real(f"msmarco{dev}", "typos", "text", _SENTENCES, f"{side}-typos")
         for domain in ("photo", "art_painting", "cartoon", "sketch"):
             yield _real(f"pacs{dev}", domain, "image", _SMALL, f"{domain}{dev}")
-        sounds = _real(f"esc50{dev}", "clean", "audio", _SOUNDS, side)
-        yield sounds
+        audio = _real(f"esc50{dev}", "clean", "audio", _AUDIO, side)
+        yield audio
         heard = single_shifts("audio")
-        yield replace(sounds, name=f"esc50{dev}-noisy", shifts=heard, severities=(5,))
+        yield replace(audio, name=f"esc50{dev}-noisy", shifts=heard, severities=(5,))
 
 
 def _real(series: str, way: str, query: str, source: str, part: str) -> Benchmark:
@@ -236,7 +236,7 @@ def _composed_queries() -> Iterator[Benchmark]:
 def _tangram() -> Iterator[Benchmark]:
     """The embedded world; nothing is on disk, so a rule makes the sentence level.
 
-    Online, clips and sounds meet one corruption per stream, not the paper's combinations.
+    Online, clips and audio meet one corruption per stream, not the paper's combinations.
     """
     for task, (model, query, gallery) in TASKS.items():
         row = _of_tangram(task, model, query, gallery)
@@ -286,7 +286,7 @@ def _asked_three_ways(row: Benchmark, task: str) -> Iterator[Benchmark]:
 BENCHMARKS: dict[str, Benchmark] = {
     row.name: row
     for row in chain(
-        _pictures_and_captions(),
+        _images_and_captions(),
         _video_and_audio(),
         _composed_queries(),
         _photographs(),

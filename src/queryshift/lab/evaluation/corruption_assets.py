@@ -22,7 +22,7 @@ class CorruptionAssets:
     """Models, recordings and photographs that the published corruptions were made with."""
 
     translator: tuple[str, ...] = ()  # two models, for back-translation
-    noise: Path | None = None  # recordings that sounds are corrupted with, as READ published it
+    noise: Path | None = None  # recordings that audio is corrupted with, as READ published it
     textures: Path | None = None  # photographs of frost
     styles: Path | None = None  # a folder with a model each: formal/, casual/, ..., adequacy/
     similarity: str = ""  # the sentence encoder of the published filter: a name or a directory

@@ -13,7 +13,7 @@ from queryshift.errors import BadFile
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """A picture's words: what it shows, what the paper says of it, and whether that holds here."""
+    """What a chart shows, what the paper claims, and whether the claim holds here."""
 
     title: str
     about: str  # benchmark, shift, severity, queries, seed

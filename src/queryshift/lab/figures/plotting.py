@@ -36,7 +36,7 @@ def check(path: Path) -> None:
 
 
 def draw(chart: Chart, path: Path) -> None:
-    """Write a chart as a picture; the suffix is the format."""
+    """Draw a chart to a file; the suffix is the format."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=SIZE, dpi=DOTS_PER_INCH, layout="constrained")
@@ -141,7 +141,7 @@ def write_figure(
 ) -> tuple[Chart, list[Path]]:
     """Compute a figure and write it; the suffix of `out` is the format, ".json" its numbers.
 
-    `numbers` writes them beside the picture too; `given` are numbers that exist already.
+    `numbers` writes them beside the drawing too; `given` are numbers that exist already.
     """
     drawn = out.suffix != NUMBERS
     if drawn:

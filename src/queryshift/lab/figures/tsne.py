@@ -53,7 +53,7 @@ def _panels(
 
 
 def _short(points: Tensor) -> list[list[float]]:
-    """Two decimals are finer than any picture of them."""
+    """Two decimals are finer than any image of them."""
     return [[round(x, 2), round(y, 2)] for x, y in points.tolist()]
 
 

@@ -54,10 +54,10 @@ class Clip:
         return "; ".join([self.background, *sorted(actor.content() for actor in self.actors)])
 
     def frames(self) -> Video:
-        """The clip's ten pictures, (10, 64, 64, 3)."""
+        """The clip's ten images, (10, 64, 64, 3)."""
         return np.stack([self._frame(index) for index in range(FRAMES)])
 
-    def _frame(self, index: int) -> draw_shapes.Picture:
+    def _frame(self, index: int) -> draw_shapes.Pixels:
         canvas = draw_shapes.blank(PLAIN.papers[self.background], PLAIN)
         for actor in self.actors:
             if not actor.strengths[index]:

@@ -1,4 +1,4 @@
-"""Pictures of shapes from signed distances: vectorised, anti-aliased, drawn without chance."""
+"""Images of shapes from signed distances: vectorised, anti-aliased, drawn without chance."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .styles import RGB, Style
 
 SIDE = 64
-Picture = NDArray[np.uint8]
+Pixels = NDArray[np.uint8]
 Field: TypeAlias = Any  # an array of floats; through ufuncs numpy's own types get lost
 
 _AXIS = np.arange(SIDE, dtype=np.float32) + np.float32(0.5)
@@ -119,10 +119,10 @@ def trace(
     part *= 1 - 0.75 * np.clip(style.stroke / 2 + 0.5 - np.abs(distance), 0, 1)[..., None]
 
 
-def finish(canvas: Field) -> Picture:
-    """The canvas as an 8-bit picture."""
-    picture: Picture = np.clip(canvas + 0.5, 0, 255).astype(np.uint8)
-    return picture
+def finish(canvas: Field) -> Pixels:
+    """The canvas as an 8-bit image."""
+    image: Pixels = np.clip(canvas + 0.5, 0, 255).astype(np.uint8)
+    return image
 
 
 def _box(centre: float, radius: float) -> slice:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from random import Random
 
-from .draw_shapes import Picture
+from .draw_shapes import Pixels
 from .scene_captions import say, with_article
 from .scenes import BACKGROUNDS, PLACES, VALUES, Item, Scene, draw_scene
 from .styles import PLAIN
@@ -58,8 +58,8 @@ class Edit:
     text: str
     target: Scene
 
-    def query(self) -> tuple[Picture, str]:
-        """What is asked: a picture and a sentence."""
+    def query(self) -> tuple[Pixels, str]:
+        """What is asked: an image and a sentence."""
         return self.reference.image(), self.text
 
 

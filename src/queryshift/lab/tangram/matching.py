@@ -17,7 +17,7 @@ from .transformer import LONGEST_TEXT, PADDING
 
 
 class _TangramMatcher(Matcher):
-    """What both directions share; the head reads sentences, looking at pictures' tokens."""
+    """What both directions share; the head reads sentences, looking at images' tokens."""
 
     rerank = 16
 
@@ -29,7 +29,7 @@ class _TangramMatcher(Matcher):
 
 
 class CaptionMatcher(_TangramMatcher):
-    """For pictures that look for sentences."""
+    """For images that look for sentences."""
 
     def keep(self, items: Sequence[str]) -> dict[str, Tensor]:
         """The sentences' ids, all of one length."""
@@ -37,7 +37,7 @@ class CaptionMatcher(_TangramMatcher):
         return {"ids": pad(ids, (0, LONGEST_TEXT - ids.shape[1]), value=PADDING)}
 
     def forward(self, readings: Mapping[str, Tensor], candidates: Mapping[str, Tensor]) -> Tensor:
-        """Logits of each picture with its candidates."""
+        """Logits of each image with its candidates."""
         tokens, ids = readings["tokens"], candidates["ids"]
         longest = int((ids != PADDING).sum(1).max())
         each = tokens.repeat_interleave(len(ids) // len(tokens), dim=0)
@@ -45,8 +45,8 @@ class CaptionMatcher(_TangramMatcher):
         return logits
 
 
-class PictureMatcher(_TangramMatcher):
-    """For sentences that look for pictures."""
+class ImageMatcher(_TangramMatcher):
+    """For sentences that look for images."""
 
     def __init__(self, model: Mapping[str, Encoder]) -> None:
         super().__init__(model)
@@ -54,7 +54,7 @@ class PictureMatcher(_TangramMatcher):
         self.norm_names = [name for name, _ in self.named_modules() if name.startswith("head.")]
 
     def keep(self, items: Sequence[Any]) -> dict[str, Tensor]:
-        """The pictures' tokens."""
+        """The images' tokens."""
         _, readings = self.image.through_for_matcher({}, self.image.ready(items))
         return cast(dict[str, Tensor], readings)
 
@@ -65,5 +65,5 @@ class PictureMatcher(_TangramMatcher):
         return logits
 
 
-MATCHERS = {"image": CaptionMatcher, "text": PictureMatcher}
+MATCHERS = {"image": CaptionMatcher, "text": ImageMatcher}
 """Modality of the query to its matcher."""

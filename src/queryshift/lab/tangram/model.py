@@ -20,7 +20,7 @@ from queryshift.encoders.encoder import Encoder
 from queryshift.encoders.prepared import Prepared
 from queryshift.errors import BadInput
 from queryshift.media.audio import waveforms
-from queryshift.media.images import images as read_pictures
+from queryshift.media.images import images as read_images
 from queryshift.media.text import pairs, texts
 from queryshift.media.videos import clips as read_clips
 from queryshift.models.blocks import BlockEncoder
@@ -74,13 +74,13 @@ class PatchEncoder(TangramEncoder):
 
 
 class ImageEncoder(PatchEncoder):
-    """Pictures; those of another size are brought to 64 x 64."""
+    """Images; those of another size are brought to 64 x 64."""
 
     tower: ImageTower
 
     def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
-        """The pictures as one tensor."""
-        return {"pictures": images(items)}
+        """The images as one tensor."""
+        return {"images": images(items)}
 
     def finish_for_matcher(self, shared: Mapping[str, Tensor]) -> tuple[Tensor, Prepared]:
         """Unit vectors, and the tokens they were read from."""
@@ -102,7 +102,7 @@ class TextEncoder(TangramEncoder):
 
 
 class VideoEncoder(PatchEncoder):
-    """Clips of ten pictures."""
+    """Clips of ten images."""
 
     def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
         """The clips as one tensor."""
@@ -110,10 +110,10 @@ class VideoEncoder(PatchEncoder):
 
 
 class AudioEncoder(PatchEncoder):
-    """Sounds of 1.28 s; longer ones are cut, shorter ones filled with silence."""
+    """Audio of 1.28 s; longer audio is cut, shorter audio filled with silence."""
 
     def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
-        """The sounds' log-mel spectrograms."""
+        """The log-mel spectrograms."""
         waves = torch.zeros(len(items), spectrogram.LENGTH)
         for wave, heard in zip(waves, waveforms(items, spectrogram.RATE), strict=True):
             samples = torch.from_numpy(heard)[: spectrogram.LENGTH]
@@ -122,12 +122,12 @@ class AudioEncoder(PatchEncoder):
 
 
 class ComposedEncoder(PatchEncoder):
-    """Pairs of a picture and a sentence that changes it."""
+    """Pairs of an image and a sentence that changes it."""
 
     def prepare(self, items: Sequence[tuple[Any, str]]) -> dict[str, Tensor]:
-        """The pictures, and the ids of the sentences."""
+        """The images, and the ids of the sentences."""
         shown, sentences = pairs(items)
-        return {"pictures": images(shown), "ids": text_ids(sentences)}
+        return {"images": images(shown), "ids": text_ids(sentences)}
 
 
 def load(name: str) -> dict[str, Encoder]:
@@ -177,8 +177,8 @@ def _ten(clip: Any) -> Any:
 
 
 def images(items: Sequence[Any]) -> Tensor:
-    """Pictures as one tensor (B, 64, 64, 3) of 8-bit values."""
-    return _stacked(read_pictures(items))
+    """Images as one tensor (B, 64, 64, 3) of 8-bit values."""
+    return _stacked(read_images(items))
 
 
 def _stacked(images: Sequence[Image]) -> Tensor:

@@ -62,7 +62,7 @@ PAPER_PHRASES = (
 )  # fmt: skip
 PLACE_PHRASES = ("at the {}", "in the {}", "on the {}", "placed {}", "towards the {}")
 LINKS = (", ", ", ", " and ", " with ", " along with ", " as well as ", "; then ")
-# Asides say nothing about the picture, as real captions do; their rare words fall into pieces.
+# Asides say nothing about the image, as real captions do; their rare words fall into pieces.
 MAKERS = (
     "anna", "omar", "yuki", "carlos", "ingrid", "femi", "priya", "lucas", "mei", "noah", "zoe",
     "ivan", "grandmother", "the teacher", "my neighbour", "a student", "the painter", "our guide",

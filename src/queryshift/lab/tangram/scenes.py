@@ -50,7 +50,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A picture that can be drawn and told, in one of the styles."""
+    """An image that can be drawn and told, in one of the styles."""
 
     items: tuple[Item, ...]
     background: str
@@ -64,8 +64,8 @@ class Scene:
         """The same scene in another look."""
         return replace(self, style=style)
 
-    def image(self) -> draw_shapes.Picture:
-        """The scene as a 64 x 64 picture."""
+    def image(self) -> draw_shapes.Pixels:
+        """The scene as a 64 x 64 image."""
         style = self.style
         canvas = draw_shapes.blank(style.papers[self.background], style)
         for item in self.items:

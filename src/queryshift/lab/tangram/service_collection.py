@@ -1,4 +1,4 @@
-"""The embedded world as a collection of the service: pictures ask, captions are found."""
+"""The embedded world as a collection of the service: images ask, captions are found."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from queryshift.serving.answering.queries import png
 from .scene_captions import captions
 from .scenes import Scene, scenes
 
-REFERENCE = 256  # pictures as they are when all is well
+REFERENCE = 256  # images as they are when all is well
 
 
 class TangramWorld:
-    """Scenes of the test world: a caption of each is a candidate, its picture a query.
+    """Scenes of the test world: a caption of each is a candidate, its image a query.
 
     Args:
         model: the bundled model, by modality.
@@ -55,11 +55,11 @@ class TangramWorld:
         return made
 
     def reference(self) -> list[Any]:
-        """Clean pictures of the last scenes; the first are samples."""
+        """Clean images of the last scenes; the first are samples."""
         return [Image.fromarray(scene.image()) for scene in self._scenes[-REFERENCE:]]
 
     def samples(self, start: int, stop: int) -> list[dict[str, Any]]:
-        """Pictures to try, each with the caption that is right for it."""
+        """Images to try, each with the caption that is right for it."""
         return [
             {
                 "id": position,

@@ -38,9 +38,9 @@ class PatchTower(nn.Module):
     read: Callable[..., Tensor]
     """Vectors, from the patches and what comes with them."""
 
-    def look(self, pictures: Tensor) -> Tensor:
-        """The patches of pictures of 8-bit values, embedded."""
-        patches: Tensor = self.patches(pixels(pictures))
+    def look(self, images: Tensor) -> Tensor:
+        """The patches of images of 8-bit values, embedded."""
+        patches: Tensor = self.patches(pixels(images))
         return patches
 
     def forward(self, seen: Tensor, *others: Tensor) -> Tensor:
@@ -64,12 +64,12 @@ class ImageTower(PatchTower):
         return self.trunk.early(_with_class(self.token, patches + self.places))
 
     def summary(self, tokens: Tensor) -> Tensor:
-        """Vectors of pictures from their tokens."""
+        """Vectors of images from their tokens."""
         vectors: Tensor = self.projection(self.trunk.late(tokens, only=1)[:, 0])
         return vectors
 
     def read(self, patches: Tensor) -> Tensor:
-        """Vectors of pictures (B, 64, 64, 3)."""
+        """Vectors of images (B, 64, 64, 3)."""
         return self.summary(self.tokens(patches))
 
 
@@ -137,13 +137,13 @@ class AudioTower(PatchTower):
         return patches
 
     def read(self, patches: Tensor) -> Tensor:
-        """Vectors of sounds."""
+        """Vectors of audio."""
         vectors: Tensor = self.projection(self.trunk(patches + self.places).mean(1))
         return vectors
 
 
 class ComposedTower(PatchTower):
-    """A picture's patches and a sentence's pieces in one sequence, read at a class token."""
+    """An image's patches and a sentence's pieces in one sequence, read at a class token."""
 
     def __init__(self, vocabulary: int, depth: int = 5) -> None:
         super().__init__()
@@ -155,7 +155,7 @@ class ComposedTower(PatchTower):
         self.projection = _projection()
 
     def read(self, patches: Tensor, ids: Tensor) -> Tensor:
-        """One vector for each picture with its sentence."""
+        """One vector for each image with its sentence."""
         seen = patches + self.places
         read, mask = self.words(ids)
         rows = _with_class(self.token, torch.cat([seen, read.to(seen.dtype)], dim=1))
@@ -167,7 +167,7 @@ class ComposedTower(PatchTower):
 
 
 class MatchingHead(nn.Module):
-    """Reads a sentence while looking at a picture's tokens: do they match? As BLIP's head."""
+    """Reads a sentence while looking at an image's tokens: do they match? As BLIP's head."""
 
     def __init__(self, vocabulary: int, depth: int = 4) -> None:
         super().__init__()
@@ -177,7 +177,7 @@ class MatchingHead(nn.Module):
         self.verdict = nn.Linear(WIDTH, 2)
 
     def forward(self, tokens: Tensor, ids: Tensor) -> Tensor:
-        """Logits (B, 2) of no and yes, for picture tokens and sentences pair by pair."""
+        """Logits (B, 2) of no and yes, for image tokens and sentences pair by pair."""
         rows, mask = self.words(ids)
         seen = self.norm_tokens(tokens)
         logits: Tensor = self.verdict(self.trunk(rows, mask, only=1, other=seen)[:, 0])

@@ -105,27 +105,27 @@ class Trunk(nn.Module):
 
 
 class Patches(nn.Module):
-    """Square pieces of pictures (..., H, W, C) as vectors (..., pieces, width)."""
+    """Square pieces of images (..., H, W, C) as vectors (..., pieces, width)."""
 
     def __init__(self, side: int, channels: int = 3) -> None:
         super().__init__()
         self.side = side
         self.project = keep_full_precision(nn.Linear(side * side * channels, WIDTH))
 
-    def forward(self, pictures: Tensor) -> Tensor:
+    def forward(self, images: Tensor) -> Tensor:
         """The pieces, row by row."""
-        *many, height, width, channels = pictures.shape
+        *many, height, width, channels = images.shape
         down, across = height // self.side, width // self.side
-        grid = pictures.reshape(*many, down, self.side, across, self.side, channels)
+        grid = images.reshape(*many, down, self.side, across, self.side, channels)
         pieces: Tensor = self.project(
             grid.transpose(-4, -3).reshape(*many, down * across, self.side**2 * channels)
         )
         return pieces
 
 
-def pixels(pictures: Tensor) -> Tensor:
+def pixels(images: Tensor) -> Tensor:
     """8-bit values as floats from -1 to 1."""
-    return pictures.float() / 127.5 - 1
+    return images.float() / 127.5 - 1
 
 
 def positions(*shape: int) -> nn.Parameter:

@@ -136,10 +136,10 @@ def tune(
 
 def chosen(source: Trial, trials: Sequence[Trial]) -> Trial | None:
     """The best trial, if it is better than the source; none whose answers have become few."""
-    sound = [trial for trial in trials if trial.variety >= KEPT * source.variety]
+    valid = [trial for trial in trials if trial.variety >= KEPT * source.variety]
     if source.recall is None:
-        sound = _careful(source, sound)
-    best = max(sound, key=_worth, default=None)
+        valid = _careful(source, valid)
+    best = max(valid, key=_worth, default=None)
     return best if best is not None and _worth(best) > _worth(source) else None
 
 

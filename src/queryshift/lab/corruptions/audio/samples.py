@@ -37,7 +37,7 @@ def floats_of(item: NDArray[Any] | Waveform) -> NDArray[np.floating]:
 
 
 def rms(wave: NDArray[np.floating]) -> float:
-    """The root of the mean power around the mean: a constant offset is no sound."""
+    """The root of the mean power around the mean: a constant offset cannot be heard."""
     return float(np.std(wave, dtype=np.float64)) if len(wave) else 0.0
 
 

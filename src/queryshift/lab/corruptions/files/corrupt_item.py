@@ -13,7 +13,7 @@ from queryshift.media.audio import read_audio
 from queryshift.media.images import read_image
 from queryshift.media.videos import read_clip
 
-from .input_files import Item, encode_picture, encode_sound, read_captions
+from .input_files import Item, encode_audio, encode_image, read_captions
 from .manifest import Entry
 from .recipe import Recipe
 
@@ -97,12 +97,12 @@ def _corrupted(task: ItemTask) -> list[bytes]:
         return [captions.encode(recipe.apply(text, f"{item.id}#{n}") for n, text in numbered)]
     if recipe.modality == "audio":
         wave = recipe.apply(read_audio(item.sources[0]), item.id)
-        return [encode_sound(wave, suffix)]
+        return [encode_audio(wave, suffix)]
     if recipe.modality == "image":
-        picture = recipe.apply(read_image(item.sources[0]), item.id)
-        return [encode_picture(picture, suffix, task.quality)]
+        image = recipe.apply(read_image(item.sources[0]), item.id)
+        return [encode_image(image, suffix, task.quality)]
     frames = recipe.apply(read_clip(item.sources), item.id)
-    return [encode_picture(frame, suffix, task.quality) for frame in frames]
+    return [encode_image(frame, suffix, task.quality) for frame in frames]
 
 
 def _changed(task: ItemTask) -> tuple[int, int]:

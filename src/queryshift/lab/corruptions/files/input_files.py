@@ -21,7 +21,7 @@ from queryshift.support.optional import need
 CAPTIONS = (".txt", ".json")
 
 
-def encode_picture(image: Any, suffix: str, quality: int) -> bytes:
+def encode_image(image: Any, suffix: str, quality: int) -> bytes:
     """A Pillow image as JPEG or, for any other suffix, PNG."""
     buffer = BytesIO()
     if suffix in (".jpg", ".jpeg"):
@@ -31,9 +31,9 @@ def encode_picture(image: Any, suffix: str, quality: int) -> bytes:
     return buffer.getvalue()
 
 
-def encode_sound(wave: Waveform, suffix: str) -> bytes:
+def encode_audio(wave: Waveform, suffix: str) -> bytes:
     """A `Waveform` as 16-bit FLAC or, for any other suffix, WAV."""
-    soundfile = need("soundfile", "lab", "writing sounds")
+    soundfile = need("soundfile", "lab", "writing audio")
     buffer = BytesIO()
     kind = "FLAC" if suffix == ".flac" else "WAV"
     soundfile.write(buffer, wave.samples, wave.rate, format=kind, subtype="PCM_16")
@@ -97,7 +97,7 @@ class Item:
 
     @property
     def frames(self) -> tuple[str, ...]:
-        """The names of a clip's frames; those of a film are numbered."""
+        """The names of a clip's frames; those of a video are numbered."""
         if self.sources[0].suffix.lower() in VIDEO_SUFFIXES:
             return tuple(f"frame_{index}.jpg" for index in range(FRAMES_PER_VIDEO))
         return tuple(source.name for source in self.sources)

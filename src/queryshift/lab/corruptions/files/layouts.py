@@ -40,7 +40,7 @@ class Layout:
 
     folders: Mapping[str, Folder]
     jpeg_quality: int = 95
-    lossy: bool = False  # every picture a JPEG, every sound a WAV, as the scripts wrote them
+    lossy: bool = False  # every image a JPEG, every audio file a WAV, as the scripts wrote them
     frames_first: bool = False  # frame_3/clip.jpg, where others have clip/frame_3.jpg
 
 

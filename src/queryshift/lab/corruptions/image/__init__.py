@@ -33,7 +33,7 @@ FAMILIES: dict[str, tuple[Corruption, ...]] = {
 def preset(
     name: str = "imagenet_c", *, textures: str | Path | None = None, clouds: int = 1024
 ) -> dict[str, Corruption]:
-    """All 16 by name, as in one published source; `textures` is a folder of pictures of frost.
+    """All 16 by name, as in one published source; `textures` is a folder of images of frost.
 
     `clouds` is the side of the fog's map in "mm_robustness": 1024 for COCO, 512 for Flickr.
     """

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from numpy.random import Generator
 
 from ..corruption import at
-from .pixels import Floats, Pixels, on_pictures, to_bytes
+from .pixels import Floats, Pixels, on_images, to_bytes
 from .warp import smeared, zoomed
 
 GLASS = ((0.7, 1, 2), (0.9, 2, 1), (1.0, 2, 3), (1.1, 3, 2), (1.5, 4, 2))
@@ -24,14 +24,14 @@ ZOOMS = (
 )
 
 
-@on_pictures
+@on_images
 def defocus_blur(image: Pixels, severity: int, rng: Generator) -> Pixels:
     """Out of focus: every point becomes a disk."""
     radius, softness = at(severity, ((3, 0.1), (4, 0.5), (6, 0.5), (8, 0.5), (10, 0.5)))
     return to_bytes(cv2.filter2D(image.astype(np.float32), -1, _disk(radius, softness)))
 
 
-@on_pictures
+@on_images
 def glass_blur(image: Pixels, severity: int, rng: Generator) -> Pixels:
     """Frosted glass: pixels take over their neighbours' colours between two soft blurs."""
     sigma, reach, rounds = at(severity, GLASS)
@@ -42,14 +42,14 @@ def glass_blur(image: Pixels, severity: int, rng: Generator) -> Pixels:
     return soft_blur(soft, sigma)
 
 
-@on_pictures
+@on_images
 def motion_blur(image: Pixels, severity: int, rng: Generator) -> Pixels:
     """A camera that moved, within 45 degrees of the horizontal."""
     radius, sigma = at(severity, ((10, 3), (15, 5), (15, 8), (15, 12), (20, 15)))
     return to_bytes(smeared(image, radius, sigma, rng.uniform(-45, 45)))
 
 
-@on_pictures
+@on_images
 def zoom_blur(image: Pixels, severity: int, rng: Generator) -> Pixels:
     """A camera that moved towards its subject: the mean of the image and its magnifications."""
     return zoom_mean(image, at(severity, ZOOMS))

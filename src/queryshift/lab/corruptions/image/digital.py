@@ -8,13 +8,13 @@ from numpy.random import Generator
 from PIL import Image
 
 from ..corruption import at
-from .pixels import Floats, Pixels, on_pictures, to_bytes
+from .pixels import Floats, Pixels, on_images, to_bytes
 
 QUALITIES = (25, 18, 15, 10, 7)
 COARSENESS = (0.6, 0.5, 0.4, 0.3, 0.25)
 
 
-@on_pictures
+@on_images
 def contrast(image: Pixels, severity: int, rng: Generator) -> Pixels:
     """Every channel drawn towards its own mean."""
     slope = at(severity, (0.4, 0.3, 0.2, 0.1, 0.05))
@@ -23,7 +23,7 @@ def contrast(image: Pixels, severity: int, rng: Generator) -> Pixels:
     return cv2.LUT(image, table[None])
 
 
-@on_pictures
+@on_images
 def elastic(image: Pixels, severity: int, rng: Generator) -> Pixels:
     """A rubber sheet whose wrinkles grow with the image, so that every size looks alike."""
     height, width = image.shape[:2]
@@ -31,7 +31,7 @@ def elastic(image: Pixels, severity: int, rng: Generator) -> Pixels:
     return _displaced(image, stretch, (0.01 * width, 0.01 * height), rng)
 
 
-@on_pictures
+@on_images
 def elastic_pixels(image: Pixels, severity: int, rng: Generator) -> Pixels:
     """ImageNet-C's own elastic distortion: a random affine map, then wrinkles, sizes in pixels."""
     strength, smoothness, jitter = at(
@@ -42,7 +42,7 @@ def elastic_pixels(image: Pixels, severity: int, rng: Generator) -> Pixels:
     return _displaced(tilted, 244 * strength, (244 * smoothness, 244 * smoothness), rng)
 
 
-@on_pictures
+@on_images
 def pixelate(image: Pixels, severity: int, rng: Generator) -> Pixels:
     """Too few pixels: averaged down, enlarged again as blocks."""
     height, width = image.shape[:2]
@@ -52,7 +52,7 @@ def pixelate(image: Pixels, severity: int, rng: Generator) -> Pixels:
     return np.array(coarse.resize((width, height), Image.Resampling.NEAREST))
 
 
-@on_pictures
+@on_images
 def jpeg(image: Pixels, severity: int, rng: Generator) -> Pixels:
     """Strong JPEG compression."""
     return jpeg_coded(image, at(severity, QUALITIES))

@@ -121,8 +121,8 @@ class Frost:
 
 
 def texture_names(folder: str | Path | None) -> tuple[int | Path, ...]:
-    """The drawn textures' numbers, or the pictures in a folder."""
-    return tuple(range(len(PANES))) if folder is None else _pictures(Path(folder))
+    """The drawn textures' numbers, or the images in a folder."""
+    return tuple(range(len(PANES))) if folder is None else _images(Path(folder))
 
 
 @cache
@@ -142,7 +142,7 @@ def sized(name: int | Path, scale: float) -> Pixels:
 
 
 @cache
-def _pictures(folder: Path) -> tuple[int | Path, ...]:
+def _images(folder: Path) -> tuple[int | Path, ...]:
     found = sorted(path for path in folder.glob("*") if path.suffix.lower() in _SUFFIXES)
     if not found:
         raise BadInput(

@@ -18,13 +18,13 @@ from ..corruption import Corruption, at
 from .blur import GLASS, ZOOMS, shuffled, soft_blur, zoom_mean
 from .digital import COARSENESS, QUALITIES, elastic_pixels, jpeg_coded
 from .frost import Frost, sized, texture, texture_names
-from .pixels import Pixels, apply, on_pictures
+from .pixels import Pixels, apply, on_images
 from .weather import fogged, snowed
 
 _ZOOMS = (*ZOOMS[:4], (*ZOOMS[4], 1.33))
 
 
-@on_pictures
+@on_images
 def glass_blur(image: Pixels, severity: int, rng: Generator) -> Pixels:
     """Two soft blurs; the loops overwrite their own bounds, so that one row at most is shuffled."""
     sigma, reach, _ = at(severity, GLASS)
@@ -35,13 +35,13 @@ def glass_blur(image: Pixels, severity: int, rng: Generator) -> Pixels:
     return soft_blur(shuffled(soft, reach, (rows, columns), rng), sigma)
 
 
-@on_pictures
+@on_images
 def zoom_blur(image: Pixels, severity: int, rng: Generator) -> Pixels:
     """The strongest severity zooms once more, by 1.33."""
     return zoom_mean(image, at(severity, _ZOOMS))
 
 
-@on_pictures
+@on_images
 def snow(image: Pixels, severity: int, rng: Generator) -> Pixels:
     """The veil's grey takes red for blue."""
     return snowed(image, severity, rng, cv2.COLOR_BGR2GRAY)
@@ -77,14 +77,14 @@ class TopLeftFrost(Frost):
         return np.ascontiguousarray(sized(name, scale)[: shape[0], : shape[1], ::-1])
 
 
-@on_pictures
+@on_images
 def elastic(image: Pixels, severity: int, rng: Generator) -> Pixels:
     """ImageNet-C's constants, in pixels, whatever the size."""
     distorted: Pixels = elastic_pixels(image, severity, rng)
     return distorted
 
 
-@on_pictures
+@on_images
 def pixelate(image: Pixels, severity: int, rng: Generator) -> Pixels:
     """A small square of fixed size, enlarged with height and width exchanged."""
     side = int(224 * at(severity, COARSENESS))
@@ -92,7 +92,7 @@ def pixelate(image: Pixels, severity: int, rng: Generator) -> Pixels:
     return cv2.resize(small, image.shape[:2], interpolation=cv2.INTER_AREA)
 
 
-@on_pictures
+@on_images
 def jpeg(image: Pixels, severity: int, rng: Generator) -> Pixels:
     """Compressed with red and blue exchanged, then saved once more at quality 95."""
     swapped = np.ascontiguousarray(image[..., ::-1])

@@ -14,31 +14,31 @@ import numpy.typing as npt
 from numpy.random import Generator
 
 from ..corruption import at
-from .pixels import Pixels, looked_up, on_pictures, to_bytes
+from .pixels import Pixels, looked_up, on_images, to_bytes
 
 _QUANTILES = (np.arange(4096) + 0.5) / 4096
 _VALUES = np.arange(256.0)[:, None]
 
 
-@on_pictures
+@on_images
 def gaussian_noise(image: Pixels, severity: int, rng: Generator) -> Pixels:
     """Low light: normal noise of one size everywhere."""
     return _drawn(_gaussian(at(severity, (0.08, 0.12, 0.18, 0.26, 0.38))), image, rng)
 
 
-@on_pictures
+@on_images
 def shot_noise(image: Pixels, severity: int, rng: Generator) -> Pixels:
     """Few photons: Poisson counts, white being `photons` of them."""
     return _drawn(_shot(at(severity, (60, 25, 12, 5, 3))), image, rng)
 
 
-@on_pictures
+@on_images
 def impulse_noise(image: Pixels, severity: int, rng: Generator) -> Pixels:
     """Dead and stuck sensor cells: salt and pepper on single colour values."""
     return _drawn(_impulse(at(severity, (0.03, 0.06, 0.09, 0.17, 0.27))), image, rng)
 
 
-@on_pictures
+@on_images
 def speckle_noise(image: Pixels, severity: int, rng: Generator) -> Pixels:
     """Normal noise in proportion to the brightness."""
     return _drawn(_speckle(at(severity, (0.15, 0.2, 0.35, 0.45, 0.6))), image, rng)

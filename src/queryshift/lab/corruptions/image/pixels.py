@@ -22,7 +22,7 @@ Compute: TypeAlias = Callable[[Pixels, int, Generator], Pixels]
 _EIGHT_BIT_MODES = ("1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr")
 
 
-def on_pictures(compute: Compute) -> Corruption:
+def on_images(compute: Compute) -> Corruption:
     """Make a function of RGB bytes a corruption of arrays and of Pillow images alike."""
 
     @wraps(compute)

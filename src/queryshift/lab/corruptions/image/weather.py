@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 
 from ..corruption import at
-from .pixels import Floats, Pixels, looked_up, on_pictures, to_bytes
+from .pixels import Floats, Pixels, looked_up, on_images, to_bytes
 from .warp import cropped_side, smeared, zoomed
 
 
@@ -64,19 +64,19 @@ _SNOW = (
 _FOG = ((1.5, 2.0), (2.0, 2.0), (2.5, 1.7), (2.5, 1.5), (3.0, 1.4))
 
 
-@on_pictures
+@on_images
 def snow(image: Pixels, severity: int, rng: Generator) -> Pixels:
     """Flakes falling both ways over a whitened image."""
     return snowed(image, severity, rng, cv2.COLOR_RGB2GRAY)
 
 
-@on_pictures
+@on_images
 def fog(image: Pixels, severity: int, rng: Generator) -> Pixels:
     """Drifting clouds of light."""
     return fogged(image, severity, rng, least_side=1)
 
 
-@on_pictures
+@on_images
 def brightness(image: Pixels, severity: int, rng: Generator) -> Pixels:
     """Glaring light: the largest channel of every pixel rises, hue and saturation stay."""
     table = _brighter(at(severity, (0.1, 0.2, 0.3, 0.4, 0.5)))

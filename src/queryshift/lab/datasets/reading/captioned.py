@@ -1,4 +1,4 @@
-"""Pictures with captions, as a dataset to be asked with either."""
+"""Images with captions, as a dataset to be asked with either."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ..dataset import Dataset
 
 @dataclass(frozen=True)
 class Captioned:
-    """A picture, all captions its publisher gives, and its domain or category."""
+    """An image, all captions its publisher gives, and its domain or category."""
 
     name: str
-    picture: Source
+    image: Source
     captions: Sequence[str]
     label: str = ""
 
 
 class _Caption(NamedTuple):
-    row: int  # of its picture
-    place: int  # among that picture's captions
+    row: int  # of its image
+    place: int  # among that image's captions
     text: str
 
 
@@ -34,9 +34,9 @@ def captioned(
     most: int | None = None,
     left_out: Sequence[str] = (),
 ) -> Dataset:
-    """Pictures asked for captions, or captions for pictures, of each the first `most` captions.
+    """Images asked for captions, or captions for images, of each the first `most` captions.
 
-    A blank caption is left out. A picture that has no other is a candidate, but no query.
+    A blank caption is left out. An image that has no other is a candidate, but no query.
     """
     given = [
         _Caption(row, place, text)
@@ -49,11 +49,11 @@ def captioned(
         for row, place, text in given
         if not text.strip()
     ]
-    build = _by_picture if query == "image" else _by_caption
+    build = _by_image if query == "image" else _by_caption
     return build(name, shown, kept, [*left_out, *blank])
 
 
-def _by_picture(
+def _by_image(
     name: str, shown: Sequence[Captioned], kept: Sequence[_Caption], left_out: Sequence[str]
 ) -> Dataset:
     own: list[list[int]] = [[] for _ in shown]
@@ -63,7 +63,7 @@ def _by_picture(
         name,
         "image",
         "text",
-        queries=LazyItems([each.picture for each in shown]),
+        queries=LazyItems([each.image for each in shown]),
         query_ids=[each.name for each in shown],
         candidates=[caption.text for caption in kept],
         matches=own,
@@ -84,7 +84,7 @@ def _by_caption(
         "image",
         queries=[caption.text for caption in kept],
         query_ids=_ids(shown, kept),
-        candidates=LazyItems([each.picture for each in shown]),
+        candidates=LazyItems([each.image for each in shown]),
         matches=[(caption.row,) for caption in kept],
         candidate_ids=[each.name for each in shown],
         labels=[shown[caption.row].label for caption in kept],

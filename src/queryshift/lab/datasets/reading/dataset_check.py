@@ -16,8 +16,8 @@ from .. import DATASETS
 from ..dataset import Dataset
 from .reader import Reader
 
-COUNTED: Mapping[type, str] = {ImageFile: "images", Clip: "videos", AudioFile: "sounds"}
-"""What an item with files of its own is counted as; a composed query's picture is a candidate."""
+COUNTED: Mapping[type, str] = {ImageFile: "images", Clip: "videos", AudioFile: "audio"}
+"""What an item with files of its own is counted as; a composed query's image is a candidate."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _missing(dataset: Dataset) -> list[Path]:
 
 
 def _present(dataset: Dataset, absent: Sequence[Path]) -> dict[str, int]:
-    """The counts of the annotations; of pictures, clips and sounds, less those without a file."""
+    """The counts of the annotations; of images, clips and audio, less those without a file."""
     gone = set(absent)
     lost = Counter(COUNTED.get(type(item)) for item in _sources(dataset) if gone & set(item.files))
     return {what: count - lost[what] for what, count in dataset.counts.items()}

@@ -13,8 +13,8 @@ from ..dataset import Dataset
 from .captioned import Captioned, captioned
 from .reader import TEXT, TEXTS, Kind, find_file, find_folder, read_json, records
 
-CAPTIONS = 5  # a picture; COCO has some with six or seven, of which all published recalls use five
-TRAINING = ("train", "restval")  # COCO's 30,504 left-over validation pictures are trained on
+CAPTIONS = 5  # an image; COCO has some with six or seven, of which all published recalls use five
+TRAINING = ("train", "restval")  # COCO's 30,504 left-over validation images are trained on
 SENTENCES = Kind(
     'a list of sentences with a "raw" text each',
     lambda value: (
@@ -30,27 +30,27 @@ class Karpathy:
 
     name: str
     annotations: tuple[str, ...]  # names of the one file with all splits
-    folders: tuple[str, ...]  # names of the folder that holds the pictures
+    folders: tuple[str, ...]  # names of the folder that holds the images
     split_file: str | None = None  # name of BLIP's file for a split
 
     def __call__(self, root: Path, part: str, query: str) -> Dataset:
-        """The pictures of one split with their first five captions."""
+        """The images of one split with their first five captions."""
         own = () if self.split_file is None else (self.split_file.format(part),)
         path = find_file(root, *self.annotations, *own)
-        content, pictures = read_json(path), find_folder(root, *self.folders)
+        content, images = read_json(path), find_folder(root, *self.folders)
         if isinstance(content, dict):
-            shown = _all_splits(path, content.get("images"), part, pictures)
+            shown = _all_splits(path, content.get("images"), part, images)
         else:
             shown = _one_split(path, content, root)
         return captioned(self.name, shown, query, most=CAPTIONS)
 
 
-def _all_splits(path: Path, content: Any, part: str, pictures: Path) -> Sequence[Captioned]:
+def _all_splits(path: Path, content: Any, part: str, images: Path) -> Sequence[Captioned]:
     wanted = TRAINING if part == "train" else (part,)
     return [
         Captioned(
             PurePosixPath(record["filename"]).stem,
-            ImageFile(pictures / record.get("filepath", "") / record["filename"]),
+            ImageFile(images / record.get("filepath", "") / record["filename"]),
             [sentence["raw"] for sentence in record["sentences"]],
         )
         for record in records(path, content, filename=TEXT, split=TEXT, sentences=SENTENCES)

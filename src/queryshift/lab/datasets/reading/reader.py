@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from queryshift.errors import BadFile, unknown
-from queryshift.media.lazy_items import LazyItems, Source
+from queryshift.media.lazy_items import Composed, LazyItems, Source
 from queryshift.support.progress import track
 
 from ..dataset import Dataset, at
@@ -158,7 +158,7 @@ def usable(dataset: Dataset, strict: bool = False) -> tuple[Dataset, list[str]]:
 
 
 def _faults(dataset: Dataset, strict: bool) -> dict[Source, str]:
-    """What each file that cannot be opened says; a picture asked with and asked for opens once."""
+    """What each file that cannot be opened says; an image asked with and asked for opens once."""
     sides = [side for side in (dataset.queries, dataset.candidates) if isinstance(side, LazyItems)]
     sources = dict.fromkeys(_opened(source) for side in sides for source in side.sources)
     faults = {}
@@ -173,8 +173,8 @@ def _faults(dataset: Dataset, strict: bool) -> dict[Source, str]:
 
 
 def _opened(source: Source) -> Source:
-    """What has to be opened: of a composed query, its picture."""
-    return getattr(source, "picture", source)
+    """What has to be opened: of a composed query, its image."""
+    return source.image if isinstance(source, Composed) else source
 
 
 def _readable(items: Sequence[Any], faults: Mapping[Source, str]) -> list[int]:

@@ -116,7 +116,7 @@ _FROZEN = "frozen"
 CAUSES = (
     "another checkpoint: general2* and fashion-gen start from the pre-trained model, "
     "the -o, -d and x2y rows from one fine-tuned on their source",
-    "another picture size or interpolation: BLIP reads 384 pixels, bicubic, square, uncropped",
+    "another image size or interpolation: BLIP reads 384 pixels, bicubic, square, uncropped",
     "captions read otherwise: all in lower case, at most 35 tokens, the first five per COCO image",
     "another split: Karpathy's test (COCO 5,000 images, Flickr 1,000), Nocaps by domain",
     "a matching head that re-ranks: these rows are cosine alone",

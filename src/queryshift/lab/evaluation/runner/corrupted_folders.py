@@ -41,8 +41,8 @@ def corrupted_beforehand(
 ) -> Sequence[Any]:
     """The queries of a dataset as a folder holds them under this shift.
 
-    A picture, clip or sound is found by the name of its clean file, or by the query's id; a caption
-    by its picture and place, or, in a file that names no pictures, by its line.
+    An image, clip or audio file is found by the name of its clean file, or by the query's id; a
+    caption by its image and place, or, in a file that names no images, by its line.
     """
     if shift == AS_IT_IS or "+" in shift:
         raise BadInput(
@@ -94,17 +94,17 @@ def _captions(folder: Path, names: Sequence[str]) -> Sequence[str]:
         raise BadFile(f'"{folder}" holds {len(tested)} files of captions, expected one.')
     captions = read_captions(tested[0])
     if captions.records is not None and all("image" in record for record in captions.records):
-        return _by_name(_by_picture(captions.records), names, tested[0])
+        return _by_name(_by_image(captions.records), names, tested[0])
     if len(captions.texts) != len(names):
         raise BadFile(
-            f'"{tested[0]}" has {len(captions.texts)} captions and names no pictures, expected one '
+            f'"{tested[0]}" has {len(captions.texts)} captions and names no images, expected one '
             f"for each of the {len(names)} queries, in their order."
         )
     return captions.texts
 
 
-def _by_picture(records: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """Captions by the ids that datasets give them: the picture, and which of its captions."""
+def _by_image(records: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Captions by the ids that datasets give them: the image, and which of its captions."""
     texts: dict[str, list[str]] = defaultdict(list)
     for record in records:
         caption = record["caption"]

@@ -67,7 +67,7 @@ def plans_for(name: str, plan: Plan) -> list[Plan]:
         if shift not in known:
             raise unknown(f"shift of {name}", shift, known)
     if plan.choices.noise and not any(row.query == "audio" and row.corrupted for row in rows):
-        raise BadInput(f"{name} corrupts no sounds, so it takes no recordings of noise.")
+        raise BadInput(f"{name} corrupts no audio, so it takes no recordings of noise.")
     chosen = [(row, tuple(name for name in plan.shifts if name in row.shifts)) for row in rows]
     return [
         replace(plan, row=row, shifts=shifts) for row, shifts in chosen if shifts or not plan.shifts
