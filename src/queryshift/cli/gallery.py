@@ -196,7 +196,7 @@ def _show(result: RecallCheck, corrupted: bool) -> None:
     console = Console(highlight=False)
     console.print(_table(result, corrupted))
     for method, share in result.agreement.items():
-        console.print(f"{method}: {share:.1%} of first answers are those of exact search.")
+        console.print(f"{method}: {share:.1%} of the top-1 results are those of exact search.")
     console.print("Enough for sessions." if result.enough else f"Too little: {result.advice}.")
 
 

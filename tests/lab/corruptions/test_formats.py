@@ -68,16 +68,17 @@ def test_other_files_are_named_and_refused(tmp_path, content):
     ],
 )
 def test_folders_are_those_of_the_published_benchmarks(layout, modality, corruption, folder):
-    assert find_layout(layout, modality).folders[modality](corruption, 4) == folder
+    assert find_layout(layout, modality).folder(modality, corruption, 4) == folder
 
 
 def test_published_names_belong_to_corruptions_and_folders_never_meet():
     names = [name for families in NAMES.values() for group in families.values() for name in group]
     assert set(PUBLISHED_NAMES) <= set(names)
     for layout in set(LAYOUTS) - {"plain"}:
-        for modality, folder in LAYOUTS[layout].folders.items():
+        for modality in LAYOUTS[layout].folders:
             known = [name for group in NAMES[modality].values() for name in group]
-            assert len({folder(name, 5) for name in known}) == len(known)
+            folders = {LAYOUTS[layout].folder(modality, name, 5) for name in known}
+            assert len(folders) == len(known)
 
 
 def test_a_layout_without_the_modality_names_those_that_have_it():

@@ -39,7 +39,7 @@ def test_traffic_whose_hubs_lose_their_first_results_is_adapted_to():
         ({"largest_share_after": 0.9}, "one candidate comes first for 90 %"),
         ({"different_after": 0.3}, "0.60 before, 0.30 after"),
         ({"hub_share_after": 0.4}, "30 % before, 40 % after"),
-        ({"changed": 0.001}, "leaves 100 % of the first results as they are"),
+        ({"changed": 0.001}, "leaves 100 % of the top-1 results as they are"),
     ],
 )
 def test_any_reason_against_decides(change, said):

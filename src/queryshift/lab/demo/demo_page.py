@@ -96,7 +96,7 @@ def html(demo: Demo) -> str:
 
 
 def right_along(streams: tuple[Stream, ...]) -> Chart:
-    """How often the first answer was right in the latest batches, as the stream goes on."""
+    """How often the top-1 result was right in the latest batches, as the stream goes on."""
     return Chart(
         {stream.method: _latest_right(stream) for stream in streams},
         _asked(streams[0]),
@@ -144,7 +144,7 @@ def _example(demo: Demo, row: int) -> Example:
 
 
 def _latest_right(stream: Stream) -> list[float]:
-    """Percent of right first answers in each batch and those just before it."""
+    """Percent of right top-1 results in each batch and those just before it."""
     right = (stream.result.ranks[stream.result.order] == 1).double()
     ends = _asked(stream)
     starts = [0, *ends][: len(ends)]

@@ -37,7 +37,7 @@ class Stream:
 
     @property
     def right(self) -> float:
-        """Percentage of queries whose first answer is right."""
+        """Percentage of queries whose top-1 result is right."""
         return self.result.recall(1)
 
     @property
@@ -53,7 +53,7 @@ class Row:
     stream: str  # "shifted" or "clean"
     queries: int
     method: str
-    right_before: float  # percent of first answers, without adaptation
+    right_before: float  # percent of top-1 results, without adaptation
     right_after: float
     ms_per_query: float
 

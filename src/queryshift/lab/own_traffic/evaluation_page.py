@@ -30,11 +30,11 @@ class Shown(NamedTuple):
 
 
 class Difficult(NamedTuple):
-    """A query to look at: what was asked, what is right, and each method's first answer."""
+    """A query to look at: what was asked, what is right, and each method's top-1 result."""
 
     query: Shown
     right: Shown
-    answers: list[tuple[str, int, Shown]]  # method, rank of the right answer, first answer
+    answers: list[tuple[str, int, Shown]]  # method, rank of the right answer, top-1 result
 
 
 def html(evaluation: Evaluation) -> str:

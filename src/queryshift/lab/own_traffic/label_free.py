@@ -1,4 +1,4 @@
-"""Advice without labels: what can be known of adaptation when no right answer is."""
+"""Advice without labels: whether to adapt, from how adaptation changes the top-1 results."""
 
 from __future__ import annotations
 
@@ -24,15 +24,13 @@ from .traffic import Traffic
 
 Verdict = Literal["adapt", "do not adapt", "cannot tell"]
 FEWEST = 128  # queries, below which nothing can be told
-POPULAR = 0.01  # of the candidates: those that take the most first results
+POPULAR = 0.01  # of the candidates: those that take the most top-1 results
 COMPARED = 512  # queries and candidates whose nearest neighbours are compared, at most
-ALIKE = 0.5  # of the first results taken by one candidate: the session tells nothing apart
+ALIKE = 0.5  # of the top-1 results taken by one candidate: the session tells nothing apart
 KEPT = 0.8  # of the source's different results
-CROWDED = 0.05  # growth of the share of first results that the most frequent candidates take
-CHANGED = 0.01  # of the first results: with fewer changes nothing can be gained or lost
-UNKNOWN = (
-    "Without right answers nobody can say how often the results are right, before or after.",
-)
+CROWDED = 0.05  # growth of the share of top-1 results that the most frequent candidates take
+CHANGED = 0.01  # of the top-1 results: with fewer changes nothing can be gained or lost
+UNKNOWN = ("Without labels nobody can say how often the results are right, before or after.",)
 
 
 @dataclass(frozen=True)
@@ -40,8 +38,8 @@ class Limits:
     """When the verdict is "adapt" (docs/research/label-free-verdict.md)."""
 
     spread: float = 0.05  # of the hub share, which adaptation must take away from hubs
-    most: float = 0.7  # of the first results: with more changes, the model as it is was lost
-    few: float = 0.15  # of the first results: with fewer changes, only what hubs held is changed
+    most: float = 0.7  # of the top-1 results: with more changes, the model as it is was lost
+    few: float = 0.15  # of the top-1 results: with fewer changes, only what hubs held is changed
     repeated: float = 1.25  # times as near to each other as candidates: queries ask for the same
 
 
@@ -53,18 +51,18 @@ class Signals:
     """What can be measured without labels; shares from 0 to 1."""
 
     queries: int
-    changed: float  # first results that adaptation changes
-    hub_share_before: float  # of first results that the most frequent 1 % of candidates take
+    changed: float  # top-1 results that adaptation changes
+    hub_share_before: float  # of top-1 results that the most frequent 1 % of candidates take
     hub_share_after: float
-    different_before: float  # different first results per query
+    different_before: float  # different top-1 results per query
     different_after: float
-    largest_share_after: float  # of first results that one candidate takes
+    largest_share_after: float  # of top-1 results that one candidate takes
     repeats: float  # mean cosine of a query to the nearest other, over that of candidates
     shift_score: float | None  # standard errors from ordinary queries, where a sample is given
 
     @property
     def spread(self) -> float:
-        """How much of the hubs' first results adaptation gives to others."""
+        """How much of the hubs' top-1 results adaptation gives to others."""
         return 1 - self.hub_share_after / self.hub_share_before
 
 
@@ -89,7 +87,7 @@ class Advice:
         """What to do, in a sentence."""
         what = in_words(self.method, self.encoder)
         if self.verdict == "adapt":
-            return f"Adapt: use {what}; a likely gain, which no label confirms."
+            return f"Adapt: use {what}. A gain is likely, but no label confirms it."
         if self.verdict == "do not adapt":
             return f"Do not adapt: keep the model as it is. {self.reasons[0]}"
         return f"Cannot tell whether {what} helps. {self.clicks}"
@@ -100,7 +98,7 @@ class Advice:
         needed, changed = decisive_clicks(), self.signals.changed
         queries = rounded(needed / max(changed, CHANGED))
         return (
-            f"{needed} clicks on a first result of one of the two models settle it, if the better "
+            f"{needed} clicks on a top-1 result of one of the two models settle it, if the better "
             f"one has twice as many (sign test, 5 % level, 80 % power): they differ for "
             f"{100 * changed:.0f} % of the queries, so ask at least {queries:,} queries in shadow "
             "mode, or give matches for as many."
@@ -112,14 +110,14 @@ class Advice:
         now = self.signals
         rows = [
             ("queries", f"{now.queries:,}"),
-            ("first results that adaptation changes", f"{100 * now.changed:.0f} %"),
+            ("top-1 results that adaptation changes", f"{100 * now.changed:.0f} %"),
             (
-                "hub share: first results that the most frequent 1 % of the candidates take",
+                "hub share: top-1 results that the most frequent 1 % of the candidates take",
                 f"{100 * now.hub_share_before:.0f} % before, "
                 f"{100 * now.hub_share_after:.0f} % after",
             ),
             (
-                "different first results per query",
+                "different top-1 results per query",
                 f"{now.different_before:.2f} before, {now.different_after:.2f} after",
             ),
             (
@@ -174,7 +172,7 @@ def advise(
 def signals_of(
     before: Tensor, after: Tensor, vectors: Tensor, gallery: Gallery, shift_score: float | None
 ) -> Signals:
-    """What the first results (Q,) before and after, and the source's query vectors, tell."""
+    """What the top-1 results (Q,) before and after, and the source's query vectors, tell."""
     few = max(1, round(POPULAR * len(gallery)))
     return Signals(
         queries=len(before),
@@ -196,7 +194,7 @@ def judge(signals: Signals, limits: Limits = LIMITS) -> tuple[Verdict, list[str]
     against = _reasons_against(signals)
     if against:
         return "do not adapt", against
-    changed = f"Adaptation changes {100 * signals.changed:.0f} % of the first results"
+    changed = f"Adaptation changes {100 * signals.changed:.0f} % of the top-1 results"
     hubs = (
         f"hubs, the candidates that come first most often, lose {100 * signals.spread:.0f} % of "
         "theirs to others"
@@ -219,7 +217,7 @@ def judge(signals: Signals, limits: Limits = LIMITS) -> tuple[Verdict, list[str]
 
 
 def hub_share(first: Tensor, candidates: int) -> float:
-    """Share of the first results (Q,) that the most frequent candidates take."""
+    """Share of the top-1 results (Q,) that the most frequent candidates take."""
     most = Counter(first.tolist()).most_common(candidates)
     return sum(count for _, count in most) / len(first)
 
@@ -233,18 +231,18 @@ def _reasons_against(signals: Signals) -> list[str]:
     reasons = []
     if signals.changed < CHANGED:
         share = f"{100 * (1 - signals.changed):.0f} %"
-        reasons.append(f"Adaptation leaves {share} of the first results as they are.")
+        reasons.append(f"Adaptation leaves {share} of the top-1 results as they are.")
     if signals.largest_share_after > ALIKE:
         share = f"{100 * signals.largest_share_after:.0f} %"
         reasons.append(f"After adaptation one candidate comes first for {share} of the queries.")
     if after < KEPT * before:
         reasons.append(
-            f"Adaptation has fewer different first results per query: {before:.2f} before, "
+            f"Adaptation has fewer different top-1 results per query: {before:.2f} before, "
             f"{after:.2f} after."
         )
     if signals.hub_share_after > signals.hub_share_before + CROWDED:
         reasons.append(
-            "The most frequent 1 % of the candidates take more first results: "
+            "The most frequent 1 % of the candidates take more top-1 results: "
             f"{100 * signals.hub_share_before:.0f} % before, "
             f"{100 * signals.hub_share_after:.0f} % after."
         )

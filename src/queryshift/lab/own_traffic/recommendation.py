@@ -114,7 +114,7 @@ def _points(row: Row) -> str:
 
 
 def _better(one: Cell, other: Cell) -> bool:
-    """Whether one has more right first results beyond chance, on the same queries."""
+    """Whether one has more right top-1 results beyond chance, on the same queries."""
     first, second = (cell.ranks[:, 0] == 1 for cell in (one, other))
     wins, losses = int((first & ~second).sum()), int((second & ~first).sum())
     return wins > losses and sign_test(wins, losses) < LEVEL

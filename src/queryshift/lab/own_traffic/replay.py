@@ -1,4 +1,4 @@
-"""One method over the traffic, in the order it came: a cell of ranks, first answers and cost."""
+"""One method over the traffic, in the order it came: a cell of ranks, top-1 results and cost."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ class Trial:
     lr: float
     temperature: float
     contrast: float  # how much nearer queries and answers are to each other than to those around
-    similarity: float  # mean cosine of a query and its first answer
-    variety: float  # different first answers per query
+    similarity: float  # mean cosine of a query and its top-1 result
+    variety: float  # different top-1 results per query
     recall: float | None = None  # at 1, in percent, over the queries with labels
 
 
@@ -209,7 +209,7 @@ def _around(settings: Mapping[str, Any]) -> str:
 
 
 def _nearest(answer: Answer, top: Hits) -> Tensor:
-    """The vector (B, D) of each query's first answer, the best of it if it has several."""
+    """The vector (B, D) of each query's top-1 result, the best of it if it has several."""
     return best_vectors(answer.vectors.cpu(), top.vectors[:, 0])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -31,17 +31,24 @@ PUBLISHED_NAMES = {
 }
 JPEG = (".jpg", ".jpeg")
 
-Folder = Callable[[str, int], str]  # (corruption, severity) -> folder
-
 
 @dataclass(frozen=True)
 class Layout:
     """A folder per modality, corruption and severity, and how the published files were written."""
 
-    folders: Mapping[str, Folder]
+    folders: Mapping[str, str]  # by modality, with places for corruption and severity or level
     jpeg_quality: int = 95
     lossy: bool = False  # every image a JPEG, every audio file a WAV, as the scripts wrote them
     frames_first: bool = False  # frame_3/clip.jpg, where others have clip/frame_3.jpg
+
+    def folder(self, modality: str, corruption: str, severity: int) -> str:
+        """Where the files of a corruption go; the sentence level has one level only."""
+        once = corruption in NAMES["text"]["sentence"]
+        return self.folders[modality].format(
+            corruption=PUBLISHED_NAMES.get(corruption, corruption),
+            severity=severity,
+            level=1 if once else severity + LEVEL_OF_SEVERITY_1 - 1,
+        )
 
 
 def find_layout(name: str, modality: str) -> Layout:
@@ -66,43 +73,17 @@ def output_name(layout: Layout, modality: str, source: str) -> str:
     return str(path)
 
 
-def _published(corruption: str) -> str:
-    return PUBLISHED_NAMES.get(corruption, corruption)
-
-
-def _imagenet_c(corruption: str, severity: int) -> str:
-    return f"{_published(corruption)}/{severity}"
-
-
-def _coco(corruption: str, severity: int) -> str:
-    return f"COCO_IP_{_published(corruption)}_{severity}"
-
-
-def _flickr(corruption: str, severity: int) -> str:
-    return f"Flickr30K_IP_{_published(corruption)}_{severity}"
-
-
-def _annotations(corruption: str, severity: int) -> str:
-    only_one = corruption in NAMES["text"]["sentence"]
-    level = 1 if only_one else severity + LEVEL_OF_SEVERITY_1 - 1
-    return f"annotation_{_published(corruption)}/{level}"
-
-
-def _read(corruption: str, severity: int) -> str:
-    return f"{_published(corruption)}/severity_{severity}"
-
-
-def _none(corruption: str, severity: int) -> str:
-    return ""
-
-
+_ANNOTATIONS = "annotation_{corruption}/{level}"
+_READ = "{corruption}/severity_{severity}"
 LAYOUTS = {
-    "plain": Layout(dict.fromkeys(MODALITIES, _none)),
-    "imagenet_c": Layout({"image": _imagenet_c}, jpeg_quality=85),
-    "coco": Layout({"image": _coco, "text": _annotations}, lossy=True),
-    "flickr": Layout({"image": _flickr, "text": _annotations}, lossy=True),
+    "plain": Layout(dict.fromkeys(MODALITIES, "")),
+    "imagenet_c": Layout({"image": "{corruption}/{severity}"}, jpeg_quality=85),
+    "coco": Layout({"image": "COCO_IP_{corruption}_{severity}", "text": _ANNOTATIONS}, lossy=True),
+    "flickr": Layout(
+        {"image": "Flickr30K_IP_{corruption}_{severity}", "text": _ANNOTATIONS}, lossy=True
+    ),
     "read": Layout(
-        {"video": _read, "audio": _read}, jpeg_quality=85, lossy=True, frames_first=True
+        {"video": _READ, "audio": _READ}, jpeg_quality=85, lossy=True, frames_first=True
     ),
 }
 
@@ -128,7 +109,7 @@ def plan(
 
 def outputs(layout: Layout, recipe: Recipe, item: Item) -> tuple[str, ...]:
     """The names of an item's corrupted files below the output folder."""
-    folder = PurePosixPath(layout.folders[recipe.modality](recipe.corruption, recipe.step))
+    folder = PurePosixPath(layout.folder(recipe.modality, recipe.corruption, recipe.step))
     if recipe.modality != "video":
         return (str(folder / output_name(layout, recipe.modality, item.id)),)
     frames = [output_name(layout, "video", frame) for frame in item.frames]

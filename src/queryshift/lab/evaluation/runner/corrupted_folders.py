@@ -76,8 +76,8 @@ def _names(dataset: Dataset) -> list[str]:
 
 def _inner_folder(folder: Path, modality: str, shift: str, severity: int) -> Path:
     """Where a layout puts this shift; the first layout that has such a folder counts."""
-    fitting = [style.folders[modality] for style in LAYOUTS.values() if modality in style.folders]
-    names = [name for name in (name_of(shift, severity) for name_of in fitting) if name]
+    fitting = [style for style in LAYOUTS.values() if style.folders.get(modality)]
+    names = [style.folder(modality, shift, severity) for style in fitting]
     for name in names:
         if (folder / name).is_dir():
             return folder / name
