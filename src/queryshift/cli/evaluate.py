@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import columns_given, json_option, strict_option, traceback_option
+from .options import (
+    columns_given,
+    json_option,
+    reference_option,
+    strict_option,
+    traceback_option,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,7 +33,7 @@ _COUNT = click.IntRange(min=1)
 @click.option("--queries", type=_PATH, required=True, help="Queries: a file or a folder.")
 @click.option("--matches", type=_PATH, help="Right answers, several for a query if need be.")
 @click.option("--clicks", type=_PATH, help="A log of clicks instead: query_id and clicked.")
-@click.option("--ordinary", type=_PATH, help="Ordinary queries, for advice without labels.")
+@reference_option
 @click.option(
     "-m",
     "--methods",

@@ -120,8 +120,8 @@ def check(
 ) -> None:
     """Measure what the index at ADDRESS finds of an exact search, and keep the result.
 
-    Ordinary queries, and shifted ones: with --model the queries are corrupted (images with noise,
-    audio with traffic, text with reading errors), without it their vectors are moved away from
+    It asks the queries as they are, and shifted: with --model they are corrupted (images with
+    noise, audio with traffic, text with OCR errors), without it their vectors are moved away from
     the candidates nearest to them. The exit code is 1 where less than .97 of the best ten are
     found.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -58,5 +59,20 @@ def traceback_option(command: Callable[..., None]) -> Callable[..., None]:
             if traceback and error.__cause__ is not None:
                 raise error.__cause__ from None
             raise
+
+    return run
+
+
+def reference_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Add --reference, with its old name --ordinary hidden."""
+    path = click.Path(path_type=Path)
+
+    @click.option("--reference", type=path, help="Queries from before any shift, for advice.")
+    @click.option("--ordinary", type=path, hidden=True)
+    @wraps(command)
+    def run(*given: Any, reference: Path | None, ordinary: Path | None, **named: Any) -> None:
+        if ordinary is not None:
+            click.echo("Warning: --ordinary is now --reference; use the new name.", err=True)
+        command(*given, reference=reference or ordinary, **named)
 
     return run

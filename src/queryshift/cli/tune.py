@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import json_option, strict_option, traceback_option
+from .options import json_option, reference_option, strict_option, traceback_option
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -32,7 +32,7 @@ def _numbers(
 @click.option("--queries", type=_PATH, required=True, help="Queries as they really come.")
 @click.option("--gallery", type=_PATH, required=True, help="Candidates.")
 @click.option("--labels", type=_PATH, help='JSON: {"query name": ["candidate name", ...], ...}.')
-@click.option("--ordinary", type=_PATH, help="Queries as they come when all is well.")
+@reference_option
 @click.option(
     "--method",
     default="rest",
@@ -53,8 +53,8 @@ def command(
 
     Queries and candidates are what `queryshift evaluate` reads, such as a folder of images or a
     file with one caption a line. Labels name a file by its name and a caption by its text; they may
-    name a few queries only. Without labels the contrast decides (docs/tune.md), and a sample of
-    ordinary queries shows how far these are from them.
+    name a few queries only. Without labels the contrast decides (docs/tune.md), and
+    reference queries show how far these have shifted.
 
     \b
     $ queryshift tune clip-base --queries photos/ --gallery captions.txt

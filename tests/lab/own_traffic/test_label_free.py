@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from math import comb
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -156,10 +157,24 @@ def test_the_shift_score_is_positive_where_queries_lie_further_from_the_gallery(
     near, usually = cosines(asked), cosines(usual)
     error = usually.std(ddof=1) * (1 / len(near) + 1 / len(usually)) ** 0.5
     given = [[*rows.astype(np.float32)] for rows in (gallery, asked, usual)]
-    done = qs.evaluate(None, given[0], given[1], ordinary=given[2], methods=["frozen"])
+    with pytest.warns(DeprecationWarning, match=r"evaluate\(reference=\)"):
+        done = qs.evaluate(None, given[0], given[1], ordinary=given[2], methods=["frozen"])
     found = done.advice.signals.shift_score
     assert found == pytest.approx((usually.mean() - near.mean()) / error, rel=1e-3)
     assert (found > 0) is further
+
+
+def test_reference_queries_keep_their_old_name_for_a_version(monkeypatch):
+    given = []
+    monkeypatch.setattr(
+        "queryshift.lab.own_traffic.evaluate.evaluate", lambda **named: given.append(named) or 1 / 0
+    )
+    files = ["--gallery=g.npy", "--queries=q.npy"]
+    for option in ("--reference", "--ordinary"):
+        ran = CliRunner().invoke(main, ["evaluate", *files, f"{option}=r.npy"])
+        assert given[-1]["reference"] == Path("r.npy") and "ordinary" not in given[-1]
+        assert ("is now --reference" in ran.stderr) is (option == "--ordinary")
+    assert "--ordinary" not in CliRunner().invoke(main, ["evaluate", "--help"]).output
 
 
 class OneAnswer(qs.Encoder):
@@ -182,7 +197,7 @@ def test_a_source_with_one_answer_for_everything_is_not_adapted_to():
     done = qs.evaluate(OneAnswer, gallery, asked)
     assert done.advice is not None and done.advice.verdict == "do not adapt"
     assert done.rows == () and done.use == "frozen"
-    known = qs.evaluate(OneAnswer, gallery, asked, ordinary=asked[:64])
+    known = qs.evaluate(OneAnswer, gallery, asked, reference=asked[:64])
     assert known.advice is not None and known.advice.verdict == "do not adapt"
 
 

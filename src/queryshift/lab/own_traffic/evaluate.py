@@ -14,6 +14,7 @@ from queryshift.lab.evaluation.rank_metrics import metric
 from queryshift.lab.evaluation.results import Cell, read_lines, write_line
 from queryshift.lab.evaluation.significance import draw_seeds, p_values, resampled_means
 from queryshift.methods.specs import DEFAULT, canonical
+from queryshift.support.deprecation import renamed_arguments
 
 from .label_free import Advice, advise
 from .recommendation import Row, label, recommended
@@ -73,6 +74,7 @@ class Evaluation:
         }
 
 
+@renamed_arguments(ordinary="reference")
 def evaluate(
     model: Any,
     gallery: Any,
@@ -80,7 +82,7 @@ def evaluate(
     *,
     matches: Any = None,
     clicks: Any = None,
-    ordinary: Any = None,
+    reference: Any = None,
     methods: Sequence[str] = (),
     shift: str | None = None,
     columns: Mapping[str, str] | None = None,
@@ -98,7 +100,7 @@ def evaluate(
         matches: right answers, several for a query if need be: a path, or
             `{query id: [candidate id, ...]}`.
         clicks: clicked candidates in their place, likewise; give one of the two.
-        ordinary: a sample of queries as they come when all is well, for advice without labels.
+        reference: queries from before any shift, for advice without labels.
         methods: such as "default", "frozen+hubs" or "tent:lr=0.001"; without any frozen,
             frozen+hubs, default and rest, for vectors frozen and default.
         shift: corrupt the queries first: "gaussian_noise:3".
@@ -144,7 +146,7 @@ def evaluate(
                 f"and of the candidates, such as {asked.candidates.ids[0]!r}, belong together?"
             )
         judged = _judged(specs, methods)
-        advice = advise(asked, judged, lambda: session_of(asked, judged), ordinary, batch_size)
+        advice = advise(asked, judged, lambda: session_of(asked, judged), reference, batch_size)
         return Evaluation(asked, (), (), advice, 0, advice.use, advice.sentence)
     cells, kept = _cells(asked, specs, path, batch_size)
     rows = _rows(cells)

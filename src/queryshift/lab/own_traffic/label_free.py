@@ -58,7 +58,7 @@ class Signals:
     different_after: float
     largest_share_after: float  # of top-1 results that one candidate takes
     repeats: float  # mean cosine of a query to the nearest other, over that of candidates
-    shift_score: float | None  # standard errors from ordinary queries, where a sample is given
+    shift_score: float | None  # standard errors from reference queries, where some are given
 
     @property
     def spread(self) -> float:
@@ -128,7 +128,7 @@ class Advice:
         if now.shift_score is not None:
             rows.append(
                 (
-                    "shift score: distance from your ordinary queries",
+                    "shift score: distance from your reference queries",
                     f"{now.shift_score:.1f} standard errors",
                 )
             )
@@ -143,7 +143,7 @@ def advise(
     traffic: Traffic,
     method: str,
     session: Callable[[], Session],
-    ordinary: Any = None,
+    reference: Any = None,
     batch: int = BATCH,
 ) -> Advice:
     """Whether to adapt to this traffic.
@@ -152,7 +152,7 @@ def advise(
         traffic: the queries and candidates.
         method: the one that is judged, by its name.
         session: makes a fresh session of it.
-        ordinary: a sample of queries as they come when all is well: a path or items.
+        reference: queries from before any shift: a path or items.
         batch: queries that are answered at once.
     """
     frozen = Session(traffic.encoder, traffic.gallery, Frozen(), guard=None)
@@ -163,7 +163,7 @@ def advise(
         adapted.top[:, 0],
         source.vectors,
         traffic.gallery,
-        _shift_score(traffic, ordinary, source.vectors),
+        _shift_score(traffic, reference, source.vectors),
     )
     verdict, reasons = judge(signals)
     return Advice(verdict, method, tuple(reasons), signals, encoder=traffic.encoder_in_code)
@@ -267,11 +267,11 @@ def _nearest_other(vectors: Tensor) -> float:
     return float((moved @ moved.T).fill_diagonal_(-1).amax(dim=1).mean())
 
 
-def _shift_score(traffic: Traffic, ordinary: Any, vectors: Tensor) -> float | None:
-    """How many standard errors further from the gallery the queries lie than ordinary ones."""
-    if ordinary is None:
+def _shift_score(traffic: Traffic, reference: Any, vectors: Tensor) -> float | None:
+    """How many standard errors further from the gallery the queries lie than reference queries."""
+    if reference is None:
         return None
-    sample = as_collection(ordinary)
+    sample = as_collection(reference)
     try:
         measured = ReferenceQueries.of(traffic.encoder, traffic.gallery, sample.items)
     except BadInput:  # one answer for everything: nothing is strange to such a model

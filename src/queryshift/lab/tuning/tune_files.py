@@ -33,13 +33,13 @@ def tune_files(
     temperatures: Sequence[float] = TEMPERATURES,
     sample: int = SAMPLE,
     seed: int = 0,
-    ordinary: Path | None = None,
+    reference: Path | None = None,
     strict: bool = False,
 ) -> Tuned:
     """Tune a model by name, with queries and candidates from files.
 
-    Without labels it also says whether to adapt at all; `ordinary` are queries as they come when
-    all is well. Files and labels that cannot be used are left out and counted; with `strict` the
+    Without labels it also says whether to adapt at all; `reference` are queries from before
+    any shift. Files and labels that cannot be used are left out and counted; with `strict` the
     first is an error.
     """
     canonical(method)  # before anything long begins
@@ -62,21 +62,22 @@ def tune_files(
     if tuned.labelled or tuned.best is None:
         return tuned
     best = replace(kind, lr=tuned.best.lr, temperature=tuned.best.temperature)
-    usual = None if ordinary is None else _read(ordinary)
-    advice = advice_on(asked.first(sample), best, usual, settings)
+    earlier = None if reference is None else _read(reference)
+    advice = advice_on(asked.first(sample), best, earlier, settings)
     return replace(
         tuned, advice=advice, best=None if advice.verdict == "do not adapt" else tuned.best
     )
 
 
-def advice_on(asked: Traffic, method: Method, ordinary: Any, settings: Mapping[str, Any]) -> Advice:
+def advice_on(
+    asked: Traffic, method: Method, reference: Any, settings: Mapping[str, Any]
+) -> Advice:
     """What can be known without labels of adapting to these queries with a method."""
-    return advise(
-        asked,
-        method.name,
-        lambda: Session(asked.encoder, asked.gallery, method, **settings),
-        ordinary,
-    )
+
+    def session() -> Session:
+        return Session(asked.encoder, asked.gallery, method, **settings)
+
+    return advise(asked, method.name, session, reference)
 
 
 def _read(path: Path) -> Collection:
