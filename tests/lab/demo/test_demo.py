@@ -76,7 +76,7 @@ class TestPlan:
         plan = DemoPlan(quick=True)
         assert (plan.queries, plan.methods) == (256, ("frozen", "rest", "default"))
         assert DemoPlan(queries=8, quick=True).queries == 8
-        assert "Asking frozen, rest and default 256 pictures" in plan.in_words
+        assert "Asking frozen, rest and default 256 images" in plan.in_words
         assert "takes about 15 seconds" in plan.in_words
         assert "quick" in plan.options and "quick" not in DemoPlan().options
 
@@ -164,7 +164,7 @@ class TestStreams:
         asked = demonstrate(DemoPlan(task=task, queries=70))
         sizes = [seen.queries for seen in asked.shifted[0].result.history]
         assert sizes == [batch] * (70 // batch) + [70 % batch]
-        assert f"in the latest {min(4 * batch, 70)} queries" in html(asked)
+        assert f"over the latest {min(4 * batch, 70)} queries" in html(asked)
 
     def test_queries_that_a_shift_leaves_as_they_are_are_counted(self, demo):
         assert demo.unchanged == 0
