@@ -20,7 +20,7 @@ from queryshift.lab.evaluation.stream_evaluation import StreamResult, run, shift
 from queryshift.methods.specs import DEFAULT
 from queryshift.models import load
 from queryshift.retrieval.answer import Answer
-from queryshift.sessions.policy import named
+from queryshift.sessions.policy import from_spec
 from queryshift.sessions.session import Session
 from queryshift.support.progress import counting
 
@@ -143,7 +143,7 @@ def _session(encoder: Encoder, gallery: Gallery, method: str) -> _Remembering:
     """A method without a guard, as the benchmarks run it; the default as a user gets it."""
     if method == DEFAULT:
         return _Remembering(encoder, gallery)
-    made, settings = named(method, encoder, {"guard": None})
+    made, settings = from_spec(method, encoder, {"guard": None})
     return _Remembering(encoder, gallery, made, **settings)
 
 
