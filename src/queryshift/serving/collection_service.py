@@ -25,7 +25,6 @@ from .json_values import iso
 from .runtime import Runtime
 from .samples import corrupted
 from .settings import Mode
-from .store.collection_rows import store_reference, stored_reference
 from .store.stored_tenant import StoredState, stored_state
 from .tenant import Tenant
 from .tenant_cache import Work
@@ -51,8 +50,9 @@ class CollectionService(Search):
         self.read_reference()
 
     async def save(self, all_changed: bool = False) -> None:
-        """Write the tenants whose time has come, or all that have changed."""
+        """Write the tenants whose time has come, or all that have changed; make room."""
         await self.cache.save_due(all_changed)
+        await self.cache.evict()
 
     async def drained(self) -> None:
         """Return when every complete group is learnt."""
@@ -176,14 +176,14 @@ class CollectionService(Search):
             return before.measured([decoded(raw, before.modality) for raw in queries])
 
         (measured,) = await self.runtime.background.do("", [measure])
-        put = (store_reference, self.runtime.store, before.name, json.dumps(asdict(measured)))
-        self._reference_version = await self._write(*put)
+        about = json.dumps(asdict(measured))
+        self._reference_version = await self._write(self.cache.rows.put_reference, about)
         self.collection = before.with_reference(measured)
         return int(measured.count)
 
     def read_reference(self) -> None:
         """Put the stored sample of reference queries in force, where it is another one."""
-        stored = stored_reference(self.runtime.store, self.collection.name)
+        stored = self.cache.rows.reference()
         if stored is None or stored[0] == self._reference_version:
             return
         self._reference_version = stored[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -54,10 +54,8 @@ class TenantCache:
         self.rows = TenantRows(runtime.store, collection().name)
         self.snapshots = SnapshotRows(runtime.store)
         self.loaded: OrderedDict[str, Tenant] = OrderedDict()
-        self._loading: dict[tuple[str, bool], asyncio.Task[Tenant]] = {}
-        self._evicting: dict[str, asyncio.Task[None]] = {}
+        self._loading: dict[tuple[str, bool], asyncio.Task[None]] = {}
         self._saves: set[asyncio.Task[Any]] = set()  # under way
-        self._wanted = Counter[str]()  # by those who wait until they are in memory
         self._process, self._numbers = uuid4().hex[:16], count()  # name changes
         self._known = self.rows.count()
         self._count()
@@ -65,25 +63,17 @@ class TenantCache:
     @asynccontextmanager
     async def using(self, name: str, create: bool = False) -> AsyncIterator[Tenant]:
         """A tenant that stays in memory for the block; one that is not known may be made."""
-        tenant = self.loaded.get(name)
-        if tenant is None:
-            self._wanted[name] += 1
+        while (tenant := self.loaded.get(name)) is None:
             if (name, create) not in self._loading:  # once, however many ask for it
                 self._loading[name, create] = asyncio.create_task(self._load(name, create))
-            try:
-                tenant = await asyncio.shield(self._loading[name, create])
-            finally:
-                self._wanted -= Counter((name,))
+            await asyncio.shield(self._loading[name, create])
         tenant.in_use += 1
         try:
-            if name in self.loaded:
-                self.loaded.move_to_end(name)
+            self.loaded.move_to_end(name)
             self._renew(tenant)
             yield tenant
         finally:
             tenant.in_use -= 1
-            if tenant.in_use == 0 and self._writer.trouble is None:
-                self._make_room()  # those who came while it was in use found none to send away
 
     async def change(self, tenant: Tenant, work: Callable[..., Value], *args: Any) -> Value:
         """What work gives that changes a tenant's session: one after another, as it was asked."""
@@ -298,19 +288,15 @@ class TenantCache:
         aged = now - tenant.changed_at >= self._settings.save_seconds
         return aged or tenant.learnt_since_save >= most
 
-    async def _load(self, name: str, create: bool) -> Tenant:
+    async def _load(self, name: str, create: bool) -> None:
         try:
             collection = self._collection()
             tenant, new = await asyncio.to_thread(self._loaded, collection, name, create)
             self._known += new
-            if name in self.loaded:
-                return self.loaded[name]
-            if not new:
-                self._metrics.loads.labels(collection.name).inc()
-            self.loaded[name] = tenant
-            self._make_room()
+            if name not in self.loaded:
+                self.loaded[name] = tenant
+                self._metrics.loads.labels(collection.name).inc(not new)
             self._count()
-            return tenant
         finally:
             del self._loading[name, create]
 
@@ -332,27 +318,16 @@ class TenantCache:
             tenant.contended_until = time.monotonic() + left
         return tenant, stored.new
 
-    def _make_room(self) -> None:
-        """Send the least recently used to the store, beside what is being answered."""
-        surplus = len(self.loaded) - len(self._evicting) - self._settings.loaded
-        if surplus <= 0:
-            return
-        idle = (
-            tenant
-            for name, tenant in self.loaded.items()
-            if tenant.in_use == 0 and name not in self._evicting and name not in self._wanted
-        )
-        for tenant in list(islice(idle, surplus)):
-            self._evicting[tenant.name] = asyncio.create_task(self._evict(tenant))
-
-    async def _evict(self, tenant: Tenant) -> None:
-        await self._saved(tenant)  # or it stays in memory: nothing is lost while the disk is full
-        here = self.loaded.get(tenant.name) is tenant
-        if here and tenant.in_use == 0 and tenant.changed_at is None:
-            del self.loaded[tenant.name]
-            tenant.session.on_event = None  # else the two hold each other until Python looks
-            self._metrics.evictions.labels(self._collection().name).inc()
-        del self._evicting[tenant.name]
+    async def evict(self) -> None:
+        """Send the least recently used to the store, if too many are in memory."""
+        idle = (tenant for tenant in self.loaded.values() if tenant.in_use == 0)
+        for tenant in list(islice(idle, max(0, len(self.loaded) - self._settings.loaded))):
+            await self._saved(tenant)  # or it stays: nothing is lost while the disk is full
+            here = self.loaded.get(tenant.name) is tenant
+            if here and tenant.in_use == 0 and tenant.changed_at is None:
+                del self.loaded[tenant.name]
+                tenant.session.on_event = None  # else the two hold each other until Python looks
+                self._metrics.evictions.labels(self._collection().name).inc()
         self._count()
 
     def _renew(self, tenant: Tenant) -> None:

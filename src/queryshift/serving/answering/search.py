@@ -21,9 +21,8 @@ from ..settings import Mode
 from ..tenant import Tenant
 from ..tenant_cache import TenantCache
 from .answers import Answered, AnswerQueue, Asked
-from .decoding import Decoder, Readable
 from .learning_queue import LearningQueue, Taught, learn_group
-from .queries import Raw
+from .queries import Decoder, Raw, Readable
 
 logger = logging.getLogger("queryshift.serving")
 

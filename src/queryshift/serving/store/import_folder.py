@@ -14,7 +14,6 @@ from queryshift.sessions.state_file import KIND
 from queryshift.support.tensor_files import read
 
 from ..settings import Mode
-from .collection_rows import store_reference, stored_reference
 from .database import Database
 from .snapshot_rows import SnapshotRows
 from .stored_tenant import COUNTS, Change, Stale, StoredState
@@ -45,18 +44,18 @@ def import_folder(database: Database, data: Path, keep_rows: int) -> int:
         return 0
     count = 0
     for collection in sorted(folder.iterdir()):
-        name, kept = collection.name, collection / "ordinary.json"
-        if kept.is_file() and stored_reference(database, name) is None:
-            store_reference(database, name, kept.read_text(encoding="utf-8", errors="replace"))
+        rows, kept = TenantRows(database, collection.name), collection / "ordinary.json"
+        if kept.is_file() and rows.reference() is None:
+            rows.put_reference(kept.read_text(encoding="utf-8", errors="replace"))
         for tenant in sorted((collection / "tenants").glob("*/tenant.json")):
-            count += _import_tenant(database, name, tenant.parent, keep_rows)
+            count += _import_tenant(rows, SnapshotRows(database), tenant.parent, keep_rows)
     folder.rename(data / KEPT)
     folder.write_text(NOTE.format(kept=KEPT), encoding="utf-8")
     logger.warning('%d tenants of "%s" were taken into the store', count, folder)
     return count
 
 
-def _import_tenant(database: Database, collection: str, folder: Path, keep_rows: int) -> bool:
+def _import_tenant(rows: TenantRows, snapshots: SnapshotRows, folder: Path, keep_rows: int) -> bool:
     """One tenant; whether it was taken. After a kill it is taken again, and counts once."""
     try:
         told = json.loads((folder / "tenant.json").read_text(encoding="utf-8"))
@@ -68,18 +67,17 @@ def _import_tenant(database: Database, collection: str, folder: Path, keep_rows:
     except DAMAGED as error:
         logger.error('the tenant in "%s" is not taken over: %s', folder, error)
         return False
-    rows, state = TenantRows(database, collection), _state(folder / "state.safetensors")
     made = rows.make(name, mode, sys.maxsize, float(told.get("created", 0)))
     if made is None:
         return False
     history = list(_rows(folder / "history.jsonl"))[-keep_rows:]
-    learnt = (clicks, events, mode, state, history, keep_rows)
+    learnt = (clicks, events, mode, _state(folder / "state.safetensors"), history, keep_rows)
     try:
         rows.commit(Change(made.id, 1, "imported", counts, seen, *learnt))
     except Stale:
         return False  # it was stored before, and has changed since
     for about, kept in _snapshots(folder / "snapshots"):
-        SnapshotRows(database).keep(made.id, about, kept, sys.maxsize)
+        snapshots.keep(made.id, about, kept, sys.maxsize)
     return True
 
 

@@ -1,4 +1,4 @@
-"""What is stored of a collection's tenants: read whole, written in one transaction or not at all.
+"""What is stored of a collection: its tenants, read whole, written whole or not at all; a sample.
 
 A row has a version. What was learnt is written `WHERE version = :seen`: who learnt on a version
 that another process has replaced is refused with `Stale`. Counts are added, and lose nothing. The
@@ -149,6 +149,20 @@ class TenantRows:
         rows = self._database.rows(HISTORY, id=id, since=since, limit=limit)
         return _history([row.content for row in rows])
 
+    def reference(self) -> tuple[int, str] | None:
+        """The sample of reference queries that was put last, as JSON, with its version."""
+        statement = "SELECT version, ordinary FROM collections WHERE name = :name"
+        found = self._database.rows(statement, name=self._collection)
+        return next((tuple(row) for row in found), None)
+
+    def put_reference(self, sample: str) -> int:
+        """Put a sample in the place of the last one; its version."""
+        with self._database.writing() as connection:
+            values = {"name": self._collection, "ordinary": sample}
+            version = connection.scalar(text(PUT_REFERENCE), values)
+            self._database.notify(connection)
+            return int(version or 0)
+
     def delete(self, name: str) -> bool:
         """Delete a tenant and all that is stored of it; whether there was one."""
         values = {"collection": self._collection, "name": name}
@@ -262,3 +276,8 @@ DELETE FROM events WHERE tenant_id = :id AND id NOT IN
 DELETE_KEYS = "DELETE FROM idempotency_keys WHERE collection = :collection AND tenant = :name"
 CLICKS = ("tenant_id", "day", "source", "adapted")
 ADD_CLICKS = insert("clicks", CLICKS, ("times",), "times = clicks.times + excluded.times")
+PUT_REFERENCE = """
+INSERT INTO collections (name, version, ordinary) VALUES (:name, 1, :ordinary)
+ON CONFLICT (name) DO UPDATE SET version = collections.version + 1, ordinary = excluded.ordinary
+RETURNING version
+"""
