@@ -72,9 +72,9 @@ class Bench:
         self.server = self.started("batched", toml())
         noise, rng = find("image", "gaussian_noise"), np.random.default_rng(0)
         scenes = tangram.scenes("test", CANDIDATES)[: asked.stream]
-        pictures = [Image.fromarray(noise(scene.image(), 3, rng)) for scene in scenes]
-        self.pictures = pictures
-        self.queries = [{"image": png(picture)} for picture in pictures]
+        images = [Image.fromarray(noise(scene.image(), 3, rng)) for scene in scenes]
+        self.images = images
+        self.queries = [{"image": png(image)} for image in images]
         self.capacity = 0.0
 
     def started(self, name: str, settings: str) -> Server:
@@ -167,10 +167,10 @@ def idle(bench: Bench) -> Iterator[Line]:
     session = collection.session()
     requests = [request("default", "idle", query, adapt=False) for query in bench.queries[:count]]
     wire, here, there = PlainWire(bench.server.port), list[float](), list[float]()
-    for sent, picture in zip(requests, bench.pictures, strict=False):
+    for sent, image in zip(requests, bench.images, strict=False):
         there.append(wire.ask(sent))
         started = time.perf_counter()
-        session.answer(collection.items([picture]), False).top(10)
+        session.answer(collection.items([image]), False).top(10)
         here.append(time.perf_counter() - started)
     wire.close()
     service, library = (1000 * statistics.median(one[5:]) for one in (there, here))
@@ -192,7 +192,7 @@ def fairness(bench: Bench) -> Iterator[Line]:
 
 
 def _other_traffic(bench: Bench) -> dict[str, tuple[int, list[bytes]]]:
-    """Clients and requests by kind: queries one by one, sixteen at once, large pictures, reads."""
+    """Clients and requests by kind: queries one by one, sixteen at once, large images, reads."""
     home, queries = "/v1/collections/default", bench.queries
     noise = np.random.default_rng(0).integers(0, 256, (1180, 1180, 3), dtype=np.uint8)
     large = {"image": png(Image.fromarray(noise))}
@@ -200,7 +200,7 @@ def _other_traffic(bench: Bench) -> dict[str, tuple[int, list[bytes]]]:
     return {
         "queries": (64, [request("default", "loud", query) for query in queries[:8]]),
         "16 queries": (16, [post(f"{home}/search", {"tenant": "loud", "queries": queries[:16]})]),
-        "large pictures": (8, [request("default", "loud", large)]),
+        "large images": (8, [request("default", "loud", large)]),
         "corruptions": (6, [post(f"{home}/corrupt", wish)]),
         "samples": (6, [plain_get(f"{home}/samples?n=256")]),
         "reports": (8, [plain_get(f"{home}/tenants/quiet")]),
@@ -271,7 +271,7 @@ def _library(bench: Bench) -> list[Any]:
     """First ids of a session that is asked the same stream, query by query."""
     collection = bench.collection("rest")
     session = collection.session(gather=GATHER)
-    return [session.answer([picture]).top(1).ids[0][0] for picture in bench.pictures]
+    return [session.answer([image]).top(1).ids[0][0] for image in bench.images]
 
 
 def _first(answer: Any) -> Any:

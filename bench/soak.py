@@ -2,8 +2,8 @@
 
     python bench/soak.py [--minutes 10] [--clients 8] [--tenants 60] [--rate 12] [--seconds 30]
 
-More tenants than are in memory ask with pictures clean and noisy; some clients hang up, some send
-what is no picture, one snapshots and rolls back. Every request has an idempotency key, as the
+More tenants than are in memory ask with images clean and noisy; some clients hang up, some send
+what is no image, one snapshots and rolls back. Every request has an idempotency key, as the
 client's have. `--rate` is requests a second of all clients together, 0 as many as are answered;
 `--seconds` is how often a row is printed.
 """
@@ -58,12 +58,12 @@ history = 50
 
 
 def requests_of(tenants: int) -> list[bytes]:
-    """Searches of all tenants, clean and noisy; one in fifty is no picture."""
+    """Searches of all tenants, clean and noisy; one in fifty is no image."""
     noise, rng = find("image", "gaussian_noise"), np.random.default_rng(0)
     scenes = tangram.scenes("test", 256)
-    pictures = [scene.image() for scene in scenes]
-    noisy = [noise(picture, 3, rng) for picture in pictures]
-    queries = [{"image": png(Image.fromarray(one))} for one in (*pictures, *noisy)]
+    images = [scene.image() for scene in scenes]
+    noisy = [noise(image, 3, rng) for image in images]
+    queries = [{"image": png(Image.fromarray(one))} for one in (*images, *noisy)]
     queries += [{"image": "bm8gcGljdHVyZQ=="}] * 10
     names = itertools.cycle(f"tenant-{number}" for number in range(tenants))
     return [request("rest", next(names), query) for query in queries * 4]

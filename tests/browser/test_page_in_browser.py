@@ -74,15 +74,15 @@ def test_a_sample_is_answered_by_both_models_with_the_right_answer_marked(opened
     assert page.locator("#answers .source .right").count() == 1
 
 
-def test_ones_own_picture_is_answered(opened, tenant, tmp_path):
+def test_ones_own_image_is_answered(opened, tenant, tmp_path):
     from PIL import Image
 
-    picture = tmp_path / "mine.png"
-    Image.new("RGB", (48, 48), (200, 30, 30)).save(picture)
+    image = tmp_path / "mine.png"
+    Image.new("RGB", (48, 48), (200, 30, 30)).save(image)
     page = opened(tenant.page)
     wait_for_answers(page)
     before = shown(page)
-    page.set_input_files("#own-file", picture)
+    page.set_input_files("#own-file", image)
     page.wait_for_function(
         "before => document.querySelector('#preview img').src !== before", arg=before
     )
@@ -92,9 +92,9 @@ def test_ones_own_picture_is_answered(opened, tenant, tmp_path):
     assert page.locator("#samples input:checked").count() == 0
 
 
-def test_a_file_that_is_no_picture_is_refused_in_a_sentence(opened, tenant, tmp_path):
+def test_a_file_that_is_no_image_is_refused_in_a_sentence(opened, tenant, tmp_path):
     path = tmp_path / "mine.png"
-    path.write_bytes(b"not a picture")
+    path.write_bytes(b"not an image")
     page = opened(tenant.page)
     wait_for_answers(page)
     page.set_input_files("#own-file", path)

@@ -1,4 +1,4 @@
-"""The page of collections that are asked with sounds, or with a picture and a text together."""
+"""The page of collections that are asked with sounds, or with an image and a text together."""
 
 import json
 import re
@@ -50,8 +50,8 @@ def kinds(chromium, tmp_path_factory):
     (folder / "sounds.jsonl").write_text("\n".join(map(json.dumps, samples)))
     asked = edits("test", COUNT)
     scenes = candidates(asked)
-    pictures = qs.load("tangram-edits")["image"]
-    qs.Gallery.build(pictures, [scene.image() for scene in scenes]).save(folder / "scenes.gallery")
+    images = qs.load("tangram-edits")["image"]
+    qs.Gallery.build(images, [scene.image() for scene in scenes]).save(folder / "scenes.gallery")
     Image.fromarray(asked[0].reference.image()).save(folder / "reference.png")
     (folder / "change.txt").write_text(asked[0].text)
     (folder / "target.txt").write_text(str(scenes.index(asked[0].target)))
@@ -84,7 +84,7 @@ def test_sounds_are_played_asked_and_sent_many(opened, kinds):
     assert tenant["queries"] >= 8 and tenant["mode"] == "shadow"
 
 
-def test_a_picture_is_refused_where_sounds_are_asked(opened, kinds):
+def test_an_image_is_refused_where_sounds_are_asked(opened, kinds):
     page = opened(f"{kinds.url}/?collection=sounds&tenant=eyes")
     found(page, "source")
     page.set_input_files("#own-file", kinds.folder / "reference.png")
@@ -92,12 +92,12 @@ def test_a_picture_is_refused_where_sounds_are_asked(opened, kinds):
     assert "audio" in page.inner_text("#message")
 
 
-def test_a_picture_and_a_text_ask_together(opened, kinds):
+def test_an_image_and_a_text_ask_together(opened, kinds):
     page = opened(f"{kinds.url}/?collection=edits&tenant=composed")
     page.get_by_text("is an image with a text").wait_for()
     page.fill("#own-text", (kinds.folder / "change.txt").read_text())
     page.click("#own-ask")
-    page.wait_for_selector("#message.bad")  # the picture is missing
+    page.wait_for_selector("#message.bad")  # the image is missing
     page.set_input_files("#own-file", kinds.folder / "reference.png")
     page.click("#own-ask")
     found(page, "adapted", (kinds.folder / "target.txt").read_text())

@@ -22,19 +22,19 @@ def test_examples(module):
     assert tried.attempted and not tried.failed
 
 
-def test_a_picture_comes_through_whatever_it_is_handed_over_as(tmp_path):
-    picture = Image.fromarray(np.arange(48, dtype=np.uint8).reshape(4, 4, 3))
-    path = tmp_path / "picture.png"
-    picture.save(path)
-    for query in (picture, path, path.read_bytes(), {"image": path}):
+def test_an_image_comes_through_whatever_it_is_handed_over_as(tmp_path):
+    image = Image.fromarray(np.arange(48, dtype=np.uint8).reshape(4, 4, 3))
+    path = tmp_path / "image.png"
+    image.save(path)
+    for query in (image, path, path.read_bytes(), {"image": path}):
         sent = encoded(query)
         assert list(sent) == ["image"]
         read = Image.open(io.BytesIO(base64.b64decode(sent["image"])))
-        assert np.array_equal(np.asarray(read), np.asarray(picture))
+        assert np.array_equal(np.asarray(read), np.asarray(image))
 
 
 @pytest.mark.parametrize("start", [b"RIFF\x00\x00\x00\x00WAVE", b"fLaC", b"OggS", b"ID3"])
-def test_a_sound_is_told_from_a_picture(start):
+def test_a_sound_is_told_from_an_image(start):
     assert list(encoded(start + b"...")) == ["audio"]
 
 
@@ -53,7 +53,7 @@ def test_vectors(make):
     ("query", "said"),
     [
         ([0.5, float("nan")], "not finite"),
-        ({"picture": b""}, 'no modality "picture"'),
+        ({"painting": b""}, 'no modality "painting"'),
         ({"image": 3}, "expected bytes"),
         (np.zeros((4, 4, 3)), "PIL.Image.fromarray"),
         (object(), "got object for a query"),

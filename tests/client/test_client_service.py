@@ -57,27 +57,27 @@ def client(service):
 
 
 @pytest.fixture(scope="module")
-def pictures():
+def images():
     return [Image.fromarray(scene.image()) for scene in tangram.scenes("test", 8)]
 
 
-def file_of(picture):
+def file_of(image):
     stream = io.BytesIO()
-    picture.save(stream, format="PNG")
+    image.save(stream, format="PNG")
     return stream.getvalue()
 
 
 @pytest.fixture(scope="module")
-def files(pictures):
-    """The pictures as the bytes of their files."""
-    return [file_of(picture) for picture in pictures]
+def files(images):
+    """The images as the bytes of their files."""
+    return [file_of(image) for image in images]
 
 
 @pytest.fixture(scope="module")
-def noisy(pictures):
+def noisy(images):
     """The same with much noise: queries that are not ordinary, and therefore learnt from."""
     noise, rng = find("image", "gaussian_noise"), np.random.default_rng(0)
-    return [file_of(Image.fromarray(noise(np.asarray(one), 4, rng))) for one in pictures]
+    return [file_of(Image.fromarray(noise(np.asarray(one), 4, rng))) for one in images]
 
 
 def wait_until(true):
@@ -109,10 +109,10 @@ def test_the_collection(client):
     assert (only.name, only.queries, only.candidates) == ("tangram", "image", 64)
 
 
-def test_pictures_of_all_kinds_find_the_same(client, pictures, files, tmp_path):
-    path = tmp_path / "picture.png"
+def test_images_of_all_kinds_find_the_same(client, images, files, tmp_path):
+    path = tmp_path / "image.png"
     path.write_bytes(files[0])
-    found = client.search([pictures[0], files[0], path, {"image": path}], k=3, adapt=False)
+    found = client.search([images[0], files[0], path, {"image": path}], k=3, adapt=False)
     assert found.tenant == "default" and found.mode == "live"
     assert all(ids == found.ids[0] and ids[0] == 0 for ids in found.ids)
     assert found.answers[0].hits[0].score > found.answers[0].hits[2].score
@@ -131,7 +131,7 @@ def test_excluded_ids_are_not_found(client, files):
 
 
 def test_a_bad_query_costs_the_others_nothing(client, files):
-    good, bad = client.search([files[0], b"no picture"], k=1, adapt=False).answers
+    good, bad = client.search([files[0], b"no image"], k=1, adapt=False).answers
     assert good.error is None and good.ids == [0]
     assert bad.ids == [] and "image" in bad.error
 

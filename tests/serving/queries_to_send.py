@@ -16,11 +16,11 @@ TENANTS = "/v1/collections/tangram/tenants"
 
 @cache
 def png(number: int, noise: int = 0) -> bytes:
-    """A picture of the test world; `noise` makes it another one, harder to tell."""
-    picture = tangram.scenes("test", 64)[number].image().astype(float)
-    drawn = np.random.default_rng(number).normal(0, noise, picture.shape) if noise else 0
+    """An image of the test world; `noise` makes it another one, harder to tell."""
+    image = tangram.scenes("test", 64)[number].image().astype(float)
+    drawn = np.random.default_rng(number).normal(0, noise, image.shape) if noise else 0
     file = BytesIO()
-    Image.fromarray(np.clip(picture + drawn, 0, 255).astype(np.uint8)).save(file, "PNG")
+    Image.fromarray(np.clip(image + drawn, 0, 255).astype(np.uint8)).save(file, "PNG")
     return file.getvalue()
 
 
@@ -29,7 +29,7 @@ def query(number: int, noise: int = 0) -> dict[str, str]:
 
 
 def search(client, numbers, noise: int = 0, **more):
-    """The parsed answer to a search for several pictures."""
+    """The parsed answer to a search for several images."""
     body = {"queries": [query(number, noise) for number in numbers], **more}
     answer = client.post(SEARCH, json=body)
     assert answer.status_code == 200, answer.text

@@ -29,14 +29,14 @@ mode = "live"
 guard = false
 gather = 4
 
-[collections.pictures]
+[collections.images]
 model = "tangram"
 queries = "image"
 gallery = "faiss:captions.faiss"
 method = "tent+refined"
 mode = "live"
 gather = 4
-ordinary = "pictures.jsonl"
+ordinary = "images.jsonl"
 """
 
 
@@ -61,7 +61,7 @@ def own(tmp_path_factory, captions):
     for number in range(6):
         (folder / f"{number}.png").write_bytes(png(number))
     lines = [json.dumps({"image_file": f"{number}.png"}) for number in range(6)]
-    (folder / "pictures.jsonl").write_text("\n".join(lines))
+    (folder / "images.jsonl").write_text("\n".join(lines))
     with Server(folder, TOML) as running:
         yield running
 
@@ -123,9 +123,9 @@ def test_vectors_are_asked_as_they_are(own, captions):
 def test_an_engine_is_searched_and_adapted_over(own):
     queries = [query(number, 60) for number in range(4)]
     with own.client() as client:
-        told = post(client, "pictures", {"queries": queries, "k": 5})
-        report = waited(client, "pictures", 1)
-        about = client.get("/v1/collections/pictures").json()
+        told = post(client, "images", {"queries": queries, "k": 5})
+        report = waited(client, "images", 1)
+        about = client.get("/v1/collections/images").json()
     assert [len(answer["hits"]) for answer in told["answers"]] == [5] * 4
     assert report["method"] == "tent+refined" and about["candidates"] == 48
 
@@ -136,4 +136,4 @@ def test_tenants_of_one_name_are_apart_in_every_collection(own):
         missing = client.get("/v1/collections/numbers/tenants/same")
         listed = client.get("/v1/collections").json()["collections"]
     assert missing.status_code == 404
-    assert [one["name"] for one in listed] == ["words", "numbers", "pictures"]
+    assert [one["name"] for one in listed] == ["words", "numbers", "images"]

@@ -43,7 +43,7 @@ def tight(tmp_path_factory):
 
 
 def bomb(side: int) -> bytes:
-    """A PNG of `side` x `side` black pixels, a thousand times smaller than its picture."""
+    """A PNG of `side` x `side` black pixels, a thousand times smaller than its image."""
 
     def chunk(kind: bytes, content: bytes) -> bytes:
         return pack(">I", len(content)) + kind + content + pack(">I", zlib.crc32(kind + content))
@@ -53,7 +53,7 @@ def bomb(side: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
 
 
-def test_a_picture_bomb_is_refused_before_it_is_decoded(tight):
+def test_an_image_bomb_is_refused_before_it_is_decoded(tight):
     small = bomb(4000)
     assert len(small) < 100_000
     with tight.client() as client:

@@ -14,7 +14,7 @@ from queryshift.sessions.policy import default_method
 COLLECTION = "/v1/collections/tangram"
 
 
-def test_a_search_finds_what_the_pictures_show(server):
+def test_a_search_finds_what_the_images_show(server):
     with server.client() as client:
         told = search(client, [3, 5], tenant="finder", k=3)
     assert first_ids(told) == [3, 5]
@@ -42,7 +42,7 @@ def test_excluded_candidates_are_not_found_and_unknown_ids_are_ignored(server):
 
 
 def test_a_bad_query_among_good_ones_is_told_apart(server):
-    broken = {"image": base64.b64encode(b"no picture").decode()}
+    broken = {"image": base64.b64encode(b"no image").decode()}
     with server.client() as client:
         body = {"tenant": "mixed", "queries": [query(1), broken, query(2)]}
         answers = client.post(SEARCH, json=body).json()["answers"]

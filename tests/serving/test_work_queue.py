@@ -52,7 +52,7 @@ def test_callers_have_turns_and_one_who_fails_is_told():
     done = []
 
     def fail():
-        raise ValueError("no picture")
+        raise ValueError("no image")
 
     async def check():
         async with running(patience=0) as queue:
@@ -61,7 +61,7 @@ def test_callers_have_turns_and_one_who_fails_is_told():
             told = await asyncio.gather(loud, quiet, failed, return_exceptions=True)
             return told[2]
 
-    with pytest.raises(ValueError, match="no picture"):
+    with pytest.raises(ValueError, match="no image"):
         raise run(check())
     assert done.index("q") < 2 and sorted(done) == ["a", "b", "c", "q"]
 
