@@ -122,7 +122,8 @@ class InfoMax(Method):
 
         Few sizes: a GPU has to record each size of a batch separately.
         """
-        return 1 / round((memory.learnt + 1) ** 0.5)
+        share: float = 1 / round((memory.learnt + 1) ** 0.5)
+        return share
 
     def gradient(self, step_view: StepView, memory: Learnt) -> Update:
         """The loss's gradient, at a rate that falls with the batches."""

@@ -64,16 +64,8 @@ class Batch:
         places = rows.nonzero()[:, 0]  # on the CPU: a GPU would wait to count them
         shared = each(self.shared, lambda one: one[places.to(one.device, non_blocking=True)])
         exclude = exclusions_of_rows(rows, self.exclude)
-        part = Batch(
-            self.encoder,
-            self._searched,
-            shared,
-            exclude,
-            self.chunk,
-            self.matching,
-            self._depth,
-            self.whole,
-        )
+        same = (self.chunk, self.matching, self._depth, self.whole)
+        part = Batch(self.encoder, self._searched, shared, exclude, *same)
         if self.source is not None and self.matching is None:
             part.source = self.source.taking(rows)
         return part

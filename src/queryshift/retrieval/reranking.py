@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -26,16 +26,14 @@ class Ranking(Protocol):
         """The score (B, N) of every candidate, -inf where it is excluded."""
 
 
-class Stage(Protocol):
-    """One re-ranking stage. What it remembers is part of the session's state."""
+class Stage:
+    """One re-ranking stage. Its memory is part of the session's state; by default it has none."""
 
-    @property
-    def name(self) -> str:
-        """The key of its memory."""
+    name: ClassVar[str]
+    """The key of its memory."""
 
-    @property
-    def learns(self) -> bool:
-        """Whether it learns from the stream: the source model's answers go without it."""
+    learns: ClassVar[bool] = False
+    """Whether it learns from the stream: the source model's answers go without it."""
 
     def start(self, gallery: Searchable, device: torch.device) -> Any:
         """The memory before the first batch."""
@@ -51,25 +49,13 @@ class Stage(Protocol):
 
     def rank(self, forward: Forward, ranking: Ranking, memory: Any) -> Ranking:
         """Rerank the ranking of the stage before."""
+        raise NotImplementedError
 
 
-class MatcherStage:
+class MatcherStage(Stage):
     """Reranks the best hits by a matcher's logits (single stream)."""
 
     name = "matcher"
-    learns = False
-
-    def start(self, gallery: Searchable, device: torch.device) -> None:
-        """A matcher remembers nothing."""
-
-    def moved(self, memory: None, gallery: Searchable) -> None:
-        """A matcher remembers nothing."""
-
-    def check_memory(self, memory: None, gallery: Searchable) -> None:
-        """A matcher remembers nothing."""
-
-    def observe(self, forward: Forward, memory: None) -> None:
-        """A matcher remembers nothing."""
 
     def rank(self, forward: Forward, ranking: Ranking, memory: None) -> Ranking:
         """Order the best hits by match logit plus score, before all others."""

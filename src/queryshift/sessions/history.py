@@ -67,20 +67,12 @@ def unpacked_history(stored: Mapping[str, Any], tensors: Mapping[str, Tensor]) -
 
 def _numbers() -> dict[str, type[bool | int | float]]:
     """The measures that are numbers, by their keys in files, and of which type."""
-    hints = get_type_hints(BatchStats)
-    alternatives = {
-        stored_name(field): [
-            kind
-            for kind in get_args(hints[field.name]) or (hints[field.name],)
-            if kind is not NoneType
-        ]
-        for field in fields(BatchStats)
-    }
-    return {
-        key: kinds[0]
-        for key, kinds in alternatives.items()
-        if len(kinds) == 1 and kinds[0] in NUMBERS
-    }
+    hints, found = get_type_hints(BatchStats), {}
+    for field in fields(BatchStats):
+        kind, *others = {*get_args(hints[field.name])} - {NoneType} or {hints[field.name]}
+        if not others and kind in NUMBERS:
+            found[stored_name(field)] = kind
+    return found
 
 
 def _may_be_none(name: str) -> bool:

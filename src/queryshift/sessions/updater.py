@@ -59,19 +59,6 @@ class Updater:
         on_event: Called with each event.
     """
 
-    __slots__ = (
-        "_changing",
-        "adaptation",
-        "dropped",
-        "gathered",
-        "history",
-        "lock",
-        "now",
-        "on_batch",
-        "on_event",
-        "worker",
-    )
-
     def __init__(
         self,
         adaptation: Adaptation,

@@ -34,7 +34,7 @@ def renamed_arguments(**new_by_old: str) -> Callable[[Renamed], Renamed]:
     """
 
     def accepting(made: Renamed) -> Renamed:
-        function: Any = made.__init__ if isinstance(made, type) else made
+        function: Any = vars(made)["__init__"] if isinstance(made, type) else made
 
         @wraps(function)
         def call(*args: Any, **named: Any) -> Any:

@@ -13,7 +13,7 @@ from queryshift.galleries import Hits, Searchable
 from queryshift.galleries.exclusions import mask_excluded
 from queryshift.galleries.memory.exact_search import grouped_topk, left_for_all
 from queryshift.retrieval.forward import Forward, in_memory
-from queryshift.retrieval.reranking import Ranking
+from queryshift.retrieval.reranking import Ranking, Stage
 from queryshift.retrieval.uncertainty import BEST, LATEST, chances_of, doubt
 from queryshift.support.setting_fields import check_values, setting
 from queryshift.support.threads import lazy_property
@@ -27,7 +27,7 @@ SUMS, MOMENTS = "sums", "moments"  # kept beside a bank, and not saved
 
 
 @dataclass(frozen=True)
-class Hubs:
+class Hubs(Stage):
     """Hub correction of answers: hubs are candidates that are close to all queries of a stream.
 
     Under a shift, query vectors crowd together, and a few candidates close to the crowd take most
