@@ -180,9 +180,7 @@ def test_chunks_give_the_gradient_of_the_whole_batch(clean, kind, chunk):
 
     whole = learnt(None)
     difference = torch.linalg.vector_norm(learnt(chunk) - whole)
-    assert difference <= 3e-5 * torch.linalg.vector_norm(
-        whole
-    )  # rounding differs between CPUs
+    assert difference <= 3e-5 * torch.linalg.vector_norm(whole)  # rounding differs between CPUs
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -5,9 +5,10 @@ gallery, then `memory/`, exact search in this process, and `engine.py`, what all
 share; each engine has a folder.
 """
 
-from .engine import EngineGallery, Found
+from .engine import EngineGallery
 from .hits import Hits, Id
 from .memory.memory_gallery import Gallery
 from .searchable import Searchable
+from .seen_candidates import Found
 
 __all__ = ["EngineGallery", "Found", "Gallery", "Hits", "Id", "Searchable"]

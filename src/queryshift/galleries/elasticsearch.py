@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from queryshift.errors import BadInput, EngineLost, GalleryMismatch
 
 from .addresses import split_address
-from .engine import EngineGallery, Found
+from .engine import EngineGallery
 from .hits import Id
 from .search_effort import SearchEffort
+from .seen_candidates import Found
 
 Dialect = Literal["elasticsearch", "opensearch"]
 MOST = 10_000  # hits of one search, unless the index allows more

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from queryshift.support.progress import track
 
-from .engine import EngineGallery, Found
+from .engine import EngineGallery
 from .search_effort import SearchEffort
+from .seen_candidates import Found
 
 ENOUGH = 0.97  # of the best ten: below, adaptation loses answers with the index
 AWAY = 0.1  # how far queries move from the mean of their nearest candidates

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from .engine import EngineGallery, Found
+from .engine import EngineGallery
 from .hits import Id
+from .seen_candidates import Found
 
 
 class ExactSearch(EngineGallery):

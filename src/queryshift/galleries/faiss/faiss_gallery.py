@@ -20,11 +20,12 @@ from queryshift.support.threads import lazy_property
 
 from ..addresses import address_options
 from ..candidate_checks import checked_ids
-from ..engine import EngineGallery, Found
+from ..engine import EngineGallery
 from ..hits import Id
 from ..model_origin import ModelOrigin
 from ..search_effort import SearchEffort
 from ..search_without_index import best_of_pieces
+from ..seen_candidates import Found
 from ..stored_vectors import LOOKED_AT, check_new, plain_id
 
 OVERSAMPLING = 10  # hits of a compressed index that are ranked again, per hit asked for

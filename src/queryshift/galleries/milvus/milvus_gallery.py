@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from queryshift.errors import BadInput, EngineLost, Error, GalleryMismatch
 from queryshift.support.optional import need
 
-from ..engine import EngineGallery, Found
+from ..engine import EngineGallery
 from ..engine_writer import Layout, Writer, write_new
 from ..hits import Id
 from ..model_origin import ModelOrigin
 from ..search_without_index import best_of_pieces
+from ..seen_candidates import Found
 from ..stored_vectors import LOOKED_AT
 from .milvus_connection import Collection, Connection, described, read_address
 

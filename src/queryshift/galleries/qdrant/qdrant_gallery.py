@@ -16,11 +16,12 @@ from queryshift.errors import BadInput, EngineLost, Error, GalleryMismatch
 from queryshift.support.optional import need
 
 from ..addresses import split_address
-from ..engine import EngineGallery, Found
+from ..engine import EngineGallery
 from ..engine_writer import Layout, Writer, write_new
 from ..hits import Id
 from ..model_origin import ModelOrigin
 from ..search_effort import SearchEffort
+from ..seen_candidates import Found
 from ..stored_vectors import plain_id
 
 OPTIONS = {"vector": str, "ef": int, "exact": int, "secure": int}
