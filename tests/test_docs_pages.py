@@ -23,4 +23,4 @@ def test_its_blocks_run_and_print_what_is_shown(page, tmp_path, monkeypatch, cap
 
 
 def test_they_are_found():
-    assert {"session.md", "galleries.md", "engines.md", "in-a-service.md"} <= set(PAGES)
+    assert {"session.md", "galleries.md", "guard.md", "in-a-service.md"} <= set(PAGES)

@@ -79,7 +79,7 @@ def test_sounds_that_are_tensors_with_a_gradient():
 
 def test_a_page_without_the_package_for_sounds(monkeypatch):
     monkeypatch.setitem(sys.modules, "soundfile", None)
-    with pytest.raises(MissingExtra, match="sounds on a page needs the package"):
+    with pytest.raises(MissingExtra, match="audio on a page needs the package"):
         parts("audio", [0.0])
 
 
@@ -127,7 +127,7 @@ def test_large_numbers_of_guards(make):
 @pytest.mark.parametrize("state", [None, [], torch.eye(2)])
 def test_what_is_no_state_is_not_restored(session, state):
     before = session.state
-    with pytest.raises(BadInput, match=r"as state, expected one that session\.state gave"):
+    with pytest.raises(BadInput, match=r"as state, expected a value of session\.state"):
         session.restore(state)
     assert session.state is before
 

@@ -17,11 +17,11 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import accumulate
-from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from queue import Queue
 from random import Random
@@ -237,20 +237,27 @@ def run(
         finally:
             free.put(trial)
 
-    with (
-        suppress(KeyboardInterrupt),
-        TemporaryDirectory() as folder,
-        journal.open("a") as file,
-        ThreadPool(copies) as threads,
-    ):
+    with suppress(KeyboardInterrupt), TemporaryDirectory() as folder, journal.open("a") as file:
         for number in range(copies):
             free.put(Trial(root, Path(folder) / str(number), seconds))
-        for outcome in threads.imap_unordered(tried, left):
+        for outcome in map(tried, left) if copies == 1 else _at_once(tried, left, copies):
             known[outcome.fault] = outcome
             file.write(json.dumps(asdict(outcome)) + "\n")
             file.flush()
             print(f"{outcome.result:12} {outcome.seconds:6.1f} s  {outcome.fault}", flush=True)
     return [known[fault] for fault in faults if fault in known]
+
+
+def _at_once(
+    tried: Callable[[Fault], Outcome], faults: list[Fault], copies: int
+) -> Iterator[Outcome]:
+    """The outcomes as they come; where something fails, no further fault is tried."""
+    with ThreadPoolExecutor(copies) as threads:
+        futures = [threads.submit(tried, fault) for fault in faults]
+        try:
+            yield from (future.result() for future in as_completed(futures))
+        finally:
+            threads.shutdown(cancel_futures=True)
 
 
 def summary(outcomes: list[Outcome], faults: int) -> str:

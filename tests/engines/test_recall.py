@@ -214,4 +214,4 @@ class TestCommand:
         address = f"faiss:{tmp_path}/captions?nprobe=8"
         told = self.ask(address, "--queries", tmp_path / "asked.txt", "--model", "tangram")
         assert told.exit_code == 0, told.output
-        assert "corrupted" in told.output and "rest: 100.0% of first answers" in told.output
+        assert "corrupted" in told.output and "rest: 100.0% of the top-1 results" in told.output

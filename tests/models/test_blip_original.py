@@ -145,7 +145,7 @@ def test_real_sizes_have_the_published_counts(size):
         layers, adapted, millions = counted(tower)
         assert (layers, adapted) == expected[:2]
         assert millions == pytest.approx(expected[2], abs=0.5)
-    sides = blip.encoders(model, pictures=None, words=None)
+    sides = blip.encoders(model, reader=None, words=None)
     adapted = {name: side.norm_params().values() for name, side in sides.items()}
     assert [len(values) // 2 for values in adapted.values()] == [image[0], 25]
     assert sum(value.numel() for value in adapted["text"]) == 38_400

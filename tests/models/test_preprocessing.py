@@ -140,7 +140,7 @@ class TestPictures:
         cut.write_bytes(whole.read_bytes()[:999])
         (tmp_path / "text.png").write_text("no picture")
         for path in (cut, tmp_path / "text.png"):
-            with pytest.raises(BadItem, match=f"item 1.*{path.name}.* cannot be read as a pic"):
+            with pytest.raises(BadItem, match=f"item 1.*{path.name}.* cannot be read as an image"):
                 image.encode([whole, path])
 
     def test_may_be_a_file_of_any_kind(self, tmp_path):

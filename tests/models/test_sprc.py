@@ -174,7 +174,7 @@ def test_real_size_has_the_published_counts():
     vision = model.vision_model
     assert (vision.config.num_attention_heads, vision.config.image_size) == (16, 224)
     assert counted(model.qformer) == (43, 66_048)
-    adapted = ComposedEncoder(model, pictures=None, words=None).norm_params().values()
+    adapted = ComposedEncoder(model, reader=None, words=None).norm_params().values()
     assert (len(adapted) // 2, sum(value.numel() for value in adapted)) == (43, 66_048)
     assert counted(vision) == (78 + 1, 222_464)
     assert round(sum(value.numel() for value in vision.parameters()) / 1e6) == 986

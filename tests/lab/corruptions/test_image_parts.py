@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from pictures import photo
 
 from queryshift.lab.corruptions import find, image
-from queryshift.lab.corruptions.image import frost, noise, pixels
+from queryshift.lab.corruptions.image import noise, pixels
 from queryshift.lab.corruptions.image.blur import ZOOMS, shuffled
+from queryshift.lab.corruptions.image.frost import PANES, pane
 from queryshift.lab.corruptions.image.warp import smeared, zoomed
 from queryshift.lab.corruptions.image.weather import plasma
 
@@ -127,10 +128,10 @@ def test_contrast_keeps_the_mean_of_every_channel():
 
 
 def test_panes_of_ice_are_distinct_and_always_the_same():
-    first = frost.pane(0)
-    frost.pane.cache_clear()
-    assert np.array_equal(frost.pane(0), first)
-    brightness = [frost.pane(index).mean() for index in range(len(frost.PANES))]
+    first = pane(0)
+    pane.cache_clear()
+    assert np.array_equal(pane(0), first)
+    brightness = [pane(index).mean() for index in range(len(PANES))]
     assert max(brightness) > 1.8 * min(brightness)
 
 
