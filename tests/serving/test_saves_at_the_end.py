@@ -49,3 +49,23 @@ def test_a_save_that_waits_when_the_server_ends_is_made_once(tmp_path):
     told, rows = asyncio.run(asyncio.wait_for(reread(settings), 60))
     assert told["queries"] == 4 and told["report"]["updates_in_force"] == 3
     assert [row["batch"] for row in rows] == [1]
+
+
+def test_a_server_ends_though_another_process_changes_a_tenant_at_that_moment():
+    async def followed(steps: int) -> bool:
+        """Whether following ends that is cancelled some steps after it was told of a change."""
+        service, heard = Service.__new__(Service), asyncio.Event()
+        service._collections = {}
+        following = asyncio.create_task(service._keep_following(heard))
+        await asyncio.sleep(0.01)
+        heard.set()
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        following.cancel()
+        await asyncio.wait([following], timeout=1)
+        ended = following.done()
+        following.cancel()
+        return ended
+
+    for steps in range(8):
+        assert asyncio.run(followed(steps)), steps

@@ -83,9 +83,9 @@ class Service:
     async def stop(self) -> None:
         """Refuse what still comes, learn what waits, write all that changed, and end."""
         self._ending = True
-        drained = asyncio.gather(*(one.drained() for one in self._collections.values()))
         try:
-            await asyncio.wait_for(drained, self._settings.drain_seconds / 2)
+            async with asyncio.timeout(self._settings.drain_seconds / 2):
+                await asyncio.gather(*(one.drained() for one in self._collections.values()))
         except TimeoutError:
             logger.warning("groups that still waited to be learnt were given up")
         for task in self._running:
@@ -112,7 +112,8 @@ class Service:
         """Take over what other processes change: when told, and twice a second anyway."""
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(heard.wait(), LOOK_EVERY)
+                async with asyncio.timeout(LOOK_EVERY):  # wait_for may lose a cancellation
+                    await heard.wait()
             heard.clear()
             self._looking = asyncio.create_task(self._each(CollectionService.follow))
             await asyncio.shield(self._looking)
