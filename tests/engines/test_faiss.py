@@ -18,8 +18,8 @@ from toy import ToyEncoder, toy_gallery, toy_queries
 
 faiss = pytest.importorskip("faiss", exc_type=ImportError)
 
-from queryshift.galleries.faiss.faiss_gallery import Faiss, create  # noqa: E402
-from queryshift.galleries.faiss.faiss_gallery import open as open_faiss  # noqa: E402
+from queryshift.galleries.faiss import Faiss, create  # noqa: E402
+from queryshift.galleries.faiss import open as open_faiss  # noqa: E402
 
 EXACT = ("Flat", "HNSW32", "IVF4,Flat", "IVF4,SQ8")
 

@@ -15,8 +15,8 @@ from queryshift.galleries.recall import moved_away
 
 pytest.importorskip("faiss", exc_type=ImportError)
 
-from queryshift.galleries.faiss.faiss_gallery import create
-from queryshift.galleries.faiss.faiss_gallery import open as open_faiss
+from queryshift.galleries.faiss import create
+from queryshift.galleries.faiss import open as open_faiss
 from toy import ToyEncoder, toy_gallery, toy_items
 
 CANDIDATES = 4000

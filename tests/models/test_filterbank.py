@@ -3,7 +3,7 @@ import pytest
 from transformers.audio_utils import mel_filter_bank, spectrogram, window_function
 
 from queryshift.errors import BadInput
-from queryshift.models.filterbank import RATE, log_mel
+from queryshift.models.cav_mae import RATE, log_mel
 
 
 def tune(seconds, rate=RATE):

@@ -9,7 +9,7 @@ import pytest
 
 import queryshift as qs
 from queryshift.errors import BadInput
-from queryshift.models import hf_hub
+from queryshift.models import hf
 
 constants = pytest.importorskip("huggingface_hub.constants")
 
@@ -41,7 +41,7 @@ def test_one_that_refuses_is_told_at_once(online):
         port = closed.getsockname()[1]
     online(f"http://127.0.0.1:{port}")
     begun = time.monotonic()
-    assert not hf_hub.reachable()
+    assert not hf.reachable()
     assert time.monotonic() - begun < 2
 
 
@@ -58,12 +58,12 @@ def test_one_that_answers_anything_is_there(status, online):
     with HTTPServer(("127.0.0.1", 0), Answers) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         online(f"http://127.0.0.1:{server.server_port}")
-        assert hf_hub.reachable()
+        assert hf.reachable()
         server.shutdown()
 
 
 def test_who_wants_to_stay_offline_is_not_asked(online, monkeypatch):
     online("http://127.0.0.1:9")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(hf_hub, "_ask", lambda *_: pytest.fail("asked"))
-    assert not hf_hub.reachable()
+    monkeypatch.setattr(hf, "_ask", lambda *_: pytest.fail("asked"))
+    assert not hf.reachable()

@@ -16,7 +16,7 @@ from three_items import SENTENCES, pictures
 
 import queryshift as qs
 from queryshift.errors import BadFile, BadInput
-from queryshift.models.pooling import MODES, Pooling
+from queryshift.models.sentence_transformers import MODES, Pooling
 
 TEXTS = [*SENTENCES, "A Red  square"]
 MODELS = {

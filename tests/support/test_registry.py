@@ -6,8 +6,7 @@ import sys
 import pytest
 
 from queryshift.errors import UnknownName
-from queryshift.support.registry import BUNDLED_MODELS, CORRUPTIONS, MATCHERS, SAMPLE_WORLDS
-from queryshift.support.tables import Table
+from queryshift.support.registry import BUNDLED_MODELS, CORRUPTIONS, MATCHERS, SAMPLE_WORLDS, Table
 
 
 def test_the_laboratory_registers_itself():

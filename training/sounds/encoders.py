@@ -15,7 +15,7 @@ from torch.nn.functional import normalize
 
 import queryshift as qs
 from queryshift.media.audio import waveforms
-from queryshift.models.filterbank import RATE, log_mel
+from queryshift.models.cav_mae import RATE, log_mel
 
 FOLDER = "QUERYSHIFT_SOUNDS"  # names the folder that holds the weights
 HOME = Path("runs") / "sounds"

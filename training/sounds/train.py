@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from queryshift.lab.datasets import DATASETS, Dataset
 from queryshift.lab.datasets.esc50 import TEMPLATES
 from queryshift.media.audio import waveform
-from queryshift.models.filterbank import RATE
+from queryshift.models.cav_mae import RATE
 from training.sounds.encoders import HOME, MEAN, SoundTower, energies, sentences
 
 BATCH, EPOCHS, LR, DECAY, WARM_UP = 32, 30, 2e-3, 0.05, 2

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from queryshift.errors import BadInput
-from queryshift.support.tables import Table
+from queryshift.support.registry import Table
 
 from .candidate_checks import unit_vectors
 from .searchable import Searchable
@@ -99,8 +99,8 @@ def address_options(query: str, kinds: Mapping[str, type]) -> dict[str, Any]:
 
 
 def _open_parquet(path: str) -> Searchable:
+    from .memory.gallery_file import read_parquet
     from .memory.memory_gallery import Gallery
-    from .memory.parquet_file import read_parquet
 
     ids, vectors, origin = read_parquet(Path(path))
     fingerprint = None if origin is None else origin.fingerprint

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from queryshift.errors import BadInput, EngineLost, GalleryMismatch
 
 from .addresses import split_address
-from .engine import EngineGallery
+from .engine import EngineGallery, SearchEffort
 from .hits import Id
-from .search_effort import SearchEffort
 from .seen_candidates import Found
 
 Dialect = Literal["elasticsearch", "opensearch"]

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, ParamSpec, TypeVar
-from warnings import warn
 
 import numpy as np
 import torch
@@ -14,13 +13,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from queryshift.errors import BadInput, EngineLost, GalleryMismatch, NeedsVectors
+from queryshift.support.deprecation import RenamedAttribute
 from queryshift.support.threads import RenewedLock
 from queryshift.support.torch_modes import without_autocast
 
 from .clusters import SAMPLE, spherical_kmeans
 from .hits import Hits, Id, at_least_one
 from .model_origin import ModelOrigin
-from .search_effort import SearchEffort
 from .seen_candidates import Found, SeenCandidates, joined_answers
 from .stored_vectors import LOOKED_AT, Metric, checked_engine_vectors, known_metric
 
@@ -28,10 +27,32 @@ FIRST_WAIT = 0.1  # seconds before the first retry; each further wait is twice a
 HITS_AT_ONCE = 2**14  # hits with their vectors that a call asks for, at most
 SHARE = 0.25  # of the timeout: a call that takes longer asks for fewer hits the next time
 SEED = 0  # of the sample that centroids are made of
-RENAMED = "breadth is now called search_effort"
 
 Asked = ParamSpec("Asked")
 Told = TypeVar("Told")
+
+
+@dataclass(frozen=True)
+class SearchEffort:
+    """What widens a search: more of it finds more, and takes longer.
+
+    Args:
+        name: the option of the gallery's address: "ef", "nprobe", "probes".
+        value: how broadly the gallery searches now.
+        largest: the most that the engine allows.
+
+    Examples:
+        >>> from queryshift.galleries.engine import SearchEffort
+        >>> str(SearchEffort("ef", 256, 1000))
+        'ef=256'
+    """
+
+    name: str
+    value: int
+    largest: int
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.value}"
 
 
 @dataclass(frozen=True)
@@ -85,6 +106,7 @@ class EngineGallery:
     """Whether a search misses nothing; otherwise sessions want its recall measured."""
     search_effort: SearchEffort | None = None
     """How much of the index a search visits (ef, nprobe), which may be set to another value."""
+    breadth = RenamedAttribute("search_effort")
     recall_told: bool = False  # whether the user was warned about recall
     origin: ModelOrigin | None = None
     """The model that made the vectors, where the engine keeps it."""
@@ -296,17 +318,6 @@ class EngineGallery:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.dimension} dimensions)"
-
-    @property
-    def breadth(self) -> SearchEffort | None:
-        """The former name of `search_effort`."""
-        warn(RENAMED, DeprecationWarning, stacklevel=2)
-        return self.search_effort
-
-    @breadth.setter
-    def breadth(self, effort: SearchEffort | None) -> None:
-        warn(RENAMED, DeprecationWarning, stacklevel=2)
-        self.search_effort = effort
 
     def _check_stored(
         self, collection: str, metric: str, vectors: NDArray[np.float32] | None = None

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from queryshift.errors import BadInput, GalleryMismatch
-from queryshift.support.tables import Table
+from queryshift.support.registry import Table
 
 from .hits import Id
 from .model_origin import ModelOrigin

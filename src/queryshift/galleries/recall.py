@@ -1,20 +1,26 @@
-"""How much of an exact search an index finds, for ordinary queries and for shifted ones."""
+"""How much of an exact search an index finds, and earlier checks kept in the user's folder."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from queryshift.support.atomic_files import replacing
+from queryshift.support.paths import user_folder
 from queryshift.support.progress import track
 
-from .engine import EngineGallery
-from .search_effort import SearchEffort
+from .engine import EngineGallery, SearchEffort
+from .hits import Id
 from .seen_candidates import Found
 
 ENOUGH = 0.97  # of the best ten: below, adaptation loses answers with the index
@@ -23,6 +29,37 @@ NEAREST = 10  # candidates that they move away from
 BATCH = 64  # queries per call of the engine
 ROUNDING = 1e-6  # of scores that are computed twice
 WIDER, DEEPER = 6, 3  # doublings of the search effort that are tried, then so many times the depth
+GROWTH = 0.1  # share of its candidates by which a gallery may change before a check is too old
+
+
+class ExactSearch(EngineGallery):
+    """A gallery whose every search goes past the index.
+
+    Args:
+        gallery: The engine's, with its index.
+    """
+
+    exact = True
+
+    def __init__(self, gallery: EngineGallery) -> None:
+        super().__init__(gallery.dimension, timeout=gallery.timeout)
+        self.metric, self._gallery = gallery.metric, gallery
+
+    def find(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
+        """The exact best candidates of each query."""
+        return self._gallery.find_exact(queries, count)
+
+    def sample(self, count: int, seed: int) -> NDArray[np.float32]:
+        """The gallery's."""
+        return self._gallery.sample(count, seed)
+
+    def count(self) -> int:
+        """The gallery's."""
+        return self._gallery.count()
+
+    def known(self, ids: Sequence[Id]) -> set[Id]:
+        """The gallery's."""
+        return self._gallery.known(ids)
 
 
 @dataclass(frozen=True)
@@ -204,3 +241,49 @@ def _wider(gallery: EngineGallery) -> Iterator[SearchEffort]:
 def _plain(vectors: Tensor) -> NDArray[np.float32]:
     plain: NDArray[np.float32] = vectors.detach().to("cpu", torch.float32).numpy()
     return np.ascontiguousarray(plain)
+
+
+@dataclass(frozen=True)
+class CachedRecall:
+    """What is remembered of a gallery's check."""
+
+    place: str
+    version: str
+    candidates: int
+    breadth: str  # "ef=256", or nothing
+    recall: float  # at ten, of ordinary or shifted queries, whichever is lower
+    advice: str
+    measured: Any  # everything, for readers of the file
+
+
+def store_recall(gallery: EngineGallery, recall: float, advice: str, measured: Any) -> None:
+    """Write a gallery's check in the place of an earlier one, whole or not at all."""
+    state = (gallery.place, gallery.version, gallery.count(), _effort(gallery))
+    check = CachedRecall(*state, recall, advice, measured)
+    with replacing(_path(gallery)) as temporary:
+        temporary.write_text(json.dumps(asdict(check), indent=1))
+
+
+def cached_recall(gallery: EngineGallery) -> CachedRecall | None:
+    """The check that still holds for a gallery.
+
+    None where it was never checked, or checked at another breadth, or has changed since: its
+    version, and the number of its candidates by more than a tenth.
+    """
+    try:
+        check = CachedRecall(**json.loads(_path(gallery).read_text()))
+    except (OSError, ValueError, TypeError):  # not there, or no check
+        return None
+    if check.breadth != _effort(gallery):
+        return None
+    changed = abs(gallery.count() - check.candidates) > GROWTH * check.candidates
+    return None if changed and gallery.version != check.version else check
+
+
+def _effort(gallery: EngineGallery) -> str:
+    return str(gallery.search_effort or "")
+
+
+def _path(gallery: EngineGallery) -> Path:
+    known_by = f"{type(gallery).__name__} {gallery.place}".encode()
+    return user_folder() / "recall" / f"{blake2b(known_by, digest_size=12).hexdigest()}.json"

@@ -4,11 +4,10 @@ A build goes on where it was stopped, even by `kill -9`, with no candidate twice
 
 Imports: `support`, `media`, `encoders`, `galleries`, `models`. Start with `build.py`; `plan.py`
 cuts the items into shards, `journal.py` records which are finished, `targets.py` says what can be
-written, `shard_workers.py` where shards are encoded.
+written, `workers.py` where shards are encoded.
 """
 
-from .build import build_gallery
-from .build_settings import BuildSettings, Built
+from .build import BuildSettings, Built, build_gallery
 from .journal import BadRow
 
 __all__ = ["BadRow", "BuildSettings", "Built", "build_gallery"]

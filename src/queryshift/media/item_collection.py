@@ -20,8 +20,7 @@ from .audio import AUDIO_SUFFIXES
 from .bad_rows import BadRows
 from .images import IMAGE_SUFFIXES
 from .lazy_items import AudioFile, EncodedImage, ImageFile, LazyItems, Source
-from .records import TABLES, Record, is_dataset, read_records
-from .vector_files import VECTORS, read_vectors
+from .records import TABLES, VECTORS, Record, is_dataset, read_records, read_vectors
 
 Id = str | int
 KINDS = {"image": IMAGE_SUFFIXES, "audio": AUDIO_SUFFIXES}

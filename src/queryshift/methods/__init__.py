@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from queryshift.support.tables import Table
+from queryshift.support.registry import Table
 
 if TYPE_CHECKING:
     from .base import Method as Method

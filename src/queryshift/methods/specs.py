@@ -8,8 +8,8 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from queryshift.errors import BadInput, unknown
+from queryshift.support.registry import Table
 from queryshift.support.setting_fields import described, sayable
-from queryshift.support.tables import Table
 
 from . import METHODS, WRAPPERS, Method
 

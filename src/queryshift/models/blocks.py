@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -19,13 +19,13 @@ from queryshift.errors import BadInput
 from queryshift.support.torch_modes import without_autocast
 
 from .cuda_graphs import replayed
-from .frozen_prefix import FrozenPrefix
 
 Module = TypeVar("Module", bound=nn.Module)
 BELOW = "below"  # key of the hidden states that enter the first adapted block
 HALVES = (torch.bfloat16, torch.float16)
 RAW_CHANNELS = 4  # at most, of what no other layer has made
 PATCHES = "patch_embedding"  # called so too where images come cut in patches
+HIDDEN = "hidden_states"  # what Hugging Face's blocks call their input
 
 
 class BlockEncoder(Encoder):
@@ -190,3 +190,84 @@ def keep_input_layers_precise(tower: nn.Module) -> None:
         narrow = isinstance(part, nn.Conv2d) and part.in_channels <= RAW_CHANNELS
         if narrow or name.endswith(PATCHES):
             keep_full_precision(part)
+
+
+class FrozenPrefix:
+    """Splits a run through blocks in two without touching the code that runs them.
+
+    Going up, the run stops at the first adapted block and gives what would have entered it.
+    Going on from there, the blocks below do nothing and that block gets what was kept.
+    """
+
+    def __init__(self, blocks: list[nn.Module], first: int) -> None:
+        self._stops = False
+        self._kept: Tensor | None = None
+        for block in blocks[:first]:
+            block.forward = _Skippable(block, self)
+        blocks[first].register_forward_pre_hook(self._enter, with_kwargs=True)
+
+    @property
+    def skips(self) -> bool:
+        """Whether the blocks below have nothing to do, as their result is known."""
+        return self._kept is not None
+
+    def below(self, run: Callable[[], Tensor]) -> Tensor:
+        """What enters the first adapted block."""
+        self._stops = True
+        try:
+            run()
+        except _Reached as reached:
+            return reached.hidden
+        finally:
+            self._stops = False
+        raise BadInput("the run never reached the first adapted block: are the blocks in order?")
+
+    def above(self, run: Callable[[], Tensor], kept: Tensor) -> Tensor:
+        """The result of the run from the first adapted block on."""
+        self._kept = kept
+        try:
+            return run()
+        finally:
+            self._kept = None
+
+    def _enter(self, block: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
+        if self._stops:
+            raise _Reached(_hidden(args, kwargs))
+        if self._kept is None:
+            return None
+        return (self._kept, *args[1:]), {k: v for k, v in kwargs.items() if k != HIDDEN}
+
+
+class _Reached(Exception):
+    """Carries hidden states out of a run that need not go on."""
+
+    def __init__(self, hidden: Tensor) -> None:
+        super().__init__()
+        self.hidden = hidden
+
+
+class _Skippable:
+    """A block's forward that hands its input through when the block has nothing to do.
+
+    An object rather than a closure, so that copying an encoder points it at the copy's block.
+    """
+
+    wraps: ClassVar[dict[type, bool]] = {}
+    """Whether blocks of a class give a tuple (transformers 4), learnt when one first runs."""
+
+    def __init__(self, block: nn.Module, cut: FrozenPrefix) -> None:
+        self.kind, self.forward, self.cut = type(block), block.forward, cut
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        kind = self.kind
+        if self.cut.skips and kind in self.wraps:
+            hidden = _hidden(args, kwargs)
+            return (hidden,) if self.wraps[kind] else hidden
+        output = self.forward(*args, **kwargs)
+        self.wraps[kind] = isinstance(output, tuple)
+        return output
+
+
+def _hidden(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+    hidden: Tensor = args[0] if args else kwargs[HIDDEN]
+    return hidden

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,13 +19,13 @@ from queryshift.support.optional import need
 from queryshift.support.paths import is_there
 from queryshift.support.threads import lazy_property
 
-from . import hf_hub
 from .blocks import BlockEncoder, keep_input_layers_precise
 from .image_preprocessing import ImageReader
 from .tokenising import Words
 
 NAMED = 5  # of many keys, how many an error names
 COUNT_FROM_PADDING = ("altclip_text_model", "clap_text_model")  # positions, as RoBERTa does
+PATIENCE = 3.0  # seconds in which the Hub must answer: its own client tries for long
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ class Checkpoint:
     @lazy_property
     def _local(self) -> bool:
         """Whether nothing is to be fetched: a directory, or the Hub is out of reach."""
-        return is_there(Path(self.name)) or not hf_hub.reachable()
+        return is_there(Path(self.name)) or not reachable()
 
     @property
     def _safely(self) -> dict[str, Any]:
@@ -153,7 +156,7 @@ class Checkpoint:
         except (OSError, ValueError) as error:
             reason = f"could not be fetched ({_first_line(error).rstrip('.')})"
             if self._local:
-                reason = f"{hf_hub.endpoint()} cannot be reached from here"
+                reason = f"{endpoint()} cannot be reached from here"
             raise BadInput(
                 f'model "{self.name}" is no directory here, not in the local Hugging Face cache, '
                 f"and {reason}: go online once, copy the model's directory here and give its path, "
@@ -237,3 +240,34 @@ def _version() -> int:
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def endpoint() -> str:
+    """The Hub's address: HF_ENDPOINT, or its own."""
+    return str(need("huggingface_hub.constants", "hf", "loading a Hugging Face model").ENDPOINT)
+
+
+def reachable() -> bool:
+    """Whether the Hub answers anything at all in a few seconds; False where HF_HUB_OFFLINE is set.
+
+    A thread asks, since no timeout bounds the search for a name's address.
+    """
+    constants = need("huggingface_hub.constants", "hf", "loading a Hugging Face model")
+    if constants.HF_HUB_OFFLINE:
+        return False
+    answered = threading.Event()
+    asking = threading.Thread(target=_ask, args=(endpoint(), answered), daemon=True)
+    asking.start()
+    asking.join(PATIENCE)
+    return answered.is_set()
+
+
+def _ask(address: str, answered: threading.Event) -> None:
+    request = urllib.request.Request(address, method="HEAD")
+    try:
+        urllib.request.urlopen(request, timeout=PATIENCE).close()
+    except urllib.error.HTTPError:
+        pass  # it is there, and says no
+    except (OSError, ValueError):
+        return
+    answered.set()

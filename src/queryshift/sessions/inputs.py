@@ -16,8 +16,7 @@ from queryshift.encoders.vectors import Vectors, is_one_vector
 from queryshift.errors import BadInput, BadItem, GalleryMismatch, unknown
 from queryshift.galleries import EngineGallery, Gallery, Searchable
 from queryshift.galleries.exclusions import Exclusion, Group, excluded_pairs, exclusions_by_query
-from queryshift.galleries.recall import ENOUGH
-from queryshift.galleries.recall_cache import cached_recall
+from queryshift.galleries.recall import ENOUGH, cached_recall
 from queryshift.methods.base import Method
 from queryshift.retrieval.batch import Batch
 from queryshift.support.threads import working

@@ -15,9 +15,7 @@ from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadInput, GalleryMismatch
 from queryshift.galleries import EngineGallery, Searchable
 from queryshift.galleries.candidate_checks import as_tensor
-from queryshift.galleries.recall import ENOUGH, Recall, index_recall
-from queryshift.galleries.recall_cache import store_recall
-from queryshift.galleries.search_without_index import ExactSearch
+from queryshift.galleries.recall import ENOUGH, ExactSearch, Recall, index_recall, store_recall
 from queryshift.methods import REST, Frozen
 from queryshift.methods.base import Method
 from queryshift.retrieval.pool import DEPTH

@@ -1,16 +1,46 @@
-"""Parts that are added to the library from outside: models, matchers, sample worlds, corruptions.
+"""Tables from names to things that are imported on first use, and those that others add to.
 
-The product looks them up here and does not know who added them. The laboratory adds its own when
-`queryshift` is imported (`lab/__init__.py`); code of yours may add more in the same way:
-`BUNDLED_MODELS.add("mine", "my_package.models:load")`. Nothing is imported before its first use.
+The product looks models, matchers, sample worlds and corruptions up here and does not know who
+added them. The laboratory adds its own when `queryshift` is imported (`lab/__init__.py`); code of
+yours may add more in the same way: `BUNDLED_MODELS.add("mine", "my_package.models:load")`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from typing import Any, Generic, TypeVar, cast
 
-from .tables import Table
+from queryshift.errors import unknown
+
+Entry = TypeVar("Entry")
+
+
+class Table(Mapping[str, Entry], Generic[Entry]):
+    """Names to things, each given as "module:attribute" and imported when asked for."""
+
+    def __init__(self, kind: str, homes: Mapping[str, str]) -> None:
+        self.kind, self.homes = kind, dict(homes)
+
+    def add(self, name: str, home: str) -> None:
+        """Add a name, or give it another home."""
+        self.homes[name] = home
+
+    def __getitem__(self, name: str) -> Entry:
+        if name not in self.homes:
+            raise unknown(self.kind, name, self.homes)
+        module, attribute = self.homes[name].split(":")
+        return cast(Entry, getattr(import_module(module), attribute))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.homes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.homes)
+
+    def __len__(self) -> int:
+        return len(self.homes)
+
 
 BUNDLED_MODELS: Table[Callable[[str], dict[str, Any]]] = Table("bundled model", {})
 """Name of a model to `load(name)`, which gives its encoders by modality."""

@@ -16,8 +16,7 @@ from ..engine import EngineGallery
 from ..engine_writer import Layout, Writer, write_new
 from ..hits import Id
 from ..model_origin import ModelOrigin
-from ..search_without_index import best_of_pieces
-from ..seen_candidates import Found
+from ..seen_candidates import Found, best_of_pieces
 from ..stored_vectors import LOOKED_AT
 from .milvus_connection import Collection, Connection, described, read_address
 

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from queryshift.errors import Error, GalleryMismatch
 from queryshift.support.optional import need
 
-from ..engine import EngineGallery
+from ..engine import EngineGallery, SearchEffort
 from ..engine_writer import Layout, Writer, write_new
 from ..hits import Id
 from ..model_origin import ModelOrigin
-from ..search_effort import SearchEffort
 from ..seen_candidates import Found
 from .postgres_table import COMMENT, Connection, Table, as_texts, describe, read_address
 

@@ -16,11 +16,10 @@ from queryshift.errors import BadInput, EngineLost, Error, GalleryMismatch
 from queryshift.support.optional import need
 
 from ..addresses import split_address
-from ..engine import EngineGallery
+from ..engine import EngineGallery, SearchEffort
 from ..engine_writer import Layout, Writer, write_new
 from ..hits import Id
 from ..model_origin import ModelOrigin
-from ..search_effort import SearchEffort
 from ..seen_candidates import Found
 from ..stored_vectors import plain_id
 

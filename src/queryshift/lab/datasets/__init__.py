@@ -8,7 +8,7 @@ file with a `Reader`, and add a line to `DATASETS`.
 import os
 from pathlib import Path
 
-from queryshift.support.tables import Table
+from queryshift.support.registry import Table
 
 from .dataset import Dataset
 from .reading.reader import Reader, usable

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from queryshift.support.tables import Table
+from queryshift.support.registry import Table
 
 if TYPE_CHECKING:
     from .charts import Chart

@@ -18,15 +18,13 @@ from queryshift.support.optional import need
 from queryshift.support.paths import is_file
 from queryshift.support.threads import lazy_property
 
-from ..addresses import address_options
-from ..candidate_checks import checked_ids
-from ..engine import EngineGallery
-from ..hits import Id
-from ..model_origin import ModelOrigin
-from ..search_effort import SearchEffort
-from ..search_without_index import best_of_pieces
-from ..seen_candidates import Found
-from ..stored_vectors import LOOKED_AT, check_new, plain_id
+from .addresses import address_options
+from .candidate_checks import checked_ids
+from .engine import EngineGallery, SearchEffort
+from .hits import Id
+from .model_origin import ModelOrigin
+from .seen_candidates import Found, best_of_pieces
+from .stored_vectors import LOOKED_AT, check_new, plain_id
 
 OVERSAMPLING = 10  # hits of a compressed index that are ranked again, per hit asked for
 PIECE = 16_384  # vectors that an exact search looks at once
