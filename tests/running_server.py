@@ -1,16 +1,15 @@
 """A server as a user starts it: a process of its own, on a free port, ended by its id."""
 
-import os
 import resource
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import httpx
+
+from forked_commands import start
 
 SMALL = """
 [collections.tangram]
@@ -44,13 +43,9 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "queryshift", "serve", "serve.toml"]
-        command += ["--port", str(self.port), "--data", "data", *self._options]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", **self._environment}
-        with self.log.open("a") as log:
-            self.process = subprocess.Popen(
-                command, cwd=self.folder, env=environment, stdout=log, stderr=log
-            )
+        given = ("--port", self.port, "--data", "data", *self._options)
+        about = {"folder": self.folder, "log": self.log, **self._environment}
+        self.process = start("serve", "serve.toml", *given, **about)
         self._wait()
 
     def _wait(self, seconds: float = 600) -> None:

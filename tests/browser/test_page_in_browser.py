@@ -194,9 +194,8 @@ def test_a_reset_is_confirmed_and_gives_up_what_was_learnt(opened, tenant):
     send_many(page)
     page.click("#reset")
     page.click("#confirm-yes")
-    page.wait_for_function(
-        "() => document.getElementById('message').textContent.includes('uses the source model again')"
-    )
+    said = "document.getElementById('message').textContent"
+    page.wait_for_function(f"() => {said}.includes('uses the source model again')")
     assert tenant["report"]["updates_in_force"] == 0
 
 

@@ -1,6 +1,5 @@
 import os
 import signal
-import subprocess
 import sys
 import time
 from hashlib import sha256
@@ -10,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
+from forked_commands import start
 from queryshift.cli import main
 from queryshift.lab.corruptions.contact_sheet import GAP, LABEL
 from queryshift.lab.corruptions.files import manifest
@@ -132,14 +132,8 @@ def test_every_modality_lists_its_corruptions():
 def test_an_ended_run_leaves_only_whole_files_and_goes_on_later(photos, ending):
     for index in range(400):
         (photos / f"copy-{index}.jpg").write_bytes((photos / "0.jpg").read_bytes())
-    line = "from queryshift.cli import main; main()"
     arguments = ["corrupt", "image", "elastic", "photos", "out", "--jobs", "2"]
-    run = subprocess.Popen(
-        [sys.executable, "-c", line, *arguments],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
+    run = start(*arguments)
     listed = photos.parent / "out" / "manifest.jsonl"
     deadline = time.monotonic() + 60
     while not listed.exists() and time.monotonic() < deadline:
@@ -148,7 +142,7 @@ def test_an_ended_run_leaves_only_whole_files_and_goes_on_later(photos, ending):
         os.killpg(run.pid, ending)  # as a terminal does
     else:
         run.kill()
-    said = run.communicate(timeout=60)[1].decode()
+    said = run.communicate(timeout=60)[1]
     assert "Traceback" not in said
     if ending == signal.SIGINT:
         assert (run.returncode, said.strip()) == (1, "Aborted!")

@@ -2,14 +2,15 @@
 
 import json
 import os
-import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
 from hashing_model import make
+
+import forked_commands
+from forked_commands import Command
 
 HERE = Path(__file__).parent
 MODEL = "hashing_model:make"
@@ -27,23 +28,15 @@ def expected(texts=TEXTS) -> np.ndarray:
     return make().encode(list(texts)).numpy()
 
 
-def start(folder: Path, to: str, *more: str, slow: float = 0.0) -> subprocess.Popen:
+def start(folder: Path, to: str, *more: str, slow: float = 0.0) -> Command:
     """`queryshift gallery build` of `captions.jsonl`, in shards of 10, as a session of its own."""
     command = ["gallery", "build", "--model", MODEL, "--items", "captions.jsonl", "--to", to]
-    paths = [str(HERE), *sys.path]
-    environment = {**os.environ, "SLOW_S": str(slow), "PYTHONPATH": os.pathsep.join(paths)}
-    return subprocess.Popen(
-        [sys.executable, "-m", "queryshift", *command, "--shard", "10", "--batch", "5", *more],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    about = {"folder": folder, "path": (str(HERE),), "SLOW_S": str(slow)}
+    about["PYTHONPATH"] = os.pathsep.join([str(HERE), *sys.path])  # for the processes it starts
+    return forked_commands.start(*command, "--shard", "10", "--batch", "5", *more, **about)
 
 
-def built(process: subprocess.Popen) -> dict:
+def built(process: Command) -> dict:
     """What a build with --json printed."""
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
@@ -55,15 +48,15 @@ def journal_lines(folder: Path) -> int:
     return len(journals[0].read_text().splitlines()) if journals else 0
 
 
-def kill_after(process: subprocess.Popen, folder: Path, shards: int) -> None:
+def kill_after(process: Command, folder: Path, shards: int) -> None:
     """`kill -9` once so many shards are in the journal."""
     end = time.monotonic() + 60
     while journal_lines(folder) <= shards:
-        assert process.poll() is None, process.communicate()[1]
+        assert process.poll() is None, process.said()[1]
         assert time.monotonic() < end
         time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
+    process.kill()
+    process.wait()
 
 
 def check_rows(ids, vectors, texts=TEXTS) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 import httpx
-from forked_servers import Fork, ForkedServer
 
 from postgres_server import PostgresServer, free_port, wait_until
+from running_server import Server
 
 CONF = Path(__file__).parents[2] / "docs" / "deploy" / "nginx.conf"
 MAIN = """
@@ -70,13 +70,13 @@ class Deployment:
     """PostgreSQL with its writes on disk, and so many replicas over one database."""
 
     def __init__(self, folder: Path, toml: str, count: int = 3) -> None:
-        self.postgres, self.replicas, self._fork = PostgresServer(), [], Fork()
+        self.postgres, self.replicas = PostgresServer(), []
         try:
             self.postgres.start("on")
             self.address = self.postgres.database("service")
             for number in range(count):
                 store = {"QUERYSHIFT_STORE": self.address, "QUERYSHIFT_THREADS": "1"}
-                made = ForkedServer(self._fork, folder / f"replica-{number}", toml, **store)
+                made = Server(folder / f"replica-{number}", toml, **store)
                 self.replicas.append(made)
         except BaseException:
             self.stop()
@@ -86,7 +86,6 @@ class Deployment:
         for replica in self.replicas:
             if replica.process.poll() is None:
                 replica.stop()
-        self._fork.stop()
         self.postgres.stop()
 
     def __enter__(self):

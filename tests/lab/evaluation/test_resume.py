@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ import pytest
 import torch
 
 import coco_of_scenes
+from forked_commands import Command, start
 from queryshift import Gallery, Session
 from queryshift.errors import BadFile, BadInput, MissingExtra, UnknownName
 from queryshift.lab.evaluation.benchmark_methods import method_of
@@ -385,24 +385,21 @@ def test_a_model_without_the_modality_is_refused(plan, tmp_path):
 def command(out, root, *more) -> list[str]:
     shifts = [one for name in ("gaussian_noise", "fog", "jpeg") for one in ("--shift", name)]
     return [
-        *(sys.executable, "-c", "from queryshift.cli import main; main()"),
         *("run", "coco-o-image", "--model", "tangram"),
         *("--preprocessing", "library", "--device", "cpu", "--root", str(root), "--out", str(out)),
         *("-m", "frozen", "-m", "rest", "--seeds", "40", *shifts, *more),
     ]
 
 
-def started(out, root, lines, *more) -> subprocess.Popen:
+def started(out, root, lines, *more) -> Command:
     """A run in another process that has finished a few cells."""
-    process = subprocess.Popen(
-        command(out, root, *more), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    process = start(*command(out, root, *more))
     for _ in range(5000):
         time.sleep(0.02)
         path = out / NAME
         if path.exists() and path.read_bytes().count(b"\n") >= lines:
             return process
-        assert process.poll() is None, process.stderr.read()
+        assert process.poll() is None, process.said()[1]
     process.kill()
     raise AssertionError("no cell was finished")
 

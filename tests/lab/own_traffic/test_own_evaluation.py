@@ -1,10 +1,6 @@
 """`evaluate` on a user's own files: recall, order, resumption after kill -9, the page."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -12,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import queryshift as qs
+from forked_commands import start
 from queryshift.cli import main
 from queryshift.errors import BadInput
 from queryshift.lab import tangram
@@ -78,14 +75,12 @@ def test_the_log_is_replayed_in_its_order_and_recall_is_the_models_own(log):
 def test_a_killed_evaluation_goes_on_without_repeating_what_is_finished(log, tmp_path):
     results = tmp_path / "results.jsonl"
     command = arguments(log, results, "-m", "tent", "-m", "shot", "--json")
-    child = subprocess.Popen(
-        [sys.executable, "-m", "queryshift", *command], stdout=subprocess.DEVNULL
-    )
+    child = start(*command)
     deadline = time.monotonic() + 120
     while not (results.is_file() and results.read_bytes().count(b"\n")):
         assert time.monotonic() < deadline and child.poll() is None
         time.sleep(0.01)
-    os.kill(child.pid, signal.SIGKILL)
+    child.kill()
     child.wait()
     before = results.read_bytes().splitlines()[0]
     with results.open("ab") as file:
