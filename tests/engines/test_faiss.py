@@ -12,7 +12,7 @@ from tests.galleries.contract import GalleryContract
 import queryshift as qs
 from queryshift.errors import BadFile, BadInput, GalleryMismatch, NeedsVectors
 from queryshift.retrieval import forward
-from queryshift.retrieval.fusion import FusedRanking
+from queryshift.retrieval.answer import FusedRanking
 from queryshift.retrieval.uncertainty import LATEST
 from toy import ToyEncoder, toy_gallery, toy_queries
 

@@ -11,7 +11,7 @@ from torch.nn.functional import normalize
 from miniature import DIMENSION, ITEM, Toy, items, shifted
 from queryshift import Encoder, Frozen, Gallery, Guard, Tent, answer_many
 from queryshift.encoders.vectors import Vectors
-from queryshift.retrieval.fusion import FusedRanking
+from queryshift.retrieval.answer import FusedRanking
 from queryshift.serving.answering import answers as rows
 from queryshift.serving.answering.answers import Asked, answer_rows
 from queryshift.serving.collection import Collection

@@ -91,8 +91,8 @@ def test_a_callback_that_fails_costs_no_answer(encoder, gallery, batches, caplog
 def test_the_step_itself_warns_of_nothing_and_changes_nothing(encoder, gallery, batches):
     """A pure function: the same result twice, and no session is needed."""
     from miniature import same
-    from queryshift.sessions.inputs import grouped, prepared_batch
     from queryshift.sessions.step import advance
+    from queryshift.sessions.updater import grouped, prepared_batch
 
     session = Session(encoder, gallery, Tent(), lr=math.inf)
     with warnings.catch_warnings():

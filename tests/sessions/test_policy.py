@@ -23,9 +23,9 @@ from queryshift import (
 )
 from queryshift.lab.tangram import scenes
 from queryshift.methods.optimiser import Adapted, Layout
+from queryshift.retrieval.answer import FusedRanking
 from queryshift.retrieval.batch import Batch, StepView
 from queryshift.retrieval.forward import Forward
-from queryshift.retrieval.fusion import FusedRanking
 from queryshift.retrieval.uncertainty import LATEST, chances_of, no_doubt
 from queryshift.sessions import policy
 from queryshift.sessions.policy import (

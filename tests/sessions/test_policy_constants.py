@@ -35,7 +35,7 @@ OF_POLICY = {
     },
     "methods/infomax.py": {"InfoMax.part": "part"},
     "sessions/session_settings.py": {"Settings.steps": "steps"},
-    "retrieval/fusion.py": {"SHORTLIST": "shortlist"},
+    "retrieval/answer.py": {"SHORTLIST": "shortlist"},
     "retrieval/hubness/hub_correction.py": {"Hubs.bank": "bank"},
     "sessions/policy.py": {"MOST": "most", "MOVE": "move"},
 }
@@ -77,7 +77,7 @@ SAFEGUARDS = {
         "LIMIT_MARGIN FollowsSource.queue_share FollowsSource.queue_batches "
         "FollowsSource.fallback": OTHERS
     },
-    "retrieval/fusion.py": {"BEHIND": "more than scores differ by: the order is the same"},
+    "retrieval/answer.py": {"BEHIND": "more than scores differ by: the order is the same"},
     "retrieval/hubness/hub_correction.py": {
         "BEHIND": "more than scores differ by: the order is the same"
     },
@@ -196,7 +196,7 @@ def known(table: dict[str, dict[str, str]]) -> dict[tuple[str, str], str]:
 def test_a_default_batch_passes_the_files_of_every_rule(passed):
     wanted = {"policy", "step", "batch_result", "state"}
     assert {f"sessions/{name}.py" for name in wanted} <= passed
-    wanted = {"fusion", "uncertainty", "hubness/hub_correction", "hubness/query_bank"}
+    wanted = {"answer", "uncertainty", "hubness/hub_correction", "hubness/query_bank"}
     assert {f"retrieval/{name}.py" for name in wanted} <= passed
 
 

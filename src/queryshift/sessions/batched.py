@@ -21,10 +21,9 @@ from queryshift.galleries.exclusions import (
     joined_queries,
 )
 from queryshift.methods.optimiser import Layout
-from queryshift.retrieval.answer import Answer
+from queryshift.retrieval.answer import SHORTLIST, Answer
 from queryshift.retrieval.batch import Batch
 from queryshift.retrieval.forward import Forward, checked
-from queryshift.retrieval.fusion import SHORTLIST
 from queryshift.retrieval.pool import Pool
 from queryshift.support.threads import working
 from queryshift.support.torch_modes import adaptation_modes

@@ -1,9 +1,9 @@
-"""What a user hands to a session: its parts, checked, and queries, read into a batch."""
+"""The parts that a user hands to a session, checked."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,20 +11,14 @@ from torch import Tensor
 
 from queryshift.encoders.encoder import Encoder, check_encoder
 from queryshift.encoders.matcher import Matching
-from queryshift.encoders.prepared import check_several
-from queryshift.encoders.vectors import Vectors, is_one_vector
-from queryshift.errors import BadInput, BadItem, GalleryMismatch, unknown
+from queryshift.encoders.vectors import Vectors
+from queryshift.errors import BadInput, GalleryMismatch
 from queryshift.galleries import EngineGallery, Gallery, Searchable
-from queryshift.galleries.exclusions import Exclusion, Group, excluded_pairs, exclusions_by_query
 from queryshift.galleries.recall import ENOUGH, cached_recall
 from queryshift.methods.base import Method
-from queryshift.retrieval.batch import Batch
-from queryshift.support.threads import working
 
 from .events import outside_level
-from .state import Adaptation
 
-OnBad = Literal["raise", "skip"]
 Candidates: TypeAlias = Searchable | Tensor | NDArray[Any]
 """What a session accepts as its gallery."""
 
@@ -130,68 +124,3 @@ def _concern(gallery: EngineGallery) -> str:
         f"{gallery!r} finds {check.recall:.3f} of the best ten candidates, less than {ENOUGH}, and "
         f"adaptation learns from what it finds: {check.advice}."
     )
-
-
-def as_batch(encoder: Encoder, queries: Any) -> Any:
-    """The queries; a single vector becomes a batch of one."""
-    return [queries] if isinstance(encoder, Vectors) and is_one_vector(queries) else queries
-
-
-def grouped(queries: Any, exclude: Any) -> list[tuple[Any, Exclusion]]:
-    """Each query with its exclusions."""
-    check_several(queries)
-    items = list(queries)
-    ids = None if exclude is None else exclusions_by_query(exclude)
-    if ids is not None and len(ids) != len(items):
-        raise BadInput(f"got exclusions for {len(ids)} of {len(items)} queries: give one each.")
-    exclusions: list[Exclusion] = [None] * len(items) if ids is None else [*ids]
-    return list(zip(items, exclusions, strict=True))
-
-
-@working()
-def prepared_batch(adaptation: Adaptation, group: Group, gallery: Searchable) -> Batch:
-    """Prepare queries with their exclusions on the encoder's device."""
-    _check_device(adaptation)
-    shared = adaptation.encoder.ready([item for item, _ in group])
-    exclusions = [ids for _, ids in group]
-    excluded = None
-    if any(ids is not None for ids in exclusions):
-        excluded = excluded_pairs(exclusions, len(group), gallery)
-    return Batch(
-        adaptation.encoder,
-        gallery,
-        shared,
-        excluded,
-        adaptation.settings.chunk,
-        adaptation.matching,
-        adaptation.depth,
-        whole=adaptation.settings.hubs is not None,
-    )
-
-
-def readable_batch(
-    adaptation: Adaptation, group: Group, gallery: Searchable, on_bad: OnBad
-) -> tuple[Batch, Group, tuple[BadItem, ...]]:
-    """The prepared batch, its queries, and the unreadable ones that were left out."""
-    if on_bad not in ("raise", "skip"):
-        raise unknown("choice of on_bad", on_bad, ("raise", "skip"))
-    kept, places = list(group), list(range(len(group)))
-    skipped: list[BadItem] = []
-    while True:
-        try:
-            return prepared_batch(adaptation, kept, gallery), kept, tuple(skipped)
-        except BadItem as bad:
-            if on_bad == "raise" or len(kept) == 1:
-                raise
-            skipped.append(BadItem(places.pop(bad.index), bad.reason, bad.kind))
-            del kept[bad.index]
-
-
-def _check_device(adaptation: Adaptation) -> None:
-    """Refuse an encoder that was moved to another device: the learnt parameters were not."""
-    first, device = next(iter(adaptation.source.values()), None), adaptation.encoder.device
-    if first is not None and first.device != device:
-        raise BadInput(
-            f"the encoder is on {device}, but was on {first.device} when the session was made: "
-            "save it, then Session.load it for the encoder as it is."
-        )

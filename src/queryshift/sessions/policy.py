@@ -17,7 +17,7 @@
    closeness and to the uncertainty, unless this concentrates the top-1 results on fewer
    candidates (`retrieval/hubness/hub_correction.py`).
 7. Who answers. Both models: candidates are ranked by a mixture of their predictions. The adapted
-   model's weight is the uncertainty, at most 0.6 (`retrieval/fusion.py`).
+   model's weight is the uncertainty, at most 0.6 (`retrieval/answer.py`).
 """
 
 from __future__ import annotations
@@ -38,10 +38,9 @@ from queryshift.methods import Frozen, InfoMax
 from queryshift.methods.base import Method
 from queryshift.methods.losses import distance
 from queryshift.methods.specs import DEFAULT, Spec
-from queryshift.retrieval.answer import Answer
+from queryshift.retrieval.answer import SHORTLIST, Answer, FusedRanking
 from queryshift.retrieval.batch import Batch
 from queryshift.retrieval.forward import Forward, checked, fitting
-from queryshift.retrieval.fusion import SHORTLIST, FusedRanking
 from queryshift.retrieval.hubness.hub_correction import Hubs
 from queryshift.retrieval.hubness.query_bank import keys_of, repeated
 from queryshift.retrieval.reranking import Ranking

@@ -13,7 +13,7 @@ from queryshift.encoders.encoder import Encoder, Params
 from queryshift.encoders.matcher import Matching
 from queryshift.errors import BadInput
 from queryshift.galleries import Searchable
-from queryshift.galleries.exclusions import Exclusion, Missing, known_exclusions
+from queryshift.galleries.exclusions import Exclusion, Missing
 from queryshift.methods.base import Method
 from queryshift.retrieval.answer import Answer
 from queryshift.retrieval.hubness.hub_correction import Hubs
@@ -24,12 +24,12 @@ from .batch_result import BatchStats
 from .describe import found, origins, table
 from .events import Event
 from .guard import Guard
-from .inputs import Candidates, OnBad, as_batch, as_gallery, check_parts, grouped, readable_batch
+from .inputs import Candidates, as_gallery, check_parts
 from .policy import default_method, default_settings
 from .session_settings import LEFT_OPEN, SETTINGS, Mode, ScoreFrom, Settings, given
 from .state import Adaptation, State
 from .state_file import Snapshot, read_state, write_state
-from .updater import Updater
+from .updater import OnBad, Updater
 
 
 class Session:
@@ -148,10 +148,7 @@ class Session:
         with first, adaptation_modes():
             if self.settings.worker:
                 updater.worker.check()
-            gallery = self.gallery
-            items = grouped(as_batch(self.encoder, queries), exclude)
-            asked = known_exclusions(items, gallery, missing)
-            batch, group, skipped = readable_batch(self.adaptation, asked, gallery, on_bad)
+            batch, group, skipped = updater.read(queries, exclude, missing, on_bad)
             if self.settings.gather is not None and adapt and self.method.adapting:
                 answer = updater.answer_now(batch)
                 updater.gather(group)

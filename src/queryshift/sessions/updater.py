@@ -1,4 +1,4 @@
-"""What changes in a session: the state in force, its history, gathered queries and updates."""
+"""One query stream: it reads queries, and holds the state in force, its history and updates."""
 
 from __future__ import annotations
 
@@ -6,24 +6,35 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
-from queryshift.errors import BadInput, GalleryMismatch
+from queryshift.encoders.prepared import check_several
+from queryshift.encoders.vectors import Vectors, is_one_vector
+from queryshift.errors import BadInput, BadItem, GalleryMismatch, unknown
 from queryshift.galleries import Searchable
-from queryshift.galleries.exclusions import Exclusion, Group, exclusions_left
+from queryshift.galleries.exclusions import (
+    Exclusion,
+    Group,
+    Missing,
+    excluded_pairs,
+    exclusions_by_query,
+    exclusions_left,
+    known_exclusions,
+)
 from queryshift.retrieval.answer import Answer
 from queryshift.retrieval.batch import Batch
-from queryshift.support.threads import RenewedLock, RenewedRLock
+from queryshift.support.threads import RenewedLock, RenewedRLock, working
 
 from .background import Worker
 from .batch_result import BatchResult, BatchStats
 from .events import Event, call_back
-from .inputs import prepared_batch, warn_of_recall
+from .inputs import warn_of_recall
 from .policy import answer_now, is_finite
 from .session_settings import Mode
 from .state import Adaptation, State
 from .step import advance
 
+OnBad = Literal["raise", "skip"]
 AT_ONCE = 10  # hits that a GPU searches for before anything waits for the query's vector
 
 
@@ -74,6 +85,30 @@ class Updater:
         self.worker = Worker()
         self.on_batch, self.on_event = on_batch, on_event
         self.lock, self._changing = RenewedLock(), RenewedRLock()
+
+    def read(
+        self, queries: Any, exclude: Any, missing: Missing, on_bad: OnBad
+    ) -> tuple[Batch, Group, tuple[BadItem, ...]]:
+        """Read queries: the batch, its queries with exclusions, and the unreadable ones left out.
+
+        The arguments are those of `Session.answer`.
+        """
+        gallery = self.now.gallery
+        if isinstance(self.adaptation.encoder, Vectors) and is_one_vector(queries):
+            queries = [queries]
+        asked = known_exclusions(grouped(queries, exclude), gallery, missing)
+        if on_bad not in ("raise", "skip"):
+            raise unknown("choice of on_bad", on_bad, ("raise", "skip"))
+        kept, places = list(asked), list(range(len(asked)))
+        skipped: list[BadItem] = []
+        while True:
+            try:
+                return prepared_batch(self.adaptation, kept, gallery), kept, tuple(skipped)
+            except BadItem as bad:
+                if on_bad == "raise" or len(kept) == 1:
+                    raise
+                skipped.append(BadItem(places.pop(bad.index), bad.reason, bad.kind))
+                del kept[bad.index]
 
     def advance(self, batch: Batch, adapt: bool) -> Answer:
         """Answer a batch by the state in force, and replace the state if `adapt` says so."""
@@ -233,6 +268,47 @@ class Updater:
         event.log()
         if self.on_event is not None:
             call_back(self.on_event, event)
+
+
+def grouped(queries: Any, exclude: Any) -> list[tuple[Any, Exclusion]]:
+    """Each query with its exclusions."""
+    check_several(queries)
+    items = list(queries)
+    ids = None if exclude is None else exclusions_by_query(exclude)
+    if ids is not None and len(ids) != len(items):
+        raise BadInput(f"got exclusions for {len(ids)} of {len(items)} queries: give one each.")
+    exclusions: list[Exclusion] = [None] * len(items) if ids is None else [*ids]
+    return list(zip(items, exclusions, strict=True))
+
+
+@working()
+def prepared_batch(adaptation: Adaptation, group: Group, gallery: Searchable) -> Batch:
+    """Prepare queries with their exclusions on the encoder's device."""
+    _check_device(adaptation)
+    settings, exclusions = adaptation.settings, [ids for _, ids in group]
+    excluded = None
+    if any(ids is not None for ids in exclusions):
+        excluded = excluded_pairs(exclusions, len(group), gallery)
+    return Batch(
+        adaptation.encoder,
+        gallery,
+        adaptation.encoder.ready([item for item, _ in group]),
+        excluded,
+        settings.chunk,
+        adaptation.matching,
+        adaptation.depth,
+        whole=settings.hubs is not None,
+    )
+
+
+def _check_device(adaptation: Adaptation) -> None:
+    """Refuse an encoder that was moved to another device: the learnt parameters were not."""
+    first, device = next(iter(adaptation.source.values()), None), adaptation.encoder.device
+    if first is not None and first.device != device:
+        raise BadInput(
+            f"the encoder is on {device}, but was on {first.device} when the session was made: "
+            "save it, then Session.load it for the encoder as it is."
+        )
 
 
 def _warn(*results: BatchResult) -> None:

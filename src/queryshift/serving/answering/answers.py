@@ -18,8 +18,7 @@ from torch import Tensor
 from queryshift.errors import BadInput, CannotAdapt, Error
 from queryshift.galleries.exclusions import known_exclusions
 from queryshift.galleries.hits import Id
-from queryshift.retrieval.answer import Answer
-from queryshift.retrieval.fusion import FusedRanking
+from queryshift.retrieval.answer import Answer, FusedRanking
 from queryshift.sessions.batched import answer_many
 from queryshift.sessions.session import Session
 from queryshift.support.priority import answering

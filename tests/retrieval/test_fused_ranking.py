@@ -7,8 +7,8 @@ import torch
 from torch.nn.functional import normalize
 
 from queryshift import Gallery, Hubs
+from queryshift.retrieval.answer import FusedRanking
 from queryshift.retrieval.forward import Forward
-from queryshift.retrieval.fusion import FusedRanking
 from queryshift.retrieval.pool import Pool
 
 WIDTH, QUERIES = 12, 7
