@@ -49,7 +49,7 @@ torture: $(READY)
 
 # Faults planted one at a time, resumable: MUTATE="--seed 7 --faults 300" make mutate.
 mutate: $(READY)
-	$(BIN)/python tools/mutate.py $(MUTATE)
+	$(BIN)/python -m tools.mutate $(MUTATE)
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -1,8 +1,10 @@
 """`make mutate`: plant small faults one at a time, and see which of them the nearest tests notice.
 
 Each fault changes one place of a copy of `src`, which comes first on the path of the tests; the
-tree itself is never changed. Outcomes are kept in .mutate/SEED.jsonl: the same command goes on
-after Ctrl-C or a kill. A fault is noticed if a test fails that passes without it.
+tree itself is never changed. The tests of a fault are those that run its line, quickest first:
+which lines each test runs is recorded before, in .mutate/lines. A fault is noticed if a test fails
+that passes without it. Outcomes are kept in .mutate/SEED.jsonl: the same command goes on after
+Ctrl-C or a kill.
 """
 
 import argparse
@@ -13,7 +15,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -27,11 +28,16 @@ from queue import Queue
 from random import Random
 from tempfile import TemporaryDirectory
 
+from .fault_tests import FaultTests
+from .forked_pytest import ForkedPytest
+
 ROOT = Path(__file__).parents[1]
 ROOMS = (
     *("retrieval", "sessions", "methods", "galleries", "indexing", "serving"),
     "lab/own_traffic",
 )
+MORE_FILES = ("engines", "test_bad_input.py", "streams")  # tests of what uses the rooms
+STAGES = (2.0, 20.0, float("inf"))  # seconds of tests that are run at once
 MORE_TESTS = {"galleries": ("tests/engines",)}  # of a room, beside those in its own folder
 MOST_SURVIVORS = 0.05
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
@@ -131,73 +137,78 @@ class Trial:
     Args:
         root: The project's folder.
         folder: A temporary one.
+        tests: Which tests run which lines.
         seconds: How long the tests of one fault may take.
     """
 
-    def __init__(self, root: Path, folder: Path, seconds: float) -> None:
+    def __init__(self, root: Path, folder: Path, tests: FaultTests, seconds: float) -> None:
         self._root, self._copy, self._seconds = root, folder / "src", seconds
+        self._tests, self._planted = tests, 0
         shutil.copytree(root / "src", self._copy, ignore=shutil.ignore_patterns("__pycache__"))
+        self._pytest = ForkedPytest(root, self._copy, folder / "compiled")
         self._known_good = set[str]()
-        asked = [sys.executable, "-c", "import queryshift; print(queryshift.__file__)"]
-        found = subprocess.run(asked, env=self._environment(), capture_output=True, text=True)
-        if not found.stdout.startswith(str(self._copy)):
-            raise SystemExit(f"the tests would not see the copy: {found.stdout}{found.stderr}")
 
     def outcome(self, fault: Fault) -> Outcome:
         """Plant a fault, run its tests until one notices it, and take it back."""
         started = time.monotonic()
         file = self._copy / "queryshift" / fault.path
-        before = file.read_text(encoding="utf-8")
+        before, times = file.read_text(encoding="utf-8"), file.stat()
         file.write_text(planted(fault, before), encoding="utf-8")
+        self._planted += 1  # a time of its own, or Python may take what it compiled before
+        os.utime(file, (times.st_atime, int(times.st_mtime) + self._planted))
         try:
-            result, by = self._judged(nearest_tests(self._root, fault.path), started)
+            result, by = self._judged(self._stages(fault), started)
         finally:
             file.write_text(before, encoding="utf-8")
+            os.utime(file, (times.st_atime, times.st_mtime))
         if result == "noticed" and not self._passes(by):
             result = "no verdict"  # that test fails without the fault too
         return Outcome(fault, result, by, round(time.monotonic() - started, 1))
 
+    def _stages(self, fault: Fault) -> list[list[str]]:
+        """Tests that run the fault's line, a few quick ones first; else the nearest."""
+        nearest = nearest_tests(self._root, fault.path)
+        near = [file for stage in nearest[:-1] for file in stage]
+        tests = self._tests.of(fault.path, fault.line, test_files(self._root), near)
+        stages: list[list[str]] = [[] for _ in STAGES]
+        taken = 0.0
+        for name, seconds in tests.items():
+            taken += seconds
+            stages[next(at for at, most in enumerate(STAGES) if taken <= most)].append(name)
+        return [stage for stage in stages if stage] or nearest
+
     def _judged(self, stages: list[list[str]], started: float) -> tuple[str, str]:
         for tests in stages:
             left = self._seconds - (time.monotonic() - started)
-            code, said = self._pytest(tests, left)
+            code, failed = self._pytest.run(tests, left)
             if code is None:
                 return "out of time", tests[0]
             if code not in (0, 5):  # 5: no test was left of those asked for
-                failed = re.search(r"^(?:FAILED|ERROR) (\S+?)(?: - .*)?$", said, re.M)
-                return "noticed", failed.group(1) if failed else tests[0]
+                return "noticed", failed
         return "survived", ""
 
     def _passes(self, test: str) -> bool:
         """Whether a test passes without a fault."""
-        if test not in self._known_good and self._pytest([test], self._seconds)[0] == 0:
+        if test not in self._known_good and self._pytest.run([test], self._seconds)[0] == 0:
             self._known_good.add(test)
         return test in self._known_good
 
-    def _pytest(self, tests: list[str], seconds: float) -> tuple[int | None, str]:
-        """The exit code, None where time was up, and what was printed."""
-        options = ["-x", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "--tb=no"]
-        with subprocess.Popen(
-            [sys.executable, "-m", "pytest", *options, *tests],
-            cwd=self._root,
-            env=self._environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,  # so that servers which tests start end with them
-        ) as process:
-            try:
-                said, _ = process.communicate(timeout=max(0.0, seconds))
-                return process.returncode, said
-            except subprocess.TimeoutExpired:
-                return None, ""
-            finally:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
 
-    def _environment(self) -> dict[str, str]:
-        paths = os.pathsep.join((str(self._copy), str(self._root)))
-        return {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
+def test_files(root: Path) -> list[str]:
+    """The files of tests that may notice a fault: those of the rooms, and of what uses them."""
+    places = [root / "tests" / one for one in (*ROOMS, *MORE_FILES)]
+    found = [file for one in places for file in (one, *sorted(one.rglob("test_*.py")))]
+    return [file.relative_to(root).as_posix() for file in found if file.is_file()]
+
+
+def record(root: Path, folder: Path, tests: FaultTests, seconds: float) -> None:
+    """Record which lines the tests run, of files whose record is missing or of an older text."""
+    pytest = ForkedPytest(root, root / "src", folder / "compiled")
+    for file in test_files(root):
+        if not tests.is_recorded(file):
+            started = time.monotonic()
+            tests.keep(file, pytest.recorded(file, seconds))
+            print(f"recorded     {time.monotonic() - started:6.1f} s  {file}", flush=True)
 
 
 def read_journal(path: Path) -> dict[Fault, Outcome]:
@@ -226,6 +237,7 @@ def run(
         copies: How many faults are tried at once, each in a copy of its own.
     """
     known = read_journal(journal)
+    tests = FaultTests(root, journal.parent / "lines")
     journal.parent.mkdir(parents=True, exist_ok=True)
     left = [fault for fault in faults if fault not in known]
     free: Queue[Trial] = Queue()
@@ -238,8 +250,9 @@ def run(
             free.put(trial)
 
     with suppress(KeyboardInterrupt), TemporaryDirectory() as folder, journal.open("a") as file:
+        record(root, Path(folder), tests, seconds)
         for number in range(copies):
-            free.put(Trial(root, Path(folder) / str(number), seconds))
+            free.put(Trial(root, Path(folder) / str(number), tests, seconds))
         for outcome in map(tried, left) if copies == 1 else _at_once(tried, left, copies):
             known[outcome.fault] = outcome
             file.write(json.dumps(asdict(outcome)) + "\n")
@@ -348,6 +361,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--copies", type=int, default=1, help="faults tried at once")
     parser.add_argument("--room", action="append", help=f"only there; one of {', '.join(ROOMS)}")
     given = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does
     faults = drawn(ROOT, given.seed, given.faults, tuple(given.room or ROOMS))
     journal = ROOT / ".mutate" / f"{given.seed}.jsonl"
     outcomes = run(ROOT, faults, journal, given.seconds, given.copies)

@@ -216,6 +216,17 @@ class TestBadInput:
         assert len(engine.find(query, 1)[0].ids) == 1
         engine.close()
 
+    @pytest.mark.parametrize(("timeout", "seconds"), [(0.2, 2), (45.4, 45)])
+    def test_connecting_takes_as_long_as_a_statement_may_and_two_seconds_at_least(
+        self, server, table, monkeypatch, timeout, seconds
+    ):
+        connect, asked = psycopg.connect, []
+        monkeypatch.setattr(
+            psycopg, "connect", lambda *a, **given: asked.append(given) or connect(*a, **given)
+        )
+        Postgres(server.address, "items", timeout=timeout).close()
+        assert [given["connect_timeout"] for given in asked] == [seconds]
+
     @pytest.mark.parametrize(
         ("options", "message"),
         [

@@ -12,7 +12,7 @@ from queryshift.errors import BadInput, EngineLost, GalleryMismatch
 
 pytest.importorskip("qdrant_client")
 
-from queryshift.galleries.qdrant.qdrant_gallery import create
+from queryshift.galleries.qdrant.qdrant_gallery import can_be_an_id, create
 from queryshift.galleries.qdrant.qdrant_gallery import open as open_qdrant
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of its local mode, about sizes
@@ -56,9 +56,22 @@ def test_uuids_and_named_vectors(gallery, tmp_path):
     opened = create(f"qdrant://{tmp_path}/folder/items?vector=picture", ids, rows_of(gallery)[:5])
     assert opened.search(gallery.vectors[:2, 0], 1).ids == [[ids[0]], [ids[1]]]
     assert opened.known([ids[3], str(UUID(int=9)), "it's", -1]) == {ids[3]}
+    drawn = opened.sample(3, 0)
+    assert drawn.shape == (3, 8) and np.allclose(np.linalg.norm(drawn, axis=1), 1, atol=1e-5)
     opened.close()
     with pytest.raises(BadInput, match='has no vector "sound"; there is picture'):
         open_qdrant(f"qdrant://{tmp_path}/folder/items?vector=sound")
+
+
+@pytest.mark.parametrize(
+    ("one", "possible"),
+    [
+        *((0, True), (-1, False), (2**64 - 1, True), (2**64, False)),
+        *((str(UUID(int=7)), True), (str(UUID(int=10)).upper(), False), ("7", False)),
+    ],
+)
+def test_ids_are_whole_numbers_of_64_bits_and_uuids(one, possible):
+    assert can_be_an_id(one) == possible
 
 
 def test_what_cannot_be_used_is_refused(gallery, tmp_path):

@@ -120,3 +120,13 @@ def test_its_memory_has_these_names_in_files(tmp_path):
 def test_what_cannot_be_is_refused(given):
     with pytest.raises(BadInput, match=next(iter(given))):
         InfoMax(**given)
+
+
+@pytest.mark.parametrize(
+    ("learnt", "fine"), [(0, True), (2**53 - 1, True), (2**53, False), (-1, False), (True, False)]
+)
+def test_only_counts_are_read_from_a_file(learnt, fine):
+    if fine:
+        return Learnt(learnt).check()
+    with pytest.raises(ValueError, match="not a count"):
+        Learnt(learnt).check()

@@ -509,6 +509,24 @@ class TestItsCost:
             session.answer(batch)
         assert vars(session.state.stages["hubs"])["sums"].leaving is None
 
+    def test_sums_that_lost_most_are_computed_again_in_pieces_that_fit(self, monkeypatch):
+        session, pieces = over(in_memory(), bank=64), []
+        session.answer(rows(64, 1))
+        bank = session.state.stages["hubs"]
+        sums = query_bank.HubSums.of(bank, session.gallery)
+        counted = query_bank.similarity
+        monkeypatch.setattr(
+            query_bank, "similarity", lambda *of: pieces.append(len(of[1])) or counted(*of)
+        )
+        monkeypatch.setattr(query_bank, "AT_ONCE", 70 * len(bank))
+        total, own = sums.total * 0.4, sums.own * 0
+        total[5], own[5] = sums.total[5] * 0.6, -1.0  # of this candidate most is left
+        sums._sum_again(total, own, bank)
+        assert pieces == [70, 70, 70, 70, 19]
+        assert float(total[5] / sums.total[5]) == pytest.approx(0.6) and float(own[5]) == -1
+        total[5], own[5] = sums.total[5], sums.own[5]
+        assert torch.allclose(total, sums.total) and torch.allclose(own, sums.own)
+
     def test_the_gallery_is_not_searched_beside_the_product(self, monkeypatch):
         session, query = over(in_memory()), rows(1, 3)
         monkeypatch.setattr(Gallery, "search", lambda *_: pytest.fail("searched"))

@@ -3,8 +3,10 @@
 import ast
 import json
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
+from tools.fault_tests import FaultTests, digest
 from tools.mutate import (
     ROOT,
     Fault,
@@ -14,9 +16,12 @@ from tools.mutate import (
     nearest_tests,
     planted,
     read_journal,
+    record,
     run,
     summary,
 )
+
+from tools import forked_pytest
 
 SOURCE = """def total(rows, most):
     done = 0
@@ -109,7 +114,8 @@ def test_the_nearest_tests_come_first():
 
 
 @pytest.fixture
-def project(tmp_path):
+def project(tmp_path, monkeypatch):
+    monkeypatch.setattr(forked_pytest, "LIBRARIES", ("pytest",))
     home, tests = tmp_path / "src" / "queryshift" / "retrieval", tmp_path / "tests" / "retrieval"
     for folder in (home, tests):
         folder.mkdir(parents=True)
@@ -139,8 +145,7 @@ def test_faults_are_told_apart_and_the_tree_is_left_as_it_was(project):
     assert {one.by for one in noticed} == {"tests/retrieval/test_sums.py::test_it"}
     assert "6 of 6 faults tried: 3 " in summary(outcomes, 6)
     assert [path for path in survived if path not in summary(outcomes, 6)] == []
-    journal.unlink()
-    journal.parent.rmdir()
+    rmtree(journal.parent)
     assert content(project) == before
 
 
@@ -180,3 +185,87 @@ def test_a_test_that_fails_anyway_and_one_without_end_give_no_verdict(project, t
 def test_a_fault_of_another_version_is_refused():
     with pytest.raises(ValueError, match="any more"):
         planted(Fault("one.py", 1, 4, "a < b", "(a >= b)"), "x = a > b")
+
+
+LINES = """MOST = 3
+
+
+def few(rows, most=MOST):
+    return rows[:most]
+
+
+class Sums:
+    scale = 2
+
+    def total(self, rows):
+        if len(rows) > 5:
+            return (
+                sum(rows) *
+                self.scale
+            )
+        return self.none()
+
+    def none(self):
+        return 0
+"""
+TESTS_OF_LINES = """import time
+from threading import Thread
+import pytest
+from queryshift.retrieval.lines import Sums, few
+
+@pytest.fixture(scope="module")
+def long():
+    return Sums().total(range(6))
+
+def test_few():
+    assert few([1, 2]) == [1, 2]
+
+def test_in_a_thread():
+    thread = Thread(target=Sums().total, args=([1],))
+    thread.start()
+    thread.join()
+
+def test_first(long):
+    time.sleep(0.3)
+
+def test_second(long):
+    pass
+
+def test_broken(long):
+    assert False
+"""
+
+
+def test_the_tests_of_a_line_are_those_that_run_it_quickest_first(project):
+    file, folder = "tests/retrieval/test_lines.py", project / "src" / "queryshift" / "retrieval"
+    (folder / "lines.py").write_text(LINES)
+    (project / file).write_text(TESTS_OF_LINES)
+    tests = FaultTests(project, project / "lines")
+    record(project, project / "kept", tests, 60)
+    assert FaultTests(project, project / "lines").is_recorded(file)
+    found = {
+        line: [
+            name.split("::test_")[1] for name in tests.of("retrieval/lines.py", line, [file], [])
+        ]
+        for line in range(1, 21)
+    }
+    assert found[5] == ["few"] and found[4] == ["few"] and set(found[1]) >= {"few"}
+    assert found[13] == found[14] == found[15] == ["second", "first"]
+    assert set(found[12]) == {"in_a_thread", "first", "second"}
+    assert found[17] == found[20] == ["in_a_thread"]
+    assert set(found[9]) == {"few", "in_a_thread", "first", "second"}
+    assert tests.of("retrieval/sums.py", 5, [file], []) == {}
+
+
+def test_of_a_source_that_was_changed_all_lines_count_and_changed_tests_are_recorded_anew(project):
+    file, source = "tests/retrieval/test_sums.py", project / "src/queryshift/retrieval/sums.py"
+    record(project, project / "kept", FaultTests(project, project / "lines"), 60)
+    assert FaultTests(project, project / "lines").of("retrieval/sums.py", 10, [file], []) == {}
+    source.write_text("# changed\n" + SOURCE)
+    digest.cache_clear()
+    changed = FaultTests(project, project / "lines")
+    assert changed.is_recorded(file)
+    assert list(changed.of("retrieval/sums.py", 11, [file], [])) == [f"{file}::test_it"]
+    (project / file).write_text(TESTS + "\n")
+    digest.cache_clear()
+    assert not changed.is_recorded(file)

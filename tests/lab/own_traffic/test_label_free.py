@@ -92,6 +92,15 @@ def test_the_labels_that_are_needed_show_the_gain_in_most_draws():
     assert 0.77 < found.mean() < 0.83
 
 
+def test_the_labels_that_are_needed_are_those_of_connors_formula():
+    def plain(differ, gain):
+        return ((1.96 * np.sqrt(differ) + 0.84 * np.sqrt(differ - gain * gain)) / gain) ** 2
+
+    assert queries_needed(0.3, 0.25) == np.ceil(plain(0.3, 0.25)) == 36
+    assert queries_needed(0.2, 0.1) == np.ceil(plain(0.2, 0.1))
+    assert queries_needed(0.05, 0.3) == np.ceil((1.96**2 * 0.05) / 0.09)  # more gain than differ
+
+
 def test_hubs_take_their_share_of_first_results():
     first = torch.tensor([3, 3, 3, 1, 2, 2])
     assert hub_share(first, 1) == 0.5
