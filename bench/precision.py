@@ -32,8 +32,7 @@ from towers import add_size, batch_for, encoder_for
 
 from queryshift import Encoder, Gallery, Session, load
 from queryshift.lab.datasets import Dataset
-from queryshift.lab.datasets.tangram import tangram
-from queryshift.lab.datasets.tangram_tasks import TASKS
+from queryshift.lab.datasets.tangram import TASKS, tangram
 from queryshift.lab.evaluation.benchmark_methods import method_of
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS, Benchmark
 from queryshift.lab.evaluation.runner.plans import Plan, Task

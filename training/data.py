@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from queryshift.lab import tangram
 from queryshift.lab.tangram.model import text_ids
 from queryshift.lab.tangram.scene_captions import COUNT
-from queryshift.lab.tangram.spectrogram import LENGTH
-from queryshift.lab.tangram.towers import FRAMES, SIDE
+from queryshift.lab.tangram.towers import AUDIO_LENGTH, FRAMES, SIDE
 from queryshift.lab.tangram.transformer import LONGEST_TEXT
 
 Arrays = dict[str, NDArray]
@@ -35,7 +34,7 @@ def scene_arrays(count: int) -> Arrays:
 def clip_arrays(count: int) -> Arrays:
     arrays = {
         "frames": _shared((count, FRAMES, SIDE, SIDE, 3), np.uint8),
-        "waveforms": _shared((count, LENGTH), np.float16),
+        "waveforms": _shared((count, AUDIO_LENGTH), np.float16),
     }
     return _filled(arrays, _draw_clips, count)
 

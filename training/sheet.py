@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from queryshift.lab import tangram
-from queryshift.lab.tangram.spectrogram import log_mel
+from queryshift.lab.tangram.towers import log_mel
 
 ACROSS, ZOOM, GAP = 10, 2, 4
 

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
 from queryshift.lab.tangram.model import vocabulary
-from queryshift.lab.tangram.spectrogram import log_mel
 from queryshift.lab.tangram.towers import (
     AudioTower,
     ComposedTower,
@@ -17,6 +16,7 @@ from queryshift.lab.tangram.towers import (
     MatchingHead,
     TextTower,
     VideoTower,
+    log_mel,
 )
 from training.data import clip_arrays, edit_arrays, on, scene_arrays
 from training.loop import Plan, Temperature, contrast, train

@@ -10,8 +10,7 @@ import pytest
 from training.comparison import choose, grid, store
 from training.comparison.dev_shifts import DEV
 
-from queryshift.lab.datasets.tangram import tangram
-from queryshift.lab.datasets.tangram_tasks import TASKS
+from queryshift.lab.datasets.tangram import TASKS, tangram
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
 from queryshift.lab.evaluation.results import Cell, read_folder, write_line
 from queryshift.methods.specs import canonical

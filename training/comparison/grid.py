@@ -27,8 +27,7 @@ from torch import Tensor
 
 from queryshift import Gallery, Session
 from queryshift.lab.datasets import Dataset
-from queryshift.lab.datasets.tangram import CAPTIONS, tangram
-from queryshift.lab.datasets.tangram_tasks import TASKS
+from queryshift.lab.datasets.tangram import CAPTIONS, TASKS, tangram
 from queryshift.lab.evaluation.benchmark_methods import hubs_of, method_of
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS, Benchmark
 from queryshift.lab.evaluation.stream_evaluation import run, shifted

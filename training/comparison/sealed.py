@@ -26,8 +26,7 @@ from torch import Tensor
 from queryshift import Gallery
 from queryshift.errors import Error
 from queryshift.lab.datasets import Dataset
-from queryshift.lab.datasets.tangram import tangram
-from queryshift.lab.datasets.tangram_tasks import TASKS
+from queryshift.lab.datasets.tangram import TASKS, tangram
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
 from queryshift.models import load
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from queryshift.lab.datasets.tangram_tasks import TASKS
+from queryshift.lab.datasets.tangram import TASKS
 
 from .sealed_streams import SEVERITIES, Stream
 from .tables import TASK_NAMES, Difference, table

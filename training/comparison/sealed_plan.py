@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from queryshift import Encoder, Gallery, Guard, Session
-from queryshift.lab.datasets.tangram_tasks import TASKS
+from queryshift.lab.datasets.tangram import TASKS
 from queryshift.methods.specs import DEFAULT, Spec
 
 from .sealed_streams import SEVERITIES, Stream, streams

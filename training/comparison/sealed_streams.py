@@ -12,8 +12,7 @@ import numpy as np
 
 from queryshift.lab.corruptions import Corruption, corrupt
 from queryshift.lab.datasets import Dataset
-from queryshift.lab.datasets.tangram import CAPTIONS
-from queryshift.lab.datasets.tangram_tasks import TASKS
+from queryshift.lab.datasets.tangram import CAPTIONS, TASKS
 from queryshift.lab.evaluation import streams as evaluation
 from queryshift.lab.evaluation.benchmarks import AS_IT_IS, BENCHMARKS
 

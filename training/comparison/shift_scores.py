@@ -13,8 +13,7 @@ import torch
 
 from queryshift import Frozen, Gallery, Guard, ReferenceQueries, Session
 from queryshift.lab.corruptions import Corruption
-from queryshift.lab.datasets.tangram import tangram
-from queryshift.lab.datasets.tangram_tasks import TASKS
+from queryshift.lab.datasets.tangram import TASKS, tangram
 from queryshift.lab.evaluation.stream_evaluation import run, shifted
 from queryshift.models import load
 

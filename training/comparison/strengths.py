@@ -11,8 +11,7 @@ from typing import Any
 import torch
 
 from queryshift import Frozen, Gallery, Session
-from queryshift.lab.datasets.tangram import tangram
-from queryshift.lab.datasets.tangram_tasks import TASKS
+from queryshift.lab.datasets.tangram import TASKS, tangram
 from queryshift.lab.evaluation.stream_evaluation import run, shifted
 from queryshift.models import load
 

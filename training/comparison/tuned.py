@@ -16,8 +16,7 @@ from typing import Any
 import torch
 
 import queryshift as qs
-from queryshift.lab.datasets.tangram import tangram
-from queryshift.lab.datasets.tangram_tasks import TASKS
+from queryshift.lab.datasets.tangram import TASKS, tangram
 from queryshift.lab.evaluation.stream_evaluation import shifted
 from queryshift.lab.tuning.grid_search import Trial, Tuned, chosen, tune
 from queryshift.models import load

@@ -32,8 +32,7 @@ from queryshift.encoders.encoder import Encoder
 from queryshift.lab.corruptions import Corruption
 from queryshift.lab.datasets import Dataset
 from queryshift.lab.datasets.aws import Operation, drawn, operations
-from queryshift.lab.datasets.tangram import CAPTIONS, tangram
-from queryshift.lab.datasets.tangram_tasks import TASKS
+from queryshift.lab.datasets.tangram import CAPTIONS, TASKS, tangram
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS, single_shifts
 from queryshift.lab.evaluation.stream_evaluation import shifted
 from queryshift.lab.evaluation.streams import corruption_of

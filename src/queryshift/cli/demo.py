@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from queryshift.lab.datasets.tangram_tasks import TASKS
+from queryshift.lab.datasets.tangram import TASKS
 
 from .options import KnownName, json_option
 

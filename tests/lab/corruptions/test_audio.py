@@ -13,8 +13,8 @@ from queryshift.lab.corruptions.audio import (
     GaussianNoise,
     Waveform,
     Wind,
+    background_noise,
     gaussian_noise,
-    noise,
     rain,
     wind,
 )
@@ -69,7 +69,7 @@ class TestEveryCorruption:
     def test_meets_the_signal_to_noise_ratio(self, corruption, severity):
         clean = speech()
         noisy = corruption(clean, severity, rng())
-        assert snr_db(clean, noisy) == pytest.approx(noise.SNR_DB[severity - 1], abs=0.1)
+        assert snr_db(clean, noisy) == pytest.approx(background_noise.SNR_DB[severity - 1], abs=0.1)
 
     def test_moves_farther_at_severity_five_than_at_one(self, corruption):
         clean = speech(0.05)
@@ -130,8 +130,8 @@ def test_published_gaussian_noise_has_an_absolute_deviation():
 def test_published_gains_are_decibels_on_the_noise():
     silence = np.zeros(16_000, "f4")
     heard = [np.std(Wind(scale="read")(silence, level, rng())) for level in (1, 2, 3, 4, 5)]
-    gains = 20 * np.log10(np.array(heard) / noise.SYNTHETIC_RMS)
-    assert gains == pytest.approx(noise.READ_GAIN_DB, abs=0.3)
+    gains = 20 * np.log10(np.array(heard) / background_noise.SYNTHETIC_RMS)
+    assert gains == pytest.approx(background_noise.READ_GAIN_DB, abs=0.3)
 
 
 def test_the_sum_is_cut_off_at_full_scale():

@@ -3,7 +3,8 @@ import pytest
 import soundfile
 
 from queryshift.errors import BadFile, BadInput
-from queryshift.lab.corruptions.audio import Rain, Thunder, Waveform, recordings
+from queryshift.lab.corruptions.audio import Rain, Thunder, Waveform
+from queryshift.lab.corruptions.audio.background_noise import excerpt
 from queryshift.media.audio import resampled
 
 RATE = 8000
@@ -60,7 +61,7 @@ def test_a_pause_in_a_recording_is_not_blown_up(tmp_path):
     mostly_silent = np.concatenate([np.full(20_000, 1e-6), tone(700, 0.5)])
     soundfile.write(tmp_path / "rain.wav", mostly_silent, RATE, subtype="FLOAT")
     for seed in range(5):
-        cut = recordings.excerpt(tmp_path, "rain", 400, RATE, np.random.default_rng(seed))
+        cut = excerpt(tmp_path, "rain", 400, RATE, np.random.default_rng(seed))
         assert np.std(cut) > 0.01
 
 

@@ -1,13 +1,25 @@
 import numpy as np
 import pytest
 
-from queryshift.lab.corruptions.audio import street, weather
-from queryshift.lab.corruptions.audio.synthesis import coloured, fast_length, scatter, slow, unit
+from queryshift.lab.corruptions.audio import synthetic_noise
+from queryshift.lab.corruptions.audio.synthetic_noise import (
+    coloured,
+    fast_length,
+    scatter,
+    slow,
+    unit,
+)
 
 RATE = 32_000
 SOUNDS = {
     make.__name__: make(8 * RATE, RATE, np.random.default_rng(4))
-    for make in (weather.rain, weather.thunder, weather.wind, street.crowd, street.traffic)
+    for make in (
+        synthetic_noise.rain,
+        synthetic_noise.thunder,
+        synthetic_noise.wind,
+        synthetic_noise.crowd,
+        synthetic_noise.traffic,
+    )
 }
 
 
@@ -70,7 +82,9 @@ def test_thunder_strikes_and_rolls_away():
     assert envelope[-4:].mean() < envelope[peak] / 3
 
 
-@pytest.mark.parametrize("make", [weather.thunder, street.crowd, street.traffic])
+@pytest.mark.parametrize(
+    "make", [synthetic_noise.thunder, synthetic_noise.crowd, synthetic_noise.traffic]
+)
 @pytest.mark.parametrize("count", [1, 7, 1023, 1025])
 def test_even_a_very_short_clip_gets_noise(make, count):
     noise = make(count, RATE, np.random.default_rng(0))

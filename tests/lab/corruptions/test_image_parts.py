@@ -10,7 +10,7 @@ from queryshift.lab.corruptions import find, image
 from queryshift.lab.corruptions.image import noise, pixels
 from queryshift.lab.corruptions.image.blur import ZOOMS, shuffled
 from queryshift.lab.corruptions.image.frost import PANES, pane
-from queryshift.lab.corruptions.image.warp import smeared, zoomed
+from queryshift.lab.corruptions.image.pixels import smeared, zoomed
 from queryshift.lab.corruptions.image.weather import plasma
 
 

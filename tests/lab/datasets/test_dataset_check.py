@@ -10,7 +10,7 @@ import small
 from click.testing import CliRunner
 
 from queryshift.cli import main
-from queryshift.lab.datasets import DATASETS, coco
+from queryshift.lab.datasets import DATASETS, coco_flickr_rsicd
 from queryshift.lab.datasets.reading.dataset_check import check
 
 
@@ -18,8 +18,8 @@ from queryshift.lab.datasets.reading.dataset_check import check
 def published(monkeypatch):
     """COCO as if its publisher had only what the small one has."""
     counts = {"test": {"images": 2, "captions": 12, "pairs": 10}}
-    small_coco = replace(coco.READER, parts=counts, paper={"images": 2, "captions": 10})
-    monkeypatch.setattr(coco, "READER", small_coco)
+    small_coco = replace(coco_flickr_rsicd.COCO, parts=counts, paper={"images": 2, "captions": 10})
+    monkeypatch.setattr(coco_flickr_rsicd, "COCO", small_coco)
 
 
 def run(*arguments):

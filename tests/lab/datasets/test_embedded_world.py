@@ -7,8 +7,7 @@ import pytest
 
 from queryshift.errors import BadInput, UnknownName
 from queryshift.lab import tangram as world
-from queryshift.lab.datasets.tangram import LOOKED_AT, LOOKS, tangram
-from queryshift.lab.datasets.tangram_tasks import TASKS
+from queryshift.lab.datasets.tangram import LOOKED_AT, LOOKS, TASKS, scenes_in, tangram
 
 CANDIDATES = {"image": 10_000, "text": 2_000, "video": 2_000, "audio": 2_000, "composed": 3_000}
 
@@ -35,13 +34,13 @@ class TestEveryTask:
 @pytest.mark.parametrize("look", LOOKS)
 class TestLooks:
     def test_a_picture_is_matched_with_its_own_five_captions(self, look):
-        shown, scene = tangram("image", count=12, look=look), LOOKS[look]("test", 12)[11]
+        shown, scene = tangram("image", count=12, look=look), scenes_in(look, "test", 12)[11]
         assert np.array_equal(shown.queries[11], scene.image())
         assert [shown.candidates[row] for row in shown.matches[11]] == world.captions(scene)
 
     def test_captions_of_every_place_ask_for_their_picture(self, look):
         shown = tangram("text", count=7, look=look)
-        for row, scene in enumerate(LOOKS[look]("test", 7)):
+        for row, scene in enumerate(scenes_in(look, "test", 7)):
             assert shown.queries[row] == world.captions(scene)[row % 5]
             assert np.array_equal(shown.candidates[shown.matches[row][0]], scene.image())
 

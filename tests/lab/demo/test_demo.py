@@ -21,8 +21,7 @@ from PIL import Image
 from queryshift import Gallery, Session, load
 from queryshift.cli import main
 from queryshift.errors import BadInput, UnknownName
-from queryshift.lab.datasets.tangram import tangram
-from queryshift.lab.datasets.tangram_tasks import TASKS
+from queryshift.lab.datasets.tangram import TASKS, tangram
 from queryshift.lab.demo import DemoPlan, demonstrate, run_demo, shifts, write
 from queryshift.lab.demo.demo_page import examples, html, measures_along, right_along
 from queryshift.lab.demo.demo_plan import SHOWN

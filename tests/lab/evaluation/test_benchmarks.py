@@ -11,7 +11,7 @@ from queryshift.cli.run import command
 from queryshift.errors import BadInput, UnknownName
 from queryshift.lab import corruptions
 from queryshift.lab.datasets import DATASETS
-from queryshift.lab.datasets.tangram_tasks import COMPOSED, SENTENCE, TASKS
+from queryshift.lab.datasets.tangram import COMPOSED, SENTENCE, TASKS
 from queryshift.lab.evaluation import paper
 from queryshift.lab.evaluation.benchmark_methods import method_of
 from queryshift.lab.evaluation.benchmarks import (
@@ -21,8 +21,13 @@ from queryshift.lab.evaluation.benchmarks import (
     SERIES,
     find,
 )
-from queryshift.lab.evaluation.corruption_assets import CorruptionAssets
-from queryshift.lab.evaluation.streams import Shifted, corruption_of, needs_translator, weight
+from queryshift.lab.evaluation.streams import (
+    CorruptionAssets,
+    Shifted,
+    corruption_of,
+    needs_translator,
+    weight,
+)
 from queryshift.models import MODELS
 
 TWENTY = """coco-o coco-d flickr-o flickr-d audioset-o audioset-d fiq-o fiq-d cirr-o cirr-d

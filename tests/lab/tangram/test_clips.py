@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from queryshift.lab import tangram
-from queryshift.lab.tangram.clip_audio import RATE, SLOT, VOICES
-from queryshift.lab.tangram.clips import FRAMES, Actor, Clip
+from queryshift.lab.tangram.clips import FRAMES, RATE, SLOT, VOICES, Actor, Clip
 
 ALWAYS = (1.0,) * FRAMES
 STILL = Actor("circle", "medium", 1, ("red", "blue"), (0.5,) * FRAMES, ALWAYS, (), FRAMES)

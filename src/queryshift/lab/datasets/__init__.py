@@ -1,8 +1,8 @@
 """Datasets: each gives queries, candidates, and which candidates are right for a query.
 
-One file per dataset; `dataset.py` says what a dataset is, `reading` how one is read. Imports: the
-product, `corruptions`, `tangram`. Start with `dataset.py`, then `coco.py`. To add one: write its
-file with a `Reader`, and add a line to `DATASETS`.
+`dataset.py` says what a dataset is, `reading` how one is read. Imports: the product,
+`corruptions`, `tangram`. Start with `dataset.py`, then `coco_flickr_rsicd.py`. To add one: write
+its file with a `Reader`, and add a line to `DATASETS`.
 """
 
 import os
@@ -21,13 +21,13 @@ HOME = "QUERYSHIFT_DATA"
 DATASETS: Table[Reader] = Table(
     "dataset",
     {
-        "coco": f"{__name__}.coco:READER",
-        "flickr30k": f"{__name__}.flickr30k:READER",
+        "coco": f"{__name__}.coco_flickr_rsicd:COCO",
+        "flickr30k": f"{__name__}.coco_flickr_rsicd:FLICKR30K",
         "flickr8k": f"{__name__}.flickr8k:READER",
         "nocaps": f"{__name__}.nocaps:READER",
         "fashion-gen": f"{__name__}.fashion_gen:READER",
-        "rsicd": f"{__name__}.rsicd:RSICD",
-        "rsitmd": f"{__name__}.rsicd:RSITMD",
+        "rsicd": f"{__name__}.coco_flickr_rsicd:RSICD",
+        "rsitmd": f"{__name__}.coco_flickr_rsicd:RSITMD",
         "audioset": f"{__name__}.audio_video:AUDIOSET",
         "vggsound": f"{__name__}.audio_video:VGGSOUND",
         "fashion-iq": f"{__name__}.fashion_iq:READER",

@@ -149,8 +149,6 @@ READER = Reader(
         "dev-zipf": {"documents": 4_600, "queries": 1_500, "pairs": 1_500},
         "dev-duplicates": {"documents": 7_668, "queries": 1_500, "pairs": 2_500},
     },
-    paper_parts=(),
-    paper={},
     read=read,
     source=f"It is the folder botocore/data of `pip install botocore=={VERSION}`.",
 )

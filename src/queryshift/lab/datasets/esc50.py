@@ -62,8 +62,6 @@ READER = Reader(
         "train": {"audio": 1_600, "captions": 150, "pairs": 4_800},
         "train-dev": {"audio": 1_200, "captions": 150, "pairs": 3_600},
     },
-    paper_parts=(),
-    paper={},
     read=read,
     source="It is the repository github.com/karolpiczak/ESC-50.",
 )

@@ -10,8 +10,7 @@ from typing import Any
 
 from queryshift.errors import BadFile, missing
 
-from .dataset import Dataset
-from .reading.captioned import Captioned, captioned
+from .dataset import Captioned, Dataset, captioned
 from .reading.reader import Reader, find_file
 
 FIELDS = ("input_image", "input_productID", "input_description", "input_category")

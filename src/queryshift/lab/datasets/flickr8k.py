@@ -7,9 +7,8 @@ from pathlib import Path, PurePosixPath
 from queryshift.errors import BadFile
 from queryshift.media.lazy_items import ImageFile
 
-from .dataset import Dataset
-from .reading.captioned import Captioned, captioned
-from .reading.karpathy import CAPTIONS, Karpathy
+from .coco_flickr_rsicd import CAPTIONS, Karpathy
+from .dataset import Captioned, Dataset, captioned
 from .reading.reader import Reader, find_file, find_folder
 
 TEXTS = ("Flicker8k_text", "Flickr8k_text", "")  # the first spelling is theirs
@@ -77,8 +76,6 @@ READER = Reader(
         "val": {"images": 1_000, "captions": 5_000, "pairs": 5_000},
         "train": {"images": 6_000, "captions": 30_000, "pairs": 30_000},
     },
-    paper_parts=(),
-    paper={},
     read=read,
     archives=tuple(
         f"https://github.com/jbrownlee/Datasets/releases/download/Flickr8k/Flickr8k_{which}.zip"

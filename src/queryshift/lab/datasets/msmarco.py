@@ -92,8 +92,6 @@ READER = Reader(
         "dev": {"passages": 5_000, "queries": 13, "pairs": 544},
         "dev-typos": {"passages": 5_000, "queries": 130, "pairs": 5_440},
     },
-    paper_parts=(),
-    paper={},
     read=read,
     source="Clone github.com/agentset-ai/embedding-leaderboard (passages and judgements) and "
     "github.com/ielab/CharacterBERT-DR (queries) into it.",

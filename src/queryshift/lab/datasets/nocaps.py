@@ -10,8 +10,7 @@ from typing import Any
 from queryshift.errors import BadFile
 from queryshift.media.lazy_items import ImageFile
 
-from .dataset import Dataset
-from .reading.captioned import Captioned, captioned
+from .dataset import Captioned, Dataset, captioned
 from .reading.reader import NUMBER_OR_TEXT, TEXT, Reader, find_file, find_folder, read_json, records
 
 ANNOTATIONS = ("nocaps_val_4500_captions.json", "annotations/nocaps_val_4500_captions.json")

@@ -56,8 +56,6 @@ READER = Reader(
         "cartoon-dev": {"images": 654, "captions": 35, "pairs": 3_270},
         "sketch-dev": {"images": 1_166, "captions": 35, "pairs": 5_830},
     },
-    paper_parts=(),
-    paper={},
     read=read,
     source="The images lie in the folder PACS of github.com/MachineLearning2020/Homework3-PACS.",
 )

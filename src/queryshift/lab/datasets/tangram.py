@@ -1,33 +1,40 @@
-"""The embedded world as a dataset: five ways to ask, nothing on disk."""
+"""The embedded world as a dataset: six tasks, nothing on disk.
+
+Importing this file loads nothing that makes the world: benchmarks need the names of its tasks only.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from queryshift.errors import BadInput, unknown
-from queryshift.lab.tangram import (
-    Scene,
-    candidates,
-    captions,
-    clips,
-    crayon_scenes,
-    edits,
-    product_scenes,
-    scenes,
-)
 
 from .dataset import Dataset
-from .tangram_tasks import COMPOSED, SENTENCE, TASKS
 
-LOOKS: dict[str, Callable[[str, int], list[Scene]]] = {
-    "plain": scenes,
-    "crayon": lambda split, count: crayon_scenes(count, split=split),
-    "products": lambda split, count: product_scenes(count, split=split),
+if TYPE_CHECKING:
+    from queryshift.lab.tangram import Scene
+
+COMPOSED = "image+text"
+"""The modality of a query that is an image and words on how to change it."""
+
+TASKS = {
+    "image": ("tangram", "image", "text"),
+    "text": ("tangram", "text", "image"),
+    "video": ("tangram-clips", "video", "audio"),
+    "audio": ("tangram-clips", "audio", "video"),
+    "composed": ("tangram-edits", COMPOSED, "image"),
 }
-LOOKED_AT = ("image", "text")
-"""The tasks that there are in every look; clips and edits there are in the plain one only."""
+"""Task to the model that answers it, the queries' modality and the candidates'."""
 
-CAPTIONS = 5
+SENTENCE = {"sentence": ("tangram", "text", "text")}
+"""Text to text: a caption asks for the other captions of its scene. In no table of the five."""
+
+LOOKS = ("plain", "crayon", "products")
+LOOKED_AT = ("image", "text")
+"""The tasks that every look has; clips and edits exist in the plain one only."""
+
+CAPTIONS = 5  # of a scene
+CANDIDATES = 2000  # scenes or clips, at least
 
 
 def tangram(task: str, split: str = "test", count: int = 2000, look: str = "plain") -> Dataset:
@@ -46,71 +53,41 @@ def tangram(task: str, split: str = "test", count: int = 2000, look: str = "plai
         )
     if count < 1:
         raise BadInput(f"got a count of {count} queries, expected at least 1.")
-    make = _MAKERS.get(task, _clip)
-    whole = make(task, split, max(count, 2000), look)
-    return Dataset(
-        name=f"tangram-{task}",
-        query=whole.query,
-        gallery=whole.gallery,
-        queries=whole.queries[:count],
-        query_ids=whole.query_ids[:count],
-        candidates=whole.candidates,
-        matches=whole.matches[:count],
-    )
+    _, query, gallery = (TASKS | SENTENCE)[task]
+    total = max(count, CANDIDATES)
+    queries, candidates, each = _sides(task, split, total, look)
+    matches = [range(each * row, each * (row + 1)) for row in range(count)]
+    ids = [str(row) for row in range(count)]
+    return Dataset(f"tangram-{task}", query, gallery, queries[:count], ids, candidates, matches)
 
 
-def _scenes(split: str, count: int, look: str) -> tuple[list[object], list[str]]:
-    """Images, and the five captions of each in a row."""
-    shown = LOOKS[look](split, count)
-    return [scene.image() for scene in shown], [text for scene in shown for text in captions(scene)]
+def _sides(task: str, split: str, count: int, look: str) -> tuple[list[object], list[object], int]:
+    """Queries, candidates, and how many consecutive candidates are right for each query."""
+    from queryshift.lab.tangram import candidates, captions, clips, edits
+
+    if task == "composed":
+        changes = edits(split, count)
+        shown = [scene.image() for scene in candidates(changes)]
+        return [edit.query() for edit in changes], shown, 1
+    if task in ("video", "audio"):
+        played = clips(split, count)
+        seen, heard = [clip.frames() for clip in played], [clip.waveform() for clip in played]
+        return (seen, heard, 1) if task == "video" else (heard, seen, 1)
+    scenes = scenes_in(look, split, count)
+    texts = [captions(scene) for scene in scenes]
+    asked = [own.pop(row % CAPTIONS) for row, own in enumerate(texts) if task != "image"]
+    if task == "text":
+        return asked, [scene.image() for scene in scenes], 1
+    rest = [text for own in texts for text in own]
+    if task == "sentence":
+        return asked, rest, CAPTIONS - 1
+    return [scene.image() for scene in scenes], rest, CAPTIONS
 
 
-def _image(task: str, split: str, count: int, look: str) -> Dataset:
-    images, texts = _scenes(split, count, look)
-    matches = [range(CAPTIONS * row, CAPTIONS * (row + 1)) for row in range(count)]
-    return Dataset(task, "image", "text", images, _ids(count), texts, matches)
+def scenes_in(look: str, split: str, count: int) -> list[Scene]:
+    """The scenes of a world in one look."""
+    from queryshift.lab.tangram import crayon_scenes, product_scenes, scenes
 
-
-def _text(task: str, split: str, count: int, look: str) -> Dataset:
-    """One caption of each scene, every one of the five places as often."""
-    images, texts = _scenes(split, count, look)
-    queries = [texts[CAPTIONS * row + row % CAPTIONS] for row in range(count)]
-    return Dataset(task, "text", "image", queries, _ids(count), images, _own(count))
-
-
-def _clip(task: str, split: str, count: int, look: str) -> Dataset:
-    shown = clips(split, count)
-    seen, heard = [clip.frames() for clip in shown], [clip.waveform() for clip in shown]
-    sides = (seen, heard) if task == "video" else (heard, seen)
-    _, query, gallery = TASKS[task]
-    return Dataset(task, query, gallery, sides[0], _ids(count), sides[1], _own(count))
-
-
-def _composed(task: str, split: str, count: int, look: str) -> Dataset:
-    changes = edits(split, count)
-    images = [scene.image() for scene in candidates(changes)]
-    queries = [edit.query() for edit in changes]
-    return Dataset(task, COMPOSED, "image", queries, _ids(count), images, _own(count))
-
-
-def _sentence(task: str, split: str, count: int, look: str) -> Dataset:
-    """One caption of each scene asks for the other four."""
-    texts = [captions(scene) for scene in LOOKS[look](split, count)]
-    queries = [own[row % CAPTIONS] for row, own in enumerate(texts)]
-    others = [
-        text for row, own in enumerate(texts) for k, text in enumerate(own) if k != row % CAPTIONS
-    ]
-    rest = CAPTIONS - 1
-    matches = [range(rest * row, rest * (row + 1)) for row in range(count)]
-    return Dataset(task, "text", "text", queries, _ids(count), others, matches)
-
-
-_MAKERS = {"image": _image, "text": _text, "composed": _composed, "sentence": _sentence}
-
-
-def _ids(count: int) -> list[str]:
-    return [str(row) for row in range(count)]
-
-
-def _own(count: int) -> list[tuple[int]]:
-    return [(row,) for row in range(count)]
+    if look == "plain":
+        return scenes(split, count)
+    return (crayon_scenes if look == "crayon" else product_scenes)(count, split=split)

@@ -14,8 +14,7 @@ from torch import Tensor
 from queryshift.encoders.encoder import Encoder
 from queryshift.galleries import Gallery
 from queryshift.lab.datasets import Dataset
-from queryshift.lab.datasets.tangram import tangram
-from queryshift.lab.datasets.tangram_tasks import TASKS
+from queryshift.lab.datasets.tangram import TASKS, tangram
 from queryshift.lab.evaluation.stream_evaluation import StreamResult, run, shifted
 from queryshift.methods.specs import DEFAULT
 from queryshift.models import load

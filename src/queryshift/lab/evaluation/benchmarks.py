@@ -10,7 +10,7 @@ from typing import Any
 
 from queryshift.errors import unknown
 from queryshift.lab.corruptions.names import COMBINATIONS, NAMES
-from queryshift.lab.datasets.tangram_tasks import COMPOSED, SENTENCE, TASKS
+from queryshift.lab.datasets.tangram import COMPOSED, SENTENCE, TASKS
 
 AS_IT_IS = ""
 """The shift of a row that has no list of them: queries as they are, or one drawn for each."""

@@ -21,8 +21,7 @@ from queryshift.sessions.policy import from_spec
 from queryshift.sessions.session import Session
 from queryshift.support.progress import track
 
-from .own_errors import errors_named
-from .traffic import Traffic
+from .traffic import Traffic, errors_named
 
 BATCH = 64
 SHOWN = 3  # answers kept of each query

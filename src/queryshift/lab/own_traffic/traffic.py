@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 import numpy as np
 
+import queryshift
 from queryshift.encoders.encoder import Encoder
 from queryshift.encoders.vectors import Vectors
-from queryshift.errors import BadInput, BadItem
+from queryshift.errors import BadInput, BadItem, Error
 from queryshift.galleries import Gallery, faiss
 from queryshift.lab.corruptions import corrupt, find
 from queryshift.lab.datasets.reading.matches import answers_by_query, partners
@@ -24,7 +27,38 @@ from queryshift.media.item_collection import Collection, as_collection
 from queryshift.models import load
 from queryshift.support.progress import track
 
-from .own_errors import errors_named
+LIBRARY = Path(queryshift.__file__).parent
+
+
+@contextmanager
+def errors_named(encoder: Encoder) -> Iterator[None]:
+    """Turn what an own encoder raises into a `BadInput`; its traceback is the error's cause."""
+    try:
+        yield
+    except Error:
+        raise
+    except Exception as error:
+        place = _place(encoder, error)
+        if place is None:
+            raise  # a mistake of the library's
+        said = f"{type(error).__name__}: {error}".rstrip(": .")
+        raise BadInput(
+            f"{place} raised {said}. This is code of your own encoder: --traceback, or "
+            "error.__cause__ in Python, shows where it fails."
+        ) from error
+
+
+def _place(encoder: Encoder, error: BaseException) -> str | None:
+    """The encoder's method that failed, its file and line; None for code of the library."""
+    kind = type(encoder)
+    for frame, line in walk_tb(error.__traceback__):
+        code = frame.f_code
+        own = getattr(kind, code.co_name, None)
+        file = Path(code.co_filename)
+        if getattr(own, "__code__", None) is code and LIBRARY not in file.parents:
+            return f"{kind.__name__}.{code.co_name} (line {line} of {file.name})"
+    return None
+
 
 SEVERITY = 3
 AT_ONCE = 64  # items that are read

@@ -25,9 +25,10 @@ from queryshift.media.text import pairs, texts
 from queryshift.media.videos import clips as read_clips
 from queryshift.models.blocks import BlockEncoder
 
-from . import spectrogram
 from .towers import (
+    AUDIO_LENGTH,
     FRAMES,
+    RATE,
     SIDE,
     AudioTower,
     ComposedTower,
@@ -35,6 +36,7 @@ from .towers import (
     PatchTower,
     TextTower,
     VideoTower,
+    log_mel,
 )
 from .transformer import LONGEST_TEXT, PADDING
 
@@ -114,11 +116,11 @@ class AudioEncoder(PatchEncoder):
 
     def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
         """The log-mel spectrograms."""
-        waves = torch.zeros(len(items), spectrogram.LENGTH)
-        for wave, heard in zip(waves, waveforms(items, spectrogram.RATE), strict=True):
-            samples = torch.from_numpy(heard)[: spectrogram.LENGTH]
+        waves = torch.zeros(len(items), AUDIO_LENGTH)
+        for wave, heard in zip(waves, waveforms(items, RATE), strict=True):
+            samples = torch.from_numpy(heard)[:AUDIO_LENGTH]
             wave[: len(samples)] = samples
-        return {"spectrograms": spectrogram.log_mel(waves)}
+        return {"spectrograms": log_mel(waves)}
 
 
 class ComposedEncoder(PatchEncoder):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +21,10 @@ from .transformer import (
 
 SIDE, PATCH = 64, 8
 FRAMES, FRAME_PATCH = 10, 16
+RATE, WINDOW, HOP = 16_000, 512, 256  # of audio, in samples
 MEL_FRAMES, MEL_BINS, MEL_PATCH = 80, 64, 8
+AUDIO_LENGTH = MEL_FRAMES * HOP
+_MEL_MEAN, _MEL_SPREAD = -1.6, 4.7  # of clean clips
 
 
 def _projection() -> nn.Linear:
@@ -119,6 +123,27 @@ class VideoTower(PatchTower):
         rows = patches + self.places + self.times
         vectors: Tensor = self.projection(self.trunk(rows.flatten(1, 2)).mean(1))
         return vectors
+
+
+@cache
+def mel_filters() -> Tensor:
+    """Triangles evenly spaced in mel, (257, 64)."""
+    highest = 2595 * torch.log10(torch.tensor(1 + RATE / 2 / 700))
+    edges = 700 * (10 ** (torch.linspace(0, float(highest), MEL_BINS + 2) / 2595) - 1)
+    tones = torch.linspace(0, RATE / 2, WINDOW // 2 + 1)[:, None]
+    rising = (tones - edges[:-2]) / (edges[1:-1] - edges[:-2])
+    falling = (edges[2:] - tones) / (edges[2:] - edges[1:-1])
+    return torch.minimum(rising, falling).clamp(min=0)
+
+
+def log_mel(waveforms: Tensor) -> Tensor:
+    """Log-mel spectrograms (B, 80, 64) of (B, 20480) samples at 16 kHz, about standardised."""
+    centred = waveforms - waveforms.mean(1, keepdim=True)
+    padded = torch.nn.functional.pad(centred, (WINDOW - HOP, 0))
+    frames = padded.unfold(1, WINDOW, HOP) * torch.hann_window(WINDOW, device=waveforms.device)
+    power = torch.fft.rfft(frames).abs().square()
+    mel = power @ mel_filters().to(waveforms.device)
+    return (torch.log(mel + 1e-5) - _MEL_MEAN) / _MEL_SPREAD
 
 
 class AudioTower(PatchTower):

@@ -11,8 +11,7 @@ import numpy.typing as npt
 from numpy.random import Generator
 
 from ..corruption import at
-from .pixels import Floats, Pixels, on_images, to_bytes
-from .warp import smeared, zoomed
+from .pixels import Floats, Pixels, on_images, smeared, to_bytes, zoomed
 
 GLASS = ((0.7, 1, 2), (0.9, 2, 1), (1.0, 2, 3), (1.1, 3, 2), (1.5, 4, 2))
 ZOOMS = (

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.random import Generator
 
 from ..corruption import at
-from .pixels import Floats, Pixels, looked_up, on_images, to_bytes
-from .warp import cropped_side, smeared, zoomed
+from .pixels import Floats, Pixels, cropped_side, looked_up, on_images, smeared, to_bytes, zoomed
 
 
 def plasma(side: int, decay: float, rng: Generator) -> Floats:

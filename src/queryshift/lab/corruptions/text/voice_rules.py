@@ -8,7 +8,7 @@ from functools import cache
 from typing import NamedTuple
 
 from . import inflection
-from .stopwords import STOPWORDS
+from .caption_words import STOPWORDS
 from .wordnet import entries
 
 

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from .caption_words import check_caption, join_words, like_case, pick, rate, sample, split_words
-from .stopwords import STOPWORDS
+from .caption_words import (
+    STOPWORDS,
+    check_caption,
+    join_words,
+    like_case,
+    pick,
+    rate,
+    sample,
+    split_words,
+)
 from .wordnet import close_synonyms
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
+from .caption_words import STOPWORDS
 from .inflection import inflect_like
-from .stopwords import STOPWORDS
 
 _DATA = "queryshift.lab.corruptions.data"
 _ENDINGS = {

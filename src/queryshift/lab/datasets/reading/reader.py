@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,9 +43,9 @@ class Reader:
     name: str
     asks: tuple[str, ...]  # modalities of queries, the usual one first
     parts: Mapping[str, Counts]  # the usual one first; the publisher's counts
-    paper_parts: tuple[str, ...]
-    paper: Counts
     read: Callable[[Path, str, str], Dataset]  # root, part, modality of the queries
+    paper_parts: tuple[str, ...] = ()
+    paper: Counts = field(default_factory=dict)
     source: str = ""  # a sentence on where the files are to be had
     archives: tuple[str, ...] = ()  # addresses of zip files that hold all of them
 

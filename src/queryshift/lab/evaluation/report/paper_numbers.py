@@ -9,13 +9,31 @@ from statistics import mean
 from typing import NamedTuple
 
 from queryshift.errors import BadInput
+from queryshift.lab.datasets import DATASETS
 
 from .. import paper
 from ..benchmarks import BENCHMARKS
-from ..paper.sizes import query_counts
 from ..rank_metrics import SECONDS
 from ..results import Cell
 from .result_tables import Column, Entry, Table, metric_of
+
+_COUNTED = {"image": ("images",), "text": ("pairs", "captions"), "image+text": ("captions",)}
+
+
+def query_counts(benchmark: str) -> tuple[int, ...]:
+    """The publisher's number of queries and the paper's; empty where neither is known."""
+    row = BENCHMARKS.get(benchmark)
+    if row is None or row.dataset not in DATASETS:
+        return ()
+    reader = DATASETS[row.dataset]
+    parts = row.categories or (row.part or next(iter(reader.parts)),)
+    counts: list[int | None] = []
+    for what in _COUNTED.get(row.query, ()):
+        published = [reader.parts[part].get(what) for part in parts]
+        counts.append(None if None in published else sum(filter(None, published)))
+        counts.append(reader.paper.get(what) if reader.paper_parts == parts else None)
+    return tuple(dict.fromkeys(count for count in counts if count))
+
 
 SINGLE_STREAM = "BLIP ViT-B/16 with matching"  # beside cells of a matcher
 LARGE = "BLIP ViT-L/16"  # beside cells of a model that is called large

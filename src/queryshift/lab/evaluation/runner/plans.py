@@ -12,8 +12,7 @@ from queryshift.models import PUBLISHED_RERANK
 
 from ..benchmark_methods import checked
 from ..benchmarks import AS_IT_IS, PAPER, Benchmark, find
-from ..corruption_assets import CorruptionAssets
-from ..streams import TRANSLATED, needs_translator, translates
+from ..streams import TRANSLATED, CorruptionAssets, needs_translator, translates
 
 
 @dataclass(frozen=True, kw_only=True)
