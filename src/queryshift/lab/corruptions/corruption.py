@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -24,6 +25,23 @@ class Corruption(Protocol):
     def __name__(self) -> str: ...
 
     def __call__(self, item: Any, severity: int, rng: Generator, /) -> Any: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class Composite:
+    """A corruption made of others: calls `function(*parts, item, severity, rng)`."""
+
+    name: str
+    function: Callable[..., Any]
+    parts: tuple[Any, ...]
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def __call__(self, item: Any, severity: int, rng: Generator, /) -> Any:
+        """Corrupt a copy."""
+        return self.function(*self.parts, item, severity, rng)
 
 
 def check_severity(severity: int, highest: int = SEVERITIES[-1]) -> int:

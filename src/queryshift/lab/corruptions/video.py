@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,28 +10,20 @@ from numpy.random import Generator
 from queryshift.errors import BadInput
 
 from . import image
-from .corruption import Corruption, check_severity
+from .corruption import Composite, Corruption, check_severity
 from .names import NAMES
 
 
 def per_frame(corruption: Corruption) -> Corruption:
     """Corrupt every frame of a clip, an array (T, H, W, 3) or a sequence of images."""
-    return _PerFrame(corruption)
+    return Composite(corruption.__name__, _per_frame, (corruption,))
 
 
-@dataclass(frozen=True)
-class _PerFrame:
-    corruption: Corruption
-
-    @property
-    def __name__(self) -> str:
-        return self.corruption.__name__
-
-    def __call__(self, clip: Any, severity: int, rng: Generator, /) -> Any:
-        check_severity(severity)
-        _check_clip(clip)
-        frames = [self.corruption(frame, severity, rng) for frame in clip]
-        return np.stack(frames) if isinstance(clip, np.ndarray) else type(clip)(frames)
+def _per_frame(corruption: Corruption, clip: Any, severity: int, rng: Generator) -> Any:
+    check_severity(severity)
+    _check_clip(clip)
+    frames = [corruption(frame, severity, rng) for frame in clip]
+    return np.stack(frames) if isinstance(clip, np.ndarray) else type(clip)(frames)
 
 
 def _check_clip(clip: Any) -> None:

@@ -9,43 +9,27 @@ from __future__ import annotations
 
 from queryshift.media.waveform import Waveform as Waveform
 
-from . import synthetic_noise
 from .background_noise import Background, GaussianNoise
 
 
 class Crowd(Background):
     """Many people talking at once."""
 
-    __name__ = "crowd"
-    synthesis = staticmethod(synthetic_noise.crowd)
-
 
 class Traffic(Background):
     """A busy road."""
-
-    __name__ = "traffic"
-    synthesis = staticmethod(synthetic_noise.traffic)
 
 
 class Rain(Background):
     """Steady rain."""
 
-    __name__ = "rain"
-    synthesis = staticmethod(synthetic_noise.rain)
-
 
 class Thunder(Background):
     """A thunderstorm."""
 
-    __name__ = "thunder"
-    synthesis = staticmethod(synthetic_noise.thunder)
-
 
 class Wind(Background):
     """Gusts of wind."""
-
-    __name__ = "wind"
-    synthesis = staticmethod(synthetic_noise.wind)
 
 
 gaussian_noise, crowd, traffic = GaussianNoise(), Crowd(), Traffic()

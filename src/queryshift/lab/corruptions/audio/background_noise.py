@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.random import Generator
@@ -17,7 +16,7 @@ from queryshift.media.audio import AUDIO_SUFFIXES, read_audio, resampled
 from queryshift.media.waveform import USUAL_RATE, Waveform, as_floats, full_scale
 
 from ..corruption import at
-from .synthetic_noise import unit
+from .synthetic_noise import SOUNDS, unit
 
 LOUDEST = 2.0  # overshoot from resampling is let through, samples counted in integers are not
 
@@ -166,12 +165,15 @@ class GaussianNoise:
 
 
 @dataclass(frozen=True)
-class Background(ABC):
-    """A background; `noise` names a folder of recordings to take it from instead."""
+class Background:
+    """A synthetic background named like its class, or from `noise`, a folder of recordings."""
 
     scale: Scale = "snr"
     noise: str | Path | None = None
-    __name__: ClassVar[str]
+
+    @property
+    def __name__(self) -> str:
+        return type(self).__name__.lower()
 
     def __post_init__(self) -> None:
         check_scale(self.scale)
@@ -184,13 +186,8 @@ class Background(ABC):
             return like(item, signal + with_gain(background, severity))
         return like(item, signal + at_ratio(signal, background, severity))
 
-    @staticmethod
-    @abstractmethod
-    def synthesis(count: int, rate: int, rng: Generator) -> Floats:
-        """`count` samples of the background, at any level."""
-
     def _background(self, count: int, rate: int, rng: Generator) -> Floats:
         if self.noise is None:
-            return np.float32(SYNTHETIC_RMS) * unit(self.synthesis(count, rate, rng))
+            return np.float32(SYNTHETIC_RMS) * unit(SOUNDS[self.__name__](count, rate, rng))
         cut = opening if self.scale == "read" else excerpt
         return cut(Path(self.noise), self.__name__, count, rate, rng)

@@ -224,3 +224,6 @@ def wind(count: int, rate: int, rng: Generator) -> Floats:
     air = coloured(count, rate, rng, AIR) * np.exp(0.3 * gust)
     howl = coloured(count, rate, rng, HOWL) * np.exp(0.7 * gust)
     return unit(air) + 0.4 * unit(howl)
+
+
+SOUNDS = {make.__name__: make for make in (crowd, traffic, rain, thunder, wind)}

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from queryshift.errors import BadInput, unknown
 
-from ..corruption import Corruption, check_severity
+from ..corruption import Composite, Corruption, check_severity
 from ..names import NAMES
 from . import character_level, word_level
 from .caption_words import LEVELS, Level, check_caption
@@ -19,6 +18,10 @@ from .wordnet import every_synonym
 
 if TYPE_CHECKING:
     from numpy.random import Generator
+
+Encode = Callable[[str], Sequence[float]]
+Prepare = Callable[[str], str]
+TextFunction = Callable[[str, int, "Generator"], str]
 
 
 def at_level(corruption: Corruption, level: int) -> Corruption:
@@ -29,22 +32,15 @@ def at_level(corruption: Corruption, level: int) -> Corruption:
         )
     if level not in LEVELS:
         raise BadInput(f"level is {level!r}; the published levels are 1 to {LEVELS[-1]}.")
-    return _AtLevel(corruption, int(level))
+    name = f"at_level({corruption.__name__}, {level})"
+    return Composite(name, _at_level, (corruption, int(level)))
 
 
-@dataclass(frozen=True)
-class _AtLevel:
-    corruption: Corruption
-    level: int
-
-    @property
-    def __name__(self) -> str:
-        return f"at_level({self.corruption.__name__}, {self.level})"
-
-    def __call__(self, caption: str, severity: int, rng: Generator, /) -> str:
-        check_severity(severity)
-        corrupted: str = self.corruption(caption, Level(self.level), rng)
-        return corrupted
+def _at_level(
+    corruption: Corruption, level: int, caption: str, severity: int, rng: Generator
+) -> Any:
+    check_severity(severity)
+    return corruption(caption, Level(level), rng)
 
 
 def as_published(corruption: Corruption) -> Corruption:
@@ -52,7 +48,7 @@ def as_published(corruption: Corruption) -> Corruption:
     name = corruption.__name__
     if name not in _VARIANTS:
         raise unknown("corruption with a published variant", name, _VARIANTS)
-    return _Published(name, *_VARIANTS[name])
+    return Composite(f"as_published({name})", _published, _VARIANTS[name])
 
 
 def respaced(caption: str) -> str:
@@ -70,28 +66,19 @@ def letters_only(caption: str) -> str:
     return " ".join(re.sub(r"[^a-z]", " ", joined).split())
 
 
-@dataclass(frozen=True)
-class _Published:
-    name: str
-    prepare: Callable[[str], str]
-    corrupt: Callable[[str, int, Generator], str]
-
-    @property
-    def __name__(self) -> str:
-        return f"as_published({self.name})"
-
-    def __call__(self, caption: str, severity: int, rng: Generator, /) -> str:
-        # Nothing but other scripts or signs: the scripts would stop here.
-        prepared = self.prepare(check_caption(caption)) or caption
-        return self.corrupt(prepared, severity, rng)
+def _published(
+    prepare: Callable[[str], str],
+    corrupt: TextFunction,
+    caption: str,
+    severity: int,
+    rng: Generator,
+) -> str:
+    # Nothing but other scripts or signs: the scripts would stop here.
+    return corrupt(prepare(check_caption(caption)) or caption, severity, rng)
 
 
-_VARIANTS: dict[str, tuple[Callable[[str], str], Callable[[str, int, Generator], str]]] = {
-    "ocr": (respaced, character_level.ocr),
-    "character_insert": (respaced, character_level.character_insert),
-    "character_replace": (respaced, character_level.character_replace),
-    "character_swap": (respaced, character_level.character_swap),
-    "character_delete": (respaced, character_level.character_delete),
+_VARIANTS: dict[str, tuple[Prepare, TextFunction]] = {
+    **{name: (respaced, getattr(character_level, name)) for name in NAMES["text"]["character"]},
     "synonym_replacement": (
         letters_only,
         partial(word_level.synonym_replacement, synonyms=every_synonym),
@@ -103,9 +90,6 @@ _VARIANTS: dict[str, tuple[Callable[[str], str], Callable[[str, int, Generator],
 }
 
 
-Encode = Callable[[str], Sequence[float]]
-
-
 def similar(
     corruption: Corruption, encode: Encode, least: float = 0.9, draws: int = 100
 ) -> Corruption:
@@ -115,28 +99,26 @@ def similar(
     published scripts used sentence-transformers/paraphrase-mpnet-base-v2, for the word level and
     the four styles only.
     """
-    return _Similar(corruption, encode, least, draws)
+    return Composite(
+        f"similar({corruption.__name__})", _similar, (corruption, encode, least, draws)
+    )
 
 
-@dataclass(frozen=True)
-class _Similar:
-    corruption: Corruption
-    encode: Encode
-    least: float
-    draws: int
-
-    @property
-    def __name__(self) -> str:
-        return f"similar({self.corruption.__name__})"
-
-    def __call__(self, caption: str, severity: int, rng: Generator, /) -> str:
-        clean = self.encode(caption)
-        drawn: str = caption
-        for _ in range(self.draws):
-            drawn = self.corruption(caption, severity, rng)
-            if _cosine(clean, self.encode(drawn)) >= self.least:
-                break
-        return drawn
+def _similar(
+    corruption: Corruption,
+    encode: Encode,
+    least: float,
+    draws: int,
+    caption: str,
+    severity: int,
+    rng: Generator,
+) -> str:
+    clean, drawn = encode(caption), caption
+    for _ in range(draws):
+        drawn = corruption(caption, severity, rng)
+        if _cosine(clean, encode(drawn)) >= least:
+            break
+    return drawn
 
 
 def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
