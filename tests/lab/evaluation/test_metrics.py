@@ -39,17 +39,6 @@ def test_gap_is_the_distance_of_the_centres():
     assert metrics.gap(query(0, 180), several) == pytest.approx(0, abs=1e-12)
 
 
-def test_consistency_is_the_mean_cosine_over_true_pairs_only():
-    candidates = query(0, 60, 90)
-    assert metrics.consistency(query(0, 90), candidates, [[0], [2]]) == pytest.approx(1)
-    assert metrics.consistency(query(0, 0), candidates, [[0, 1], [2]]) == pytest.approx(0.5)
-
-
-def test_consistency_takes_the_best_vector_of_a_candidate():
-    candidates = torch.stack((query(0, 90), query(180, 270)))
-    assert metrics.consistency(query(90), candidates, [[0]]) == pytest.approx(1)
-
-
 def test_rank_of_a_single_right_answer():
     gallery = gallery_on_circle(0, 20, 40, 60)
     found = metrics.ranks(scored(query(1, 1, 59), gallery), [[0], [3], [1]])
@@ -121,21 +110,11 @@ def test_half_precision_galleries_are_ranked_in_float32():
     assert metrics.ranks(scored(query(19).bfloat16(), half), [[1]]).tolist() == [1]
 
 
-def test_recall_mean_and_median():
+def test_recall():
     found = torch.tensor([1, 2, 6, 11])
     assert metrics.recall(found, 1) == 25
     assert metrics.recall(found, 5) == 50
     assert metrics.recall(found, 10) == 75
-    assert metrics.mean_rank(found) == 5
-    assert metrics.median_rank(found) == 4
-    assert metrics.median_rank(found[:3]) == 2
-
-
-def test_mean_average_precision():
-    every = torch.tensor([[1, 3, 0], [2, 3, 4]])
-    first, second = (1 / 1 + 2 / 3) / 2, (1 / 2 + 2 / 3 + 3 / 4) / 3
-    assert metrics.mean_average_precision(every) == pytest.approx(50 * (first + second))
-    assert metrics.mean_average_precision(torch.tensor([[1, 2], [1, 0]])) == 100
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ and no OpenCV; the first corruption that is used does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 
 from queryshift.errors import unknown
@@ -40,36 +40,38 @@ def families(modality: str) -> Mapping[str, tuple[Corruption, ...]]:
     """The corruptions of one modality, by the paper's categories."""
     if not isinstance(modality, str) or modality not in MODALITIES:
         raise unknown("modality", modality, MODALITIES)
-    table: Mapping[str, tuple[Corruption, ...]]
-    table = import_module(f"queryshift.lab.corruptions.{modality}").FAMILIES
+    table: Mapping[str, tuple[Corruption, ...]] = import_module(f"{__name__}.{modality}").FAMILIES
     return table
 
 
 def find(modality: str, name: str) -> Corruption:
     """The corruption called `name`, the paper's or another."""
     table = families(modality)
-    others = getattr(import_module(f"queryshift.lab.corruptions.{modality}"), "OTHERS", ())
+    others = getattr(import_module(f"{__name__}.{modality}"), "OTHERS", ())
     known = {one.__name__: one for family in (*table.values(), others) for one in family}
     if not isinstance(name, str) or name not in known:
         raise unknown(f"{modality} corruption", name, known)
     return known[name]
 
 
-def combination(modality: str, name: str) -> Corruption:
+def combination(
+    modality: str,
+    name: str,
+    single: Callable[[str, str], Corruption] = find,
+    sentence: str = "backtranslation",
+) -> Corruption:
     """One of the paper's combinations of categories, each by its representative subtype.
 
-    "video" and "audio" are cut into segments; "image+text" is corrupted on both halves.
+    "video" and "audio" are cut into segments; "image+text" is corrupted on both halves. `single`
+    makes a corruption of a modality by name, `sentence` is the one for whole sentences.
     """
     if not isinstance(modality, str) or modality not in COMBINATIONS:
         raise unknown("modality with combinations", modality, COMBINATIONS)
     if name not in COMBINATIONS[modality]:
         raise unknown(f"{modality} combination", name, COMBINATIONS[modality])
     categories = name.split("+")
-    if modality == "image+text":
-        image, text = map(_representative, ("image", "text"), categories)
-        return both(image, text)
-    return segments(*(_representative(modality, category) for category in categories))
-
-
-def _representative(modality: str, category: str) -> Corruption:
-    return find(modality, REPRESENTATIVE[modality][category])
+    if modality != "image+text":
+        return segments(*(single(modality, REPRESENTATIVE[modality][each]) for each in categories))
+    image, text = categories
+    change = sentence if text == "sentence" else REPRESENTATIVE["text"][text]
+    return both(single("image", REPRESENTATIVE["image"][image]), single("text", change))

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from queryshift.errors import BadInput
 
-from .rank_metrics import Ranks, metric
-
 TIE = 4  # roundings by which equal candidates may differ, and still tie
 
 
@@ -23,16 +21,6 @@ def gap(queries: Tensor, candidates: Tensor) -> float:
     """Distance of the queries' centre to the candidates', (N, D) or (N, V, D) (supplement A)."""
     centre = candidates.reshape(-1, candidates.shape[-1]).mean(dim=0)
     return float(torch.linalg.vector_norm(queries.mean(dim=0) - centre))
-
-
-def consistency(queries: Tensor, candidates: Tensor, relevant: Sequence[Sequence[int]]) -> float:
-    """Mean cosine over all true pairs (supplement A); the best vector of a candidate counts."""
-    _check(relevant, len(queries), len(candidates))
-    owner = torch.tensor([row for row, right in enumerate(relevant) for _ in right])
-    partner = torch.tensor([position for right in relevant for position in right])
-    left = queries[owner][:, None]
-    right = candidates[partner].reshape(len(partner), -1, candidates.shape[-1])
-    return float(torch.cosine_similarity(left, right, dim=2).amax(dim=1).mean())
 
 
 def ranks(scores: Tensor, relevant: Sequence[Sequence[int]]) -> Tensor:
@@ -65,22 +53,7 @@ def subset_ranks(
 
 def recall(ranks: Tensor, k: int) -> float:
     """Percentage of queries with a right answer among the first `k`."""
-    return metric(f"recall@{k}").of(_array(ranks))
-
-
-def mean_rank(ranks: Tensor) -> float:
-    """Mean rank of the best right answer."""
-    return metric("mean_rank").of(_array(ranks))
-
-
-def median_rank(ranks: Tensor) -> float:
-    """Median rank of the best right answer; halfway between the two middle ones if even."""
-    return metric("median_rank").of(_array(ranks))
-
-
-def mean_average_precision(relevant_ranks: Tensor) -> float:
-    """Mean over queries of the precision at each right answer, in percent."""
-    return metric("map").of(_array(relevant_ranks))
+    return 100 * float((ranks <= k).double().mean())
 
 
 def _padded(relevant: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
@@ -90,11 +63,6 @@ def _padded(relevant: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
     places = torch.tensor([row + row[-1:] * (most - len(row)) for row in right])
     present = torch.tensor([[column < len(row) for column in range(most)] for row in right])
     return places, present
-
-
-def _array(ranks: Tensor) -> Ranks:
-    """Ranks as the report's metrics take them, (Q, R)."""
-    return ranks.reshape(len(ranks), -1).cpu().numpy().astype("uint32")
 
 
 def _ranks_of(scores: Tensor, places: Tensor, present: Tensor) -> Tensor:

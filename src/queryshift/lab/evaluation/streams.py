@@ -13,9 +13,9 @@ from queryshift.errors import BadFile, BadInput
 from queryshift.lab.corruptions import (
     COMBINATIONS,
     NAMES,
-    REPRESENTATIVE,
     Corruption,
     both,
+    combination,
     corrupt,
     find,
     one_of,
@@ -119,16 +119,6 @@ class CorruptionFactory:
             return self._published_text(name)
         return find(modality, name)
 
-    def combined(self, query: str, categories: Sequence[str]) -> Corruption:
-        """The representatives of categories, one for each part of a clip or of a pair."""
-        if query == COMPOSED:
-            image, text = categories
-            change = self.row.sentence if text == "sentence" else REPRESENTATIVE["text"][text]
-            return both(
-                self.single("image", REPRESENTATIVE["image"][image]), self.single("text", change)
-            )
-        return segments(*(self.single(query, REPRESENTATIVE[query][name]) for name in categories))
-
     def drawn(self, query: str) -> Corruption:
         """One of all for each query; clips draw for each segment, pairs for each half."""
         if query == COMPOSED:
@@ -191,7 +181,7 @@ def corruption_of(
             "--translator THERE BACK on the command line."
         )
     if shift in COMBINATIONS.get(row.query, ()):
-        return factory.combined(row.query, shift.split("+"))
+        return combination(row.query, shift, factory.single, row.sentence)
     return factory.single(row.query, shift)
 
 
