@@ -31,7 +31,7 @@ from queryshift import Gallery, Vectors
 from queryshift.encoders.encoder import Encoder
 from queryshift.lab.corruptions import Corruption
 from queryshift.lab.datasets import Dataset
-from queryshift.lab.datasets.aws import Operation, drawn, operations
+from queryshift.lab.datasets.aws import Operation, operations
 from queryshift.lab.datasets.tangram import CAPTIONS, TASKS, tangram
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS, single_shifts
 from queryshift.lab.evaluation.stream_evaluation import shifted
@@ -168,7 +168,8 @@ def sentences() -> Encoder:
 def documents(split: str) -> tuple[list[Operation], list[int]]:
     """Documentation of some operations of the AWS API, and the rows that streams ask for."""
     rng = np.random.default_rng(5)
-    found = drawn(rng, operations(Path(os.environ["QUERYSHIFT_AWS"]), split), DOCUMENTS)
+    known = operations(Path(os.environ["QUERYSHIFT_AWS"]), split)
+    found = [known[row] for row in rng.permutation(len(known))[:DOCUMENTS]]
     spared = {int(row) for row in rng.permutation(DOCUMENTS)[:ORDINARY]}
     return found, [row for row in range(DOCUMENTS) if row not in spared]
 

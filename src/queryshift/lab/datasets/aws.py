@@ -14,12 +14,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from queryshift.errors import BadFile
+from typing import TYPE_CHECKING
 
 from .dataset import Dataset
-from .reading.reader import Reader, developed
+from .reading.reader import Reader, developed, reading
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -51,7 +49,8 @@ def read(root: Path, part: str, query: str) -> Dataset:
     side, _, way = part.partition("-")
     documents, asked = COUNTS[side]
     rng = default_rng(0)
-    found = drawn(rng, operations(root, side), documents)
+    known = operations(root, side)
+    found = [known[row] for row in rng.permutation(len(known))[:documents]]
     rows = [int(row) for row in rng.permutation(len(found))[:asked]]
     matches: list[Sequence[int]] = [(row,) for row in range(len(found))]
     texts = [each.document for each in found]
@@ -73,11 +72,7 @@ def read(root: Path, part: str, query: str) -> Dataset:
         candidates=texts,
         matches=[matches[row] for row in rows],
         labels=[found[row].service for row in rows],
-        counts={
-            "documents": len(texts),
-            "queries": len(rows),
-            "pairs": sum(len(matches[row]) for row in rows),
-        },
+        counts=_counted(len(texts), len(rows), sum(len(matches[row]) for row in rows)),
     )
 
 
@@ -97,7 +92,10 @@ def _of_service(folder: Path) -> Iterator[Operation]:
     models = sorted(folder.glob("*/service-2.json*"))
     if not models:
         return
-    stored = _model(models[-1])
+    path = models[-1]
+    with reading(path, "a model of botocore"):
+        content = path.read_bytes()
+        stored = json.loads(gzip.decompress(content) if path.suffix == ".gz" else content)
     title = " ".join(_BRAND.sub("", stored["metadata"]["serviceFullName"]).split())
     for name, about in stored["operations"].items():
         plain = html.unescape(_TAG.sub(" ", about.get("documentation", "")))
@@ -105,19 +103,6 @@ def _of_service(folder: Path) -> Iterator[Operation]:
         if len(document) >= SHORTEST:
             spoken = " ".join(_WORD.findall(name)).lower()
             yield Operation(folder.name, name, f"{title} {spoken}", document)
-
-
-def _model(path: Path) -> Any:
-    try:
-        content = path.read_bytes()
-        return json.loads(gzip.decompress(content) if path.suffix == ".gz" else content)
-    except (OSError, ValueError, EOFError) as error:
-        raise BadFile(f'"{path}" cannot be read ({error}): install botocore again.') from error
-
-
-def drawn(rng: Generator, items: Sequence[Operation], count: int) -> list[Operation]:
-    """So many of the operations, in random order."""
-    return [items[row] for row in rng.permutation(len(items))[:count]]
 
 
 def _repeated(rng: Generator, rows: Sequence[int]) -> list[int]:
@@ -138,16 +123,18 @@ def _shortened(rng: Generator, text: str) -> str:
     return " ".join(word for word in words if rng.random() >= DROPPED) or text
 
 
+def _counted(documents: int, queries: int, pairs: int) -> dict[str, int]:
+    return {"documents": documents, "queries": queries, "pairs": pairs}
+
+
 READER = Reader(
     name="aws",
     asks=("text",),
     parts={
-        "test": {"documents": 12_000, "queries": 3_000, "pairs": 3_000},
-        "test-zipf": {"documents": 12_000, "queries": 3_000, "pairs": 3_000},
-        "test-duplicates": {"documents": 20_000, "queries": 3_000, "pairs": 5_002},
-        "dev": {"documents": 4_600, "queries": 1_500, "pairs": 1_500},
-        "dev-zipf": {"documents": 4_600, "queries": 1_500, "pairs": 1_500},
-        "dev-duplicates": {"documents": 7_668, "queries": 1_500, "pairs": 2_500},
+        **dict.fromkeys(("test", "test-zipf"), _counted(12_000, 3_000, 3_000)),
+        "test-duplicates": _counted(20_000, 3_000, 5_002),
+        **dict.fromkeys(("dev", "dev-zipf"), _counted(4_600, 1_500, 1_500)),
+        "dev-duplicates": _counted(7_668, 1_500, 2_500),
     },
     read=read,
     source=f"It is the folder botocore/data of `pip install botocore=={VERSION}`.",

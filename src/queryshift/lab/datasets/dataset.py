@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from queryshift.errors import BadInput
 from queryshift.media.lazy_items import LazyItems, Source
@@ -75,12 +75,6 @@ class Captioned:
     label: str = ""
 
 
-class _Caption(NamedTuple):
-    row: int  # of its image
-    place: int  # among that image's captions
-    text: str
-
-
 def captioned(
     name: str,
     shown: Sequence[Captioned],
@@ -88,69 +82,62 @@ def captioned(
     most: int | None = None,
     left_out: Sequence[str] = (),
 ) -> Dataset:
-    """Images asked for captions, or captions for images, of each the first `most` captions.
+    """Images that search captions, or captions that search images; `most` captions of each.
 
-    A blank caption is left out. An image that has no other is a candidate, but no query.
+    A blank caption is left out. An image that has no other is a candidate, but not a query.
     """
-    given = [
-        _Caption(row, place, text)
-        for row, each in enumerate(shown)
-        for place, text in enumerate(each.captions[:most])
-    ]
-    kept = [caption for caption in given if caption.text.strip()]
-    blank = [
-        f'caption {place} of "{shown[row].name}" is blank.'
-        for row, place, text in given
-        if not text.strip()
-    ]
-    build = _by_image if query == "image" else _by_caption
-    return build(name, shown, kept, [*left_out, *blank])
+    rows, ids, texts, blank = [], list[str](), list[str](), list[str]()
+    for row, each in enumerate(shown):
+        for place, text in enumerate(each.captions[:most]):
+            if text.strip():
+                rows.append(row)
+                ids.append(f"{each.name}#{place}")
+                texts.append(text)
+            else:
+                blank.append(f'caption {place} of "{each.name}" is blank.')
+    images, names = LazyItems([each.image for each in shown]), [each.name for each in shown]
+    captions = sum(len(each.captions) for each in shown)
+    about: dict[str, Any] = {
+        "counts": {"images": len(shown), "captions": captions, "pairs": len(rows)},
+        "left_out": [*left_out, *blank],
+    }
+    if query == "text":
+        about["labels"] = [shown[row].label for row in rows]
+        one = [(row,) for row in rows]
+        return Dataset(name, "text", "image", texts, ids, images, one, names, **about)
+    about["labels"] = [each.label for each in shown]
+    matches: list[list[int]] = [[] for _ in shown]
+    for position, row in enumerate(rows):
+        matches[row].append(position)
+    whole = Dataset(name, "image", "text", images, names, texts, matches, ids, **about)
+    return whole.asking([row for row, right in enumerate(matches) if right])
 
 
-def _by_image(
-    name: str, shown: Sequence[Captioned], kept: Sequence[_Caption], left_out: Sequence[str]
+def of_classes(
+    name: str,
+    modality: str,
+    items: Sequence[tuple[str, Source, str]],
+    classes: Sequence[str],
+    sentences: Sequence[str],
 ) -> Dataset:
-    own: list[list[int]] = [[] for _ in shown]
-    for position, caption in enumerate(kept):
-        own[caption.row].append(position)
-    whole = Dataset(
-        name,
-        "image",
-        "text",
-        queries=LazyItems([each.image for each in shown]),
-        query_ids=[each.name for each in shown],
-        candidates=[caption.text for caption in kept],
-        matches=own,
-        candidate_ids=_ids(shown, kept),
-        labels=[each.label for each in shown],
-        counts=_counts(shown, kept),
-        left_out=left_out,
-    )
-    return whole.asking([row for row, right in enumerate(own) if right])
+    """Items, each with its id and class, that search sentences made from the names of all classes.
 
-
-def _by_caption(
-    name: str, shown: Sequence[Captioned], kept: Sequence[_Caption], left_out: Sequence[str]
-) -> Dataset:
+    `sentences` have "{}" in the place of the name.
+    """
+    each, kinds = len(sentences), [kind for _, _, kind in items]
+    rows = [classes.index(kind) for kind in kinds]
     return Dataset(
         name,
+        modality,
         "text",
-        "image",
-        queries=[caption.text for caption in kept],
-        query_ids=_ids(shown, kept),
-        candidates=LazyItems([each.image for each in shown]),
-        matches=[(caption.row,) for caption in kept],
-        candidate_ids=[each.name for each in shown],
-        labels=[shown[caption.row].label for caption in kept],
-        counts=_counts(shown, kept),
-        left_out=left_out,
+        queries=LazyItems([source for _, source, _ in items]),
+        query_ids=[id for id, _, _ in items],
+        candidates=[form.format(kind.replace("_", " ")) for kind in classes for form in sentences],
+        matches=[range(each * row, each * (row + 1)) for row in rows],
+        labels=kinds,
+        counts={
+            "audio" if modality == "audio" else "images": len(rows),
+            "captions": each * len(classes),
+            "pairs": each * len(rows),
+        },
     )
-
-
-def _ids(shown: Sequence[Captioned], kept: Sequence[_Caption]) -> list[str]:
-    return [f"{shown[caption.row].name}#{caption.place}" for caption in kept]
-
-
-def _counts(shown: Sequence[Captioned], kept: Sequence[_Caption]) -> dict[str, int]:
-    captions = sum(len(each.captions) for each in shown)
-    return {"images": len(shown), "captions": captions, "pairs": len(kept)}

@@ -10,47 +10,28 @@ import csv
 from pathlib import Path
 
 from queryshift.errors import BadFile
-from queryshift.media.lazy_items import AudioFile, LazyItems
+from queryshift.media.lazy_items import AudioFile
 
-from .dataset import Dataset
-from .reading.reader import Reader, find_file
+from .dataset import Dataset, of_classes
+from .reading.reader import Reader, find_file, read_lines
 
 FOLDS = {"test": "5", "dev": "4", "train": "1234", "train-dev": "123"}
 TEMPLATES = ("{}", "the sound of {}", "a recording of {}")
 
 
 def read(root: Path, part: str, query: str) -> Dataset:
-    """The recordings of a part's folds, and sentences on all classes."""
-    listed = _listed(find_file(root, "meta/esc50.csv"))
-    classes = sorted({row["category"] for row in listed})
-    heard = [row for row in listed if row["fold"] in FOLDS[part]]
-    own, each = [classes.index(row["category"]) for row in heard], len(TEMPLATES)
-    return Dataset(
-        "esc50",
-        "audio",
-        "text",
-        queries=LazyItems([AudioFile(root / "audio" / row["filename"]) for row in heard]),
-        query_ids=[Path(row["filename"]).stem for row in heard],
-        candidates=[form.format(kind.replace("_", " ")) for kind in classes for form in TEMPLATES],
-        matches=[range(each * kind, each * (kind + 1)) for kind in own],
-        labels=[row["category"] for row in heard],
-        counts={
-            "audio": len(heard),
-            "captions": each * len(classes),
-            "pairs": each * len(heard),
-        },
-    )
-
-
-def _listed(path: Path) -> list[dict[str, str]]:
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, ValueError) as error:
-        raise BadFile(f'"{path}" cannot be read as CSV ({error}).') from error
+    """Read the recordings of a part's folds, and sentences on all classes."""
+    path = find_file(root, "meta/esc50.csv")
+    rows = list(csv.DictReader(read_lines(path)))
     if not rows or not {"filename", "fold", "category"} <= set(rows[0]):
         raise BadFile(f'"{path}" lacks the columns filename, fold and category: another file?')
-    return rows
+    classes = sorted({row["category"] for row in rows})
+    items = [
+        (Path(row["filename"]).stem, AudioFile(root / "audio" / row["filename"]), row["category"])
+        for row in rows
+        if row["fold"] in FOLDS[part]
+    ]
+    return of_classes("esc50", "audio", items, classes, TEMPLATES)
 
 
 READER = Reader(

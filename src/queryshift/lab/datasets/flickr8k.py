@@ -9,7 +9,7 @@ from queryshift.media.lazy_items import ImageFile
 
 from .coco_flickr_rsicd import CAPTIONS, Karpathy
 from .dataset import Captioned, Dataset, captioned
-from .reading.reader import Reader, find_file, find_folder
+from .reading.reader import Reader, find_file, find_folder, read_lines
 
 TEXTS = ("Flicker8k_text", "Flickr8k_text", "")  # the first spelling is theirs
 IMAGES = ("Flicker8k_Dataset", "Flickr8k_Dataset", "images", "")
@@ -27,7 +27,7 @@ def read(root: Path, part: str, query: str) -> Dataset:
     tokens = find_file(root, *_beside(TOKENS), *KARPATHY.annotations)
     if tokens.name in KARPATHY.annotations:
         return KARPATHY(root, part, query)
-    listed = _lines(find_file(root, *_beside(LISTS[part])))
+    listed = [line.strip() for line in read_lines(find_file(root, *_beside(LISTS[part])))]
     captions, images = _captions(tokens), find_folder(root, *IMAGES)
     shown = [
         Captioned(PurePosixPath(name).stem, ImageFile(images / name), captions.get(name, []))
@@ -45,8 +45,8 @@ def _beside(name: str) -> list[str]:
 def _captions(path: Path) -> dict[str, list[str]]:
     """Captions by image: lines of "IMAGE.jpg#PLACE", a tab and the caption."""
     found: dict[str, list[str]] = {}
-    for number, line in enumerate(_lines(path), start=1):
-        key, tab, text = line.partition("\t")
+    for number, line in enumerate(read_lines(path), start=1):
+        key, tab, text = line.strip().partition("\t")
         name, mark, _ = key.rpartition("#")
         if not (tab and mark):
             raise BadFile(
@@ -55,16 +55,6 @@ def _captions(path: Path) -> dict[str, list[str]]:
             )
         found.setdefault(name, []).append(text)
     return found
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise BadFile(
-            f'"{path}" cannot be read as text ({error}): take it from the publisher again.'
-        ) from error
-    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 # 8,000 of the 8,091 images are in a split. The paper does not use it.

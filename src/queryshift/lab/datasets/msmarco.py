@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from queryshift.errors import BadFile
 
 from .dataset import Dataset
-from .reading.reader import TEXT, Reader, developed, find_file, records
+from .reading.reader import TEXT, Reader, developed, find_file, read_lines, reading, records
 
 PASSAGES = "datasets/msmarco"  # in the repository embedding-leaderboard
 QUERIES = "data/dl2019"  # in the repository CharacterBERT-DR
@@ -25,7 +25,9 @@ DEVELOPED = 0.3  # of the queries
 def read(root: Path, part: str, query: str) -> Dataset:
     """The queries of one part, as they are or in their misspelt versions."""
     side, _, way = part.partition("-")
-    passages = _jsonl(_find(root, PASSAGES, "corpus.jsonl"))
+    corpus = _find(root, PASSAGES, "corpus.jsonl")
+    with reading(corpus, "JSON lines"):
+        passages = records(corpus, list(map(json.loads, read_lines(corpus))), _id=TEXT, text=TEXT)
     place = {each["_id"]: at for at, each in enumerate(passages)}
     right: dict[str, list[int]] = {}
     for asked, passage, grade in _table(_find(root, PASSAGES, "qrels/test.tsv"), 3):
@@ -61,22 +63,9 @@ def _find(root: Path, folder: str, name: str) -> Path:
     return find_file(root, name, *inside)
 
 
-def _jsonl(path: Path) -> list[dict[str, str]]:
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-        content = [json.loads(line) for line in lines if line.strip()]
-    except (OSError, ValueError) as error:
-        raise BadFile(f'"{path}" cannot be read as JSON lines ({error}).') from error
-    return list(records(path, content, _id=TEXT, text=TEXT))
-
-
 def _table(path: Path, columns: int) -> list[list[str]]:
     """The rows of a file with tabs between its columns."""
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, ValueError) as error:
-        raise BadFile(f'"{path}" cannot be read as text ({error}).') from error
-    rows = [line.split("\t") for line in lines if line.strip()]
+    rows = [line.split("\t") for line in read_lines(path)]
     for number, row in enumerate(rows, start=1):
         if len(row) != columns:
             raise BadFile(f'"{path}": line {number} has {len(row)} columns, expected {columns}.')

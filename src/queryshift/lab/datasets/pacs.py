@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from queryshift.media.lazy_items import ImageFile, LazyItems
+from queryshift.media.lazy_items import ImageFile
 
-from .dataset import Dataset
+from .dataset import Dataset, of_classes
 from .reading.reader import Reader, developed, find_folder
 
 CLASSES = ("dog", "elephant", "giraffe", "guitar", "horse", "house", "person")
@@ -20,41 +20,27 @@ DEVELOPED = 0.3  # of the images
 
 
 def read(root: Path, part: str, query: str) -> Dataset:
-    """The images of a domain, and the same sentences for all domains."""
+    """Read the images of a domain, and the same sentences for all domains."""
     domain, _, side = part.partition("-")
     home = find_folder(root, "PACS", "kfold", "") / domain
-    shown = [
-        (row, path)
-        for row, kind in enumerate(CLASSES)
+    items = [
+        (f"{kind}/{path.stem}", ImageFile(path), kind)
+        for kind in CLASSES
         for path in sorted((home / kind).glob("*"))
         if path.suffix.lower() in ENDINGS and developed(path.name, DEVELOPED) == (side == "dev")
     ]
-    each = len(TEMPLATES)
-    return Dataset(
-        "pacs",
-        "image",
-        "text",
-        queries=LazyItems([ImageFile(path) for _, path in shown]),
-        query_ids=[f"{CLASSES[row]}/{path.stem}" for row, path in shown],
-        candidates=[form.format(kind) for kind in CLASSES for form in TEMPLATES],
-        matches=[range(each * row, each * (row + 1)) for row, _ in shown],
-        labels=[CLASSES[row] for row, _ in shown],
-        counts={"images": len(shown), "captions": each * len(CLASSES), "pairs": each * len(shown)},
-    )
+    return of_classes("pacs", "image", items, CLASSES, TEMPLATES)
 
 
 READER = Reader(
     name="pacs",
     asks=("image",),
     parts={
-        "photo": {"images": 1_194, "captions": 35, "pairs": 5_970},
-        "art_painting": {"images": 1_494, "captions": 35, "pairs": 7_470},
-        "cartoon": {"images": 1_690, "captions": 35, "pairs": 8_450},
-        "sketch": {"images": 2_763, "captions": 35, "pairs": 13_815},
-        "photo-dev": {"images": 476, "captions": 35, "pairs": 2_380},
-        "art_painting-dev": {"images": 554, "captions": 35, "pairs": 2_770},
-        "cartoon-dev": {"images": 654, "captions": 35, "pairs": 3_270},
-        "sketch-dev": {"images": 1_166, "captions": 35, "pairs": 5_830},
+        part: {"images": images, "captions": 35, "pairs": 5 * images}
+        for part, images in {
+            **{"photo": 1_194, "art_painting": 1_494, "cartoon": 1_690, "sketch": 2_763},
+            **{"photo-dev": 476, "art_painting-dev": 554, "cartoon-dev": 654, "sketch-dev": 1_166},
+        }.items()
     },
     read=read,
     source="The images lie in the folder PACS of github.com/MachineLearning2020/Homework3-PACS.",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -63,17 +64,14 @@ class Reader:
             raise self._missing(
                 f'there is no folder "{home}": expected the one that holds {self.name}.'
             )
-        dataset = self._read(home, part, query)
+        try:
+            dataset = self.read(home, part, query)
+        except BadFile as error:
+            raise self._missing(str(error)) from error
         if not len(dataset):
             reason = " ".join([f'part "{part}": are these other files?', *dataset.left_out[:1]])
             raise self._missing(f'"{home}" has no query of {self.name}, {reason}')
         return dataset
-
-    def _read(self, home: Path, part: str, query: str) -> Dataset:
-        try:
-            return self.read(home, part, query)
-        except BadFile as error:
-            raise self._missing(str(error)) from error
 
     def _missing(self, what: str) -> BadFile:
         """An error that also says where the files are to be had."""
@@ -94,14 +92,27 @@ def find_folder(root: Path, *names: str) -> Path:
     return next((root / name for name in names if (root / name).is_dir()), root / names[0])
 
 
-def read_json(path: Path) -> Any:
-    """What a JSON file holds."""
+@contextmanager
+def reading(path: Path, kind: str) -> Iterator[None]:
+    """Turn what goes wrong while a file is read into an error that names the file."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        yield
+    except (OSError, ValueError, EOFError) as error:
         raise BadFile(
-            f'"{path}" cannot be read as JSON ({error}): take it from the publisher again.'
+            f'"{path}" cannot be read as {kind} ({error}): take it from the publisher again.'
         ) from error
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file."""
+    with reading(path, "JSON"):
+        return json.loads(path.read_text(encoding="utf-8"))
+
+
+def read_lines(path: Path) -> list[str]:
+    """Read the lines of a text file that are not blank."""
+    with reading(path, "text"):
+        return [line for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
 
 
 def records(path: Path, content: Any, **fields: Kind) -> Sequence[dict[str, Any]]:
