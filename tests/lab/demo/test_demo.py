@@ -131,7 +131,7 @@ class TestStreams:
     def test_the_default_is_a_session_of_encoder_and_gallery_alone(self, demo):
         encoder = load("tangram")["image"]
         session = Session(encoder, Gallery.build(load("tangram")["text"], demo.dataset.candidates))
-        order, found = demo.shifted[-1].result.order, demo.shifted[-1].positions
+        order, found = demo.shifted[-1].result.order, demo.shifted[-1].result.top
         first = session.answer([demo.queries[row] for row in order[:64]]).top(10).positions
         same = first == found[order[:64]]
         assert same[:, 0].all() and same.float().mean() > 0.98  # near ties may change places
@@ -146,15 +146,15 @@ class TestStreams:
 
     def test_the_first_answers_kept_are_those_that_were_ranked(self, demo):
         for stream in (*demo.shifted, *demo.clean):
-            for row, first in enumerate(stream.positions[:, 0].tolist()):
+            for row, first in enumerate(stream.result.top[:, 0].tolist()):
                 assert (first in demo.dataset.matches[row]) == (stream.result.ranks[row] == 1)
 
     def test_the_same_plan_gives_the_same_answers_and_another_seed_others(self, demo):
         one, other = (demonstrate(DemoPlan(queries=8, seed=3)) for _ in range(2))
         for left, right in zip(one.shifted, other.shifted, strict=True):
-            assert left.positions.equal(right.positions)
+            assert left.result.top.equal(right.result.top)
             assert left.result.history == right.result.history
-            assert not left.positions.equal(demo.shifted[0].positions[:8])
+            assert not left.result.top.equal(demo.shifted[0].result.top[:8])
 
     @pytest.mark.parametrize(("task", "batch"), [("composed", 32), ("image", 64)])
     def test_batches_are_those_of_the_benchmark(self, task, batch, monkeypatch):

@@ -8,7 +8,6 @@ from queryshift.errors import BadInput, UnknownName
 from queryshift.lab.evaluation.metrics import gap, spread
 from queryshift.lab.evaluation.stream_evaluation import StreamResult
 from queryshift.lab.figures import angles, consistency, cost, offset, scaling, severity, stream
-from queryshift.lab.figures.charts import Line
 from queryshift.lab.figures.experiment import Experiment, Request
 
 
@@ -82,7 +81,7 @@ def test_shares_of_a_histogram_are_whole(chart_of):
 def test_recall_along_the_stream_follows_the_order_in_which_queries_came():
     order = torch.tensor([3, 1, 0, 2])
     ranks = torch.tensor([[5], [1], [5], [1]])  # the first two to come are right
-    line = stream.along("one", StreamResult(ranks, order, 0.0, []), batch=2)
+    line = stream.along("one", StreamResult(ranks, order, 0.0, [], ranks), batch=2)
     assert line.x == [2, 4]
     assert line.y == [100.0, 50.0]
 
@@ -90,7 +89,7 @@ def test_recall_along_the_stream_follows_the_order_in_which_queries_came():
 def test_the_window_forgets(monkeypatch):
     monkeypatch.setattr(stream, "WINDOW", 2)
     ranks = torch.tensor([[1], [1], [9], [9], [9]])
-    line = stream.along("one", StreamResult(ranks, torch.arange(5), 0.0, []), batch=2)
+    line = stream.along("one", StreamResult(ranks, torch.arange(5), 0.0, [], ranks), batch=2)
     assert line.x == [2, 4, 5]
     assert line.y == [100.0, 0.0, 0.0]
 
@@ -135,11 +134,15 @@ def test_severity_takes_one_shift_of_every_category(experiment, benchmark, shift
 @pytest.mark.parametrize(
     ("drawn_a_little", "untouched", "holds"), [(0, 0, True), (5, 5, True), (9, 5, False)]
 )
-def test_drawing_together_must_not_help_at_any_factor(experiment, drawn_a_little, untouched, holds):
+def test_drawing_together_must_not_help_at_any_factor(
+    opened, monkeypatch, drawn_a_little, untouched, holds
+):
     known = {0.1: 0.0, 0.85: float(drawn_a_little), 1.0: float(untouched)}
     recalls = [known.get(factor, 0.0 if factor < 1 else 20.0) for factor in scaling.FACTORS]
-    chart = scaling._chart(experiment, [Line("shifted queries", scaling.FACTORS, recalls)])
-    assert chart.holds is holds
+    found = iter(2 * recalls)
+    monkeypatch.setattr(Experiment, "recall_of", lambda self, vectors: next(found))
+    monkeypatch.setattr(Experiment, "seen_by_source", lambda self, queries: torch.eye(2))
+    assert scaling.compute(opened.request).holds is holds
 
 
 def test_severity_asks_under_every_severity(opened, monkeypatch):

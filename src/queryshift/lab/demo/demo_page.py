@@ -124,15 +124,11 @@ def examples(demo: Demo) -> list[Example]:
 
 
 def _example(demo: Demo, row: int) -> Example:
-    data = demo.dataset
-    answers = [
-        Answer(
-            stream.method,
-            parts(data.gallery, data.candidates[int(stream.positions[row, 0])]),
-            int(stream.result.ranks[row]),
-        )
-        for stream in demo.shifted
-    ]
+    data, answers = demo.dataset, []
+    for stream in demo.shifted:
+        first = data.candidates[int(stream.result.top[row, 0])]
+        rank = int(stream.result.ranks[row])
+        answers.append(Answer(stream.method, parts(data.gallery, first), rank))
     missed = all(answer.rank > 1 for answer in answers)
     best = data.candidates[data.matches[row][0]]
     return Example(

@@ -8,8 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from queryshift.encoders.encoder import Encoder
 from queryshift.galleries import Gallery
@@ -18,7 +16,6 @@ from queryshift.lab.datasets.tangram import TASKS, tangram
 from queryshift.lab.evaluation.stream_evaluation import StreamResult, run, shifted
 from queryshift.methods.specs import DEFAULT
 from queryshift.models import load
-from queryshift.retrieval.answer import Answer
 from queryshift.sessions.policy import from_spec
 from queryshift.sessions.session import Session
 from queryshift.support.progress import counting
@@ -32,7 +29,6 @@ class Stream:
 
     method: str
     result: StreamResult
-    positions: Tensor  # (Q, 10) of the best candidates, query by query as in the dataset
 
     @property
     def right(self) -> float:
@@ -40,9 +36,14 @@ class Stream:
         return self.result.recall(1)
 
     @property
+    def queries(self) -> int:
+        """How many queries were asked."""
+        return len(self.result.ranks)
+
+    @property
     def ms_per_query(self) -> float:
-        """Milliseconds a query took, adaptation and answer together."""
-        return 1000 * self.result.seconds / len(self.positions)
+        """Milliseconds per query, adaptation and answer together."""
+        return 1000 * self.result.seconds / self.queries
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Demo:
         """The table: every method on both streams, beside the model as it is."""
         named = {"shifted": self.shifted, "clean": self.clean}
         return [
-            Row(name, len(own.positions), own.method, streams[0].right, own.right, own.ms_per_query)
+            Row(name, own.queries, own.method, streams[0].right, own.right, own.ms_per_query)
             for name, streams in named.items()
             for own in streams
         ]
@@ -135,26 +136,12 @@ def _streams(
         session = _session(encoder, gallery, method)
         with counting(f"{label}: {method}", len(queries)) as watch:
             result = run(session, queries, matches, plan.seed, plan.batch, watch)
-        yield Stream(method, result, torch.cat(session.positions)[result.order.argsort()])
+        yield Stream(method, result)
 
 
-def _session(encoder: Encoder, gallery: Gallery, method: str) -> _Remembering:
-    """A method without a guard, as the benchmarks run it; the default as a user gets it."""
+def _session(encoder: Encoder, gallery: Gallery, method: str) -> Session:
+    """A method without a guard, as benchmarks run it; the default as a user gets it."""
     if method == DEFAULT:
-        return _Remembering(encoder, gallery)
+        return Session(encoder, gallery)
     made, settings = from_spec(method, encoder, {"guard": None})
-    return _Remembering(encoder, gallery, made, **settings)
-
-
-class _Remembering(Session):
-    """A session that keeps what it answered."""
-
-    def __init__(self, *given: Any, **settings: Any) -> None:
-        super().__init__(*given, **settings)
-        self.positions: list[Tensor] = []
-
-    def answer(self, *args: Any, **named: Any) -> Answer:
-        """As every session, and the ten best positions are kept."""
-        answer = super().answer(*args, **named)
-        self.positions.append(answer.top(10).positions)
-        return answer
+    return Session(encoder, gallery, made, **settings)

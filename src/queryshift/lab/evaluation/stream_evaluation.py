@@ -12,7 +12,6 @@ from torch import Tensor
 
 from queryshift.lab.corruptions import Corruption
 from queryshift.lab.datasets import Dataset
-from queryshift.retrieval.answer import Answer
 from queryshift.sessions.batch_result import BatchStats
 from queryshift.sessions.session import Session
 from queryshift.support.progress import track
@@ -20,7 +19,7 @@ from queryshift.support.progress import track
 from .metrics import recall, relevant_ranks, subset_ranks
 from .streams import Shifted
 
-BATCH = 64
+BATCH, SHOWN = 64, 10
 Lists = Sequence[Sequence[int]]
 
 
@@ -32,6 +31,7 @@ class StreamResult:
     order: Tensor  # (Q,) the order in which the queries came
     seconds: float  # in the session, answers included
     history: Sequence[BatchStats]
+    top: Tensor  # (Q, 10) positions of the best candidates
     subset_ranks: Tensor | None = None  # (Q,) of the best right answer among a query's few
 
     @property
@@ -73,12 +73,14 @@ def run(
     order = torch.randperm(len(queries), generator=torch.Generator().manual_seed(seed))
     found = torch.zeros(len(queries), max(map(len, matches)), dtype=torch.long)
     few = torch.zeros(len(queries), dtype=torch.long)
-    seconds, before = 0.0, len(session.history)
+    seconds, before, top = 0.0, len(session.history), list[Tensor]()
     for rows in torch.split(order, batch_size):
         asked = [queries[row] for row in rows.tolist()]
         left_out = [exclude[row] for row in rows.tolist()] if exclude else None
-        answer, took = _answer(session, asked, left_out, adapt)
-        seconds += took
+        started = time.perf_counter()
+        answer = session.answer(asked, adapt, exclude=left_out)
+        top.append(answer.top(SHOWN).positions)
+        seconds += time.perf_counter() - started
         right = [matches[row] for row in rows.tolist()]
         scores = answer.scores()
         ranks = relevant_ranks(scores, right)
@@ -89,12 +91,5 @@ def run(
         if watch is not None:
             watch(len(rows))
     history = session.history[before:]
-    return StreamResult(found, order, seconds, history, few if subsets else None)
-
-
-def _answer(session: Session, asked: list[Any], left_out: Any, adapt: bool) -> tuple[Answer, float]:
-    """The answer to a batch, and the seconds it took to have it in hand."""
-    started = time.perf_counter()
-    answer = session.answer(asked, adapt, exclude=left_out)
-    answer.top(10)
-    return answer, time.perf_counter() - started
+    best = torch.cat(top)[order.argsort()]
+    return StreamResult(found, order, seconds, history, best, few if subsets else None)

@@ -35,23 +35,7 @@ def compute(request: Request) -> Curves:
         "REST": REST(),
         "REST, decoupled": REST(decouple=True),
     }
-    found = {name: watched(experiment, one) for name, one in track(methods.items(), "angles")}
-    return _chart(experiment, found)
-
-
-def watched(experiment: Experiment, method: Method) -> Watched:
-    """One method over the stream, its applied gradient watched."""
-    outcome = experiment.run(experiment.session(method, watch_angle=True))
-    so_far, answered, angles = 0, [], []
-    for batch in outcome.history:
-        so_far += batch.queries
-        if batch.applied_angle is not None:
-            answered.append(so_far)
-            angles.append(batch.applied_angle)
-    return Watched(answered, angles, outcome.recall())
-
-
-def _chart(experiment: Experiment, paths: dict[str, Watched]) -> Curves:
+    paths = {name: watched(experiment, one) for name, one in track(methods.items(), "angles")}
     tent, tent_kept, rest, rest_kept = paths.values()
     means = "; ".join(
         f"{name} {one.mean:.1f} degrees, {one.recall:.1f} %" for name, one in paths.items()
@@ -68,3 +52,15 @@ def _chart(experiment: Experiment, paths: dict[str, Watched]) -> Curves:
         y_label="angle to the general direction (degrees)",
         lines=[Line(name, one.answered, one.angles) for name, one in paths.items()],
     )
+
+
+def watched(experiment: Experiment, method: Method) -> Watched:
+    """One method over the stream, its applied gradient watched."""
+    outcome = experiment.run(experiment.session(method, watch_angle=True))
+    so_far, answered, angles = 0, [], []
+    for batch in outcome.history:
+        so_far += batch.queries
+        if batch.applied_angle is not None:
+            answered.append(so_far)
+            angles.append(batch.applied_angle)
+    return Watched(answered, angles, outcome.recall())

@@ -35,12 +35,7 @@ def compute(request: Request) -> Histogram:
         "clean queries, source model": experiment.seen_by_source(experiment.clean),
     }
     matches, candidates = experiment.dataset.matches, experiment.candidates
-    return _chart(
-        experiment, {name: true_pairs(one, candidates, matches) for name, one in seen.items()}
-    )
-
-
-def _chart(experiment: Experiment, cosines: dict[str, Tensor]) -> Histogram:
+    cosines = {name: true_pairs(one, candidates, matches) for name, one in seen.items()}
     every = torch.cat(list(cosines.values()))
     edges = torch.linspace(float(every.min()), float(every.max()), BINS + 1)
     counts = {name: torch.histogram(one, edges).hist for name, one in cosines.items()}

@@ -32,10 +32,8 @@ def compute(request: Request) -> Curves:
     sets = [moved(queries, candidates, factor) for factor in FACTORS]
     recalls = [experiment.recall_of(one) for one in sets]
     gaps = [gap(one, candidates) for one in sets]
-    clean, estimate = (
-        gap(experiment.seen_by_source(experiment.clean), candidates),
-        source_gap(experiment),
-    )
+    clean = gap(experiment.seen_by_source(experiment.clean), candidates)
+    estimate = source_gap(experiment)
     place = crossing(gaps, estimate)
     there = None if place is None else experiment.recall_of(moved(queries, candidates, place))
     places = {
@@ -45,8 +43,27 @@ def compute(request: Request) -> Curves:
         f"estimated source gap ({estimate:.2f})": place,
     }
     marks = [Mark(x, text) for text, x in places.items() if x is not None]
-    wide = Line("gap x 100", FACTORS, [100 * one for one in gaps])
-    return _chart(experiment, [Line("recall at 1 (%)", FACTORS, recalls), wide], marks, there)
+    lines = [
+        Line("recall at 1 (%)", FACTORS, recalls),
+        Line("gap x 100", FACTORS, [100 * one for one in gaps]),
+    ]
+    at = dict(zip(FACTORS, recalls, strict=True))
+    best = max(at, key=lambda one: at[one])
+    met = "is not met by any offset" if there is None else f"gives {there:.1f} %"
+    return Curves(
+        title="Does it help to move the queries towards the gallery?",
+        about=experiment.about,
+        claim="Closing the gap ever further does not always help; the estimated source gap does.",
+        holds=there is not None and there > at[0.0] and there >= at[1.0],
+        finding=(
+            f"recall at 1 is {at[0.0]:.1f} % untouched and {at[1.0]:.1f} % with the gap closed; "
+            f"the estimated source gap {met}; the best offset is {best:g} with {at[best]:.1f} %."
+        ),
+        x_label="offset (0: untouched, 1: the centres meet, before rescaling)",
+        y_label="recall at 1 (%), gap (x 100)",
+        lines=lines,
+        marks=marks,
+    )
 
 
 def source_gap(experiment: Experiment) -> float:
@@ -68,25 +85,3 @@ def crossing(gaps: list[float], wanted: float) -> float | None:
             first, second = FACTORS[start + step], FACTORS[start + step + 1]
             return first + (second - first) * left / (left - right)
     return None
-
-
-def _chart(
-    experiment: Experiment, lines: list[Line], marks: list[Mark], there: float | None
-) -> Curves:
-    at = dict(zip(FACTORS, lines[0].y, strict=True))
-    best = max(at, key=lambda one: at[one])
-    met = "is not met by any offset" if there is None else f"gives {there:.1f} %"
-    return Curves(
-        title="Does it help to move the queries towards the gallery?",
-        about=experiment.about,
-        claim="Closing the gap ever further does not always help; the estimated source gap does.",
-        holds=there is not None and there > at[0.0] and there >= at[1.0],
-        finding=(
-            f"recall at 1 is {at[0.0]:.1f} % untouched and {at[1.0]:.1f} % with the gap closed; "
-            f"the estimated source gap {met}; the best offset is {best:g} with {at[best]:.1f} %."
-        ),
-        x_label="offset (0: untouched, 1: the centres meet, before rescaling)",
-        y_label="recall at 1 (%), gap (x 100)",
-        lines=lines,
-        marks=marks,
-    )

@@ -26,10 +26,6 @@ def compute(request: Request) -> Curves:
         vectors = experiment.seen_by_source(queries)
         found = [experiment.recall_of(scaled(vectors, factor)) for factor in FACTORS]
         lines.append(Line(name, FACTORS, found))
-    return _chart(experiment, lines)
-
-
-def _chart(experiment: Experiment, lines: list[Line]) -> Curves:
     recalls = dict(zip(FACTORS, lines[0].y, strict=True))
     untouched = recalls[1.0]
     wide = max((factor for factor in FACTORS if factor > 1), key=lambda one: recalls[one])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from statistics import fmean
 
 from queryshift.errors import BadInput
 from queryshift.lab.corruptions import REPRESENTATIVE, SEVERITIES
@@ -29,24 +29,9 @@ def compute(request: Request) -> Curves:
         for key, name in COMPARED.items():
             found.setdefault((name, level), []).append(under.recall(experiment.method(key)))
     lines = [
-        Line(name, SEVERITIES, [_mean(found[name, level]) for level in SEVERITIES])
+        Line(name, SEVERITIES, [fmean(found[name, level]) for level in SEVERITIES])
         for name in COMPARED.values()
     ]
-    return _chart(experiment, shifts, lines)
-
-
-def shifts_of(experiment: Experiment) -> tuple[str, ...]:
-    """The one that was asked for, or one of every category."""
-    if experiment.request.shift is not None or experiment.row.diverse:
-        return (experiment.shift,)
-    row = experiment.row
-    typical = set(row.shifts).intersection(REPRESENTATIVE.get(row.query, {}).values())
-    named = (name for name in row.shifts if not typical or name in typical)
-    translated = experiment.request.choices.translator
-    return tuple(name for name in named if translated or not needs_translator(row, name))
-
-
-def _chart(experiment: Experiment, shifts: Sequence[str], lines: list[Line]) -> Curves:
     loss = {line.name: line.y[0] - line.y[-1] for line in lines}
     better = all(
         rest >= other for line in lines for rest, other in zip(lines[-1].y, line.y, strict=True)
@@ -65,5 +50,12 @@ def _chart(experiment: Experiment, shifts: Sequence[str], lines: list[Line]) -> 
     )
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
+def shifts_of(experiment: Experiment) -> tuple[str, ...]:
+    """The one that was asked for, or one of every category."""
+    if experiment.request.shift is not None or experiment.row.diverse:
+        return (experiment.shift,)
+    row = experiment.row
+    typical = set(row.shifts).intersection(REPRESENTATIVE.get(row.query, {}).values())
+    named = (name for name in row.shifts if not typical or name in typical)
+    translated = experiment.request.choices.translator
+    return tuple(name for name in named if translated or not needs_translator(row, name))

@@ -20,17 +20,6 @@ def compute(request: Request) -> Curves:
         for key, name in track(COMPARED.items(), "streams")
     }
     lines = [along(name, one, experiment.row.batch) for name, one in outcomes.items()]
-    return _chart(experiment, lines, outcomes)
-
-
-def along(name: str, outcome: StreamResult, batch: int) -> Line:
-    """Recall at 1 of the queries that came last, after each batch."""
-    came = outcome.ranks[outcome.order]
-    ends = [min(end, len(came)) for end in range(batch, len(came) + batch, batch)]
-    return Line(name, ends, [recall(came[max(0, end - WINDOW) : end], 1) for end in ends])
-
-
-def _chart(experiment: Experiment, lines: list[Line], outcomes: dict[str, StreamResult]) -> Curves:
     last = {line.name: line.y[-1] for line in lines}
     whole = ", ".join(f"{name} {one.recall():.1f}" for name, one in outcomes.items())
     ends = ", ".join(f"{name} {one:.1f}" for name, one in last.items())
@@ -44,3 +33,10 @@ def _chart(experiment: Experiment, lines: list[Line], outcomes: dict[str, Stream
         y_label=f"recall at 1 of the last {WINDOW} queries (%)",
         lines=lines,
     )
+
+
+def along(name: str, outcome: StreamResult, batch: int) -> Line:
+    """Recall at 1 of the queries that came last, after each batch."""
+    came = outcome.ranks[outcome.order]
+    ends = [min(end, len(came)) for end in range(batch, len(came) + batch, batch)]
+    return Line(name, ends, [recall(came[max(0, end - WINDOW) : end], 1) for end in ends])

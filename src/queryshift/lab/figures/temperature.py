@@ -32,17 +32,7 @@ def compute(request: Request) -> Curves:
     }
     frozen = experiment.recall(Frozen())
     lines = [Line(name, TEMPERATURES, [found[name, t] for t in TEMPERATURES]) for name in METHODS]
-    return _chart(
-        experiment, [*lines, Line("source model", TEMPERATURES, [frozen] * len(TEMPERATURES))]
-    )
-
-
-def best(line: Line) -> float:
-    """The place of a line's highest value."""
-    return max(zip(line.y, line.x, strict=True))[1]
-
-
-def _chart(experiment: Experiment, lines: list[Line]) -> Curves:
+    lines.append(Line("source model", TEMPERATURES, [frozen] * len(TEMPERATURES)))
     spans = {line.name: (min(line.y), max(line.y)) for line in lines}
     ranges = "; ".join(
         f"{line.name} {min(line.y):.1f} to {max(line.y):.1f} % (best at {best(line):g})"
@@ -60,3 +50,8 @@ def _chart(experiment: Experiment, lines: list[Line]) -> Curves:
         lines=lines,
         log_x=True,
     )
+
+
+def best(line: Line) -> float:
+    """The place of a line's highest value."""
+    return max(zip(line.y, line.x, strict=True))[1]

@@ -24,14 +24,23 @@ def compute(request: Request) -> Clouds:
     experiment = Experiment.open(request)
     session = experiment.session(REST())
     experiment.run(session)
-    before, after = (
-        experiment.seen_by_source(experiment.queries),
-        experiment.seen_by(session, experiment.queries),
-    )
+    before = experiment.seen_by_source(experiment.queries)
+    after = experiment.seen_by(session, experiment.queries)
     clean = experiment.seen_by_source(experiment.clean)
     answers = experiment.candidates[[right[0] for right in experiment.dataset.matches], 0]
-    panels = _panels(answers, {"before": before, "after REST": after}, request.seed)
-    return _chart(experiment, panels, clean, before, after)
+    spreads = [spread(one) for one in (before, after, clean)]
+    gaps = [gap(one, experiment.candidates) for one in (before, after, clean)]
+    return Clouds(
+        title="Where do queries and their right answers lie, before and after REST?",
+        about=f"{experiment.about}; one t-SNE of all points, cosine distance",
+        claim="REST scatters the queries and closes the distance of the two centres.",
+        holds=spreads[1] > spreads[0] and gaps[1] < gaps[0],
+        finding=(
+            f"spread {spreads[0]:.3f} before and {spreads[1]:.3f} after ({spreads[2]:.3f} for "
+            f"clean queries), gap {gaps[0]:.3f} before and {gaps[1]:.3f} after ({gaps[2]:.3f})."
+        ),
+        panels=_panels(answers, {"before": before, "after REST": after}, request.seed),
+    )
 
 
 def plane(vectors: Tensor, seed: int) -> Tensor:
@@ -55,25 +64,3 @@ def _panels(
 def _short(points: Tensor) -> list[list[float]]:
     """Two decimals are finer than any image of them."""
     return [[round(x, 2), round(y, 2)] for x, y in points.tolist()]
-
-
-def _chart(
-    experiment: Experiment,
-    panels: dict[str, dict[str, list[list[float]]]],
-    clean: Tensor,
-    before: Tensor,
-    after: Tensor,
-) -> Clouds:
-    spreads = [spread(one) for one in (before, after, clean)]
-    gaps = [gap(one, experiment.candidates) for one in (before, after, clean)]
-    return Clouds(
-        title="Where do queries and their right answers lie, before and after REST?",
-        about=f"{experiment.about}; one t-SNE of all points, cosine distance",
-        claim="REST scatters the queries and closes the distance of the two centres.",
-        holds=spreads[1] > spreads[0] and gaps[1] < gaps[0],
-        finding=(
-            f"spread {spreads[0]:.3f} before and {spreads[1]:.3f} after ({spreads[2]:.3f} for "
-            f"clean queries), gap {gaps[0]:.3f} before and {gaps[1]:.3f} after ({gaps[2]:.3f})."
-        ),
-        panels=panels,
-    )
