@@ -13,9 +13,7 @@ from queryshift.lab.datasets import DATASETS, HOME, found_at
 from .options import KnownName, json_option
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from queryshift.lab.datasets.reading.dataset_check import Check, Count
+    from queryshift.lab.datasets.reading.dataset_check import Check
 
 NAMED = 10  # missing files that are named one by one on a terminal
 
@@ -79,31 +77,22 @@ def frames(ctx: click.Context, folder: str, out: str, as_json: bool) -> None:
 
 def _show(result: Check) -> None:
     from rich.console import Console
-
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(_table(result))
-    for kind, lines in (("missing", result.missing), ("left out", result.left_out)):
-        for line in lines[:NAMED]:
-            console.print(f"{kind}: {line}", markup=False)
-        if len(lines) > NAMED:
-            console.print(f"{kind}: {len(lines):,} in all; --json names them.")
-    console.print("Complete." if result.complete else "Not complete.")
-
-
-def _table(result: Check) -> Table:
     from rich.table import Table
 
     table = Table("part", "what", title=result.name)
     for column in ("found", "published", "paper"):
         table.add_column(column, justify="right")
     for count in result.counts:
+        found = "not read" if count.found is None else f"{count.found:,}"
+        published = "-" if count.published is None else f"{count.published:,}"
+        paper = "" if count.paper is None else f"{count.paper:,}"  # only where it differs
         style = "red" if count.short else None
-        table.add_row(count.part, count.what, *_numbers(count), style=style)
-    return table
-
-
-def _numbers(count: Count) -> list[str]:
-    """The three numbers; what was not published is a dash, the paper's stands where it differs."""
-    present = "not read" if count.found is None else f"{count.found:,}"
-    published = "-" if count.published is None else f"{count.published:,}"
-    return [present, published, "" if count.paper is None else f"{count.paper:,}"]
+        table.add_row(count.part, count.what, found, published, paper, style=style)
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(table)
+    for kind, lines in (("missing", result.missing), ("left out", result.left_out)):
+        for line in lines[:NAMED]:
+            console.print(f"{kind}: {line}", markup=False)
+        if len(lines) > NAMED:
+            console.print(f"{kind}: {len(lines):,} in all; --json names them.")
+    console.print("Complete." if result.complete else "Not complete.")

@@ -14,8 +14,6 @@ from queryshift.lab.datasets.tangram import TASKS
 from .options import KnownName, json_option
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from queryshift.lab.demo import Demo
 
 
@@ -74,7 +72,15 @@ def command(as_json: bool, out: Path, **wish: object) -> None:
     click.echo(plan.in_words, err=True)
     demo = demonstrate(plan)
     if as_json:
-        click.echo(json.dumps(_numbers(demo, page)))
+        values = {
+            **asdict(plan),
+            "shift": plan.named,
+            "candidates": len(demo.dataset.candidates),
+            "unchanged": demo.unchanged,
+            "rows": [asdict(row) for row in demo.rows],
+            "page": str(page),
+        }
+        click.echo(json.dumps(values))
     else:
         _show(demo)
     write(demo, page)
@@ -82,35 +88,11 @@ def command(as_json: bool, out: Path, **wish: object) -> None:
         click.echo(f"The page with queries, answers and curves: {page}")
 
 
-def _numbers(demo: Demo, page: Path) -> dict[str, object]:
-    return {
-        **asdict(demo.plan),
-        "shift": demo.plan.named,
-        "candidates": len(demo.dataset.candidates),
-        "unchanged": demo.unchanged,
-        "rows": [asdict(row) for row in demo.rows],
-        "page": str(page),
-    }
-
-
 def _show(demo: Demo) -> None:
     from rich.console import Console
-
-    console = Console(highlight=False)
-    console.print(_table(demo))
-    console.print(
-        "Before: the model as it is (frozen). After: the same model while it adapts to the "
-        "queries, without labels. Clean: the queries are not corrupted."
-    )
-    if demo.unchanged:
-        console.print(f"The shift left {demo.unchanged:,} of the queries unchanged.")
-
-
-def _table(demo: Demo) -> Table:
     from rich.table import Table
 
-    title = f"{demo.question}\nTop-1 accuracy"
-    table = Table(title=title)
+    table = Table(title=f"{demo.question}\nTop-1 accuracy")
     longest = max(len(row.method) for row in demo.rows)
     table.add_column("queries and method", min_width=len("  ") + longest)
     for heading in ("before", "after", "per query"):
@@ -120,10 +102,14 @@ def _table(demo: Demo) -> Table:
         if first:
             table.add_section()
             table.add_row(f"[bold]{demo.described(row)}")
-        table.add_row(
-            f"  {row.method}",
-            f"{row.right_before:.1f} %",
-            "" if first else f"{row.right_after:.1f} %",
-            f"{row.ms_per_query:.1f} ms",
-        )
-    return table
+        after = "" if first else f"{row.right_after:.1f} %"
+        cost = f"{row.ms_per_query:.1f} ms"
+        table.add_row(f"  {row.method}", f"{row.right_before:.1f} %", after, cost)
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(
+        "Before: the model as it is (frozen). After: the same model while it adapts to the "
+        "queries, without labels. Clean: the queries are not corrupted."
+    )
+    if demo.unchanged:
+        console.print(f"The shift left {demo.unchanged:,} of the queries unchanged.")

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .options import (
-    columns_given,
+    COUNT,
+    PATH,
+    columns_option,
     json_option,
     reference_option,
     strict_option,
@@ -18,21 +20,17 @@ from .options import (
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
     from queryshift.lab.own_traffic.evaluate import Evaluation
     from queryshift.lab.own_traffic.label_free import Advice
 
-_PATH = click.Path(path_type=Path)
-_COUNT = click.IntRange(min=1)
-
 
 @click.command()
 @click.option("--model", help="A name, a path or module:function; none where all are vectors.")
-@click.option("--gallery", type=_PATH, required=True, help="Candidates: a file or a folder.")
-@click.option("--queries", type=_PATH, required=True, help="Queries: a file or a folder.")
-@click.option("--matches", type=_PATH, help="Right answers, several for a query if need be.")
-@click.option("--clicks", type=_PATH, help="A log of clicks instead: query_id and clicked.")
+@click.option("--gallery", type=PATH, required=True, help="Candidates: a file or a folder.")
+@click.option("--queries", type=PATH, required=True, help="Queries: a file or a folder.")
+@click.option("--matches", type=PATH, help="Right answers, several for a query if need be.")
+@click.option("--clicks", type=PATH, help="A log of clicks instead: query_id and clicked.")
 @reference_option
 @click.option(
     "-m",
@@ -43,18 +41,18 @@ _COUNT = click.IntRange(min=1)
     "frozen+hubs, default, rest; for vectors: frozen, default]",
 )
 @click.option("--shift", metavar="NAME[:SEVERITY]", help="Corrupt the queries: gaussian_noise:3.")
-@click.option("--column", "columns", multiple=True, callback=columns_given, help="Such as id=sku.")
-@click.option("--batch", "batch_size", type=_COUNT, default=64, show_default=True)
+@columns_option
+@click.option("--batch", "batch_size", type=COUNT, default=64, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)
 @strict_option
 @click.option(
     "--results",
-    type=_PATH,
+    type=PATH,
     default=Path("evaluation/results.jsonl"),
     show_default=True,
     help="Finished methods; the same command goes on from there.",
 )
-@click.option("--out", type=_PATH, help="Write a page: the table, curves, the worst queries.")
+@click.option("--out", type=PATH, help="Write a page: the table, curves, the worst queries.")
 @json_option
 @traceback_option
 def command(out: Path | None, as_json: bool, **given: Any) -> None:
@@ -74,7 +72,7 @@ def command(out: Path | None, as_json: bool, **given: Any) -> None:
     if out is not None:
         from queryshift.lab.evaluation.pages import check_writable
 
-        out = check_writable(out)
+        out = check_writable(out)  # before the long part
     evaluation = evaluate(**given)
     if out is not None:
         from queryshift.lab.evaluation.pages import write_page
@@ -90,23 +88,36 @@ def command(out: Path | None, as_json: bool, **given: Any) -> None:
 
 
 def _show(evaluation: Evaluation) -> None:
+    from rich.box import SIMPLE
     from rich.console import Console
+    from rich.table import Column, Table
 
+    from queryshift.lab.own_traffic.evaluate import MEASURES
     from queryshift.lab.own_traffic.recommendation import label
 
-    console = Console(highlight=False)
-    asked = evaluation.traffic
+    console, asked = Console(highlight=False), evaluation.traffic
     for sentence in evaluation.notes:
         console.print(sentence, markup=False)
     if evaluation.advice is not None:
         _show_advice(evaluation.advice, console)
         return
-    labelled = f"{len(asked.counted):,} with a {label(asked.clicks)}"
+    short = [name.replace("recall", "R").replace("ndcg@10", "ndcg") for name in MEASURES]
+    method = Column("method", overflow="fold")  # in a narrow terminal a long name is never cut
+    gain = Column("R@1 gain (95 %)", no_wrap=True)
+    table = Table(method, *short, gain, "ms", box=SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
+    for row in evaluation.rows:
+        beside = f"{row.difference:+.1f} ({row.low:+.1f} to {row.high:+.1f})"
+        table.add_row(
+            row.method,
+            *(f"{row.measures[name]:.1f}" for name in MEASURES),
+            "" if row.method == "frozen" else beside,
+            f"{1000 * row.seconds_per_query:.1f}",
+        )
     console.print(
-        f"{len(asked.queries):,} queries, {labelled}, over {len(asked.candidates):,} candidates, "
-        "in the order they came."
+        f"{len(asked.queries):,} queries, {len(asked.counted):,} with a {label(asked.clicks)}, "
+        f"over {len(asked.candidates):,} candidates, in the order they came."
     )
-    console.print(_table(evaluation))
+    console.print(table)
     if evaluation.kept:
         console.print(f"{evaluation.kept} methods were kept from before.")
     console.print(evaluation.verdict, style="bold", markup=False)
@@ -120,24 +131,3 @@ def _show_advice(advice: Advice, console: Console) -> None:
     for sentence in advice.unknown:
         console.print(sentence, markup=False)
     console.print(advice.sentence, style="bold", markup=False)
-
-
-def _table(evaluation: Evaluation) -> Table:
-    from rich.box import SIMPLE
-    from rich.table import Column, Table
-
-    from queryshift.lab.own_traffic.evaluate import MEASURES
-
-    short = [name.replace("recall", "R").replace("ndcg@10", "ndcg") for name in MEASURES]
-    method = Column("method", overflow="fold")  # in a narrow terminal a long name is never cut
-    gain = Column("R@1 gain (95 %)", no_wrap=True)
-    table = Table(method, *short, gain, "ms", box=SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
-    for row in evaluation.rows:
-        beside = f"{row.difference:+.1f} ({row.low:+.1f} to {row.high:+.1f})"
-        table.add_row(
-            row.method,
-            *(f"{row.measures[name]:.1f}" for name in MEASURES),
-            "" if row.method == "frozen" else beside,
-            f"{1000 * row.seconds_per_query:.1f}",
-        )
-    return table

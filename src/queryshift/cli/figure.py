@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from queryshift.lab.figures import FIGURES
 
-from .options import KnownName
-
-if TYPE_CHECKING:
-    from queryshift.lab.figures.experiment import Request
+from .options import FOLDER, KnownName, benchmark_options, choices_from
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
-_FOLDER = click.Path(path_type=Path, file_okay=False)
 _COUNT = click.IntRange(min=2)
 
 
@@ -26,19 +22,11 @@ _COUNT = click.IntRange(min=2)
 @click.option("--severity", type=click.IntRange(1, 5), default=3, show_default=True)
 @click.option("--queries", type=_COUNT, default=512, show_default=True, help="The first so many.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of order and corruption.")
-@click.option("--model", default="", help="A name, a directory or a file; by default the paper's.")
-@click.option("--root", type=_FOLDER, help="The dataset's files [default: $QUERYSHIFT_DATA/NAME].")
-@click.option("--translator", nargs=2, metavar="THERE BACK", help="Models of back-translation.")
-@click.option(
-    "--preprocessing",
-    type=click.Choice(["published", "library"]),
-    help="Read items as the paper did (default on its benchmarks), or as the model's library.",
-)
-@click.option("--device", help="cpu, cuda, ...; by default the GPU where there is one.")
+@benchmark_options
 @click.option(
     "--galleries",
     "kept",
-    type=_FOLDER,
+    type=FOLDER,
     default=Path("runs/galleries"),
     show_default=True,
     help="Where embedded candidates are kept for the next figure.",
@@ -53,30 +41,10 @@ def command(name: str, out: Path | None, numbers: bool, given: Path | None, **wa
     $ queryshift figure scaling --shift motion_blur --queries 1000
     $ queryshift figure severity --benchmark tangram-o-text --out text.svg --json
     """
+    from queryshift.lab.figures.experiment import Request
     from queryshift.lab.figures.plotting import write_figure
 
-    chart, written = write_figure(
-        name, _request(**wanted), out or Path(f"{name}.png"), numbers, given
-    )
+    request = Request(choices=choices_from(wanted), **wanted)
+    chart, written = write_figure(name, request, out or Path(f"{name}.png"), numbers, given)
     click.echo(chart.verdict)
     click.echo("\n".join(map(str, written)))
-
-
-def _request(
-    benchmark: str | None, shift: str | None, severity: int, seed: int, kept: Path, **given: Any
-) -> Request:
-    from queryshift.lab.evaluation.runner.machine import best_device
-    from queryshift.lab.evaluation.runner.plans import Choices
-    from queryshift.lab.figures.experiment import Request
-
-    given["device"] = given["device"] or best_device()
-    given["translator"] = given["translator"] or ()
-    given["preprocessing"] = given["preprocessing"] or ""
-    return Request(
-        benchmark=benchmark,
-        shift=shift,
-        severity=severity,
-        seed=seed,
-        kept=kept,
-        choices=Choices(**given),
-    )

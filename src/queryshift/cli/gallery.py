@@ -9,22 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from queryshift.errors import BadInput, MissingExtra
+from queryshift.errors import BadInput, MissingExtra, unknown
 
-from .options import columns_given, json_option
+from .options import COUNT, PATH, columns_option, json_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.table import Table
-
-    from queryshift.indexing import Built
     from queryshift.sessions.recall_check import RecallCheck
 
 NAMED = 10  # items left out that are named one by one on a terminal
 SEVERITY = 3  # of the corrupted queries that an index is measured with
-_COUNT = click.IntRange(min=1)
-_PATH = click.Path(path_type=Path)
 
 
 @click.group()
@@ -43,9 +38,9 @@ def command() -> None:
 )
 @click.option("--to", required=True, help="NAME.safetensors, NAME.parquet, or an address.")
 @click.option("--modality", default="", help="Which encoder.  [default: that of the items]")
-@click.option("--column", "columns", multiple=True, callback=columns_given, help="Such as id=sku.")
+@columns_option
 @click.option("--index", type=click.Choice(["exact", "hnsw"]), default="exact", show_default=True)
-@click.option("--processes", type=_COUNT, default=1, show_default=True, help="How many encode.")
+@click.option("--processes", type=COUNT, default=1, show_default=True, help="How many encode.")
 @click.option(
     "--ray",
     is_flag=False,
@@ -53,12 +48,12 @@ def command() -> None:
     metavar="[ADDRESS]",
     help="Encode on a Ray cluster: the one at ADDRESS, or the one that Ray finds.",
 )
-@click.option("--batch", "batch_size", type=_COUNT, default=64, show_default=True)
-@click.option("--shard", "shard_size", type=_COUNT, default=1024, show_default=True)
+@click.option("--batch", "batch_size", type=COUNT, default=64, show_default=True)
+@click.option("--shard", "shard_size", type=COUNT, default=1024, show_default=True)
 @click.option("--device", help="cpu, cuda, ...; by default where the model is loaded.")
 @click.option("--strict", is_flag=True, help="An item that cannot be read is an error.")
 @click.option("--restart", is_flag=True, help="Forget a build that was stopped here.")
-@click.option("--journal", type=_PATH, help="The folder that says what is done.")
+@click.option("--journal", type=PATH, help="The folder that says what is done.")
 @json_option
 def build(model: str, items: tuple[Path, ...], to: str, as_json: bool, **settings: Any) -> None:
     """Encode items with a model, and keep the vectors where a session can search them.
@@ -81,7 +76,9 @@ def build(model: str, items: tuple[Path, ...], to: str, as_json: bool, **setting
         click.echo("Stopped: run the same again to go on where it was.", err=True)
         raise SystemExit(130) from None
     if as_json:
-        click.echo(json.dumps(_as_values(built)))
+        bad = [row._asdict() for row in built.bad]
+        values = {"rows": built.rows, "kept": built.kept, "bad": bad, "seconds": built.seconds}
+        click.echo(json.dumps(values))
         return
     for row in built.bad[:NAMED]:
         click.echo(f"left out: {row.id!r}: {row.reason}", err=True)
@@ -92,27 +89,18 @@ def build(model: str, items: tuple[Path, ...], to: str, as_json: bool, **setting
     click.echo(f"{built.rows:,} candidates in {built.seconds:.1f} s{kept}{left_out}.")
 
 
-def _as_values(built: Built) -> dict[str, Any]:
-    return {
-        "rows": built.rows,
-        "kept": built.kept,
-        "bad": [row._asdict() for row in built.bad],
-        "seconds": built.seconds,
-    }
-
-
 @command.command()
 @click.argument("address")
 @click.option(
     "--queries",
-    type=click.Path(path_type=Path),
+    type=PATH,
     required=True,
     help="Vectors (.npy); or with --model captions, a table, a folder of images or audio files.",
 )
 @click.option("--model", help="A name, a path, or module:function: encodes the queries.")
-@click.option("--sample", type=_COUNT, default=256, show_default=True, help="Queries to ask.")
+@click.option("--sample", type=COUNT, default=256, show_default=True, help="Queries to ask.")
 @click.option(
-    "--depth", type=_COUNT, default=100, show_default=True, help="Hits that sessions fetch."
+    "--depth", type=COUNT, default=100, show_default=True, help="Hits that sessions fetch."
 )
 @json_option
 def check(
@@ -165,8 +153,7 @@ def _asked(path: Path, model: str | None, sample: int) -> dict[str, Any]:
         )
     encoders = load(model)
     if collection.modality not in encoders:
-        known = ", ".join(sorted(encoders))
-        raise BadInput(f'"{model}" has no encoder for {collection.modality}; it has: {known}.')
+        raise unknown(f'encoder of "{model}"', collection.modality, encoders)
     shifted = _corrupted(collection.modality, items)
     return {"encoder": encoders[collection.modality], "queries": items, "shifted": shifted}
 
@@ -192,22 +179,16 @@ def _drawn(given: Sequence[Any], sample: int) -> list[Any]:
 
 def _show(result: RecallCheck, corrupted: bool) -> None:
     from rich.console import Console
-
-    console = Console(highlight=False)
-    console.print(_table(result, corrupted))
-    for method, share in result.agreement.items():
-        console.print(f"{method}: {share:.1%} of the top-1 results are those of exact search.")
-    console.print("Enough for sessions." if result.enough else f"Too little: {result.advice}.")
-
-
-def _table(result: RecallCheck, corrupted: bool) -> Table:
     from rich.table import Table
 
     how = f", {result.breadth}" if result.breadth else ""
-    table = Table(
-        f"{result.queries} queries{how}", "recall at 10", f"at {result.depth}", title_justify="left"
-    )
+    asked = f"{result.queries} queries{how}"
+    table = Table(asked, "recall at 10", f"at {result.depth}", title_justify="left")
     shifted = "corrupted" if corrupted else "moved away"
     for name, recall in (("as they are", result.ordinary), (shifted, result.shifted)):
         table.add_row(name, f"{recall.at_10:.3f}", f"{recall.at_depth:.3f}")
-    return table
+    console = Console(highlight=False)
+    console.print(table)
+    for method, share in result.agreement.items():
+        console.print(f"{method}: {share:.1%} of the top-1 results are those of exact search.")
+    console.print("Enough for sessions." if result.enough else f"Too little: {result.advice}.")

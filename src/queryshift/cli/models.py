@@ -10,8 +10,6 @@ import click
 from .options import json_option
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from queryshift.models.inspect import Inspection
 
 
@@ -49,31 +47,22 @@ def check(name: str, adapt: str, preprocessing: str, as_json: bool) -> None:
 
 def _show(inspection: Inspection) -> None:
     from rich.console import Console
+    from rich.table import Table
 
+    sides = inspection.sides
+    table = Table("", *(side.modality for side in sides), title=inspection.name)
+    table.add_row("encoder", *(side.encoder for side in sides))
+    several = [f" x {side.vectors_per_item}" * (side.vectors_per_item > 1) for side in sides]
+    sizes = [f"{side.dimensions}{more}" for side, more in zip(sides, several, strict=True)]
+    table.add_row("vector", *sizes)
+    table.add_row("parameters", *(f"{side.parameters:,}" for side in sides))
+    table.add_row("norm layers", *(f"{side.norm_layers}" for side in sides))
+    table.add_row("that adapt", *(f"{side.adapted_layers}" for side in sides))
+    table.add_row("adapted parameters", *(f"{side.adapted_parameters:,}" for side in sides))
+    table.add_row("state per session", *(f"{side.session_bytes / 1024:,.0f} KiB" for side in sides))
     console = Console(highlight=False)
-    console.print(_table(inspection))
+    console.print(table)
     for warning in inspection.warnings:
         console.print(f"[yellow]warning[/] {warning}")
     if not inspection.warnings:
         console.print("Round trip without a warning.")
-
-
-def _table(inspection: Inspection) -> Table:
-    from rich.table import Table
-
-    table = Table("", *(side.modality for side in inspection.sides), title=inspection.name)
-    for label, values in {
-        "encoder": [side.encoder for side in inspection.sides],
-        "vector": [
-            f"{side.dimensions}"
-            + (f" x {side.vectors_per_item}" if side.vectors_per_item > 1 else "")
-            for side in inspection.sides
-        ],
-        "parameters": [f"{side.parameters:,}" for side in inspection.sides],
-        "norm layers": [f"{side.norm_layers}" for side in inspection.sides],
-        "that adapt": [f"{side.adapted_layers}" for side in inspection.sides],
-        "adapted parameters": [f"{side.adapted_parameters:,}" for side in inspection.sides],
-        "state per session": [f"{side.session_bytes / 1024:,.0f} KiB" for side in inspection.sides],
-    }.items():
-        table.add_row(label, *values)
-    return table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import fields
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,14 +13,29 @@ import click
 from queryshift.errors import Error, unknown
 
 if TYPE_CHECKING:
+    from queryshift.lab.evaluation.runner.plans import Choices
+
     _Choice = click.Choice[str]
 else:  # not generic before click 8.2
     _Choice = click.Choice
+
+PATH = click.Path(path_type=Path)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+COUNT = click.IntRange(min=1)
 
 strict_option = click.option(
     "--strict", is_flag=True, help="Stop at a row that cannot be used; else it is left out."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+
+
+columns_option = click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    callback=lambda ctx, option, pairs: _columns(pairs),
+    help="Such as id=sku.",
+)
 
 
 class KnownName(_Choice):
@@ -36,15 +52,56 @@ class KnownName(_Choice):
         return str(value)
 
 
-def columns_given(
-    ctx: click.Context, option: click.Parameter, value: tuple[str, ...]
-) -> dict[str, str]:
-    """Read `--column ROLE=NAME` into columns by role."""
-    pairs = [pair.partition("=") for pair in value]
+def _columns(given: tuple[str, ...]) -> dict[str, str]:
+    """Columns by role, from `--column ROLE=NAME`."""
+    pairs = [pair.partition("=") for pair in given]
     for role, equals, name in pairs:
         if not (role and equals and name):
             raise click.BadParameter(f"{role!r}: expected ROLE=NAME, such as id=sku.")
     return {role: name for role, _, name in pairs}
+
+
+def benchmark_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of all commands that run a benchmark: see `choices_from`."""
+    for option in (
+        click.option("--device", help="cpu, cuda, ...; by default the GPU where there is one."),
+        click.option(
+            "--preprocessing",
+            type=click.Choice(["published", "library"]),
+            help="Read items as the paper did (default on its benchmarks), or as the model's "
+            "library.",
+        ),
+        click.option(
+            "--translator",
+            nargs=2,
+            metavar="THERE BACK",
+            help="The two models of back-translation.",
+        ),
+        click.option(
+            "--root", type=FOLDER, help="The dataset's files.  [default: $QUERYSHIFT_DATA/NAME]"
+        ),
+        click.option(
+            "--model", default="", help="A name, a path or module:function.  [default: the paper's]"
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def choices_from(given: dict[str, Any]) -> Choices:
+    """Take the choices of a run out of the options that a command was given."""
+    from queryshift.lab.evaluation.runner.machine import best_device
+    from queryshift.lab.evaluation.runner.plans import Choices
+
+    known = {field.name: given.pop(field.name) for field in fields(Choices) if field.name in given}
+    return Choices(
+        **known
+        | {
+            "device": known["device"] or best_device(),
+            "translator": known["translator"] or (),
+            "preprocessing": known["preprocessing"] or "",
+        }
+    )
 
 
 def traceback_option(command: Callable[..., None]) -> Callable[..., None]:
@@ -65,10 +122,9 @@ def traceback_option(command: Callable[..., None]) -> Callable[..., None]:
 
 def reference_option(command: Callable[..., None]) -> Callable[..., None]:
     """Add --reference, with its old name --ordinary hidden."""
-    path = click.Path(path_type=Path)
 
-    @click.option("--reference", type=path, help="Queries from before any shift, for advice.")
-    @click.option("--ordinary", type=path, hidden=True)
+    @click.option("--reference", type=PATH, help="Queries from before any shift, for advice.")
+    @click.option("--ordinary", type=PATH, hidden=True)
     @wraps(command)
     def run(*given: Any, reference: Path | None, ordinary: Path | None, **named: Any) -> None:
         if ordinary is not None:

@@ -12,14 +12,14 @@ import click
 
 from queryshift.methods import METHODS, OURS
 
+from .options import COUNT, FOLDER, benchmark_options, choices_from
+
 if TYPE_CHECKING:
     from queryshift.lab.evaluation.results import Cell
     from queryshift.lab.evaluation.runner.cell_executors import Execute
     from queryshift.lab.evaluation.runner.plans import Plan
     from queryshift.lab.evaluation.runner.resume import Ran
 
-_FOLDER = click.Path(path_type=Path, file_okay=False)
-_COUNT = click.IntRange(min=1)
 _PAPERS = tuple(name for name in METHODS if name not in OURS)
 
 
@@ -35,31 +35,21 @@ _PAPERS = tuple(name for name in METHODS if name not in OURS)
     "rest:gap=false,mining=false or tent:lr=0.001+refined; default: a session that is told none; "
     "or all: the paper's eleven.  [default: frozen, rest]",
 )
-@click.option(
-    "--model", default="", help="A name, a path, or module:function; by default the paper's."
-)
-@click.option("--root", type=_FOLDER, help="The dataset's files [default: $QUERYSHIFT_DATA/NAME].")
+@benchmark_options
 @click.option("--shift", "shifts", multiple=True, help="Only this one; may be given several times.")
 @click.option("--severity", "severities", multiple=True, type=int, help="1 to 5.  [default: 5]")
-@click.option("--seeds", type=_COUNT, default=1, show_default=True, help="How many: 0, 1, ...")
-@click.option("--queries", type=_COUNT, help="Ask only the first so many.")
-@click.option("--out", type=_FOLDER, default=Path("runs"), show_default=True, help="Results.")
-@click.option("--jobs", type=_COUNT, default=1, show_default=True, help="Processes.")
+@click.option("--seeds", type=COUNT, default=1, show_default=True, help="How many: 0, 1, ...")
+@click.option("--queries", type=COUNT, help="Ask only the first so many.")
+@click.option("--out", type=FOLDER, default=Path("runs"), show_default=True, help="Results.")
+@click.option("--jobs", type=COUNT, default=1, show_default=True, help="Processes.")
 @click.option("--ray", "on_ray", is_flag=True, help="Run the cells on a Ray cluster.")
-@click.option("--from-folder", "folder", type=_FOLDER, help="Queries corrupted beforehand.")
-@click.option("--translator", nargs=2, metavar="THERE BACK", help="Models of back-translation.")
-@click.option("--noise", type=_FOLDER, help="Recordings for audio: rain.wav, crowd/..., as READ.")
-@click.option("--textures", type=_FOLDER, help="Photographs of frost, for images as published.")
-@click.option("--style-models", "styles", type=_FOLDER, help="formal/, ... for text as published.")
+@click.option("--from-folder", "folder", type=FOLDER, help="Queries corrupted beforehand.")
+@click.option("--noise", type=FOLDER, help="Recordings for audio: rain.wav, crowd/..., as READ.")
+@click.option("--textures", type=FOLDER, help="Photographs of frost, for images as published.")
+@click.option("--style-models", "styles", type=FOLDER, help="formal/, ... for text as published.")
 @click.option("--similarity", default="", help="Sentence encoder of the published filter of text.")
-@click.option(
-    "--preprocessing",
-    type=click.Choice(["published", "library"]),
-    help="Read items as the paper did (default on its benchmarks), or as the model's library.",
-)
 @click.option("--matcher", is_flag=True, help="Single stream: its matching head ranks hits anew.")
-@click.option("--rerank", type=_COUNT, help="So many hits (with --matcher); default: published.")
-@click.option("--device", help="cpu, cuda, ...; by default the GPU where there is one.")
+@click.option("--rerank", type=COUNT, help="So many hits (with --matcher); default: published.")
 @click.option("--strict", is_flag=True, help="An item that cannot be read is an error.")
 @click.option("--check-base", is_flag=True, help="First compare the frozen model with the paper.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a cell.")
@@ -97,49 +87,30 @@ def _stopped(out: Path) -> str:
 
 def _plans(benchmark: str, given: dict[str, Any]) -> list[Plan]:
     from queryshift.lab.evaluation.benchmarks import find
-    from queryshift.lab.evaluation.runner.machine import best_device
-    from queryshift.lab.evaluation.runner.plans import Choices, Plan, plans_for
+    from queryshift.lab.evaluation.runner.plans import Plan, plans_for
 
     if given["rerank"] is not None and not given["matcher"]:
         raise click.UsageError("--rerank says how many hits --matcher ranks anew: give both.")
     first = find(benchmark)[0]
     named = given["methods"] or first.methods
-    methods = [_PAPERS if name == "all" else (name,) for name in named]
-    choices = Choices(
-        model=given["model"],
-        root=given["root"],
-        queries=given["queries"],
-        folder=given["folder"],
-        translator=given["translator"] or (),
-        noise=given["noise"],
-        textures=given["textures"],
-        styles=given["styles"],
-        similarity=given["similarity"],
-        strict=given["strict"],
-        device=given["device"] or best_device(),
-        preprocessing=given["preprocessing"] or "",
-        matcher=given["matcher"],
-        rerank=given["rerank"],
-    )
     plan = Plan(
         row=first,
-        methods=tuple(chain(*methods)),
+        methods=tuple(chain(*(_PAPERS if name == "all" else (name,) for name in named))),
         seeds=tuple(range(given["seeds"])),
         shifts=given["shifts"],
         severities=given["severities"],
-        choices=choices,
+        choices=choices_from(given),
     )
     return plans_for(benchmark, plan)
 
 
 def _executor(given: dict[str, Any]) -> AbstractContextManager[Execute]:
-    from queryshift.lab.evaluation.runner.cell_executors import in_processes, in_turn
+    from queryshift.lab.evaluation.runner import cell_executors
 
     if given["on_ray"]:
-        from queryshift.lab.evaluation.runner.cell_executors import on_ray
-
-        return nullcontext(on_ray())
-    return in_processes(given["jobs"]) if given["jobs"] > 1 else nullcontext(in_turn)
+        return nullcontext(cell_executors.on_ray())
+    jobs = given["jobs"]
+    return cell_executors.in_processes(jobs) if jobs > 1 else nullcontext(cell_executors.in_turn)
 
 
 def _tell(cell: Cell) -> None:

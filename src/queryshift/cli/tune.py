@@ -8,14 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import json_option, reference_option, strict_option, traceback_option
+from .options import PATH, json_option, reference_option, strict_option, traceback_option
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from queryshift.lab.tuning.grid_search import Trial, Tuned
-
-_PATH = click.Path(path_type=Path)
 
 
 def _numbers(
@@ -29,9 +25,9 @@ def _numbers(
 
 @click.command()
 @click.argument("model")
-@click.option("--queries", type=_PATH, required=True, help="Queries as they really come.")
-@click.option("--gallery", type=_PATH, required=True, help="Candidates.")
-@click.option("--labels", type=_PATH, help='JSON: {"query name": ["candidate name", ...], ...}.')
+@click.option("--queries", type=PATH, required=True, help="Queries as they really come.")
+@click.option("--gallery", type=PATH, required=True, help="Candidates.")
+@click.option("--labels", type=PATH, help='JSON: {"query name": ["candidate name", ...], ...}.')
 @reference_option
 @click.option(
     "--method",
@@ -72,11 +68,18 @@ def command(
 
 def _show(tuned: Tuned) -> None:
     from rich.console import Console
+    from rich.table import Table
 
+    recall = ["recall at 1"] if tuned.labelled else []
+    table = Table("lr", "temperature", "contrast", "similarity", "variety", *recall, "")
+    table.add_row("not adapted", "", *_measures(tuned.source), "")
+    for trial in tuned.trials:
+        mark = "best" if trial == tuned.best else ""
+        table.add_row(f"{trial.lr:g}", f"{trial.temperature:g}", *_measures(trial), mark)
     console = Console(highlight=False)
     for sentence in (sentence for each in tuned.bad for sentence in each.sentences):
         console.print(sentence, markup=False)
-    console.print(_table(tuned))
+    console.print(table)
     decided = f"recall at 1 over {tuned.labelled} labels" if tuned.labelled else "the contrast"
     if tuned.advice is not None:
         for sentence in dict.fromkeys((*tuned.advice.reasons, tuned.advice.sentence)):
@@ -87,18 +90,6 @@ def _show(tuned: Tuned) -> None:
         console.print(f"The best learning rate is the {tuned.at_edge} tried: try --rates beyond.")
     console.print(f"Chosen by {decided}, from {tuned.queries} queries:")
     click.echo(tuned.line)
-
-
-def _table(tuned: Tuned) -> Table:
-    from rich.table import Table
-
-    recall = ["recall at 1"] if tuned.labelled else []
-    table = Table("lr", "temperature", "contrast", "similarity", "variety", *recall, "")
-    table.add_row("not adapted", "", *_measures(tuned.source), "")
-    for trial in tuned.trials:
-        mark = "best" if trial == tuned.best else ""
-        table.add_row(f"{trial.lr:g}", f"{trial.temperature:g}", *_measures(trial), mark)
-    return table
 
 
 def _measures(trial: Trial) -> list[str]:
