@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing as mp
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, fields
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -30,6 +28,7 @@ from queryshift.lab.datasets.tangram import TASKS, tangram
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
 from queryshift.models import load
 
+from . import forked
 from .sealed import _by_content as by_content
 from .sealed_streams import QUERIES, Stream, items, phases, rows
 
@@ -147,11 +146,7 @@ def _world(task: str) -> tuple[Dataset, Any]:
 
 
 def _left(options: argparse.Namespace) -> list[Work]:
-    done: set[tuple[Stream, str]] = set()
-    if options.file.exists():
-        for line in map(json.loads, options.file.read_text().splitlines()):
-            stream = Stream(*(line[name] for name in Stream.__annotations__))
-            done.add((stream, line["variant"]))
+    done = {(Stream.of(line), line["variant"]) for line in forked.finished(options.file)}
     left = [
         (one, tuple(v for v in options.variants if (one, options.label or v) not in done))
         for seed in options.seeds
@@ -162,35 +157,16 @@ def _left(options: argparse.Namespace) -> list[Work]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file", type=Path)
+    parser = forked.parser(__doc__)
     parser.add_argument("--variants", nargs="*", default=["default"])
     parser.add_argument("--label", help="of the variant in the file: for another version's code")
     parser.add_argument("--seeds", type=int, nargs="*", default=[0])
-    parser.add_argument("--tasks", nargs="*", default=list(TASKS))
     parser.add_argument("--kinds", nargs="*")
     parser.add_argument("--queries", type=int, default=768)
     parser.add_argument("--batch", type=int, help="queries at a time; None: the benchmark's")
-    parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--device", default="cuda" if torch.cuda.device_count() else "cpu")
     options = parser.parse_args()
-    deadline = time.monotonic() + 60 * options.minutes
     OPTIONS.update(vars(options))
-    left = _left(options)
-    with mp.get_context("fork").Pool(min(options.processes, len(options.tasks))) as pool:
-        WORLDS.update(zip(options.tasks, pool.map(_world, options.tasks), strict=True))
-    print(f"{len(left)} streams to run, worlds made", flush=True)
-    with mp.get_context("fork").Pool(options.processes) as pool, options.file.open("a") as file:
-        for count, lines in enumerate(pool.imap_unordered(work, left), 1):
-            file.writelines(json.dumps(line) + "\n" for line in lines)
-            file.flush()
-            if count % 10 == 0:
-                print(f"{count} of {len(left)} streams", flush=True)
-            if time.monotonic() > deadline:
-                pool.terminate()
-                print(f"stopped after {count} of {len(left)} streams", flush=True)
-                break
+    forked.run(work, _left(options), options, WORLDS, _world)
 
 
 if __name__ == "__main__":

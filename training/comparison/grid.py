@@ -9,19 +9,13 @@ Each finished stream and method is a line of the file; the same command continue
 
 from __future__ import annotations
 
-import argparse
-import base64
-import json
-import multiprocessing as mp
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -35,6 +29,7 @@ from queryshift.lab.tangram import captions, scenes
 from queryshift.methods.specs import DEFAULT
 from queryshift.models import load
 
+from . import forked
 from .dev_shifts import dev_shift
 from .tables import Line
 
@@ -152,18 +147,9 @@ def _line(stream: Stream, session: Session, ranks: Tensor, seconds: float) -> Li
         "lr": session.method.lr,
         "temperature": session.method.temperature,
         "recall": [{k: round(100 * float((ranks <= k).double().mean()), 2) for k in (1, 5, 10)}],
-        "hits": [base64.b64encode(np.packbits((ranks == 1).numpy()).tobytes()).decode()],
+        "hits": [forked.packed((ranks == 1).numpy())],
         "seconds": round(seconds, 2),
     }
-
-
-def _left(path: Path, wanted: Iterator[Stream]) -> list[Stream]:
-    """Streams that are not in the file yet."""
-    done: set[tuple[str, str]] = set()
-    if path.exists():
-        lines = [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
-        done = {(line["key"], line["method"]) for line in lines}
-    return [one for one in wanted if (one.key, one.method) not in done]
 
 
 def _world(task: str) -> Dataset:
@@ -171,39 +157,15 @@ def _world(task: str) -> Dataset:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file", type=Path)
+    parser = forked.parser(__doc__)
     parser.add_argument("--methods", nargs="*", default=TUNED)
     parser.add_argument("--rates", nargs="*", type=float, default=RATES)
-    parser.add_argument("--tasks", nargs="*", default=list(TASKS))
-    parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--device", default="cuda" if torch.cuda.device_count() else "cpu")
     options = parser.parse_args()
-    deadline = time.monotonic() + 60 * options.minutes
-    OPTIONS.update(device=options.device, processes=options.processes)
+    OPTIONS.update(vars(options))
+    done = {(line["key"], line["method"]) for line in forked.finished(options.file)}
     wanted = streams(options.methods, options.rates)
-    left = _left(options.file, (one for one in wanted if one.task in options.tasks))
-    tasks = sorted({one.task for one in left})
-    with mp.get_context("fork").Pool(options.processes) as pool:
-        WORLDS.update(zip(tasks, pool.map(_world, tasks), strict=True))
-    print(f"{len(left)} streams to run, worlds made", flush=True)
-    count = _run(left, options.file, deadline)
-    print("done" if count == len(left) else f"stopped after {count} of {len(left)}", flush=True)
-
-
-def _run(left: list[Stream], path: Path, deadline: float) -> int:
-    """Run streams until the deadline; how many were finished."""
-    finished = 0
-    with mp.get_context("fork").Pool(OPTIONS["processes"]) as pool, path.open("a") as file:
-        for lines in pool.imap_unordered(work, left):
-            file.writelines(json.dumps(line) + "\n" for line in lines)
-            file.flush()
-            finished += 1
-            if time.monotonic() > deadline:
-                pool.terminate()
-                break
-    return finished
+    left = [s for s in wanted if s.task in options.tasks and (s.key, s.method) not in done]
+    forked.run(work, left, options, WORLDS, _world)
 
 
 if __name__ == "__main__":

@@ -8,10 +8,7 @@ stream and method is a line of the file; the same command goes on where it stopp
 
 from __future__ import annotations
 
-import argparse
-import base64
 import json
-import multiprocessing as mp
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -30,6 +27,7 @@ from queryshift.lab.datasets.tangram import TASKS, tangram
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
 from queryshift.models import load
 
+from . import forked
 from .corrections import PUBLISHED, firsts_by, firsts_by_hubs
 from .sealed_plan import WITH_HUBS, Work, session_of, works
 from .sealed_streams import QUERIES, Stream, items, phases
@@ -114,7 +112,7 @@ def _phases(stream: Stream, places: Tensor, matches: list[list[int]]) -> Iterato
             **asdict(stream),
             "phase": phase,
             "recall": round(100 * float(np.mean(right)), 2),
-            "hits": base64.b64encode(np.packbits(right).tobytes()).decode(),
+            "hits": forked.packed(right),
             "queries": len(right),
         }
 
@@ -136,10 +134,7 @@ def _world(task: str) -> tuple[Dataset, Any]:
 
 def _left(path: Path, tasks: list[str], seeds: list[int], methods: list[str] | None) -> list[Work]:
     """Streams of which some method is not in the file yet, with those methods only."""
-    done: set[tuple[Any, ...]] = set()
-    if path.exists():
-        for line in map(json.loads, path.read_text().splitlines()):
-            done.add((Stream(*(line[n] for n in Stream.__annotations__)), line["method"]))
+    done = {(Stream.of(line), line["method"]) for line in forked.finished(path)}
     left = [
         (one, tuple(m for m in specs if (one, m) not in done and (not methods or m in methods)))
         for one, specs in works()
@@ -149,43 +144,18 @@ def _left(path: Path, tasks: list[str], seeds: list[int], methods: list[str] | N
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file", type=Path)
+    parser = forked.parser(__doc__)
     parser.add_argument("--rates", type=Path, required=True)
     parser.add_argument("--world", default="sealed-6", help="dev, to try the script out")
     parser.add_argument("--methods", nargs="*", help="only these; None: all of the plan")
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
-    parser.add_argument("--tasks", nargs="*", default=list(TASKS))
     parser.add_argument("--kinds", nargs="*", help="only these kinds of streams; None: all")
     parser.add_argument("--label", help="of the default in the file: for another version's code")
-    parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--device", default="cuda" if torch.cuda.device_count() else "cpu")
     options = parser.parse_args()
-    deadline = time.monotonic() + 60 * options.minutes
-    rates = json.loads(options.rates.read_text())
-    OPTIONS.update(vars(options), rates=rates)
+    OPTIONS.update(vars(options), rates=json.loads(options.rates.read_text()))
     left = _left(options.file, options.tasks, options.seeds, options.methods)
     left = [one for one in left if not options.kinds or one[0].kind in options.kinds]
-    with mp.get_context("fork").Pool(min(options.processes, len(options.tasks))) as pool:
-        WORLDS.update(zip(options.tasks, pool.map(_world, options.tasks), strict=True))
-    print(f"{len(left)} streams to run, worlds made", flush=True)
-    count = _run(left, options.file, deadline)
-    print("done" if count == len(left) else f"stopped after {count} of {len(left)}", flush=True)
-
-
-def _run(left: list[Work], path: Path, deadline: float) -> int:
-    """Run until the deadline; how many streams were finished."""
-    finished = 0
-    with mp.get_context("fork").Pool(OPTIONS["processes"]) as pool, path.open("a") as file:
-        for lines in pool.imap_unordered(work, left):
-            file.writelines(json.dumps(line) + "\n" for line in lines)
-            file.flush()
-            finished += 1
-            if time.monotonic() > deadline:
-                pool.terminate()
-                break
-    return finished
+    forked.run(work, left, options, WORLDS, _world)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from itertools import product
 from typing import Any
 
@@ -39,6 +39,11 @@ class Stream:
     shift: str
     severity: int
     seed: int
+
+    @classmethod
+    def of(cls, line: Mapping[str, Any]) -> Stream:
+        """The stream of a line of results."""
+        return cls(*(line[field.name] for field in fields(cls)))
 
 
 def streams(seed: int) -> Iterator[Stream]:
