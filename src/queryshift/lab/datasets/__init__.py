@@ -18,24 +18,20 @@ __all__ = ["DATASETS", "HOME", "Dataset", "Reader", "found_at", "usable"]
 HOME = "QUERYSHIFT_DATA"
 """The environment variable that names the folder of all datasets, one folder each."""
 
+_OWN_FILES = (
+    *("flickr8k", "nocaps", "fashion-gen", "fashion-iq", "cirr"),
+    *("aws", "msmarco", "pacs", "esc50"),
+)
 DATASETS: Table[Reader] = Table(
     "dataset",
     {
         "coco": f"{__name__}.coco_flickr_rsicd:COCO",
         "flickr30k": f"{__name__}.coco_flickr_rsicd:FLICKR30K",
-        "flickr8k": f"{__name__}.flickr8k:READER",
-        "nocaps": f"{__name__}.nocaps:READER",
-        "fashion-gen": f"{__name__}.fashion_gen:READER",
         "rsicd": f"{__name__}.coco_flickr_rsicd:RSICD",
         "rsitmd": f"{__name__}.coco_flickr_rsicd:RSITMD",
         "audioset": f"{__name__}.audio_video:AUDIOSET",
         "vggsound": f"{__name__}.audio_video:VGGSOUND",
-        "fashion-iq": f"{__name__}.fashion_iq:READER",
-        "cirr": f"{__name__}.cirr:READER",
-        "aws": f"{__name__}.aws:READER",
-        "msmarco": f"{__name__}.msmarco:READER",
-        "pacs": f"{__name__}.pacs:READER",
-        "esc50": f"{__name__}.esc50:READER",
+        **{name: f"{__name__}.{name.replace('-', '_')}:READER" for name in _OWN_FILES},
     },
 )
 """Name to the `Reader` of a dataset on disk: `DATASETS["coco"](root, query="text")`."""

@@ -123,12 +123,6 @@ def composed(series: str, dataset: str, source: str, **more: Any) -> Benchmark:
     )
 
 
-def _natural(series: str, dataset: str, part: str = "", **more: Any) -> Iterator[Benchmark]:
-    """A model that saw no data of this dataset, on its queries and candidates as they are."""
-    shared = {"dataset": dataset, "part": part, "source": _PRETRAINED, "severities": (), **more}
-    yield from directions(series, "image", "text", **shared)
-
-
 _PRETRAINED = "BLIP ViT-B/16, pre-trained (model_base.pth)"
 _SMALL = "a small dual encoder (training.photographs.encoders:make)"
 _SENTENCES = "a sentence encoder (docs/models.md)"
@@ -143,13 +137,16 @@ def _images_and_captions() -> Iterator[Benchmark]:
         shared = {"dataset": dataset, "source": source, "model": model, "as_published": True}
         yield from map(online, directions(f"{name}-o", "image", "text", **shared))
         yield from directions(f"{name}-d", "image", "text", diverse=True, **shared)
-    yield from _natural("general2flickr", "flickr30k")
-    yield from _natural("general2coco", "coco")
-    yield from _natural("general2nocaps-id", "nocaps", "in-domain")
-    yield from _natural("general2nocaps-od", "nocaps", "out-domain")
-    yield from _natural("general2rsicd", "rsicd")
-    yield from _natural("general2rsitmd", "rsitmd")
-    yield from _natural("fashion-gen", "fashion-gen", diverse=True, temperature=0.001)
+    natural = {"source": _PRETRAINED, "severities": ()}  # the model saw no data of this dataset
+    for name, dataset, part in (
+        *(("flickr", "flickr30k", ""), ("coco", "coco", "")),
+        *(("nocaps-id", "nocaps", "in-domain"), ("nocaps-od", "nocaps", "out-domain")),
+        *(("rsicd", "rsicd", ""), ("rsitmd", "rsitmd", "")),
+    ):
+        own = {"dataset": dataset, "part": part, **natural}
+        yield from directions(f"general2{name}", "image", "text", **own)
+    own = {"dataset": "fashion-gen", "diverse": True, "temperature": 0.001, **natural}
+    yield from directions("fashion-gen", "image", "text", **own)
 
 
 def _photographs() -> Iterator[Benchmark]:

@@ -89,6 +89,11 @@ class Cell:
         """How many queries were asked."""
         return len(self.ranks)
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """How many queries were asked, and of how many candidates."""
+        return self.queries, self.candidates
+
     def measure(self, name: str) -> float:
         """A metric of the ranks ("recall@1", "subset_recall@1", "mean_rank", ...), or "seconds"."""
         if name == SECONDS:
@@ -242,7 +247,7 @@ def _by_time(cells: Iterable[Cell]) -> list[Cell]:
 
 
 def _sized(cell: Cell) -> tuple[Any, ...]:
-    return (*cell.key, cell.queries, cell.candidates)
+    return (*cell.key, *cell.size)
 
 
 def _overruled(cells: Iterable[Cell], kept: Mapping[tuple[Any, ...], Cell]) -> list[str]:

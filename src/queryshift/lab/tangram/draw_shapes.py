@@ -68,17 +68,12 @@ def _arrow(x: Field, y: Field) -> Field:
     return np.minimum(head, stem)
 
 
+_SHAPES = (
+    *(_circle, _square, _triangle, _diamond, _hexagon),
+    *(_star, _cross, _heart, _moon, _arrow),
+)
 DISTANCES: Mapping[str, Callable[[Field, Field], Field]] = {
-    "circle": _circle,
-    "square": _square,
-    "triangle": _triangle,
-    "diamond": _diamond,
-    "hexagon": _hexagon,
-    "star": _star,
-    "cross": _cross,
-    "heart": _heart,
-    "moon": _moon,
-    "arrow": _arrow,
+    shape.__name__.removeprefix("_"): shape for shape in _SHAPES
 }
 
 

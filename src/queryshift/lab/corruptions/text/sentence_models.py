@@ -14,6 +14,7 @@ from .caption_words import check_caption
 if TYPE_CHECKING:
     from numpy.random import Generator
 
+WRITER, RANKER = "AutoModelForSeq2SeqLM", "AutoModelForSequenceClassification"
 _LONGEST_TRANSLATION = 300
 _PURPOSE = "a sentence-level corruption by models"
 
@@ -49,7 +50,7 @@ class StyleTransfer:
     def _write(self, caption: str, rng: Generator) -> list[str]:
         import torch
 
-        tokenizer, model = _sequence_model(self.model)
+        tokenizer, model = _loaded(self.model, WRITER)
         tokens = tokenizer(f"transfer {self.task}: {caption}", return_tensors="pt")
         # Hugging Face samples from torch's global generator: seed it here and put it back.
         with torch.random.fork_rng(devices=[]), torch.inference_mode():
@@ -87,22 +88,12 @@ class BackTranslation:
 
 _ADEQUACY = "prithivida/parrot_adequacy_model"
 _STYLES = {
-    style.name: style
-    for style in (
-        StyleTransfer(
-            "formal",
-            "Casual to Formal",
-            "prithivida/informal_to_formal_styletransfer",
-            _ADEQUACY,
-        ),
-        StyleTransfer(
-            "casual",
-            "Formal to Casual",
-            "prithivida/formal_to_informal_styletransfer",
-            _ADEQUACY,
-        ),
-        StyleTransfer("passive", "Active to Passive", "prithivida/active_to_passive_styletransfer"),
-        StyleTransfer("active", "Passive to Active", "prithivida/passive_to_active_styletransfer"),
+    name: StyleTransfer(name, task, f"prithivida/{model}_styletransfer", ranked_by)
+    for name, task, model, ranked_by in (
+        ("formal", "Casual to Formal", "informal_to_formal", _ADEQUACY),
+        ("casual", "Formal to Casual", "formal_to_informal", _ADEQUACY),
+        ("passive", "Active to Passive", "active_to_passive", None),
+        ("active", "Passive to Active", "passive_to_active", None),
     )
 }
 _TRANSLATORS = ("facebook/wmt19-en-de", "facebook/wmt19-de-en")
@@ -130,7 +121,7 @@ def _adequacy(place: str, caption: str, text: str) -> float:
     """How surely `text` says what the caption says, 0 to 1."""
     import torch
 
-    tokenizer, model = _pair_model(place)
+    tokenizer, model = _loaded(place, RANKER)
     tokens = tokenizer(caption, text, return_tensors="pt", max_length=128, truncation=True)
     with torch.inference_mode():
         return float(model(**tokens).logits.softmax(dim=1)[0, 1])
@@ -139,7 +130,7 @@ def _adequacy(place: str, caption: str, text: str) -> float:
 def _translated(place: str, text: str) -> str:
     import torch
 
-    tokenizer, model = _sequence_model(place)
+    tokenizer, model = _loaded(place, WRITER)
     tokens = tokenizer([text], return_tensors="pt", truncation=True)
     with torch.inference_mode():
         written = model.generate(
@@ -152,15 +143,6 @@ def _translated(place: str, text: str) -> str:
 
 
 @cache
-def _sequence_model(place: str) -> tuple[Any, Any]:
-    return _loaded(place, "AutoModelForSeq2SeqLM")
-
-
-@cache
-def _pair_model(place: str) -> tuple[Any, Any]:
-    return _loaded(place, "AutoModelForSequenceClassification")
-
-
 def _loaded(place: str, kind: str) -> tuple[Any, Any]:
     """Tokenizer and model from a local directory or, by name, from Hugging Face."""
     try:

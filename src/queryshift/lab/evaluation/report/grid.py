@@ -87,7 +87,7 @@ def grid(table: Table) -> Grid:
 def heading(table: Table) -> str:
     """The title, with the metrics and how many queries stand behind each number."""
     metrics = ", ".join(dict.fromkeys(column.metric for column in table.columns))
-    sizes = sorted({(cell.queries, cell.candidates) for cell in table.cells})
+    sizes = sorted({cell.size for cell in table.cells})
     size = "; ".join(
         f"{queries:,} queries, {candidates:,} candidates" for queries, candidates in sizes[:2]
     )

@@ -135,19 +135,15 @@ def _comparable(cells: list[Cell]) -> tuple[list[Cell], list[str]]:
     """The cells of each benchmark over the most queries; the others are left out and named."""
     most: dict[str, tuple[int, int]] = {}
     for cell in cells:
-        size = (cell.queries, cell.candidates)
-        most[cell.benchmark] = max(size, most.get(cell.benchmark, size))
-    left = [c for c in cells if (c.queries, c.candidates) != most[c.benchmark]]
+        most[cell.benchmark] = max(cell.size, most.get(cell.benchmark, cell.size))
+    kept = [cell for cell in cells if cell.size == most[cell.benchmark]]
+    left = Counter((c.benchmark, *c.size) for c in cells if c.size != most[c.benchmark])
     notes = [
         f"Left out {count} cells of {benchmark} over {queries} queries and {candidates} candidates:"
         f" the others have {most[benchmark][0]} and {most[benchmark][1]}."
-        for (benchmark, queries, candidates), count in Counter(
-            (cell.benchmark, cell.queries, cell.candidates) for cell in left
-        ).items()
+        for (benchmark, queries, candidates), count in left.items()
     ]
-    return [
-        cell for cell in cells if (cell.queries, cell.candidates) == most[cell.benchmark]
-    ], notes
+    return kept, notes
 
 
 def _column(cell: Cell, metric_name: str | None) -> Column:
