@@ -26,9 +26,11 @@ class FaultTests:
         self._records: dict[str, dict[str, Any]] = {}
 
     def is_recorded(self, file: str) -> bool:
-        """Whether a file of tests was recorded as it is now."""
+        """Whether a file of tests was recorded as it is now, and what it ran is still there."""
         record = self._record(file)
-        return record is not None and record["digest"] == digest(self._root / file)
+        if record is None or record["digest"] != digest(self._root / file):
+            return False
+        return all(digest(self._home / path) for path in record["sources"])
 
     def keep(self, file: str, tests: dict[str, Any]) -> None:
         """Keep what was recorded of a file of tests."""

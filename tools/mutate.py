@@ -30,6 +30,7 @@ from tempfile import TemporaryDirectory
 
 from .fault_tests import FaultTests
 from .forked_pytest import ForkedPytest
+from .record_lines import function_of
 
 ROOT = Path(__file__).parents[1]
 ROOMS = (
@@ -37,7 +38,7 @@ ROOMS = (
     "lab/own_traffic",
 )
 MORE_FILES = ("engines", "test_bad_input.py", "streams")  # tests of what uses the rooms
-STAGES = (2.0, 20.0, float("inf"))  # seconds of tests that are run at once
+STAGES = (2.0, 20.0)  # seconds of tests that are run at once, before all of them
 MORE_TESTS = {"galleries": ("tests/engines",)}  # of a room, beside those in its own folder
 MOST_SURVIVORS = 0.05
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
@@ -170,12 +171,16 @@ class Trial:
         nearest = nearest_tests(self._root, fault.path)
         near = [file for stage in nearest[:-1] for file in stage]
         tests = self._tests.of(fault.path, fault.line, test_files(self._root), near)
-        stages: list[list[str]] = [[] for _ in STAGES]
-        taken = 0.0
+        stages, taken = [list[str]() for _ in STAGES], 0.0
         for name, seconds in tests.items():
             taken += seconds
-            stages[next(at for at, most in enumerate(STAGES) if taken <= most)].append(name)
-        return [stage for stage in stages if stage] or nearest
+            for stage, most in zip(stages, STAGES, strict=True):
+                if taken <= most:
+                    stage.append(name)
+                    break
+        run = {name for stage in stages for name in stage}
+        rest = dict.fromkeys(function_of(name) for name in tests if name not in run or "[" in name)
+        return [stage for stage in (*stages, [*rest]) if stage] or nearest
 
     def _judged(self, stages: list[list[str]], started: float) -> tuple[str, str]:
         for tests in stages:

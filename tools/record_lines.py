@@ -1,7 +1,7 @@
 """A plugin of pytest that records which lines of the source each test runs, and for how long.
 
-Lines that run while a shared fixture is set up count for every test that uses the fixture. What
-other processes run is not seen.
+Of a test with many parameters a few cases are recorded. Lines that run while a shared fixture is
+set up count for every test that uses the fixture. What other processes run is not seen.
 """
 
 import os
@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 Lines = dict[str, set[int]]
+CASES = 3  # of one test that are recorded
 
 
 class LineRecorder:
@@ -47,6 +48,15 @@ class LineRecorder:
             return ran
 
         return ran
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Leave out most cases of a test with many."""
+        cases = defaultdict[str, list[pytest.Item]](list)
+        for item in items:
+            cases[function_of(item.nodeid)].append(item)
+        items[:] = [
+            item for some in cases.values() for item in some[:: max(1, -(-len(some) // CASES))]
+        ]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any) -> Any:
@@ -83,6 +93,11 @@ class LineRecorder:
         """Look whether a test passed."""
         if not report.passed:
             self._not_passed.add(report.nodeid)
+
+
+def function_of(test: str) -> str:
+    """The name of a test without its case."""
+    return test.partition("[")[0]
 
 
 def _join(lines: Lines, more: Lines) -> None:

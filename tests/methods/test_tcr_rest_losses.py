@@ -1,5 +1,7 @@
 """The losses of TCR and REST with a known queue, against their formulas in NumPy."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -115,3 +117,23 @@ def test_negatives_far_on_the_other_side_have_margins_far_below_minus_one(consis
     method = REST(neighbours=1, consistency=consistency, **chosen)
     found = method.loss(seen, pairs(entropy_limit=1e9))
     assert found.item() == pytest.approx(np.log(hard), rel=1e-6)
+
+
+@pytest.mark.parametrize("mine_with", ["matcher", "cosine"])
+def test_with_a_matcher_consistencies_are_its_probabilities_of_a_match(mine_with):
+    logits = torch.tensor([[[1.0, 2.0], [0.5, -0.5]], [[3.0, 1.0], [0.0, -90.0]]])
+    cosines = torch.tensor([0.6, 0.2]), torch.tensor([0.4, -0.5])
+    pairs = torch.tensor([[3, 1], [2, 0]])
+    prediction = SimpleNamespace(pairs=lambda: pairs, hardest=lambda: cosines)
+    asked = []
+    forward = SimpleNamespace(matching=True, match=lambda pairs: asked.append(pairs) or logits)
+    positive, hardest = REST(mine_with=mine_with)._consistencies(forward, prediction)
+    if mine_with == "cosine":
+        assert not asked and torch.allclose(positive, torch.tensor([0.8, 0.6]))
+        assert torch.allclose(hardest, torch.tensor([0.7, 0.25]))
+        return
+    assert asked == [pairs]
+    matched = 1 / (1 + np.exp(-np.array([[1.0, -1.0], [-2.0, -90.0]])))
+    floor = REST().consistency_floor
+    assert np.allclose(positive, matched[:, 0]) and floor > matched[1, 1]
+    assert np.allclose(hardest, [matched[0, 1], floor])

@@ -32,7 +32,7 @@ from queryshift.methods import (
     Tent,
 )
 from queryshift.methods.decoupled import drift
-from queryshift.methods.eata import Familiar
+from queryshift.methods.eata import Familiar, fisher_of
 from queryshift.methods.infomax import Learnt
 from queryshift.methods.tsa import GALLERY, QUERY, ROUTER
 from queryshift.retrieval.batch import Batch, StepView
@@ -195,6 +195,23 @@ def test_eata_is_pulled_back_to_the_source_where_parameters_matter():
         return loss(params) + 3 * sum((fisher[n] * away[n].square()).sum() for n in away)
 
     agree(method.gradient(look, memory).gradient, slope(scalar, look.params))
+
+
+def test_importance_is_the_mean_square_of_the_slopes_of_batches_of_64():
+    encoder = ToyEncoder(width=6, dimension=DIMENSION, blocks=1, dtype=torch.float64)
+    gallery = toy_gallery(encoder, CANDIDATES)
+    clean = toy_queries(1, 100, CANDIDATES)[0]
+    total = {name: torch.zeros_like(value) for name, value in encoder.norm_params().items()}
+    for part in (clean[:64], clean[64:]):
+        shared = encoder.ready(part)
+
+        def scalar(params: Params, shared=shared) -> Tensor:
+            seen = Batch(encoder, gallery, shared).forward(params, graph=False)
+            return -(seen.scores / 0.01).log_softmax(dim=1).amax(dim=1).mean()
+
+        for name, value in slope(scalar, encoder.norm_params()).items():
+            total[name] += value.square() / 2
+    agree(fisher_of(encoder, gallery, clean), total)
 
 
 DECOUPLED: dict[str, tuple[Method, Method, object]] = {

@@ -119,3 +119,12 @@ def test_attributes_that_do_nothing_are_refused(encoder, gallery, setting):
     session = Session(encoder, gallery, REST())
     with pytest.raises(BadInput, match=rf"session\.{setting} = 3, which has no effect"):
         setattr(session, setting, 3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [("guard", True), ("not_finite", True), ("ordinary", False), ("dropped", False)],
+)
+def test_only_what_went_wrong_is_warned_of_in_the_callers_line(kind, wrong, recwarn):
+    Event(kind, "it happened").warn()
+    assert [(one.category, one.filename) for one in recwarn] == [(GuardWarning, __file__)] * wrong

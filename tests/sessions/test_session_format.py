@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from test_history import long_history
 
 from miniature import DIMENSION, same
 from queryshift import (
@@ -30,7 +31,6 @@ from queryshift import (
 from queryshift.errors import BadFile, BadInput, Error
 from queryshift.methods.infomax import Learnt
 from queryshift.sessions.batch_result import BatchStats
-from queryshift.sessions.history import packed_history, unpacked_history
 from queryshift.sessions.state_file import packed, read_state, unpacked, write_state
 from queryshift.support.tensor_files import read, write
 from tampering import loads_otherwise, rewritten
@@ -292,31 +292,7 @@ class TestChangingSettings:
             read_state(path, session.encoder, None, None, {"steps": 0})
 
 
-def long_history(count: int) -> list[BatchStats]:
-    """Measures as sessions have them: some always there, some never, some now and then."""
-    one = BatchStats(1, 64, True, 0.5, 0.25, 0.125, 0.75, 1.5, None)
-    return [
-        replace(
-            one, batch=n, drift=n / 3 if n % 2 else None, restart="why" if n % 99 == 7 else None
-        )
-        for n in range(count)
-    ]
-
-
 class TestHistory:
-    def test_columns_are_exact(self):
-        history = [
-            *long_history(120),
-            replace(long_history(1)[0], gap=float("nan"), drift=float("inf"), adapted=False),
-        ]
-        tensors = {}
-        about = json.loads(json.dumps(packed_history(map(vars, history), tensors)))
-        assert same(unpacked_history(about, tensors), history)
-        assert "history.reliable" not in tensors  # None throughout
-
-    def test_no_history_is_a_history(self):
-        assert unpacked_history(packed_history([], {}), {}) == []
-
     def test_a_snapshot_without_history_is_small_and_loads(self, session, path):
         session.restore(session.state, long_history(2000))
         session.save(path)

@@ -66,6 +66,25 @@ def test_it_says_when_it_cannot_tell_and_what_would_settle_it(change, said):
     assert "72 clicks" in advice.sentence and f"at least {queries} queries" in advice.sentence
 
 
+@pytest.mark.parametrize(
+    ("measure", "values", "verdicts"),
+    [
+        ("queries", (127, 128), ("cannot tell", "adapt")),
+        ("changed", (0.009, 0.01), ("do not adapt", "adapt")),
+        ("changed", (0.15, 0.16), ("adapt", "cannot tell")),
+        ("changed", (0.69, 0.7), ("cannot tell", "adapt")),
+        ("largest_share_after", (0.5, 0.51), ("adapt", "do not adapt")),
+        ("different_after", (0.47, 0.49), ("do not adapt", "adapt")),
+        ("hub_share_after", (0.284, 0.286), ("adapt", "cannot tell")),
+        ("hub_share_after", (0.34, 0.36), ("cannot tell", "do not adapt")),
+        ("repeats", (1.25, 1.26), ("adapt", "cannot tell")),
+    ],
+)
+def test_each_limit_is_where_it_is_said_to_be(measure, values, verdicts):
+    found = tuple(judge(replace(GOOD, **{measure: value}))[0] for value in values)
+    assert found == verdicts
+
+
 def test_so_many_clicks_find_the_better_model_four_times_in_five():
     """By brute force over all outcomes of 72 and of 71 clicks, not by the code under test."""
 
