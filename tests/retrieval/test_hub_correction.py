@@ -30,7 +30,7 @@ from queryshift.lab.corruptions import corrupt, find
 from queryshift.models import matcher
 from queryshift.retrieval import forward
 from queryshift.retrieval.hubness import query_bank
-from queryshift.retrieval.hubness.query_bank import QueryBank, repeated
+from queryshift.retrieval.hubness.query_bank import QueryBank, coincidences, repeated
 from queryshift.sessions.state import State
 from tampering import rewritten
 
@@ -245,7 +245,21 @@ class TestTheBank:
         assert bank.lacks(keys).tolist() == [True, True, False, True, False, False]
         vars(bank)["keys"] = torch.tensor([8, 9, 5])
         assert bank.lacks(keys).tolist() == [False, True, False, False, False, False]
-        assert bank.others(keys).tolist() == [False, True, False]
+
+    def test_looks_at_the_latest_chances_of_other_queries(self):
+        bank = replace(
+            QueryBank.empty(WIDTH, torch.device("cpu")), chances=torch.tensor([1.0, 2, 3, 4])
+        )
+        vars(bank)["keys"] = torch.tensor([6, 9, 8, 5])
+        keys = torch.tensor([5, 7, 9])
+        assert bank.latest_chances(1, keys).tolist() == [3]
+        assert bank.latest_chances(2, keys).tolist() == [1, 3]
+        assert bank.latest_chances(64, keys).tolist() == [1, 3]
+
+    def test_counts_equal_pairs(self):
+        rows = torch.tensor([[4, 4, 9, 4], [1, 2, 3, 2]])
+        assert coincidences(rows).tolist() == [10, 6]
+        assert coincidences(rows[:, :1]).tolist() == [1, 1]
 
     def test_counts_repeats_once(self):
         session, batch = over(in_memory()), batches(1)[0]

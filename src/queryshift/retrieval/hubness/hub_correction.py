@@ -151,16 +151,12 @@ class Hubs(Stage):
             return bank
         return scope.joined(bank, None if count == len(forward) else unknown)
 
-    def strength(self, forward: Forward, bank: QueryBank) -> Tensor:
-        """The uncertainty of the latest queries, reduced if correction crowds the top-1 results.
-
-        Hubs are candidates that many queries find: correcting them spreads the top-1 results over
-        more candidates. If it spreads them over fewer, there were no hubs to correct, as in a
-        gallery of similar candidates; if over half as many, nothing is corrected.
+    def uncertainty(self, forward: Forward, bank: QueryBank) -> Tensor:
+        """The uncertainty of the latest queries.
 
         Args:
             forward: The batch, as it is answered.
-            bank: The bank, this batch included.
+            bank: The bank, with or without this batch.
 
         Returns:
             A number between 0 and 1.
@@ -168,10 +164,26 @@ class Hubs(Stage):
         scope = scope_of(forward, self.depth)
         chances = scope.chances
         if (lacking := LATEST - len(chances)) > 0:
-            earlier = bank.chances[bank.others(scope.keys)][-lacking:]
+            earlier = bank.latest_chances(lacking, scope.keys)
             chances = torch.cat((earlier.to(chances), chances))
+        return doubt(chances)
+
+    def strength(self, uncertainty: Tensor, bank: QueryBank) -> Tensor:
+        """The uncertainty, reduced if correction crowds the top-1 results.
+
+        Hubs are candidates that many queries find: correcting them spreads the top-1 results over
+        more candidates. If it spreads them over fewer, there were no hubs to correct, as in a
+        gallery of similar candidates; if over half as many, nothing is corrected.
+
+        Args:
+            uncertainty: Of the latest queries.
+            bank: The bank, this batch included.
+
+        Returns:
+            A number between 0 and 1.
+        """
         known = min(1.0, (len(bank) - 1) / (LATEST - 1))
-        return doubt(chances) * known * (2 * bank.spread_kept - 1).clamp(min=0).square()
+        return uncertainty * known * (2 * bank.spread_kept - 1).clamp(min=0).square()
 
 
 class HubRanking:
@@ -203,16 +215,22 @@ class HubRanking:
         return self._scores
 
     def _bank(self) -> QueryBank:
-        """The bank with this batch, or this batch alone if vectors have another dimension."""
+        """The bank, or an empty one if vectors have another dimension."""
         forward, memory = self._forward, self._memory
-        if memory.vectors.shape[1] != forward.vectors.shape[1]:
-            memory = QueryBank.empty(forward.vectors.shape[1], forward.vectors.device)
-        return self._hubs.joined(forward, memory)
+        if memory.vectors.shape[1] == forward.vectors.shape[1]:
+            return memory
+        return QueryBank.empty(forward.vectors.shape[1], forward.vectors.device)
 
     def _corrected(self, depth: int) -> Tensor:
         """Corrected scores of the whole gallery (B, N), or of `depth` hits."""
-        forward, bank = self._forward, self._bank()
-        scope, strong = scope_of(forward, depth), self._hubs.strength(forward, bank)
+        forward, memory, scope = self._forward, self._bank(), scope_of(self._forward, depth)
+        uncertainty = self._hubs.uncertainty(forward, memory)
+        if (
+            uncertainty.device.type == "cpu" and not uncertainty
+        ):  # a GPU would have to be waited for
+            return scope.allowed(scope.scores.clone())
+        bank = self._hubs.joined(forward, memory)
+        strong = self._hubs.strength(uncertainty, bank)
         return scope.allowed(scope.scores - scope.column(strong * scope.nearness(bank).others))
 
     def _best(self, count: int) -> Hits:
@@ -234,7 +252,7 @@ class Scope:
 
     forward: Forward
     scores: Tensor  # (B, N) of all candidates, excluded ones too, or (B, K) of hits
-    positions: Tensor  # (L,) of the candidates, each once
+    positions: Tensor  # (L,) of the hits' candidates, each once; empty: all candidates
     places: Tensor | None  # (B, K) index of each hit in `positions`; None: all candidates
     nearest: Tensor  # (B,) position of each query's top-1 result
     chances: Tensor  # (B,) see `retrieval/uncertainty.py`
@@ -334,8 +352,8 @@ def scope_of(forward: Forward, depth: int) -> Scope:
 def _whole(forward: Forward) -> Scope:
     scores = forward.every_score
     best = forward.hits(BEST)
-    every = torch.arange(scores.shape[1], device=scores.device)
-    return Scope(forward, scores, every, None, best.positions[:, 0], chances_of(forward))
+    none = best.positions[:0, 0]
+    return Scope(forward, scores, none, None, best.positions[:, 0], chances_of(forward))
 
 
 def _hits(forward: Forward, depth: int) -> Scope:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple, Self
 
 import torch
@@ -51,11 +52,14 @@ class QueryBank:
 
     def lacks(self, keys: Tensor) -> Tensor:
         """Which queries (B,), by their keys, are neither in the bank nor repeated in the batch."""
-        return ~(repeated(keys) | (keys[:, None] == self.keys).any(dim=1))
+        new = (keys[:, None] != self.keys).all(dim=1)
+        return new if len(keys) == 1 else new & ~repeated(keys)
 
-    def others(self, keys: Tensor) -> Tensor:
-        """Which rows (n,) of the bank are not among some queries (B,), by their keys."""
-        return (keys[:, None] != self.keys).all(dim=0)
+    def latest_chances(self, count: int, keys: Tensor) -> Tensor:
+        """The chances of the latest `count` rows that are not among some queries (B,), by key."""
+        latest = slice(-count - len(keys), None)  # no key is in a bank twice
+        others = (keys[:, None] != self.keys[latest]).all(dim=0)
+        return self.chances[latest][others][-count:]
 
     def split(self, size: int) -> tuple[QueryBank, QueryBank]:
         """The oldest rows beyond `size`, and the others."""
@@ -87,7 +91,8 @@ class QueryBank:
         Candidates count by the inverse Simpson index: the number over which evenly spread results
         would coincide as often. Between 0 and 1; no part of what is saved.
         """
-        return (_coincidences(self.nearest) / _coincidences(self.assigned)).clamp(max=1)
+        before, after = coincidences(torch.stack((self.nearest, self.assigned))).unbind()
+        return (before / after).clamp(max=1)
 
     def moved(self, gallery: Searchable) -> QueryBank:
         """The same queries with their top-1 results in another gallery."""
@@ -128,23 +133,34 @@ class QueryBank:
 
 def repeated(keys: Tensor) -> Tensor:
     """Which queries (B,), by their keys, repeat an earlier one."""
+    if len(keys) == 1:
+        return torch.zeros_like(keys, dtype=torch.bool)
     return (keys[:, None] == keys).tril(-1).any(dim=1)
 
 
 def keys_of(vectors: Tensor) -> Tensor:
     """A hash (n,) of each vector in half precision; equal vectors have equal hashes."""
-    bits = vectors.detach().to(torch.float16).contiguous().view(torch.int16).long()
-    places = torch.arange(1, bits.shape[1] + 1, device=bits.device)
-    mixed = (bits + places * MIXER) * MIXER  # wraps around
-    mixed = (mixed ^ (mixed >> 29)) * (2 * places + 1)
-    return mixed.sum(dim=1)
+    added, factors = _mixers(vectors.shape[1], vectors.device)
+    bits = vectors.detach().to(torch.float16).contiguous().view(torch.int16)
+    mixed = (bits + added) * MIXER  # wraps around
+    return ((mixed ^ (mixed >> 29)) * factors).sum(dim=1)
 
 
-def _coincidences(positions: Tensor) -> Tensor:
-    """Ordered pairs of queries with the same position (n,), each query with itself included."""
-    ordered = positions.sort().values
-    last, first = (torch.searchsorted(ordered, ordered, right=right) for right in (True, False))
-    return (last - first).sum()
+@lru_cache(maxsize=16)
+def _mixers(width: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """What is added to each number of a vector, and what it is multiplied with."""
+    with torch.inference_mode(False):
+        places = torch.arange(1, width + 1, device=device)
+        return places * MIXER, 2 * places + 1
+
+
+def coincidences(positions: Tensor) -> Tensor:
+    """Ordered pairs of equal numbers in each row (r, n), each with itself included."""
+    ordered, count = positions.sort(dim=1).values, positions.shape[1]
+    changed = ordered[:, 1:] != ordered[:, :-1]
+    places = torch.arange(count, device=positions.device)[1:]
+    first = (changed * places).cummax(dim=1).values  # of each number's equals; that of 0 is 0
+    return count**2 - 2 * first.sum(dim=1)
 
 
 @dataclass(frozen=True)
@@ -159,7 +175,7 @@ class Moments:
     def of(cls, scores: Tensor) -> Moments:
         """The moments of all numbers of a matrix."""
         sums = torch.stack((scores.sum(), torch.linalg.vector_norm(scores)))
-        total, length = sums.double().tolist()
+        total, length = sums.tolist()
         return cls(scores.numel(), total, length**2)
 
     @property
@@ -216,18 +232,28 @@ class Leaving(NamedTuple):
     """The oldest rows of a bank, which leave it next."""
 
     weights: Tensor  # (r, N)
-    totals: Tensor  # (r,) sums of their similarities, for `Moments`
-    squares: Tensor  # (r,)
+    totals: list[float]  # (r,) sums of their similarities, for `Moments`
+    squares: list[float]  # (r,) the same of their squares
 
     def split(self, count: int) -> tuple[Leaving, Leaving]:
         """The first rows, and the others."""
-        return Leaving(*(part[:count] for part in self)), Leaving(*(part[count:] for part in self))
+        first, others = slice(None, count), slice(count, None)
+        return self._taking(first), self._taking(others)
 
     @property
     def moments(self) -> Moments:
         """The moments of all their similarities."""
-        total, squares = torch.stack((self.totals.sum(), self.squares.sum())).tolist()
-        return Moments(self.weights.numel(), total, squares)
+        return Moments(self.weights.numel(), _total(self.totals), _total(self.squares))
+
+    def _taking(self, rows: slice) -> Leaving:
+        return Leaving(self.weights[rows], self.totals[rows], self.squares[rows])
+
+
+def _total(numbers: list[float]) -> float:
+    """The sum, added up as torch does."""
+    if len(numbers) == 1:
+        return numbers[0]
+    return float(torch.tensor(numbers, dtype=torch.float64, device="cpu").sum())
 
 
 @dataclass(frozen=True)
@@ -267,7 +293,7 @@ class HubSums:
         scale = self.scale if known else Scale(moments.mean, moments.spread)
         total = self.total.clone()
         for some in torch.split(scores, max(1, CACHED // scores.shape[1])):
-            total += scale.weights(some).sum(dim=0)
+            total += _added_up(scale.weights(some))
         return replace(self, moments=moments, scale=scale, total=total)
 
     def with_own(self, scores: Tensor, rows: QueryBank) -> HubSums:
@@ -284,10 +310,11 @@ class HubSums:
             if leaving is None or not len(leaving.weights):
                 leaving = self._weighed(removed.taking(slice(done, None)), left)
             gone, leaving = leaving.split(len(removed) - done)
-            rows = removed.taking(slice(done, done + len(gone.weights)))
+            whole = len(gone.weights) == len(removed)
+            rows = removed if whole else removed.taking(slice(done, done + len(gone.weights)))
             done += len(rows)
             moments = moments - gone.moments
-            total = total - gone.weights.sum(dim=0)
+            total = total - _added_up(gone.weights)
             _add_own(own, gone.weights, rows, sign=-1)
         if moments.spread != self.scale.spread:
             return HubSums.of(left, self.gallery, moments)
@@ -304,7 +331,7 @@ class HubSums:
             removed = removed.joined(left.taking(slice(None, ahead - len(removed))))
         scores, _ = next(_scored(removed, self.gallery))
         totals, squares = scores.sum(dim=1), torch.linalg.vector_norm(scores, dim=1).square()
-        return Leaving(self.scale.weights(scores), totals.double(), squares.double())
+        return Leaving(self.scale.weights(scores), *torch.stack((totals, squares)).tolist())
 
     def _sum_again(self, total: Tensor, own: Tensor, bank: QueryBank) -> None:
         """Compute sums again that lost more than half: the rest may be rounding error."""
@@ -314,10 +341,10 @@ class HubSums:
         queries, every = bank.vectors.float(), self.gallery.vectors
         width = max(1, AT_ONCE // max(1, len(bank) * every.shape[1]))
         for some in torch.split(lost, width):
-            scores = similarity(queries, every[some.to(every.device)].to(queries))
+            scores = similarity(queries, every.index_select(0, some.to(every.device)).to(queries))
             weights = self.scale.weights(scores)
-            total[some] = weights.sum(dim=0).to(total)
-            own[some] = (weights * _taken(bank, some)).sum(dim=0).to(own)
+            total.index_copy_(0, some, weights.sum(dim=0).to(total))
+            own.index_copy_(0, some, (weights * _taken(bank, some)).sum(dim=0).to(own))
 
     @lazy_property
     def of_all(self) -> Tensor:
@@ -330,6 +357,11 @@ class HubSums:
         return self.scale.nearness(torch.maximum(self.total - self.own, self.total * LEAST))
 
 
+def _added_up(weights: Tensor) -> Tensor:
+    """The sum (N,) of rows (b, N)."""
+    return weights[0] if len(weights) == 1 else weights.sum(dim=0)
+
+
 def _add_own(
     own: Tensor,
     weights: Tensor,
@@ -340,7 +372,7 @@ def _add_own(
     """Add to sums (N,) the weights (b, N) of rows at their top-1 results, equal ones once."""
     places = torch.stack((rows.nearest, rows.assigned), dim=1)
     added = of(weights.gather(1, places)).to(own)
-    added[:, 1] *= rows.nearest != rows.assigned
+    added[:, 1].mul_(rows.nearest != rows.assigned)
     own.index_add_(0, places.flatten(), added.flatten(), alpha=sign)
 
 
