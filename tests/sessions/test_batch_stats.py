@@ -129,3 +129,16 @@ class TestAngles:
         for batch in batches:
             assert same(watched.answer(batch).top(5), plain.answer(batch).top(5))
         assert same(watched.state, plain.state)
+
+
+def test_source_like_pairs_come_from_the_first_ten_batches_of_several_queries(session, batches):
+    tent = session(Tent())
+    tent.answer(batches[0][:1])
+    assert tent.state.watched.batches == len(tent.state.watched) == 0
+    kept = []
+    for number in range(12):
+        tent.answer(batches[number % 5][: 2 if number == 11 else 12])
+        kept.append(tent.state.watched)
+    assert [one.batches for one in kept] == [*range(1, 11), 10, 10]
+    assert kept[11] is kept[10] is kept[9]
+    assert len(kept[0]) == 3 and [len(one) for one in kept[5:]] == [16] * 7  # 30 %, at most 16
