@@ -79,8 +79,17 @@ def test_a_session_that_gives_nonsense_costs_no_answer_of_the_source():
         ids = collection.source.answer(one.items, adapt=False).top(3).ids[0]
         assert answer.error is None and [hit["id"] for hit in answer.source] == ids
         assert answer.adapted == answer.source and answer.by == "source"
-    ((alone,),) = answer_rows(collection, [replace(asked[0], source=False)])
-    assert alone.adapted is None and "NaN or infinity" in str(alone.error)
+        ((live,),) = answer_rows(collection, [replace(one, source=False)])
+        assert live.error is None and live.source is None and live.by == "source"
+        assert live.adapted == answer.source
+
+
+def test_a_query_that_cannot_be_answered_costs_others_nothing():
+    collection = collection_of(Toy())
+    good, *_ = items(40)
+    asked = Asked([good, good[:-1], good], [[]] * 3, 3, collection.session(), source=True)
+    ((first, bad, last),) = answer_rows(collection, [asked])
+    assert bad.error is not None and first.error is None and first.adapted == last.adapted
 
 
 def ids(answers):

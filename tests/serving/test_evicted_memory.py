@@ -31,7 +31,7 @@ async def asked(settings: ServeSettings) -> list[weakref.ref]:
     for name in ("first", "second", "third"):
         queries = [png(number, 60) for number in range(4)]
         await owner.search(SearchRequest(name, name, queries, 3, True, [[]] * 4))
-        await owner.drained()
+        await owner.learning.drained()
         sessions.append(weakref.ref(owner.cache.loaded[name].session))
     while len(owner.cache.loaded) > 1:
         await asyncio.sleep(0.01)

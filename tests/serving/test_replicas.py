@@ -44,7 +44,7 @@ async def taught(owner, start=0, name="one"):
     """Four queries of a tenant, answered and learnt."""
     queries = [png(number % 64, 90) for number in range(start, start + 4)]
     await owner.search(SearchRequest(name, f"{name}-{start}", queries, 3, True, [[]] * 4))
-    await owner.drained()
+    await owner.learning.drained()
 
 
 async def until(look, seconds=30.0):

@@ -15,11 +15,11 @@ async def ended_while_saving(settings: ServeSettings) -> None:
     """End the tenants while a save waits behind another write, so that it has not begun."""
     tenants, busy = Service(settings, Metrics()), threading.Event()
     await tenants.start()
-    other = asyncio.create_task(tenants._writer.write(busy.wait, 60))
+    other = asyncio.create_task(tenants.writer.write(busy.wait, 60))
     owner = tenants.collection("tangram")
     queries = [png(number, 60) for number in range(4)]
     await owner.search(SearchRequest("first", "request", queries, 3, True, [[]] * 4))
-    await owner.drained()
+    await owner.learning.drained()
     tenant = owner.cache.loaded["first"]
     while not tenant.saving.locked():
         await asyncio.sleep(0.01)

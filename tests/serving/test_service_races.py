@@ -64,7 +64,7 @@ async def busy_learner(owner):
 
 
 async def updates(owner):
-    await owner.drained()
+    await owner.learning.drained()
     return (await owner.tenant("one"))["report"]["updates_in_force"]
 
 
@@ -294,7 +294,7 @@ def test_a_tenant_that_cannot_be_written_keeps_no_other_from_it(tmp_path):
                 await asyncio.sleep(0.01)
             assert loaded["one"].changed_at is not None
             await taught(owner, "three")
-            await owner.drained()
+            await owner.learning.drained()
         async with started(tmp_path) as owner:
             return [(await owner.tenant(name))["batches"] for name in ("one", "two", "three")]
 

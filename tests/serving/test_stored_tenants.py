@@ -53,7 +53,7 @@ def with_owner(given: ServeSettings, work):
 async def teach(owner, name="one"):
     queries = [png(number, 90) for number in range(4)]
     await owner.search(SearchRequest(name, name, queries, 3, True, [[]] * 4))
-    await owner.drained()
+    await owner.learning.drained()
     return await owner.tenant(name)
 
 

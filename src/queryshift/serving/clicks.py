@@ -55,9 +55,8 @@ class RecentAnswers:
         kept = self._kept.get(request_id)
         if kept is None:
             raise NotFound(
-                f'no answers of both models are kept for the request "{request_id}": feedback '
-                "is counted in shadow mode, or where queries are kept, for the latest requests "
-                "(tenants.feedback_requests)."
+                f'no answers of both models are kept for the request "{request_id}": that is done '
+                "in shadow mode and with keep_queries, for the latest tenants.feedback_requests."
             )
         answers: list[tuple[list[Id], list[Id]]] = json.loads(kept.ids)
         for query, _ in clicks:  # all of them, before any is counted
@@ -66,9 +65,8 @@ class RecentAnswers:
         for query, ids in clicks:
             source, adapted = answers[query]
             for clicked in ids:
-                if (clicked in source or clicked in adapted) and (
-                    (query, clicked) not in kept.clicked
-                ):
+                found = clicked in source or clicked in adapted
+                if found and (query, clicked) not in kept.clicked:
                     kept.clicked.add((query, clicked))
                     yield clicked, source, adapted
 

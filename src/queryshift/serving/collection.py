@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -38,6 +38,7 @@ from .store.stored_tenant import StoredState
 SHAPE, SAMPLES = (64, 64, 3), 16_000  # of an image and audio to try a method with
 AT_ONCE = 64  # reference queries that are encoded
 SESSION_HISTORY = 4  # batches: a tenant's history is kept apart from its session
+Model: TypeAlias = Mapping[str, Encoder]  # by what they encode
 UNBOUNDED = Guard(collapse=1.0, spread=0.0)
 
 
@@ -81,7 +82,7 @@ class Collection:
     hubs: Hubs | None
     guard: Guard | None
     score_from: ScoreFrom
-    world: World | None = None
+    world: World = field(default_factory=FileWorld)
     source: Session = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -137,15 +138,11 @@ class Collection:
         gallery, settings = self.gallery, {**self.session_settings, **more}
         fixed = same_gallery and not isinstance(gallery, EngineGallery)
         if fixed and state.gallery not in ("", gallery.version):
-            raise Conflict(
-                "it was learnt over another gallery: roll back to it if you want it all the same."
-            )
+            raise Conflict("it was learnt over another gallery: roll back to it to use it here.")
         session = Session.load(state.content, self.encoder, gallery, **settings)
         if session.method.name != self.method.name:
-            raise Conflict(
-                f"it is of the method {session.method.name}, the collection runs "
-                f"{self.method.name}: reset the tenant instead."
-            )
+            methods = f"it was learnt by {session.method.name}, not by {self.method.name}"
+            raise Conflict(f"{methods}: reset the tenant instead.")
         return session
 
     @adaptation_modes()
@@ -189,6 +186,9 @@ class Collection:
         }
 
 
+Current: TypeAlias = Callable[[], Collection]  # the collection as it is now
+
+
 def open_collection(
     name: str, settings: CollectionSettings, data: Path, device: str | None = None
 ) -> Collection:
@@ -212,9 +212,8 @@ def open_collection(
             made = replace(made, encoder=Vectors(gallery.dimension, reader.fingerprint()))
         _try_learning(made)
     except (BadInput, CannotAdapt) as error:
-        raise BadInput(
-            f'collections.{name} cannot run the method "{method.name}": {error}'
-        ) from error
+        told = f'collections.{name} cannot run the method "{method.name}": {error}'
+        raise BadInput(told) from error
     return made
 
 
@@ -222,40 +221,29 @@ def _try_learning(collection: Collection) -> None:
     """Learn one batch and forget it: a method may need more than a search engine can give."""
     if isinstance(collection.gallery, EngineGallery):
         modality = "vector" if collection.encodes_first else collection.modality
-        count = max(2, collection.method.smallest_batch)
-        dimension = collection.gallery.dimension
-        items = [_probe(modality, dimension, seed) for seed in range(count)]
+        seeds = range(max(2, collection.method.smallest_batch))
+        items = [_probe(modality, collection.gallery.dimension, seed) for seed in seeds]
         settings = {**collection.session_settings, "guard": None, "steps": 1}
         session = Session(collection.encoder, collection.gallery, collection.method, **settings)
         session.answer(items).top(1)
 
 
-def _reader(
-    settings: CollectionSettings, model: Mapping[str, Encoder], gallery: Searchable
-) -> Encoder:
+def _reader(settings: CollectionSettings, model: Model, gallery: Searchable) -> Encoder:
     if settings.model == VECTORS:
         return Vectors(gallery.dimension)
     if "video" in settings.queries.split("+"):
-        raise BadInput(
-            'queries is "video", but videos are not taken over HTTP: encode them where they are, '
-            'and serve model = "vectors".'
-        )
+        raise BadInput('videos are not taken over HTTP: encode them, and serve model = "vectors".')
     if settings.queries not in model:
         raise unknown("kind of queries of this model", settings.queries, model)
     return model[settings.queries]
 
 
-def _candidates(
-    settings: CollectionSettings, model: Mapping[str, Encoder], data: Path
-) -> tuple[World | None, Searchable]:
-    if settings.gallery == EMBEDDED and settings.queries != "image":
-        raise BadInput(
-            f'queries is "{settings.queries}", but the embedded world is asked with images: '
-            "name a gallery of your own, or leave queries out."
-        )
+def _candidates(settings: CollectionSettings, model: Model, data: Path) -> tuple[World, Searchable]:
     if settings.gallery != EMBEDDED:
-        world = None if settings.samples is None else FileWorld(settings.samples, settings.strict)
-        return world, Gallery.open(settings.gallery)
+        return FileWorld(settings.samples, settings.strict), Gallery.open(settings.gallery)
+    if settings.queries != "image":
+        told = f'queries is "{settings.queries}", but the embedded world is asked with images'
+        raise BadInput(f"{told}: name a gallery of your own, or leave queries out.")
     tangram = SAMPLE_WORLDS["tangram"](model, settings.candidates)
     return tangram, tangram.gallery(data)
 

@@ -25,7 +25,7 @@ from .json_values import iso
 from .runtime import Runtime
 from .samples import corrupted
 from .settings import Mode
-from .store.stored_tenant import StoredState, stored_state
+from .store.stored_tenant import stored_state
 from .tenant import Tenant
 from .tenant_cache import Work
 
@@ -53,10 +53,6 @@ class CollectionService(Search):
         """Write the tenants whose time has come, or all that have changed; make room."""
         await self.cache.save_due(all_changed)
         await self.cache.evict()
-
-    async def drained(self) -> None:
-        """Return when every complete group is learnt."""
-        await self.learning.drained()
 
     async def about(self) -> dict[str, Any]:
         """What clients are told of the collection."""
@@ -133,10 +129,8 @@ class CollectionService(Search):
                 return self._snapshots.keep(tenant.id, about, stored_state(state), most)
 
             if not await self._write(keep):
-                raise Conflict(
-                    f"there are {most} snapshots, as many as may be: take one of "
-                    "their names, delete one, or raise tenants.snapshots."
-                )
+                told = f"there are {most} snapshots, as many as may be"
+                raise Conflict(f"{told}: delete one, or raise tenants.snapshots.")
             return about
 
     async def delete(self, name: str) -> bool:
@@ -156,7 +150,11 @@ class CollectionService(Search):
             if kept is None:
                 raise NotFound(f'"{name}" has no snapshot "{snapshot}".')
             self.learning.forget(name)
-            return await self._changed(tenant, None, partial(self._roll_back, tenant, kept))
+
+            def restore() -> None:
+                tenant.session.restore(self.collection.opened(kept).state)
+
+            return await self._changed(tenant, None, restore)
 
     async def feedback(self, name: str, request_id: str, clicks: Clicks) -> dict[str, Any]:
         """Count what was clicked under both answers of a request, each click once."""
@@ -202,10 +200,8 @@ class CollectionService(Search):
 
     async def samples(self, caller: str, count: int) -> list[dict[str, Any]]:
         """Queries to try."""
-        if (world := self.collection.world) is None:
-            return []
-        starts = range(0, count, AT_ONCE)
-        pieces = [partial(world.samples, at, min(at + AT_ONCE, count)) for at in starts]
+        draw, starts = self.collection.world.samples, range(0, count, AT_ONCE)
+        pieces = [partial(draw, at, min(at + AT_ONCE, count)) for at in starts]
         made = await self.runtime.background.do(caller, pieces)
         return [sample for part in made for sample in part]
 
@@ -213,11 +209,8 @@ class CollectionService(Search):
         self, caller: str, queries: Sequence[Raw], name: str, severity: int
     ) -> list[dict[str, Any]]:
         """The queries after a corruption, as a search takes them."""
-        modality = self.collection.modality
-        pieces = [
-            partial(corrupted, raw, modality, name, severity, place)
-            for place, raw in enumerate(queries)
-        ]
+        how = (self.collection.modality, name, severity)
+        pieces = [partial(corrupted, raw, *how, place) for place, raw in enumerate(queries)]
         return await self.runtime.background.do(caller, pieces)
 
     async def candidate(self, text: str) -> dict[str, Any]:
@@ -229,7 +222,7 @@ class CollectionService(Search):
                 gallery.positions([candidate])
             except BadInput:
                 continue
-            return {"id": candidate} if world is None else world.candidate(candidate)
+            return world.candidate(candidate)
         raise NotFound(f'no candidate has the id "{text}".')
 
     async def _report(self, tenant: Tenant) -> dict[str, Any]:
@@ -243,6 +236,3 @@ class CollectionService(Search):
         """Make a change and write it, both or neither."""
         await self.cache.carry_out(tenant, mode, work)
         return await self._report(tenant)
-
-    def _roll_back(self, tenant: Tenant, kept: StoredState) -> None:
-        tenant.session.restore(self.collection.opened(kept).state)

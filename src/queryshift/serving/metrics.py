@@ -21,15 +21,14 @@ class Metrics:
         measured = partial(Histogram, namespace="queryshift", registry=self.registry)
         gauge = partial(Gauge, namespace="queryshift", registry=self.registry)
         counted = partial(Counter, namespace="queryshift", registry=self.registry)
-        told = "Seconds of a request, by route and status."
-        self.requests = measured("request_seconds", told, ["route", "status"], buckets=SECONDS)
+        by = ("route", "status")
+        self.requests = measured("request_seconds", "Seconds per request.", by, buckets=SECONDS)
         self.batch_size = measured("batch_queries", "Queries per forward.", buckets=SIZES)
         self.forward_seconds = measured("forward_seconds", "Seconds per forward.", buckets=SECONDS)
         self.update_seconds = measured("update_seconds", "Seconds per group.", buckets=SECONDS)
         told = "Seconds from a group being complete until it was learnt."
         self.learning_delay = measured("learning_delay_seconds", told, buckets=DELAYS)
-        told = "Standard errors of batches from reference queries."
-        self.shift_score = measured("shift_score", told, OF, buckets=SHIFT_SCORES)
+        self.shift_score = measured("shift_score", "Shift of a batch.", OF, buckets=SHIFT_SCORES)
         self.waiting = gauge("queries_waiting", "Queries that wait for an answer.")
         self.groups_waiting = gauge("groups_waiting", "Groups that wait to be learnt.")
         self.loaded = gauge("tenants_loaded", "Tenants in memory.", OF)

@@ -49,16 +49,14 @@ class FileWorld:
     """Samples of an operator's file; of candidates only the id is known.
 
     Args:
-        path: JSON lines `{"query": ..., "right": [ids]}`.
+        path: JSON lines `{"query": ..., "right": [ids]}`; None: there are no samples.
         strict: whether the first bad line is an error.
     """
 
-    def __init__(self, path: Path, strict: bool = False) -> None:
-        lines = _read(path, strict, lambda line: {"query": line, "right": [], **line})
-        self._samples = [
-            {"id": place, "query": line["query"], "right": line["right"]}
-            for place, line in enumerate(lines)
-        ]
+    def __init__(self, path: Path | None = None, strict: bool = False) -> None:
+        lines = _read(path, strict, lambda line: {"query": line, **line}) if path else []
+        told = ({"query": line["query"], "right": line.get("right", [])} for line in lines)
+        self._samples = [{"id": place, **one} for place, one in enumerate(told)]
 
     def samples(self, start: int, stop: int) -> list[dict[str, Any]]:
         """Some of the file's queries, in its order."""

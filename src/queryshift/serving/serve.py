@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import ipaddress
 import logging
 import os
 import sys
@@ -25,7 +24,7 @@ from queryshift.media.item_reading import Limits, set_limits
 from queryshift.sessions.events import GuardWarning
 
 from .http import routes_collections, routes_server, routes_tenants
-from .http.access import BEARER, OriginCheck, TokenCheck
+from .http.access import BEARER, LOOPBACK, OriginCheck, TokenCheck
 from .http.limits import BodyLimit, ConnectionLimit, Connections, protocol_of
 from .http.request_context import ServerContext
 from .http.request_log import RequestLog, log_config, refuse
@@ -98,30 +97,16 @@ def serve(settings: ServeSettings) -> None:
     prepare(settings)
     metrics, connections = Metrics(), Connections(settings.limits.connections)
     options = _options(settings, connections)
-    held = locked_folder(settings.data) if settings.store is None else nullcontext()
-    with held:
-        here = Service(settings, metrics)
-        uvicorn.run(make_app(settings, here, metrics, connections), **options)
+    with locked_folder(settings.data) if settings.store is None else nullcontext():
+        service = Service(settings, metrics)
+        uvicorn.run(make_app(settings, service, metrics, connections), **options)
 
 
 def check_exposure(settings: ServeSettings) -> None:
     """Refuse to serve more than this machine without tokens."""
-    if settings.tokens or is_loopback(settings.host):
-        return
-    raise BadInput(
-        f'host is "{settings.host}", which others can reach, and there are no tokens: add '
-        "[[tokens]] (queryshift serve --new-token makes one), or serve 127.0.0.1."
-    )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address is this machine's own."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    if not settings.tokens and settings.host not in LOOPBACK:
+        told = f'host is "{settings.host}", which others can reach, and there are no tokens'
+        raise BadInput(f"{told}: add one (queryshift serve --new-token), or serve 127.0.0.1.")
 
 
 def _options(settings: ServeSettings, connections: Connections) -> dict[str, Any]:
@@ -154,11 +139,7 @@ def prepare(settings: ServeSettings) -> None:
     sys.setswitchinterval(SWITCH)
     torch.set_num_threads(settings.threads or max(1, (os.cpu_count() or 2) - 1))
     warnings.simplefilter("ignore", GuardWarning)  # logged, and an event of the tenant
-    _make_logging_cheap()
-
-
-def _make_logging_cheap() -> None:
-    """Leave out of log records what our lines do not tell: it is found out for every request."""
+    # what our log lines do not tell, and would be found out for every request
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging._srcfile = None  # as the logging how-to says
 

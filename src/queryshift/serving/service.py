@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 from queryshift.errors import unknown
 
@@ -34,11 +33,17 @@ class Service:
     Args:
         settings: of the server.
         metrics: what is counted.
+
+    Attributes:
+        names: of the collections.
+        store: the database.
+        writer: writes to it.
     """
 
     def __init__(self, settings: ServeSettings, metrics: Metrics) -> None:
-        self._settings, self._runtime = settings, Runtime(settings, metrics)
-        self.store, self._writer = self._runtime.store, self._runtime.writer
+        self._settings, self.names = settings, list(settings.collections)
+        self._runtime = Runtime(settings, metrics)
+        self.store, self.writer = self._runtime.store, self._runtime.writer
         self._collections = {}
         for name, one in settings.collections.items():
             made = settings.data / "galleries" / name
@@ -50,21 +55,10 @@ class Service:
         self._looking: asyncio.Task[None] | None = None  # at what others changed
         self._ending = False
 
-    @property
-    def trouble(self) -> str | None:
-        """Why the store cannot be written; None where it can."""
-        return self._writer.trouble
-
-    def names(self) -> list[str]:
-        """The collections."""
-        return list(self._collections)
-
     def collection(self, name: str) -> CollectionService:
         """One of the collections."""
         if self._ending:
-            raise Ending(
-                "this server is ending, and nothing it answered now would be kept: ask again."
-            )
+            raise Ending("this server is ending: ask again, another may take its place.")
         if name not in self._collections:
             raise NotFound(str(unknown("collection", name, self._collections)))
         return self._collections[name]
@@ -85,7 +79,9 @@ class Service:
         self._ending = True
         try:
             async with asyncio.timeout(self._settings.drain_seconds / 2):
-                await asyncio.gather(*(one.drained() for one in self._collections.values()))
+                await asyncio.gather(
+                    *(one.learning.drained() for one in self._collections.values())
+                )
         except TimeoutError:
             logger.warning("groups that still waited to be learnt were given up")
         for task in self._running:
@@ -122,7 +118,7 @@ class Service:
         while True:
             with suppress(StoreTrouble):  # noted, and tried again
                 days = self._settings.tenants.keep_days
-                if await self._writer.write(expire, self.store, days):
+                if await self.writer.write(expire, self.store, days):
                     await self._each(CollectionService.follow)
             await asyncio.sleep(EXPIRE_EVERY)
 
@@ -140,7 +136,7 @@ class Service:
 def with_sample(collection: Collection) -> Collection:
     """The collection with its reference queries: of its file, or of the embedded world."""
     settings, modality = collection.settings, collection.modality
-    items: Sequence[Any] = [] if collection.world is None else collection.world.reference()
+    items = collection.world.reference()
     if settings.reference is not None:
         read = read_queries(settings.reference, modality, settings.strict)
         items = [decoded(raw, modality) for raw in read]

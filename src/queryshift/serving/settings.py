@@ -96,6 +96,9 @@ class CollectionSettings(Part):
         return "text" if self.queries in ("query", "passage") else self.queries
 
 
+TO_TRY = {"tangram": CollectionSettings(mode="live", keep_queries=50)}
+
+
 class LimitSettings(Part):
     """How large a request may be; looked at before anything is decoded.
 
@@ -234,12 +237,7 @@ class ServeSettings(BaseSettings):
     store: str | None = None
     device: str | None = None
     threads: int | None = Field(None, ge=1)
-    collections: dict[Name, CollectionSettings] = Field(
-        default_factory=lambda: {
-            "tangram": CollectionSettings(mode="live", keep_queries=50)  # the world to try it on
-        },
-        min_length=1,
-    )
+    collections: dict[Name, CollectionSettings] = Field(TO_TRY, min_length=1)
     limits: LimitSettings = LimitSettings()
     queues: QueueSettings = QueueSettings()
     tenants: TenantSettings = TenantSettings()
@@ -296,16 +294,14 @@ def read_settings(path: Path | None, strict: bool = False, **given: Any) -> Serv
 def _check_together(settings: ServeSettings) -> None:
     """Refuse fields that contradict each other."""
     if settings.limits.queries > settings.queues.waiting_of_tenant:
-        raise BadInput(
-            f"limits.queries is {settings.limits.queries}, more than queues.waiting_of_tenant "
-            f"({settings.queues.waiting_of_tenant}): such a request would never be taken."
-        )
+        most = f"queues.waiting_of_tenant ({settings.queues.waiting_of_tenant})"
+        told = f"limits.queries is {settings.limits.queries}, more than {most}"
+        raise BadInput(f"{told}: such a request would never be taken.")
     for name, one in settings.collections.items():
         if (one.model == VECTORS) != (one.queries == VECTOR):
-            raise BadInput(
-                f'collections.{name}: model is "{one.model}" and queries is "{one.queries}": where '
-                f'clients send vectors, set model = "{VECTORS}" and queries = "{VECTOR}".'
-            )
+            got = f'collections.{name}: model is "{one.model}", queries is "{one.queries}"'
+            both = f'model = "{VECTORS}" and queries = "{VECTOR}"'
+            raise BadInput(f"{got}: where clients send vectors, set {both}.")
 
 
 def _check_environment() -> None:

@@ -17,7 +17,7 @@ from queryshift.sessions.session import Session
 from queryshift.sessions.state import State
 
 from .clicks import RecentAnswers
-from .collection import Collection
+from .collection import Collection, Current
 from .errors import Conflict, Forbidden, NotFound, StoreTrouble
 from .runtime import Runtime
 from .settings import Mode
@@ -47,18 +47,19 @@ class TenantCache:
         loaded: tenants in memory, the least recently used first.
     """
 
-    def __init__(self, collection: Callable[[], Collection], runtime: Runtime) -> None:
+    def __init__(self, collection: Current, runtime: Runtime) -> None:
         self._collection, self._settings = collection, runtime.settings.tenants
         self._writer, self._learner = runtime.writer, runtime.learner
-        self._metrics = runtime.metrics
-        self.rows = TenantRows(runtime.store, collection().name)
+        self._metrics, name = runtime.metrics, collection().name
+        self.rows = TenantRows(runtime.store, name)
         self.snapshots = SnapshotRows(runtime.store)
         self.loaded: OrderedDict[str, Tenant] = OrderedDict()
         self._loading: dict[tuple[str, bool], asyncio.Task[None]] = {}
         self._saves: set[asyncio.Task[Any]] = set()  # under way
         self._process, self._numbers = uuid4().hex[:16], count()  # name changes
-        self._known = self.rows.count()
-        self._count()
+        self._metrics.loaded.labels(name).set_function(lambda: len(self.loaded))
+        self._known = self._metrics.known.labels(name)
+        self._known.set(self.rows.count())
 
     @asynccontextmanager
     async def using(self, name: str, create: bool = False) -> AsyncIterator[Tenant]:
@@ -184,12 +185,7 @@ class TenantCache:
         """Take over what other processes have stored of a tenant, counts too."""
         if self.rows.shared:
             async with tenant.saving:
-                await self._send_again(tenant)
-                stored = await asyncio.to_thread(self.rows.read, tenant.id, False)
-                if stored is not None and stored.version == tenant.seen:
-                    tenant.follow(stored)
-                else:
-                    await self._reload(tenant)
+                await self._reload(tenant)
 
     async def may_learn(self, tenant: Tenant) -> bool:
         """Take over what other processes have learnt, before more is learnt on top of it.
@@ -217,18 +213,19 @@ class TenantCache:
                         await self._reload(tenant)
 
     async def _reload(self, tenant: Tenant) -> None:
-        """Take over a tenant as it is stored; what was learnt here since is dropped."""
+        """Take over a tenant as it is stored; what was learnt on a version before is dropped."""
         await self._send_again(tenant)
         stored = await asyncio.to_thread(self.rows.read, tenant.id)
         if stored is None:
             self._drop(tenant)
-        elif stored.version != tenant.seen:
+            return
+        if stored.version != tenant.seen:
             tenant.record.mode = stored.record.mode  # at once, whatever the learner is at
             await self.change(tenant, self._restore, tenant, stored)
-            if lost := tenant.follow(stored):
-                self._metrics.lost_updates.labels(self._collection().name).inc(lost)
-                tenant.changed()
             tenant.contended_until = time.monotonic() + CONTENDED_S
+        if lost := tenant.follow(stored):
+            self._metrics.lost_updates.labels(self._collection().name).inc(lost)
+            tenant.changed()
 
     def _restore(self, tenant: Tenant, stored: StoredTenant) -> None:
         session = session_of(stored, tenant.made_for, self.snapshots)
@@ -239,8 +236,7 @@ class TenantCache:
         there = await self._writer.write(self.rows.delete, name)
         if (tenant := self.loaded.get(name)) is not None:
             self._drop(tenant)
-        self._known -= there
-        self._count()
+        self._known.dec(there)
         return there
 
     def _drop(self, tenant: Tenant) -> None:
@@ -250,7 +246,6 @@ class TenantCache:
         tenant.changed_at = tenant.attempt = tenant.session.on_event = None
         tenant.answers = RecentAnswers()
         tenant.latest.clear()
-        self._count()
 
     async def save_due(self, all_changed: bool = False) -> None:
         """Write the tenants whose time has come, or all that have changed; not only one of them."""
@@ -292,31 +287,28 @@ class TenantCache:
         try:
             collection = self._collection()
             tenant, new = await asyncio.to_thread(self._loaded, collection, name, create)
-            self._known += new
+            self._known.inc(new)
             if name not in self.loaded:
                 self.loaded[name] = tenant
                 self._metrics.loads.labels(collection.name).inc(not new)
-            self._count()
         finally:
             del self._loading[name, create]
 
     def _loaded(self, collection: Collection, name: str, create: bool) -> tuple[Tenant, bool]:
         """A tenant as it is stored, and whether it was made just now."""
-        stored = self.rows.find(name)
-        if stored is None:
+        stored, most = self.rows.find(name), self._settings.known
+        if new := stored is None:
             if not create:
                 raise NotFound(f'there is no tenant "{name}": a search makes one.')
-            most = self._settings.known
             stored = self.rows.make(name, collection.settings.mode, most)
         if stored is None:
             raise Forbidden(f"there are {most:,} tenants, as many as may be: raise tenants.known.")
-        session = session_of(stored, collection, self.snapshots)
-        tenant = Tenant(stored, session, collection)
+        tenant = Tenant(stored, session_of(stored, collection, self.snapshots), collection)
         other = stored.saved_by and not stored.saved_by.startswith(self._process)
         if self.rows.shared and other:
             left = stored.record.last_seen + CONTENDED_S - time.time()  # others ask it too
             tenant.contended_until = time.monotonic() + left
-        return tenant, stored.new
+        return tenant, new
 
     async def evict(self) -> None:
         """Send the least recently used to the store, if too many are in memory."""
@@ -328,7 +320,6 @@ class TenantCache:
                 del self.loaded[tenant.name]
                 tenant.session.on_event = None  # else the two hold each other until Python looks
                 self._metrics.evictions.labels(self._collection().name).inc()
-        self._count()
 
     def _renew(self, tenant: Tenant) -> None:
         """Give a tenant a session of the collection as it is now, with what was learnt."""
@@ -341,14 +332,9 @@ class TenantCache:
 
     async def known(self) -> int:
         """How many tenants there are."""
-        self._known = await asyncio.to_thread(self.rows.count)
-        self._count()
-        return self._known
-
-    def _count(self) -> None:
-        name = self._collection().name
-        self._metrics.loaded.labels(name).set(len(self.loaded))
-        self._metrics.known.labels(name).set(self._known)
+        count = await asyncio.to_thread(self.rows.count)
+        self._known.set(count)
+        return count
 
 
 def _changed(session: Session, work: Callable[..., Value], *args: Any) -> tuple[Value, State]:

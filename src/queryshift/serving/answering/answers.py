@@ -6,16 +6,16 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
 
-from queryshift.errors import BadInput, CannotAdapt, Error
+from queryshift.errors import EngineLost, Error
 from queryshift.galleries.exclusions import known_exclusions
 from queryshift.galleries.hits import Id
 from queryshift.retrieval.answer import Answer, FusedRanking
@@ -23,7 +23,7 @@ from queryshift.sessions.batched import answer_many
 from queryshift.sessions.session import Session
 from queryshift.support.priority import answering
 
-from ..collection import Collection
+from ..collection import Collection, Current
 from ..metrics import Metrics
 from ..settings import QueueSettings
 from .queues import Demand, FairQueue
@@ -32,7 +32,7 @@ logger = logging.getLogger("queryshift.serving")
 FIRST_GUESS = 0.01  # seconds per query, before any was answered
 TOGETHER = 8  # queries of a request; from so many on a guard judges them by each other
 HURRIED = 3  # batches without what takes long, before it has its turn
-Hit = dict[str, Any]  # {"id": ..., "score": ...}
+Hit: TypeAlias = dict[str, Any]  # {"id": ..., "score": ...}
 By = Literal["source", "adapted", "both"]
 Value = TypeVar("Value")
 PLACES = 20  # of an answer that are remembered: a click further down says next to nothing
@@ -89,6 +89,9 @@ class Answered:
         return {"source": (self.source or [])[:PLACES], "adapted": (self.adapted or [])[:PLACES]}
 
 
+Rows: TypeAlias = list[list[Answered]]  # of each request, of each of its queries
+
+
 @dataclass(eq=False)
 class _Waiting:
     """Queries of a request in the queue, and who waits for their answers."""
@@ -118,11 +121,7 @@ class AnswerQueue:
     """
 
     def __init__(
-        self,
-        collection: Callable[[], Collection],
-        model: Executor,
-        settings: QueueSettings,
-        metrics: Metrics,
+        self, collection: Current, model: Executor, settings: QueueSettings, metrics: Metrics
     ) -> None:
         self._collection, self._model = collection, model
         self._settings, self._metrics = settings, metrics
@@ -209,7 +208,7 @@ class AnswerQueue:
         self._metrics.forward_seconds.observe(seconds)
 
 
-def answer_rows(collection: Collection, asked: Sequence[Asked]) -> list[list[Answered]]:
+def answer_rows(collection: Collection, asked: Sequence[Asked]) -> Rows:
     """The answers to a batch; where it fails as a whole, each query is answered by itself.
 
     A request's top ten are the same whoever else is in its batch. Sums of other sizes are rounded
@@ -223,14 +222,11 @@ def answer_rows(collection: Collection, asked: Sequence[Asked]) -> list[list[Ans
                 rows[place] = _together(collection, [asked[place]])[0][0]
             return rows
         except (Error, RuntimeError):
-            return [
-                [_alone(collection, one[row : row + 1]) for row in range(len(one))] for one in asked
-            ]
+            each = ([one[row : row + 1] for row in range(len(one))] for one in asked)
+            return [[_alone(collection, one) for one in queries] for queries in each]
 
 
-def _together(
-    collection: Collection, asked: Sequence[Asked]
-) -> tuple[list[list[Answered]], set[int]]:
+def _together(collection: Collection, asked: Sequence[Asked]) -> tuple[Rows, set[int]]:
     """The answers to each of several requests, and which have scores that are too near to tell."""
     counts = [len(one) for one in asked]
     items = _split(collection.items([item for one in asked for item in one.items]), counts)
@@ -264,34 +260,26 @@ def _together(
 
 
 def _alone(collection: Collection, one: Asked) -> Answered:
-    """One query's answers; each session's by itself, where they cannot be asked together.
+    """One query's answers; each model's by itself, where they cannot be asked together.
 
-    Where the source's is wanted too, it stands for one that cannot be given.
+    The source's stands for one that its session cannot give.
     """
-    try:
-        return _together(collection, [one])[0][0][0]
-    except (Error, RuntimeError) as error:
-        if one.session is None or not isinstance(error, BadInput | CannotAdapt | RuntimeError):
-            return Answered(error=error)
-    adapted = _by_itself(collection, one, one.session)
-    if not one.source:
-        return adapted
-    source = _by_itself(collection, one, collection.source)
+    found = _by_itself(collection, one)
+    if found.error is None or one.session is None or isinstance(found.error, EngineLost):
+        return found
+    source = _by_itself(collection, replace(one, session=None, source=True))
+    if source.error is not None:
+        return source
+    adapted = _by_itself(collection, replace(one, source=False))
     if adapted.error is not None:
         logger.warning("the source answers for a session: %s", adapted.error)
-        adapted = source
-    return replace(adapted, source=source.adapted, error=source.error)
+        adapted = replace(source, adapted=source.source)
+    return replace(adapted, source=source.source if one.source else None)
 
 
-def _by_itself(collection: Collection, one: Asked, session: Session) -> Answered:
-    """A session's own answer; one whose guard gives up what it learnt answers all the same."""
+def _by_itself(collection: Collection, one: Asked) -> Answered:
     try:
-        items = collection.items(one.items)
-        answer = session.answer(items, False, [list(one.exclude[0])], missing="ignore")
-        found = answer.top(one.count)
-        hits = _hits(found.ids[0], found.scores[0].tolist(), one.count)
-        item = items[0] if collection.encodes_first else None
-        return Answered(hits, item=item, by=_by(session, answer))
+        return _together(collection, [one])[0][0][0]
     except (Error, RuntimeError) as error:
         return Answered(error=error)
 
@@ -335,7 +323,5 @@ def _joined(rows: Sequence[Sequence[Value]], places: Iterable[int]) -> list[Valu
 
 
 def _hits(ids: Sequence[Id], scores: Sequence[float], count: int) -> list[Hit]:
-    return [
-        {"id": id, "score": round(score, 6)}
-        for id, score in zip(ids[:count], scores[:count], strict=True)
-    ]
+    best = zip(ids[:count], scores[:count], strict=True)
+    return [{"id": id, "score": round(score, 6)} for id, score in best]

@@ -7,7 +7,7 @@ import math
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -50,14 +50,7 @@ class Taught:
 
 
 Learn = Callable[[str, list[Taught], float], Awaitable[None]]
-
-
-@dataclass(eq=False)
-class _Group:
-    """Queries of one tenant that are learnt at once."""
-
-    taught: list[Taught]
-    complete: float = field(default_factory=time.monotonic)  # since when
+Group = tuple[list[Taught], float]  # queries that are learnt at once, and since when it is complete
 
 
 class LearningQueue:
@@ -76,19 +69,14 @@ class LearningQueue:
     """
 
     def __init__(
-        self,
-        size: int,
-        settings: QueueSettings,
-        learn: Learn,
-        dropped: Dropped,
-        metrics: Metrics,
+        self, size: int, settings: QueueSettings, learn: Learn, dropped: Dropped, metrics: Metrics
     ) -> None:
         self._size, self._most_bytes = size, settings.gathered_bytes
         self._learn, self._dropped, self._metrics = learn, dropped, metrics
         self._gathering: OrderedDict[str, list[Taught]] = OrderedDict()
         self._bytes = Counter[str]()  # of each tenant's queries that are gathered or wait
         self._all_bytes = 0
-        self._queue = FairQueue[_Group](math.inf, settings.updates_of_tenant)
+        self._queue = FairQueue[Group](math.inf, settings.updates_of_tenant)
         self._current: str | None = None
         self._group: list[Taught] = []  # of the current tenant
         self._idle = asyncio.Event()
@@ -100,7 +88,7 @@ class LearningQueue:
             self._gathering.setdefault(tenant, []).append(one)
             self._hold(tenant, one.size)
             if len(self._gathering[tenant]) >= self._size:
-                self._offer(tenant, _Group(self._gathering.pop(tenant)))
+                self._offer(tenant, (self._gathering.pop(tenant), time.monotonic()))
         while self._all_bytes > self._most_bytes:
             self._drop(self._bytes.most_common(1)[0][0])
 
@@ -124,12 +112,10 @@ class LearningQueue:
             if (taken := self._queue.take()) is None:
                 self._idle.set()
                 continue
-            self._current, group = taken
-            self._group = group.taught
+            self._current, (self._group, complete) = taken
             self._hold(self._current, -_size(self._group))
-            waited = time.monotonic() - group.complete
             try:
-                await self._learn(self._current, self._group, waited)
+                await self._learn(self._current, self._group, time.monotonic() - complete)
             finally:
                 self._current = None
                 self._metrics.groups_waiting.set(self._queue.waiting)
@@ -138,7 +124,7 @@ class LearningQueue:
         """Return when no complete group waits."""
         await self._idle.wait()
 
-    def _offer(self, tenant: str, group: _Group) -> None:
+    def _offer(self, tenant: str, group: Group) -> None:
         try:
             self._queue.put(tenant, [group])
         except TooBusy:
@@ -150,7 +136,7 @@ class LearningQueue:
     def _drop(self, tenant: str) -> None:
         """Give up a tenant's oldest group; what it has gathered, where none waits."""
         group = self._queue.more_of(tenant)
-        taught = self._gathering.pop(tenant, []) if group is None else group.taught
+        taught = self._gathering.pop(tenant, []) if group is None else group[0]
         self._hold(tenant, -_size(taught))
         self._dropped(tenant)
 

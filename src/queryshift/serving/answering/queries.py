@@ -24,8 +24,8 @@ from .queues import WorkQueue
 if TYPE_CHECKING:
     from ..collection import Collection
 
+# a query that takes little memory: text, a file's bytes, a vector, or an image with a text
 Raw: TypeAlias = str | bytes | list[float] | tuple[bytes, str]
-"""A query that takes little memory: text, a file's bytes, a vector, or an image with a text."""
 
 FILES = ("image", "audio")
 THUMBNAIL = 96  # pixels of the longer side

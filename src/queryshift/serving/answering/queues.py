@@ -68,10 +68,8 @@ class FairQueue(Generic[One]):
         bounds = ((self.of(tenant), self._most_of_one), (self.waiting, self._most))
         for waiting, most in bounds:
             if waiting + count > most:
-                raise TooBusy(
-                    f"{waiting} queries are waiting, and at most {most} may: ask again later.",
-                    waiting * seconds_each,
-                )
+                told = f"{waiting} queries are waiting, and at most {most} may: ask again later."
+                raise TooBusy(told, waiting * seconds_each)
 
     def of(self, tenant: str) -> int:
         """How many wait of a tenant."""

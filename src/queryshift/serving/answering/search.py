@@ -128,13 +128,8 @@ class Search:
         both = call.compare or self.collection.settings.keep_queries > 0
         adapted = session if call.compare or mode != "frozen" else None
         good = [place for place, one in enumerate(read) if one.error is None]
-        asked = Asked(
-            [read[place].item for place in good],
-            [call.exclude[place] for place in good],
-            call.count,
-            adapted,
-            source=both or mode != "live",
-        )
+        items, exclude = [read[one].item for one in good], [call.exclude[one] for one in good]
+        asked = Asked(items, exclude, call.count, adapted, source=both or mode != "live")
         found = iter(await self.answering.answer(call.tenant, asked) if good else [])
         answers = [next(found) if one.error is None else Answered(error=one.error) for one in read]
         if all(answer.error is not None for answer in answers):

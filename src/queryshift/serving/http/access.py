@@ -21,8 +21,8 @@ from ..errors import Forbidden, Refused, TooBusy, Unauthorised
 from ..metrics import Metrics
 from ..settings import Scope, ServeSettings, TokenSettings
 
+# says in OpenAPI that a route takes a token; it is checked before any route is
 BEARER = Depends(HTTPBearer(auto_error=False, description="needed where the server has tokens"))
-"""Says in OpenAPI that a route takes a token; it is checked before any route is."""
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 ANY_NAME = ("/healthz", "/readyz")  # asked by address, by what watches the process
@@ -52,10 +52,8 @@ class Rate:
         self._left = min(self._burst, self._left + (now - self._filled) * self._rate)
         self._filled = now
         if self._left < 1:
-            raise TooBusy(
-                f"the token asks more than {self._rate:g} times a second: slow down.",
-                (1 - self._left) / self._rate,
-            )
+            told = f"the token asks more than {self._rate:g} times a second: slow down."
+            raise TooBusy(told, (1 - self._left) / self._rate)
         self._left -= 1
 
 
@@ -83,23 +81,19 @@ class Caller:
         """
         if self.grants is None:
             return True
-        return any(
-            scope in grant.scopes
-            and _covers(grant.collections, collection)
-            and (tenant is None or _covers(grant.tenants, tenant))
-            for grant in self.grants
-        )
+        tenants = self._tenants(scope, collection)
+        return any(tenant is None or _covers(names, tenant) for names in tenants)
 
     def readable(self, collection: str) -> list[str] | None:
         """The tenants that may be read, by name; None: all."""
         if self.may("read", collection, "*"):
             return None
-        return [
-            name
-            for grant in self.grants or ()
-            if "read" in grant.scopes and _covers(grant.collections, collection)
-            for name in grant.tenants
-        ]
+        return [name for names in self._tenants("read", collection) for name in names]
+
+    def _tenants(self, scope: Scope, collection: str) -> list[list[str]]:
+        """The tenants of each entry that grants a scope."""
+        granted = (grant for grant in self.grants or () if scope in grant.scopes)
+        return [grant.tenants for grant in granted if _covers(grant.collections, collection)]
 
 
 ANYBODY = Caller("", None)

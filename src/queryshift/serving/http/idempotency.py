@@ -17,7 +17,8 @@ from ..store.database import Database, insert
 from ..store.retention import KEY_SECONDS
 
 LONGEST_KEY = 200
-Work: TypeAlias = Callable[[], Coroutine[Any, Any, Any]]
+Told: TypeAlias = dict[str, Any]  # an answer, as JSON has it
+Work: TypeAlias = Callable[[], Coroutine[Any, Any, Told]]
 logger = logging.getLogger("queryshift.serving")
 
 
@@ -63,7 +64,7 @@ class _Running:
     """A request under way, and how many wait for it."""
 
     body: bytes  # a digest of it
-    task: asyncio.Task[Any]
+    task: asyncio.Task[Told]
     waiting: int = 0
 
 
@@ -79,7 +80,7 @@ class IdempotentRequests:
         self._running: dict[tuple[str, ...], _Running] = {}
         self._unwritten: list[tuple[Key, bytes]] = []
 
-    async def once(self, key: Key, work: Work) -> Any:
+    async def once(self, key: Key, work: Work) -> Told:
         """The answer to a request, worked out once however often it is sent.
 
         A request that all who sent it have given up is cancelled; what fails is forgotten.
@@ -102,7 +103,7 @@ class IdempotentRequests:
                 if self._running.get(place) is running:
                     del self._running[place]
 
-    async def _answer(self, key: Key, work: Work) -> Any:
+    async def _answer(self, key: Key, work: Work) -> Told:
         """The answer that is stored under a key, or what the work gives, which is then stored.
 
         A store that does not answer costs no answer: a retry is then answered anew.
@@ -115,7 +116,8 @@ class IdempotentRequests:
         if found is not None:
             body, answer = found
             _check_body(body, key)
-            return json.loads(answer)
+            kept: Told = json.loads(answer)
+            return kept
         told = await work()
         self._unwritten.append((key, to_json(told)))
         await self._write()

@@ -20,8 +20,8 @@ PIPELINED = 16  # requests of a connection that wait for the answer to another
 SENTENCE = "this is no HTTP request: send one as RFC 9112 has it."
 ALWAYS = "/healthz"  # a process is not ended because many ask
 SMALL = 2**20  # bytes of what is asked about tenants, which is no query
+# how often a body may have what JSON is made of: a small value takes 100 times its bytes
 MARKS = {b":": 2**17, b"{": 2**17, b"[": 2**17, b",": 2**20}
-"""How often a body may have what JSON is made of: a small value takes 100 times its bytes."""
 
 SLOWEST = 10_000  # bytes a second that buy a body more time
 
@@ -83,10 +83,8 @@ class ConnectionLimit:
         """Pass a request on, or refuse it."""
         count, most = len(self._connections), self._connections.most
         if scope["type"] == "http" and count > most and scope["path"] != ALWAYS:
-            raise errors.TooManyConnections(
-                f"{count:,} connections are open, and limits.connections is {most:,}: come back "
-                "later, or use fewer."
-            )
+            told = f"{count:,} connections are open, and limits.connections is {most:,}"
+            raise errors.TooManyConnections(f"{told}: come back later, or use fewer.")
         await self._app(scope, receive, send)
 
 
@@ -176,9 +174,8 @@ class LimitedProtocol(HttpToolsProtocol):
         if self.cycle is None or self.cycle.response_complete:
             most = f"{self.limits.header_bytes:,} bytes or {self.limits.header_lines} lines"
             too_large = errors.HeadersTooLarge(f"the headers have more than {most}: send less.")
-            self.transport.write(
-                _refusal(too_large if self._too_much else errors.Refused(SENTENCE))
-            )
+            refused = too_large if self._too_much else errors.Refused(SENTENCE)
+            self.transport.write(_refusal(refused))
         self.transport.close()
 
     @property
@@ -230,9 +227,10 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         most = min(self._most, SMALL) if "/tenants/" in scope["path"] else self._most
+        too_large = errors.TooLarge(f"the body has more than {most:,} bytes: send less at once.")
         told = dict(scope["headers"]).get(b"content-length", b"0")
         if told.isdigit() and int(told) > most:
-            raise _too_large(most)
+            raise too_large
         read, whole, end = 0, False, asyncio.get_running_loop().time() + self._seconds
         marks = dict.fromkeys(MARKS, 0)
 
@@ -244,7 +242,7 @@ class BodyLimit:
                 part = message.get("body", b"")
                 read += len(part)
                 if read > most:
-                    raise _too_large(most)
+                    raise too_large
                 for mark, times in MARKS.items():
                     marks[mark] += part.count(mark)
                     if marks[mark] > times:
@@ -258,10 +256,5 @@ class BodyLimit:
             async with asyncio.timeout_at(end):
                 return await receive()
         except TimeoutError:
-            raise errors.TooSlow(
-                f"the body did not come within {self._seconds:g} s: try again."
-            ) from None
-
-
-def _too_large(most: int) -> errors.TooLarge:
-    return errors.TooLarge(f"the body has more than {most:,} bytes: send less at once.")
+            told = f"the body did not come within {self._seconds:g} s: try again."
+            raise errors.TooSlow(told) from None

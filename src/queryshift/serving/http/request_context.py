@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from hashlib import blake2b
-from typing import Any, TypeVar
+from typing import Any
 
 from fastapi import Request
 
@@ -15,9 +15,7 @@ from ..metrics import Metrics
 from ..service import Service
 from ..settings import Scope, ServeSettings
 from .access import Caller
-from .idempotency import IdempotentRequests, Key, Work
-
-Value = TypeVar("Value")
+from .idempotency import IdempotentRequests, Key, Told, Work
 
 
 class HungUp(Exception):
@@ -61,10 +59,10 @@ def check_allowed(request: Request, scope: Scope, collection: str, tenant: str |
     """
     caller, routed = caller_of(request), request.headers.get("x-queryshift-tenant")
     if routed is not None and tenant is not None and routed != tenant:
-        raise Refused(
-            f'the header X-Queryshift-Tenant is "{routed[:64]}", the request is about tenant '
-            f'"{tenant}": send the same name in both.'
+        told = (
+            f'the header X-Queryshift-Tenant is "{routed[:64]}", the request\'s tenant "{tenant}"'
         )
+        raise Refused(f"{told}: send the same name in both.")
     request.state.collection, request.state.tenant = collection, tenant
     if not caller.may(scope, collection, tenant):
         where = f'"{collection}"' if tenant is None else f'tenant "{tenant}" of "{collection}"'
@@ -79,7 +77,7 @@ def allowed(
     return context_of(request).service.collection(collection)
 
 
-async def asked_once(request: Request, work: Work) -> Any:
+async def asked_once(request: Request, work: Work) -> Told:
     """What the work gives: given up when the client leaves, remembered under its key.
 
     Args:
@@ -93,7 +91,7 @@ async def asked_once(request: Request, work: Work) -> Any:
         raise
 
 
-async def carried_out(request: Request, work: Work) -> Any:
+async def carried_out(request: Request, work: Work) -> Told:
     """What the work gives, also where the client has left; the arguments are as above."""
     name = request.headers.get("idempotency-key")
     if name is None:
@@ -104,7 +102,7 @@ async def carried_out(request: Request, work: Work) -> Any:
     return await context_of(request).idempotent.once(key, work)
 
 
-async def unless_hung_up(request: Request, work: Coroutine[Any, Any, Value]) -> Value:
+async def unless_hung_up(request: Request, work: Coroutine[Any, Any, Told]) -> Told:
     """What the work gives; cancelled when the client leaves or we are. The body must be read."""
     working = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(_left(request))

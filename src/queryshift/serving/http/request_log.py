@@ -6,7 +6,6 @@ import json
 import logging
 import re
 import time
-from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 from uuid import uuid4
@@ -19,6 +18,7 @@ from starlette.exceptions import HTTPException
 from queryshift.errors import Error
 
 from ..errors import MEDIA_TYPE, Malformed, Refused, problem
+from ..json_values import iso
 from ..metrics import Metrics
 from .request_context import HungUp
 from .schemas import sentence
@@ -105,7 +105,7 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
         line = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "time": iso(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),

@@ -32,11 +32,11 @@ async def healthz() -> dict[str, str]:
 async def readyz(request: Request) -> JSONResponse:
     """Whether it can answer; a disk that cannot be written is told, and answers go on."""
     service = context_of(request).service
-    ready, trouble = service.healthy(), service.trouble
+    ready, trouble = service.healthy(), service.writer.trouble
     told = {
         "status": "ready" if ready else "not ready",
         "disk": "ok" if trouble is None else "cannot be written: answers go on, nothing is saved",
-        "collections": service.names(),
+        "collections": service.names,
     }
     return JSONResponse(told, 200 if ready else 503)
 

@@ -10,11 +10,14 @@ from ..collection_service import CollectionService
 from ..errors import Malformed, NotFound
 from ..settings import NAME_PATTERN, Scope
 from . import schemas
-from .idempotency import Work
 from .request_context import allowed, caller_of, carried_out, context_of
+from .schemas import FeedbackBody, ModeBody, NameBody
 
 router = APIRouter(prefix="/v1/collections/{collection}/tenants", tags=["tenants"])
 Tenant = Annotated[str, Path(pattern=NAME_PATTERN)]
+Names = Annotated[int, Query(ge=1, le=1000)]
+Rows = Annotated[int, Query(ge=1, le=5000)]
+Since = Annotated[int, Query(ge=0)]
 Report = dict[str, Any]
 TOLD = schemas.described(schemas.TenantTold)
 
@@ -33,19 +36,8 @@ Adapt = Annotated[CollectionService, needs("adapt")]
 Admin = Annotated[CollectionService, needs("admin")]
 
 
-async def _once(request: Request, work: Work) -> Report:
-    """What a change gives, made to its end; sent again under the same key, it is not made again."""
-    told: Report = await carried_out(request, work)
-    return told
-
-
 @router.get("")
-async def tenants(
-    collection: str,
-    request: Request,
-    after: str = "",
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-) -> Report:
+async def tenants(collection: str, request: Request, after: str = "", limit: Names = 100) -> Report:
     """Tenants by name; `next` is where to go on."""
     service = allowed(request, "read", collection)
     listed = await service.tenants(after, limit, caller_of(request).readable(collection))
@@ -59,12 +51,7 @@ async def tenant(service: Read, tenant: Tenant) -> Report:
 
 
 @router.get("/{tenant}/history", responses=schemas.described(schemas.HistoryTold))
-async def history(
-    service: Read,
-    tenant: Tenant,
-    since: Annotated[int, Query(ge=0)] = 0,
-    limit: Annotated[int, Query(ge=1, le=5000)] = 1000,
-) -> Report:
+async def history(service: Read, tenant: Tenant, since: Since = 0, limit: Rows = 1000) -> Report:
     """Statistics of a tenant's batches after number `since`; `next` is the one to ask from."""
     rows = await service.history(tenant, since, limit)
     return {"rows": rows, "next": rows[-1]["batch"] if rows else since}
@@ -79,13 +66,13 @@ async def latest(service: Read, tenant: Tenant) -> Report:
 @router.post("/{tenant}/reset", responses=TOLD)
 async def reset(service: Admin, tenant: Tenant, request: Request) -> Report:
     """Forget all that was learnt."""
-    return await _once(request, lambda: service.reset(tenant))
+    return await carried_out(request, lambda: service.reset(tenant))
 
 
 @router.post("/{tenant}/undo", responses=TOLD)
 async def undo(service: Admin, tenant: Tenant, request: Request) -> Report:
     """Return to the state before the last learnt batch."""
-    return await _once(request, lambda: service.undo(tenant))
+    return await carried_out(request, lambda: service.undo(tenant))
 
 
 @router.get("/{tenant}/snapshots")
@@ -95,37 +82,31 @@ async def snapshots(service: Read, tenant: Tenant) -> Report:
 
 
 @router.post("/{tenant}/snapshots", responses=schemas.described(schemas.SnapshotTold))
-async def snapshot(
-    service: Admin, tenant: Tenant, body: schemas.NameBody, request: Request
-) -> Report:
+async def snapshot(service: Admin, tenant: Tenant, body: NameBody, request: Request) -> Report:
     """Keep what was learnt under a name; the answer comes when it is on disk."""
-    return await _once(request, lambda: service.snapshot(tenant, body.name))
+    return await carried_out(request, lambda: service.snapshot(tenant, body.name))
 
 
 @router.post("/{tenant}/rollback", responses=TOLD)
-async def rollback(
-    service: Admin, tenant: Tenant, body: schemas.NameBody, request: Request
-) -> Report:
+async def rollback(service: Admin, tenant: Tenant, body: NameBody, request: Request) -> Report:
     """Return to a snapshot."""
-    return await _once(request, lambda: service.rollback(tenant, body.name))
+    return await carried_out(request, lambda: service.rollback(tenant, body.name))
 
 
 @router.post("/{tenant}/mode", responses=TOLD)
-async def mode(service: Admin, tenant: Tenant, body: schemas.ModeBody, request: Request) -> Report:
+async def mode(service: Admin, tenant: Tenant, body: ModeBody, request: Request) -> Report:
     """Switch between live, shadow and frozen."""
-    return await _once(request, lambda: service.set_mode(tenant, body.mode))
+    return await carried_out(request, lambda: service.set_mode(tenant, body.mode))
 
 
 @router.post("/{tenant}/feedback")
-async def feedback(
-    service: Adapt, tenant: Tenant, body: schemas.FeedbackBody, request: Request
-) -> Report:
+async def feedback(service: Adapt, tenant: Tenant, body: FeedbackBody, request: Request) -> Report:
     """Count clicks on both answers of a request; one that comes again counts once."""
     most = context_of(request).settings.limits.clicks
     if sum(len(click.ids) for click in body.clicks) > most:
         raise Malformed(f"at most {most:,} clicks are taken at once: send them in parts.")
     clicks = [(click.query, click.ids) for click in body.clicks]
-    return await _once(request, lambda: service.feedback(tenant, body.request_id, clicks))
+    return await carried_out(request, lambda: service.feedback(tenant, body.request_id, clicks))
 
 
 @router.delete("/{tenant}", status_code=204)

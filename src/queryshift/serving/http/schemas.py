@@ -13,10 +13,9 @@ from ..errors import Malformed
 from ..settings import Mode, Name
 
 Id = str | int
+Exclude = list[list[Id] | None]
 Body = TypeVar("Body", bound="Strict")
-NO_BASE64 = (
-    "this is no base64: send the file's bytes so, without a prefix; addresses are not fetched"
-)
+NO_BASE64 = "this is no base64: send the file's bytes, without a prefix; addresses are not fetched"
 JSON = "application/json"
 MANY = 4096  # queries, looked at while a body is read; limits.queries is stricter
 
@@ -45,20 +44,14 @@ class SearchBody(Strict):
     k: int = Field(10, ge=1, description="hits per query")
     adapt: bool = Field(True, description="whether the tenant learns from them")
     compare: bool = Field(False, description="whether both answers are told, in any mode")
-    trial: bool = Field(
-        False, description="whether it is only looked at: nothing is counted, kept or learnt"
-    )
-    exclude: list[list[Id] | None] | None = Field(
-        None, max_length=MANY, description="for each query, ids to leave out"
-    )
+    trial: bool = Field(False, description="whether nothing of it is counted, kept or learnt")
+    exclude: Exclude | None = Field(None, max_length=MANY, description="ids to leave out of each")
 
 
 class ReferenceBody(Strict):
     """A sample of reference queries."""
 
-    queries: list[Query] = Field(
-        min_length=2, max_length=MANY, description="as they come when all is well"
-    )
+    queries: list[Query] = Field(min_length=2, max_length=MANY, description="when all is well")
 
 
 class CorruptBody(Strict):
@@ -120,8 +113,7 @@ class Answer(BaseModel):
     source: list[Hit] | None = Field(description="of the unadapted model, where it was asked too")
     adapted: list[Hit] | None = Field(None, description="of the adapted model, with compare")
     by: Literal["source", "adapted", "both"] | None = Field(
-        description="who gave the adapted answer, which in live mode is hits; scores that both "
-        "models gave are probabilities, others are similarities"
+        description="whose answer it is: scores of both are probabilities, others similarities"
     )
     error: Problem | None = Field(description="why this query was not answered")
 
@@ -155,9 +147,7 @@ class TenantTold(BaseModel):
     batches: int
     updates: int
     drops: int = Field(description="groups given up since learning was behind")
-    delay: float | None = Field(
-        description="seconds from the last group being complete until it was learnt"
-    )
+    delay: float | None = Field(description="seconds that the last group waited to be learnt")
     pending: int = Field(description="queries that are gathered or wait to be learnt")
     created: str
     last_seen: str

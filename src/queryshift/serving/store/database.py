@@ -82,15 +82,7 @@ class Database:
 
     def wait(self, seconds: float) -> None:
         """Return when the database answers; raise what it says when it does not in time."""
-        deadline = time.monotonic() + seconds
-        while True:
-            try:
-                self.rows("SELECT 1")
-                return
-            except StoreTrouble:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.2)
+        _retry(seconds, StoreTrouble, self.rows, "SELECT 1")
 
     def close(self) -> None:
         """Give all connections back."""
@@ -105,10 +97,8 @@ class Database:
         except exc.SQLAlchemyError as error:
             cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
             if writing and not self.shared:
-                raise DiskFull(
-                    f"nothing was changed, since the store cannot be written ({cause}): is there "
-                    "room on the disk?"
-                ) from error
+                told = f"nothing was changed, since the store cannot be written ({cause})"
+                raise DiskFull(f"{told}: is there room on the disk?") from error
             raise StoreTrouble(f"the store does not answer ({cause}): is it there?") from error
 
 
@@ -155,9 +145,7 @@ def _postgres(address: str) -> Engine:
     try:
         url = make_url(address).set(drivername="postgresql+psycopg")
     except exc.ArgumentError:
-        raise BadInput(
-            "store is no address: expected postgresql://USER@HOST/DATABASE, or nothing for SQLite."
-        ) from None
+        raise BadInput("store is no address: expected postgresql://USER@HOST/DATABASE.") from None
     given = {"connect_timeout": CONNECT_S, "tcp_user_timeout": SILENT_MS, "prepare_threshold": None}
     return sa.create_engine(url, pool_pre_ping=True, pool_size=4, connect_args=given)
 
@@ -205,15 +193,22 @@ def locked_folder(folder: Path) -> Iterator[None]:
     """Hold a folder for the block; one that is held is waited for, then refused."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as file:
-        deadline = time.monotonic() + WAIT_S
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except OSError:
-                if time.monotonic() > deadline:
-                    raise BadInput(
-                        f'another server uses the folder "{folder}": end it, or set another data.'
-                    ) from None
-                time.sleep(0.1)
+        try:
+            _retry(WAIT_S, OSError, fcntl.flock, file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            told = f'another server uses the folder "{folder}": end it, or set another data.'
+            raise BadInput(told) from None
         yield
+
+
+def _retry(seconds: float, failure: type[Exception], work: Callable[..., Any], *args: Any) -> None:
+    """Do something again until it succeeds, or raise its failure after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            work(*args)
+            return
+        except failure:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)

@@ -29,6 +29,5 @@ def expire(database: Database, days: float | None) -> int:
         for table in ("history", "events"):
             connection.execute(text(f"DELETE FROM {table} WHERE at <= :limit"), old)
         connection.execute(text("DELETE FROM clicks WHERE day < :day"), old)
-        return connection.execute(
-            text("DELETE FROM tenants WHERE last_seen <= :limit"), old
-        ).rowcount
+        unused = text("DELETE FROM tenants WHERE last_seen <= :limit")
+        return connection.execute(unused, old).rowcount

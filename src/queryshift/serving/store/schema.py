@@ -55,10 +55,8 @@ def migrate(database: Database) -> None:
     with database.writing() as connection:
         now = MigrationContext.configure(connection).get_current_revision()
         if now is not None and now not in {one.revision for one in script.walk_revisions()}:
-            raise BadInput(
-                f'the store has schema "{now}" of a newer queryshift, this is {__version__}: start '
-                "the newer one, or restore a backup."
-            )
+            told = f'the store has schema "{now}" of a newer queryshift, this is {__version__}'
+            raise BadInput(f"{told}: start the newer one, or restore a backup.")
 
         def up(current: object, _: object) -> object:
             return script._upgrade_revs("head", current)  # type: ignore[arg-type]

@@ -32,9 +32,8 @@ class SnapshotRows:
     def find(self, tenant: int, name: str) -> StoredState | None:
         """The state of a snapshot; None where there is none of this name."""
         statement = f"SELECT * FROM snapshots WHERE {NAMED}"
-        return next(
-            map(state_of, self._database.rows(statement, tenant_id=tenant, name=name)), None
-        )
+        found = self._database.rows(statement, tenant_id=tenant, name=name)
+        return next(map(state_of, found), None)
 
     def keep(self, tenant: int, about: dict[str, Any], state: StoredState, most: int) -> bool:
         """Keep a state under a name; False where there are as many others as may be."""

@@ -98,7 +98,6 @@ class StoredTenant:
         state: what it has learnt; None: nothing yet.
         last_rows: the latest of its history, if there is any.
         saved_by: names the latest changes, the last one first.
-        new: whether it was made just now.
     """
 
     id: int
@@ -107,7 +106,6 @@ class StoredTenant:
     state: StoredState | None
     last_rows: list[dict[str, Any]]
     saved_by: str
-    new: bool = False
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ import json
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, get_args
 
 from sqlalchemy import Connection, text
@@ -63,10 +62,10 @@ class TenantRows:
         with self._database.reading() as connection:
             return self._read(connection, BY_NAME, name=name)
 
-    def read(self, id: int, state: bool = True) -> StoredTenant | None:
-        """A tenant by its number; its state may be large, and left out. None: it was deleted."""
+    def read(self, id: int) -> StoredTenant | None:
+        """A tenant by its number; None where it was deleted."""
         with self._database.reading() as connection:
-            return self._read(connection, "id = :id", state, id=id)
+            return self._read(connection, "id = :id", id=id)
 
     def make(
         self, name: str, mode: Mode, most: int, created: float | None = None
@@ -75,9 +74,8 @@ class TenantRows:
         values = {"collection": self._collection, "name": name, "mode": mode, "most": most}
         values["now"] = time.time() if created is None else created
         with self._database.writing() as connection:
-            made = connection.execute(text(MAKE), values).first()
-            found = self._read(connection, BY_NAME, name=name)
-            return None if found is None else replace(found, new=made is not None)
+            connection.execute(text(MAKE), values)
+            return self._read(connection, BY_NAME, name=name)
 
     def commit(self, change: Change) -> int:
         """Write a change, whole or not at all; the version that the tenant has then.
@@ -173,23 +171,19 @@ class TenantRows:
         self._database.forget_log()
         return deleted.rowcount > 0
 
-    def _read(
-        self, connection: Connection, where: str, state: bool = True, **values: Any
-    ) -> StoredTenant | None:
+    def _read(self, connection: Connection, where: str, **values: Any) -> StoredTenant | None:
         values["collection"] = self._collection
         row = connection.execute(text(f"SELECT * FROM tenants WHERE {where}"), values).first()
         if row is None:
             return None
         if row.mode not in get_args(Mode) or not isinstance(row.version, int):
-            raise Damaged(
-                f'the stored row of tenant "{row.name}" is damaged (its mode is "{row.mode}"): '
-                "restore it from a backup, or delete the tenant."
-            )
+            told = f'the stored row of tenant "{row.name}" is damaged (its mode is "{row.mode}")'
+            raise Damaged(f"{told}: restore it from a backup, or delete the tenant.")
         values = {"id": row.id}
         events = connection.scalars(text(EVENTS_OF), values).all()
         clicks = connection.execute(text(CLICKS_OF), values)
         last = connection.scalars(text(LAST_ROW), values).all()
-        kept = connection.execute(text(STATE_OF), values).first() if state else None
+        kept = connection.execute(text(STATE_OF), values).first()
         record = Record(
             row.name,
             row.mode,
@@ -197,14 +191,8 @@ class TenantRows:
             events=_parsed(events),
             clicks=ClickScores({(one.source, one.adapted): int(one.times) for one in clicks}),
         )
-        return StoredTenant(
-            row.id,
-            row.version,
-            record,
-            None if kept is None else state_of(kept),
-            _history(last),
-            row.saved_by,
-        )
+        state = None if kept is None else state_of(kept)
+        return StoredTenant(row.id, row.version, record, state, _history(last), row.saved_by)
 
 
 def add_events(connection: Connection, id: int, events: Sequence[dict[str, Any]]) -> None:
@@ -241,7 +229,7 @@ MAKE = """
 INSERT INTO tenants (collection, name, mode, created, last_seen)
 SELECT :collection, :name, :mode, CAST(:now AS DOUBLE PRECISION), CAST(:now AS DOUBLE PRECISION)
 WHERE (SELECT count(*) FROM tenants WHERE collection = :collection) < :most
-ON CONFLICT (collection, name) DO NOTHING RETURNING id
+ON CONFLICT (collection, name) DO NOTHING
 """
 UPDATE = f"""
 UPDATE tenants SET version = version + :step, mode = COALESCE(:mode, mode),
