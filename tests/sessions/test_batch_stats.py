@@ -8,7 +8,7 @@ import torch
 from miniature import same
 from queryshift import METHODS, REST, SAR, TCR, Decoupled, Frozen, Session, Tent
 from queryshift.errors import BadInput
-from queryshift.lab.evaluation import metrics
+from queryshift.lab.evaluation import ranks as metrics
 from queryshift.methods.losses import entropy
 from queryshift.retrieval.refinement import refine
 

@@ -28,7 +28,7 @@ from torch import Tensor
 from queryshift.encoders.vectors import Vectors
 from queryshift.lab.evaluation.benchmark_methods import DEFAULT, session_of
 from queryshift.lab.evaluation.benchmarks import Benchmark, find
-from queryshift.lab.evaluation.metrics import relevant_ranks
+from queryshift.lab.evaluation.ranks import relevant_ranks
 from queryshift.lab.evaluation.results import Cell, read_folder, write_line
 from queryshift.lab.evaluation.runner.context import Recent, RunContext
 from queryshift.lab.evaluation.runner.gallery_cache import embedded

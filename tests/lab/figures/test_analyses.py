@@ -5,7 +5,7 @@ import torch
 from torch.nn.functional import normalize
 
 from queryshift.errors import BadInput, UnknownName
-from queryshift.lab.evaluation.metrics import gap, spread
+from queryshift.lab.evaluation.ranks import gap, spread
 from queryshift.lab.evaluation.stream_evaluation import StreamResult
 from queryshift.lab.figures import angles, consistency, cost, offset, scaling, severity, stream
 from queryshift.lab.figures.experiment import Experiment, Request

@@ -66,26 +66,19 @@ def _audio(root: Path, record: dict[str, Any]) -> Path:
     return next((place for place in places if place.is_file()), named)
 
 
-# CAV-MAE, section 4.3: five clips a class. The paper has 3,000 of each: which, it does not say.
-AUDIOSET = Reader(
-    name="audioset",
-    asks=("video", "audio"),
-    parts={"retrieval": {"videos": 1_725, "audio": 1_725, "pairs": 1_725}},
-    paper_parts=("retrieval",),
-    paper={"videos": 3_000, "audio": 3_000},
-    read=Listed("audioset", ("audioset_eval_5_per_class_for_retrieval_cleaned.json",)),
-)
-VGGSOUND = Reader(
-    name="vggsound",
-    asks=("video", "audio"),
-    parts={"retrieval": {"videos": 1_545, "audio": 1_545, "pairs": 1_545}},
-    paper_parts=("retrieval",),
-    paper={"videos": 3_000, "audio": 3_000},
-    read=Listed(
-        "vggsound",
-        (
-            "vgg_test_5_per_class_for_retrieval_cleaned.json",
-            "vgg_test_5_per_class_for_retrieval.json",
-        ),
-    ),
+def _reader(name: str, clips: int, *lists: str) -> Reader:
+    """A dataset of so many clips; the paper has 3,000 of each and does not say which."""
+    counts = dict.fromkeys(("videos", "audio", "pairs"), clips)
+    paper = {"videos": 3_000, "audio": 3_000}
+    part = "retrieval"
+    return Reader(name, ("video", "audio"), {part: counts}, Listed(name, lists), (part,), paper)
+
+
+# CAV-MAE, section 4.3: five clips a class.
+AUDIOSET = _reader("audioset", 1_725, "audioset_eval_5_per_class_for_retrieval_cleaned.json")
+VGGSOUND = _reader(
+    "vggsound",
+    1_545,
+    "vgg_test_5_per_class_for_retrieval_cleaned.json",
+    "vgg_test_5_per_class_for_retrieval.json",
 )

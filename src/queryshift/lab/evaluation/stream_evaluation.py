@@ -16,7 +16,7 @@ from queryshift.sessions.batch_result import BatchStats
 from queryshift.sessions.session import Session
 from queryshift.support.progress import track
 
-from .metrics import recall, relevant_ranks, subset_ranks
+from .ranks import recall, relevant_ranks, subset_ranks
 from .streams import Shifted
 
 BATCH, SHOWN = 64, 10

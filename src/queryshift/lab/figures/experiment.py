@@ -16,7 +16,7 @@ from queryshift.galleries import Gallery
 from queryshift.lab.datasets import Dataset
 from queryshift.lab.evaluation.benchmark_methods import method_of
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS, Benchmark
-from queryshift.lab.evaluation.metrics import ranks, recall
+from queryshift.lab.evaluation.ranks import ranks, recall
 from queryshift.lab.evaluation.runner.context import RunContext
 from queryshift.lab.evaluation.runner.plans import Choices
 from queryshift.lab.evaluation.runner.prepared_benchmark import prepare

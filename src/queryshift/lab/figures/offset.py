@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from queryshift.errors import BadInput
-from queryshift.lab.evaluation.metrics import gap
+from queryshift.lab.evaluation.ranks import gap
 from queryshift.methods.rest import REST
 
 from .charts import Curves, Line, Mark

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from queryshift.lab.evaluation.metrics import recall
+from queryshift.lab.evaluation.ranks import recall
 from queryshift.lab.evaluation.stream_evaluation import StreamResult
 from queryshift.support.progress import track
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from queryshift.errors import missing
-from queryshift.lab.evaluation.metrics import gap, spread
+from queryshift.lab.evaluation.ranks import gap, spread
 from queryshift.methods.rest import REST
 
 from .charts import Clouds

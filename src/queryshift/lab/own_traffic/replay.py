@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from queryshift.encoders.encoder import Encoder
-from queryshift.lab.evaluation.metrics import relevant_ranks
+from queryshift.lab.evaluation.ranks import relevant_ranks
 from queryshift.lab.evaluation.results import Cell
 from queryshift.lab.evaluation.runner.machine import device_name, versions
 from queryshift.methods.specs import DEFAULT, canonical

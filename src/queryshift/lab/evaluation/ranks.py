@@ -1,4 +1,4 @@
-"""How good an answer is, and how queries and candidates lie: functions of scores and vectors."""
+"""Ranks of right answers from scores; and how queries and candidates lie, from vectors."""
 
 from __future__ import annotations
 
