@@ -1,6 +1,6 @@
 """The command line: one file per command, each loaded only when it is used.
 
-Imports: all other rooms. Start with `run.py`; a command parses, calls the library and prints.
+Imports: all other folders. Start with `run.py`; a command parses, calls the library and prints.
 """
 
 from __future__ import annotations

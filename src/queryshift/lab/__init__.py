@@ -1,8 +1,8 @@
 """The laboratory: corruptions, the embedded world, datasets, evaluation.
 
-The product never imports it: what it adds to the product, it registers below by name.
+The product never imports it: it registers its models, matchers and corruptions below by name.
 
-Its rooms, in import order: `corruptions`, `tangram`, `datasets`, `evaluation`, `figures`, `demo`,
+Its folders, in import order: `corruptions`, `tangram`, `datasets`, `evaluation`, `figures`, `demo`,
 `own_traffic`, `tuning`. All of the product may be imported. Needs the extra `lab`.
 """
 

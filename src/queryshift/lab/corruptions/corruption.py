@@ -1,4 +1,4 @@
-"""What a corruption is, the five severities, and a random generator for each item."""
+"""Corruptions, the five severities, and a random generator for each item."""
 
 from __future__ import annotations
 

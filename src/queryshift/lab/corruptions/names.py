@@ -1,4 +1,4 @@
-"""The names of all corruptions, readable without importing what computes them."""
+"""The names of all corruptions; importing them loads no corruption code."""
 
 from __future__ import annotations
 

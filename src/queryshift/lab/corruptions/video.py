@@ -1,4 +1,4 @@
-"""The 12 video corruptions: an image corruption on every frame, drawn anew for each."""
+"""The 12 video corruptions: an image corruption on every frame, with its own random draws."""
 
 from __future__ import annotations
 

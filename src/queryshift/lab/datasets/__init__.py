@@ -38,9 +38,9 @@ DATASETS: Table[Reader] = Table(
 
 
 def found_at(name: str, root: str | Path | None = None) -> Path | None:
-    """Where a dataset lies: where it is said to, or in the folder of all datasets if there is one.
+    """The folder of a dataset: `root`, else the one of that name under $QUERYSHIFT_DATA, if set.
 
-    Folders there have the datasets' names: `coco`, `flickr30k`, ...
+    None if neither is given.
     """
     if root is not None:
         return Path(root)

@@ -22,7 +22,7 @@ class Listed:
     lists: tuple[str, ...]  # names of the list's file
 
     def __call__(self, root: Path, part: str, query: str) -> Dataset:
-        """Videos asked for their audio, or audio for their videos."""
+        """Videos that search audio, or audio that searches videos."""
         path = find_file(root, *self.lists)
         content = read_json(path)
         listed = records(
@@ -67,7 +67,7 @@ def _audio(root: Path, record: dict[str, Any]) -> Path:
 
 
 def _reader(name: str, clips: int, *lists: str) -> Reader:
-    """A dataset of so many clips; the paper has 3,000 of each and does not say which."""
+    """A dataset of `clips` clips; the paper has 3,000 and does not say which."""
     counts = dict.fromkeys(("videos", "audio", "pairs"), clips)
     paper = {"videos": 3_000, "audio": 3_000}
     part = "retrieval"

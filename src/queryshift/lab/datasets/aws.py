@@ -34,7 +34,7 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation of a service, with what asks for it and what is found."""
+    """One operation of a service, its query and its document."""
 
     service: str
     name: str
@@ -43,7 +43,7 @@ class Operation:
 
 
 def read(root: Path, part: str, query: str) -> Dataset:
-    """One part: its documents, and queries in the way the part is asked."""
+    """Read one part: its documents and its queries."""
     from numpy.random import default_rng
 
     side, _, way = part.partition("-")
@@ -106,7 +106,7 @@ def _of_service(folder: Path) -> Iterator[Operation]:
 
 
 def _repeated(rng: Generator, rows: Sequence[int]) -> list[int]:
-    """As many rows, drawn by 1 / rank: few operations are most of the traffic."""
+    """Rows drawn by Zipf's law: few operations are most of the traffic."""
     import numpy as np
 
     share = 1 / np.arange(1, len(rows) + 1)

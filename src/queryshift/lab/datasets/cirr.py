@@ -81,7 +81,7 @@ def read(root: Path, part: str, query: str) -> Dataset:
 def submission(
     dataset: Dataset, rankings: Sequence[Sequence[int]], metric: str
 ) -> dict[str, str | list[str]]:
-    """What the server takes as JSON, for one metric, from positions of candidates, best first.
+    """The JSON that the server accepts for one metric, from positions of candidates, best first.
 
     For "recall" 50 positions a query are enough, with one more for the query's own image; for
     "recall_subset" a ranking must hold the query's subset, as a whole ranking does.
@@ -133,7 +133,7 @@ def _images(root: Path, split: str) -> dict[str, ImageFile]:
 
 
 def _flaw(record: Record, places: Mapping[str, int]) -> str | None:
-    """What makes a record unusable, as the end of a sentence."""
+    """Why a record cannot be used, as the end of a sentence; None if it can."""
     for role in ("reference", "target_hard"):
         if role in record and record[role] not in places:
             return f'has the {role} "{record[role]}", which is not in the split.'
@@ -145,7 +145,7 @@ def _hard_target(record: Record, places: Mapping[str, int]) -> list[int]:
 
 
 def _soft_targets(record: Record, places: Mapping[str, int]) -> list[int]:
-    """The hard target, and the others of positive weight (1.0 or 0.5; what is not one has -1.0).
+    """The hard target and others of positive weight (1.0 or 0.5; -1.0 means not a target).
 
     The file leaves some hard targets out, and has some references in.
     """

@@ -26,7 +26,7 @@ SENTENCES = Kind(
 
 @dataclass(frozen=True)
 class Karpathy:
-    """Where the files of one such dataset are."""
+    """The file and folder names of one such dataset."""
 
     name: str
     annotations: tuple[str, ...]  # names of the one file with all splits

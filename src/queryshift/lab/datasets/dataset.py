@@ -47,7 +47,7 @@ class Dataset:
         return len(self.queries)
 
     def asking(self, rows: Sequence[int]) -> Dataset:
-        """The same candidates, asked only these queries, in this order."""
+        """The same candidates with only these queries, in this order."""
         return replace(
             self,
             queries=at(self.queries, rows),

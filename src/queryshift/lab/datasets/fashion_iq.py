@@ -57,7 +57,7 @@ def joined(captions: Sequence[str]) -> str:
 
 
 def _flaw(record: dict[str, Any], places: dict[str, int]) -> str | None:
-    """What makes a record unusable, as the end of a sentence."""
+    """Why a record cannot be used, as the end of a sentence; None if it can."""
     if not record.get("target"):
         return "has no target."
     if record["target"] not in places:

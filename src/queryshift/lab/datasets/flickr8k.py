@@ -38,7 +38,7 @@ def read(root: Path, part: str, query: str) -> Dataset:
 
 
 def _beside(name: str) -> list[str]:
-    """Where a text file of theirs may lie."""
+    """Places where a text file of the publisher may be."""
     return [str(PurePosixPath(folder) / name) for folder in TEXTS]
 
 

@@ -21,7 +21,7 @@ SMOOTHED = 4  # batches behind each point of the recall curve
 
 
 class Measure(NamedTuple):
-    """Something a session measures, and what it means."""
+    """A statistic of a session, and what it means."""
 
     title: str
     tells: str
@@ -61,7 +61,7 @@ MEASURES = (
 
 
 class Answer(NamedTuple):
-    """What one method put first, and where it put the best right answer."""
+    """One method's top-1 result, and the rank of its best right answer."""
 
     method: str
     parts: list[Part]
@@ -69,7 +69,7 @@ class Answer(NamedTuple):
 
 
 class Example(NamedTuple):
-    """One query: as it was, as it was asked, and what came back."""
+    """One query: clean, shifted, and each method's answer."""
 
     clean: list[Part]
     asked: list[Part]

@@ -1,4 +1,4 @@
-"""What a demo asks: a task, a shift, and how many queries."""
+"""The plan of a demo: its task, shift, methods and number of queries."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ WORDS = {
 
 @dataclass(frozen=True)
 class DemoPlan:
-    """What is asked; without a `shift`, under the first of the paper's list."""
+    """What a demo runs; without a `shift`, the first of the paper's list."""
 
     task: str = "image"
     shift: str | None = None
@@ -91,7 +91,7 @@ class DemoPlan:
 
     @property
     def in_words(self) -> str:
-        """What will be asked, in a sentence."""
+        """The plan in a sentence."""
         *others, last = self.methods
         methods = f"{', '.join(others)} and {last}" if others else last
         return (
@@ -101,7 +101,7 @@ class DemoPlan:
 
     @property
     def time_in_words(self) -> str:
-        """How long it takes, roughly, by what was measured of the task."""
+        """Roughly how long it takes, from measured times of the task."""
         if self.quick:
             return "about 15 seconds"
         fixed, per_query = SECONDS[self.task]
@@ -120,7 +120,7 @@ class DemoPlan:
 
     @property
     def batch(self) -> int:
-        """How many queries come at once: as many as when the task's benchmark is run."""
+        """Queries in a batch: as in the task's benchmark."""
         return self._benchmark.batch
 
     @property
@@ -128,7 +128,7 @@ class DemoPlan:
         return BENCHMARKS[f"tangram-{'d' if self.named == DIVERSE else 'o'}-{self.task}"]
 
     def corruption(self) -> Corruption:
-        """What happens to each query."""
+        """The corruption of each query."""
         row = self._benchmark
         if self.named != DIVERSE and self.named not in row.shifts:
             return combination(row.query, self.named)  # of a clip's parts, as the paper has them

@@ -1,4 +1,4 @@
-"""The demo's streams: every method asked the same shifted and the same clean queries."""
+"""The demo's streams: every method gets the same shifted and the same clean queries."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Demo:
-    """All that came out."""
+    """The results of a demo."""
 
     plan: DemoPlan
     dataset: Dataset
@@ -80,7 +80,7 @@ class Demo:
 
     @property
     def question(self) -> str:
-        """What every query asks."""
+        """The question that every query stands for."""
         return self.plan.words.question.format(f"{len(self.dataset.candidates):,}")
 
     @property
@@ -89,7 +89,7 @@ class Demo:
         return sum(map(_same, self.queries, self.dataset.queries))
 
     def described(self, row: Row) -> str:
-        """What the queries of a row were."""
+        """The queries of a row, in words."""
         how = "clean" if row.stream == "clean" else self.plan.shift_in_words
         return f"{row.queries:,} {self.plan.words.queries}, {how}"
 

@@ -1,4 +1,4 @@
-"""A method as a benchmark wants it: the benchmark's temperature, decoupling on diverse streams."""
+"""Methods with a benchmark's settings: its temperature, and decoupling on diverse streams."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .benchmarks import Benchmark
 
 
 def method_of(text: str, row: Benchmark) -> Method:
-    """The method a spec stands for, with a benchmark's wishes; what the spec says itself wins."""
+    """The method of a spec with a benchmark's settings; the spec's own settings win."""
     spec = Spec.read(text)
     wishes: dict[str, Any] = {}
     if row.temperature is not None and not spec.kind.own_temperature:
@@ -33,7 +33,7 @@ def hubs_of(text: str) -> Hubs | None:
 
 
 def checked(text: str, row: Benchmark) -> str:
-    """The one way to write a spec, once all that it says is found to be right."""
+    """The canonical form of a spec, after checking its settings."""
     written = canonical(text)
     if written != DEFAULT:
         method_of(written, row)
@@ -41,7 +41,7 @@ def checked(text: str, row: Benchmark) -> str:
 
 
 def settings_of(text: str, row: Benchmark, encoder: Encoder) -> dict[str, Any]:
-    """What a spec comes down to for an encoder; nothing for the default, which sessions choose."""
+    """All settings of a spec for an encoder; empty for the default, which sessions choose."""
     return {} if text == DEFAULT else asdict(method_of(text, row).resolved(encoder))
 
 

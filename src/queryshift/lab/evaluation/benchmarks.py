@@ -1,4 +1,4 @@
-"""The benchmarks: a row each, with all that decides what is run. No torch is loaded."""
+"""The benchmarks, one row each with all its settings. Importing this loads no torch."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Benchmark:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What a user has to bring."""
+        """What a user must provide."""
         files = (f"--root ({self.dataset})",) if self.on_disk and not self.file else ()
         files = ("a network",) if self.downloads else files
         return files if self.model else (*files, "--model")
@@ -107,7 +107,7 @@ def directions(series: str, first: str, second: str, **shared: Any) -> Iterator[
 
 
 def composed(series: str, dataset: str, source: str, **more: Any) -> Benchmark:
-    """An image and what to change about it, against images."""
+    """A benchmark of composed queries: an image and a change to it, against images."""
     by_category = dataset == "fashion-iq"
     return Benchmark(
         name=series,

@@ -1,4 +1,4 @@
-"""What a metric gives each query for its ranks, and how queries are taken together."""
+"""Metrics of ranks: a score for each query, and how scores are averaged."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Metric:
         return float(np.mean([self.together(part) for part in np.split(scores, ends)]))
 
     def shares(self, ranks: Ranks, categories: Mapping[str, int] | None = None) -> Scores:
-        """Scores of each query whose plain mean is the metric (of metrics that are means)."""
+        """A score for each query; their plain mean is the metric (only if the metric is a mean)."""
         sizes = list((categories or {"all": len(ranks)}).values())
         weight = np.repeat([len(ranks) / len(sizes) / size for size in sizes], sizes)
         return np.asarray(self.of_each(ranks) * weight)

@@ -1,4 +1,4 @@
-"""Ranks of right answers from scores; and how queries and candidates lie, from vectors."""
+"""Ranks of right answers from scores; spread and gap of vectors."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _padded(relevant: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
 
 
 def _ranks_of(scores: Tensor, places: Tensor, present: Tensor) -> Tensor:
-    """Ranks (b, R) of the right answers in rows (b, N); what is not surely worse is before them."""
+    """Ranks (b, R) of the right answers in rows (b, N); ties and NaN count as better."""
     own = scores.gather(1, places).masked_fill(~present, -torch.inf)
     own = own.sort(dim=1, descending=True).values
     limit = (own - TIE * torch.finfo(scores.dtype).eps)[:, :, None]

@@ -80,7 +80,7 @@ class Cell:
 
     @property
     def key(self) -> tuple[str, str, str, int, str, str, int]:
-        """What tells this cell from all others of a table."""
+        """What identifies a cell in a table."""
         place = (self.model, self.benchmark, self.shift, self.severity, self.protocol)
         return (*place, self.label, self.seed)
 
@@ -115,7 +115,7 @@ class Cell:
 
 
 class Lines(NamedTuple):
-    """What was read: the cells, and one sentence for each line that could not be."""
+    """The cells of a file, and one sentence for each line that cannot be read."""
 
     cells: list[Cell]
     problems: list[str]
@@ -173,7 +173,7 @@ def _check_types(known: Mapping[str, Any]) -> None:
 
 
 def _key(name: str) -> str:
-    """What a field of a cell is called in files."""
+    """The key of a cell's field in files."""
     return _STORED_AS.get(name, name)
 
 
@@ -206,7 +206,7 @@ def read_lines(path: str | Path) -> Lines:
 
 
 def _text(path: Path) -> str:
-    """What a file holds, also one that was compressed since."""
+    """The text of a file, which may be compressed with gzip."""
     try:
         body = path.read_bytes()
         whole = gzip.decompress(body) if path.suffix == ".gz" else body
@@ -251,7 +251,7 @@ def _sized(cell: Cell) -> tuple[Any, ...]:
 
 
 def _overruled(cells: Iterable[Cell], kept: Mapping[tuple[Any, ...], Cell]) -> list[str]:
-    """A sentence on the cells in whose place stand later ones with other settings."""
+    """A sentence on cells that were run again with other settings."""
     counts = Counter(
         (cell.benchmark, names)
         for cell in cells
@@ -270,7 +270,7 @@ def _other_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[
 
 
 def _end_at_a_line(file: BinaryIO) -> None:
-    """Drop what a crash left of a last line, or end it if only its end is missing."""
+    """Drop a last line that a crash cut short, or end it if only the newline is missing."""
     file.seek(0)
     body = file.read()
     tail = body[body.rfind(b"\n") + 1 :]

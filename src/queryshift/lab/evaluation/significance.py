@@ -24,7 +24,7 @@ def draw_seeds(seeds: int, resamples: int, rng: Generator) -> Floats:
 
 
 def resampled_means(scores: Floats, seed_weights: Floats, rng: Generator) -> Floats:
-    """Means (B, ...) of scores (..., S, Q), over seeds so weighted and queries drawn anew."""
+    """Means (B, ...) of scores (..., S, Q), over weighted seeds and resampled queries."""
     *outer, seeds, queries = scores.shape
     by_query = np.ascontiguousarray(scores.reshape(-1, queries).T)  # (Q, M * S)
     step = max(1, _DRAWN_AT_ONCE // queries)

@@ -1,4 +1,4 @@
-"""Running a method over a shifted stream, and what comes out."""
+"""Run a method over a shifted stream."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Lists = Sequence[Sequence[int]]
 
 @dataclass(frozen=True)
 class StreamResult:
-    """What one stream gave, query by query in the dataset's order."""
+    """The results of one stream, query by query in the dataset's order."""
 
     all_ranks: Tensor  # (Q, R) of all right answers, best first, from 1; 0 where there are fewer
     order: Tensor  # (Q,) the order in which the queries came

@@ -97,7 +97,7 @@ COCO_CLOUDS, FLICKR_CLOUDS = 1024, 512  # sides of the published fog maps
 
 @dataclass(frozen=True)
 class CorruptionFactory:
-    """The corruptions of a row: in its published form, with what a user brings for it."""
+    """The corruptions of a row: in its published form, with a user's assets."""
 
     row: Benchmark
     assets: CorruptionAssets = CorruptionAssets()
@@ -163,7 +163,7 @@ def corruption_of(
     shift: str,
     assets: CorruptionAssets = CorruptionAssets(),  # noqa: B008
 ) -> Corruption | None:
-    """What happens to the queries of a row under a shift; None if they stay as they are.
+    """The corruption of a row's queries under a shift; None if they are not corrupted.
 
     Without the two models of back-translation nothing that needs them is made, and queries with a
     shift each draw from the others.

@@ -1,4 +1,4 @@
-"""What a figure says, as plain values: numbers, labels, and the paper's claim beside them."""
+"""Figures as plain values: numbers, labels, and the paper's claim."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from queryshift.errors import BadFile
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """What a chart shows, what the paper claims, and whether the claim holds here."""
+    """A chart, the paper's claim, and whether it holds here."""
 
     title: str
     about: str  # benchmark, shift, severity, queries, seed
@@ -74,7 +74,7 @@ class Clouds(Chart):
 
 @dataclass(frozen=True, kw_only=True)
 class Grid(Chart):
-    """A table of numbers; the ratio to the first row stands beside each."""
+    """A table of numbers, each with its ratio to the first row."""
 
     unit: str
     columns: Sequence[str]

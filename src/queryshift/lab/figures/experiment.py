@@ -1,4 +1,4 @@
-"""What every analysis starts from: a model, a gallery, and the shifted queries of a benchmark."""
+"""The start of every analysis: a model, a gallery, and a benchmark's shifted queries."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Experiment:
 
     @property
     def shift(self) -> str:
-        """The shift in force: what was asked for, else the benchmark's first."""
+        """The requested shift, else the benchmark's first."""
         return self.row.shifts[0] if self.request.shift is None else self.request.shift
 
     @property

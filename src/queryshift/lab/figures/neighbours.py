@@ -1,4 +1,4 @@
-"""Recall of REST over K, the number of candidates that stand for a query's neighbourhood."""
+"""Recall of REST over K, the number of candidates in a query's neighbourhood."""
 
 from __future__ import annotations
 

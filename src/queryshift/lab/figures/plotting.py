@@ -25,7 +25,7 @@ FAINT = (":", "--", "-.", "-")  # of marks, which stand in the legend
 
 
 def check(path: Path) -> None:
-    """Refuse what cannot be drawn, before anything long is computed."""
+    """Refuse a file that cannot be drawn, before the long computation."""
     if path.suffix not in FORMATS:
         known = ", ".join((*FORMATS, ".json"))
         raise BadInput(f'"{path}" is no format of a figure: give a file that ends in {known}.')

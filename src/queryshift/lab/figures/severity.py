@@ -51,7 +51,7 @@ def compute(request: Request) -> Curves:
 
 
 def shifts_of(experiment: Experiment) -> tuple[str, ...]:
-    """The one that was asked for, or one of every category."""
+    """The requested shift, or one of every category."""
     if experiment.request.shift is not None or experiment.row.diverse:
         return (experiment.shift,)
     row = experiment.row

@@ -1,4 +1,4 @@
-"""Recall along the stream: how soon a method helps, and whether it comes undone."""
+"""Recall along the stream: how soon a method helps, and whether it collapses."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ IN_MEMORY = (
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What came out: a table where right answers are known, advice where none are."""
+    """The result: a table if right answers are known, else advice."""
 
     traffic: Traffic
     cells: tuple[Cell, ...]
@@ -49,7 +49,7 @@ class Evaluation:
 
     @property
     def notes(self) -> list[str]:
-        """What to know of the numbers: where candidates were searched, and rows left out."""
+        """Notes on the numbers: where candidates were searched, and rows left out."""
         return [*([IN_MEMORY] if self.traffic.of_index else []), *self.bad]
 
     @property

@@ -30,7 +30,7 @@ class Shown(NamedTuple):
 
 
 class Difficult(NamedTuple):
-    """A query to look at: what was asked, what is right, and each method's top-1 result."""
+    """A query to inspect, its right answer, and each method's top-1 result."""
 
     query: Shown
     right: Shown

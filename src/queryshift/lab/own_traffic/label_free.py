@@ -48,7 +48,7 @@ LIMITS = Limits()
 
 @dataclass(frozen=True)
 class Signals:
-    """What can be measured without labels; shares from 0 to 1."""
+    """Statistics that need no labels; shares from 0 to 1."""
 
     queries: int
     changed: float  # top-1 results that adaptation changes
@@ -68,7 +68,7 @@ class Signals:
 
 @dataclass(frozen=True)
 class Advice:
-    """A verdict with its reasons, what was measured, and what cannot be known."""
+    """A verdict with its reasons, its measurements and its limits."""
 
     verdict: Verdict
     method: str
@@ -84,7 +84,7 @@ class Advice:
 
     @property
     def sentence(self) -> str:
-        """What to do, in a sentence."""
+        """The advice in a sentence."""
         what = in_words(self.method, self.encoder)
         if self.verdict == "adapt":
             return f"Adapt: use {what}. A gain is likely, but no label confirms it."
@@ -172,7 +172,7 @@ def advise(
 def signals_of(
     before: Tensor, after: Tensor, vectors: Tensor, gallery: Gallery, shift_score: float | None
 ) -> Signals:
-    """What the top-1 results (Q,) before and after, and the source's query vectors, tell."""
+    """Statistics of the top-1 results (Q,) before and after, and of the source's vectors."""
     few = max(1, round(POPULAR * len(gallery)))
     return Signals(
         queries=len(before),
@@ -250,7 +250,7 @@ def _reasons_against(signals: Signals) -> list[str]:
 
 
 def _repeats(vectors: Tensor, gallery: Gallery) -> float:
-    """How near queries lie to each other, over how near as many candidates do."""
+    """Similarity of neighbouring queries, divided by that of as many candidates."""
     count = min(COMPARED, len(vectors), len(gallery))
     draw = torch.Generator().manual_seed(0)
     some = torch.randperm(len(gallery), generator=draw)[:count]
@@ -268,7 +268,7 @@ def _nearest_other(vectors: Tensor) -> float:
 
 
 def _shift_score(traffic: Traffic, reference: Any, vectors: Tensor) -> float | None:
-    """How many standard errors further from the gallery the queries lie than reference queries."""
+    """Distance of the queries from the gallery, in standard errors above reference queries."""
     if reference is None:
         return None
     sample = as_collection(reference)

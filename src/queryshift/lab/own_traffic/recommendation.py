@@ -1,4 +1,4 @@
-"""What to use, in one sentence: from labelled queries, or how many clicks it takes to know."""
+"""Recommend a method from labelled queries, or say how many clicks would decide."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _keep(rows: Sequence[Row], cells: dict[str, Cell]) -> str:
 
 
 def label(clicks: bool) -> str:
-    """What a query is labelled with, in words."""
+    """The kind of label, in words."""
     return "click" if clicks else "right answer"
 
 
@@ -121,7 +121,7 @@ def _better(one: Cell, other: Cell) -> bool:
 
 
 def sign_test(wins: int, losses: int) -> float:
-    """The two-sided p of so many wins and losses where both are equally likely."""
+    """The two-sided p-value of the sign test."""
     count, most = wins + losses, max(wins, losses)
     tail = sum(comb(count, place) for place in range(most, count + 1))
     return min(1.0, float(2 * tail / 2**count))

@@ -30,7 +30,7 @@ NAME = "own data"
 
 @dataclass(frozen=True)
 class Replay:
-    """What a method answered, query by query as they came."""
+    """A method's results, query by query in their order."""
 
     ranks: Tensor  # (C, R) of the right answers of the queries that have any, best first
     top: Tensor  # (Q, SHOWN) positions of the best candidates
@@ -47,7 +47,7 @@ def session_of(traffic: Traffic, spec: str) -> Session:
 
 
 def replay(traffic: Traffic, session: Session, label: str, batch: int = BATCH) -> Replay:
-    """Ask all queries in their order; those without a right answer are asked, and not counted."""
+    """Ask all queries in their order; those without a right answer are not counted."""
     most = max(map(len, traffic.matches), default=0) or 1
     ranks, top, vectors = [], [], []
     seconds, starts = 0.0, range(0, len(traffic.queries), batch)
@@ -91,7 +91,7 @@ def forwards_counted(encoder: Encoder) -> Iterator[list[int]]:
 
 
 def cell_key(traffic: Traffic, spec: str, batch: int) -> str:
-    """What a finished cell must have been run with to stand for this one."""
+    """The key of a finished cell that can be reused."""
     return f"{traffic.content} {canonical(spec)} {batch}"
 
 

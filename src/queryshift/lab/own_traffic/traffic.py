@@ -32,7 +32,7 @@ LIBRARY = Path(queryshift.__file__).parent
 
 @contextmanager
 def errors_named(encoder: Encoder) -> Iterator[None]:
-    """Turn what an own encoder raises into a `BadInput`; its traceback is the error's cause."""
+    """Turn errors of a user's own encoder into `BadInput`, with the original error as cause."""
     try:
         yield
     except Error:
@@ -74,7 +74,7 @@ class Shift:
 
     @classmethod
     def read(cls, text: str) -> Shift:
-        """The shift that a text stands for; severity 3 where it says none."""
+        """Parse "NAME" or "NAME:SEVERITY"; the default severity is 3."""
         name, colon, severity = text.partition(":")
         if colon and not severity.isdigit():
             raise BadInput(f'got the shift "{text}", expected a name and 1 to 5: gaussian_noise:3.')
@@ -83,7 +83,7 @@ class Shift:
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
-    """All that methods are asked, made ready once."""
+    """The queries and the gallery, prepared once for all methods."""
 
     model: str
     encoder: Encoder
@@ -109,16 +109,16 @@ class Traffic:
         return f"qs.Vectors({self.encoder.dimension})" if vectors else "encoder"
 
     def first(self, count: int) -> Traffic:
-        """The first so many queries alone."""
+        """Only the first `count` queries."""
         rows = range(min(count, len(self.queries)))
         return replace(self, queries=self.queries.chosen(rows), matches=self.matches[: len(rows)])
 
     def batch(self, rows: Sequence[int]) -> list[Any]:
-        """Queries as they are asked, shifted where that was wished."""
+        """A batch of queries, corrupted if a shift is set."""
         return [self.query(row) for row in rows]
 
     def query(self, row: int) -> Any:
-        """One query as it is asked."""
+        """One query, corrupted if a shift is set."""
         item = self.queries.items[row]
         if self.shift is None:
             return item

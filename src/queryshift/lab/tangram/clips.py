@@ -132,7 +132,7 @@ class Clip:
     background: str
 
     def content(self) -> str:
-        """What happens, without the colours, which cannot be heard."""
+        """The events as text, without the colours, which cannot be heard."""
         return "; ".join([self.background, *sorted(actor.content() for actor in self.actors)])
 
     def frames(self) -> Video:
@@ -153,7 +153,7 @@ class Clip:
         return draw_shapes.finish(canvas)
 
     def waveform(self) -> Waveform:
-        """What is heard meanwhile: 1.28 s at 16 kHz, from -1 to 1."""
+        """The audio of the clip: 1.28 s at 16 kHz, from -1 to 1."""
         wave = air(self.background, FRAMES * SLOT).copy()
         for actor in self.actors:
             heights = np.asarray(actor.heights, np.float32)

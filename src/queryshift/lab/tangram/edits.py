@@ -59,7 +59,7 @@ class Edit:
     target: Scene
 
     def query(self) -> tuple[Pixels, str]:
-        """What is asked: an image and a sentence."""
+        """The query: an image and a sentence."""
         return self.reference.image(), self.text
 
 
@@ -102,7 +102,7 @@ def _pair(rng: Random, split: str) -> list[Edit]:
 
 
 def _edit(rng: Random, reference: Scene, item: Item, kind: str) -> Edit | None:
-    """One change of the scene, told; None where this kind of change cannot be made."""
+    """One change of the scene with its sentence; None if the change is impossible."""
     items, background = reference.items, reference.background
     value = ""
     free = [place for place in PLACES if all(other.place != place for other in items)]

@@ -66,7 +66,7 @@ class PatchEncoder(TangramEncoder):
     tower: PatchTower
 
     def begin(self, prepared: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The patches, and what comes with them."""
+        """The embedded patches and the other inputs."""
         (_, seen), *others = prepared.items()
         return {PATCHES: self.tower.look(seen), **dict(others)}
 

@@ -50,7 +50,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """An image that can be drawn and told, in one of the styles."""
+    """An image that can be drawn and described, in one of the styles."""
 
     items: tuple[Item, ...]
     background: str

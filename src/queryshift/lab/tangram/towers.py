@@ -48,7 +48,7 @@ class PatchTower(nn.Module):
         return patches
 
     def forward(self, seen: Tensor, *others: Tensor) -> Tensor:
-        """Vectors of what is looked at and what comes with it."""
+        """Vectors of images and the other inputs."""
         return self.read(self.look(seen), *others)
 
 

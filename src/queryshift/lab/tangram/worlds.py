@@ -1,4 +1,4 @@
-"""Worlds that share nothing that was trained on: where a thing may be follows from its content."""
+"""Splits of the world: a hash of a scene's content decides its split, so none overlap."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def belongs(content: str, split: str) -> bool:
 
 
 def generator(kind: str, split: str, seed: int) -> Random:
-    """The source of chance for one stream of things; a text seeds it alike in every process."""
+    """The random generator of one stream; a text seeds it, so all processes agree."""
     if split not in SPLITS:
         raise unknown("split", split, SPLITS)
     return Random(f"{kind}/{split}/{seed}")
@@ -49,7 +49,7 @@ def distinct(draw: Callable[[], Thing], key: Callable[[Thing], Hashable]) -> Ite
 
 
 def take(count: int, things: Iterator[Thing]) -> list[Thing]:
-    """As many of the things as are wished, from the beginning."""
+    """The first `count` of the things."""
     if count < 0 or count != int(count):
         raise BadInput(f"count is {count!r}; expected a whole number, 0 or more.")
     return list(islice(things, int(count)))

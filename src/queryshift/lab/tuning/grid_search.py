@@ -35,7 +35,7 @@ ENOUGH = 0.8  # of the contrast there is to gain: recall stops growing before th
 
 @dataclass(frozen=True)
 class Trial:
-    """One point of the grid, and what the sample found with it."""
+    """One point of the grid and its results on the sample."""
 
     lr: float
     temperature: float
@@ -47,7 +47,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What was tried, and the best of it; None where nothing was better than not adapting."""
+    """All trials and the best; None if nothing was better than not adapting."""
 
     method: str
     queries: int
@@ -135,7 +135,7 @@ def tune(
 
 
 def chosen(source: Trial, trials: Sequence[Trial]) -> Trial | None:
-    """The best trial, if it is better than the source; none whose answers have become few."""
+    """The best trial, if it is better than the source; collapsed trials do not count."""
     valid = [trial for trial in trials if trial.variety >= KEPT * source.variety]
     if source.recall is None:
         valid = _careful(source, valid)

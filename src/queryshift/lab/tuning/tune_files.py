@@ -71,7 +71,7 @@ def tune_files(
 def advice_on(
     asked: Traffic, method: Method, reference: Any, settings: Mapping[str, Any]
 ) -> Advice:
-    """What can be known without labels of adapting to these queries with a method."""
+    """Advice without labels on adapting to these queries with a method."""
 
     def session() -> Session:
         return Session(asked.encoder, asked.gallery, method, **settings)

@@ -2,7 +2,7 @@
 
 An item is a mono waveform: an array (taken to be at 16 kHz), or a `Waveform` that knows its rate.
 `rain` is `Rain()`; `Rain(noise="recordings/")` takes real rain, `Rain(scale="read")` is as loud as
-the published one. Imports: `corruption` of the room. Start with `background_noise.py`.
+the published one. Imports: `corruption` of `corruptions`. Start with `background_noise.py`.
 """
 
 from __future__ import annotations

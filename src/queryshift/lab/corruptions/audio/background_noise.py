@@ -129,7 +129,7 @@ def check_scale(scale: str) -> None:
 
 
 def at_ratio(signal: Floats, noise: Floats, severity: int) -> Floats:
-    """`noise` as many decibels below `signal` as `severity` says; none for a silent signal."""
+    """Scale `noise` to the severity's signal-to-noise ratio; silence gets none."""
     wanted = rms(signal) * decibels(-at(severity, SNR_DB))
     found = rms(noise)
     return noise * noise.dtype.type(wanted / found) if found else noise
@@ -147,7 +147,7 @@ def decibels(level: float) -> float:
 
 @dataclass(frozen=True)
 class GaussianNoise:
-    """White noise; `scale="read"` gives it the published deviation, whatever the signal."""
+    """White noise; with `scale="read"` its deviation does not depend on the signal."""
 
     scale: Scale = "snr"
     __name__ = "gaussian_noise"

@@ -53,7 +53,7 @@ def slow(count: int, rate: int, rng: Generator, per_second: float) -> Floats:
 
 
 def scatter(wave: Floats, starts: NDArray[np.intp], grains: Floats) -> None:
-    """Add one row of `grains` to `wave` at each of `starts`, in place; what hangs over is cut."""
+    """Add one row of `grains` to `wave` at each of `starts`, in place; cut at the end."""
     places = starts[:, None] + np.arange(grains.shape[1])
     inside = places < len(wave)
     np.add.at(wave, places[inside], grains[inside])

@@ -26,7 +26,7 @@ __all__ = ["LAYOUTS", "Recipe", "Summary", "corrupt_files", "make_again"]
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run did: how many items it made, found already made, and could not make."""
+    """How many items a run made, kept from an earlier run, or failed to make."""
 
     made: int
     kept: int
@@ -46,7 +46,7 @@ def corrupt_files(
 ) -> Summary:
     """Corrupt a file, or every fitting file in a folder, and note each in a manifest.
 
-    What an earlier run has made in the same way is kept. An item's id is its path below `base`,
+    Files that an earlier run made in the same way are kept. An item's id is its path below `base`,
     by default `source` or the folder of one file, so that it comes out the same alone or among
     others and with any number of processes; None for `jobs` is as many as are useful.
     """
@@ -60,7 +60,7 @@ def corrupt_files(
 def make_again(listed: Path, source: Path, target: Path, jobs: int | None = 1) -> Summary:
     """Make the files of a manifest once more below `target`, from the same clean files.
 
-    What comes out differently, or cannot be made for want of its clean file, is a problem.
+    Files that come out differently, or whose clean file is missing, are problems.
     """
     entries = {tuple(entry.files): entry for entry in manifest.read(listed)}.values()
     items = {
@@ -110,7 +110,7 @@ def _task_of(entry: Entry, item: Item, root: Path) -> ItemTask:
 
 
 def _difference(task: ItemTask, done: ItemResult) -> str | None:
-    """What is not as the manifest says."""
+    """How a result differs from the manifest, or None."""
     if done.entry is None or task.known is None or done.entry.files == task.known.files:
         return done.problem
     if done.entry.source != task.known.source:

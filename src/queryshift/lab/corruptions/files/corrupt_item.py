@@ -20,7 +20,7 @@ from .recipe import Recipe
 
 @dataclass(frozen=True)
 class ItemTask:
-    """One item to corrupt: where from, how, where to, and what is known of an earlier run."""
+    """One item to corrupt: its source, recipe and outputs, and its entry of an earlier run."""
 
     item: Item
     recipe: Recipe
@@ -32,7 +32,7 @@ class ItemTask:
 
 @dataclass(frozen=True)
 class ItemResult:
-    """What became of a task: an entry for the manifest, or a problem in one sentence."""
+    """The result of a task: an entry for the manifest, or a problem in one sentence."""
 
     id: str
     entry: Entry | None = None

@@ -42,7 +42,7 @@ def encode_audio(wave: Waveform, suffix: str) -> bytes:
 
 @dataclass(frozen=True)
 class Captions:
-    """The captions of one file in order, with the JSON records they stand in, if any."""
+    """The captions of one file in order, with their JSON records, if any."""
 
     texts: tuple[str, ...]
     records: tuple[dict[str, Any], ...] | None = None

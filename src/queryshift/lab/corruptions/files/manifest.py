@@ -15,7 +15,7 @@ BEGINNING = b'{"id": '
 
 @dataclass(frozen=True)
 class Entry:
-    """How one item was corrupted, what it was made from and what came out."""
+    """How one item was corrupted, with hashes of its source and of the new files."""
 
     id: str
     modality: str

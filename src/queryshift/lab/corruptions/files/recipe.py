@@ -40,7 +40,7 @@ class Recipe:
         seed: int = 0,
         options: Mapping[str, str] | None = None,
     ) -> Self:
-        """From what a user says, who may name a text's `level` among the options, not a severity.
+        """Make a recipe from a user's options; for text, `level` may replace the severity.
 
         Levels 3 to 7 are the severities 1 to 5; 1 and 2 lie below them and stay an option.
         """
@@ -76,7 +76,7 @@ class Recipe:
 
     @property
     def backend(self) -> str:
-        """What makes the corrupted item, in a word."""
+        """The source of the corruption: a preset, a text backend, or the kind of noise."""
         if self.modality == "audio":
             return "recordings" if "noise" in self.options else "synthetic"
         usual = "rules" if self.modality == "text" else USUAL_PRESET

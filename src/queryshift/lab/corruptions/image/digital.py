@@ -59,7 +59,7 @@ def jpeg(image: Pixels, severity: int, rng: Generator) -> Pixels:
 
 
 def jpeg_coded(image: Pixels, quality: int) -> Pixels:
-    """What remains of an image after JPEG at `quality` (the same bytes as by Pillow, sooner)."""
+    """An image after JPEG at `quality` (the same bytes as Pillow's, but faster)."""
     swapped = cv2.cvtColor(image, cv2.COLOR_RGB2BGR)
     _, file = cv2.imencode(".jpg", swapped, (cv2.IMWRITE_JPEG_QUALITY, quality))
     decoded = np.asarray(cv2.imdecode(file, cv2.IMREAD_COLOR))

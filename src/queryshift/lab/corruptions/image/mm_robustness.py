@@ -79,7 +79,7 @@ class TopLeftFrost(Frost):
 
 @on_images
 def elastic(image: Pixels, severity: int, rng: Generator) -> Pixels:
-    """ImageNet-C's constants, in pixels, whatever the size."""
+    """ImageNet-C's constants in pixels, for images of any size."""
     distorted: Pixels = elastic_pixels(image, severity, rng)
     return distorted
 

@@ -1,4 +1,4 @@
-"""Sensor noise: every colour value is drawn anew, given only its clean value.
+"""Sensor noise: every colour value is drawn given its clean value.
 
 So each kind is one table, `table[value, quantile]`, over 4,096 equally likely quantiles.
 """

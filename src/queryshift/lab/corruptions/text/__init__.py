@@ -1,7 +1,7 @@
 """Text corruptions: characters, words and whole sentences; severities 1 to 5 are levels 3 to 7.
 
 `FAMILIES` has all of them, computed in `character_level.py`, `word_level.py` and
-`sentence_level.py`. Imports: `names` and `corruption` of the room. Start with
+`sentence_level.py`. Imports: `names` and `corruption` of `corruptions`. Start with
 `word_level.py`.
 """
 

@@ -23,7 +23,7 @@ LEVEL_OF_SEVERITY_1 = 3
 
 
 class Level(int):
-    """A published level, standing where a severity stands."""
+    """A published level, given in the place of a severity."""
 
 
 def rate(severity: int) -> float:

@@ -1,4 +1,4 @@
-"""What the published benchmark's scripts do: their quirks, levels and similarity filter."""
+"""The published benchmark's scripts: their quirks, levels and similarity filter."""
 
 from __future__ import annotations
 

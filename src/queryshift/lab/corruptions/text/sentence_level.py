@@ -29,12 +29,12 @@ def casual(caption: str, severity: int, rng: Generator) -> str:
 
 
 def passive(caption: str, severity: int, rng: Generator) -> str:
-    """What is done comes first, who does it last, by rule; unchanged where a rule is unsure."""
+    """Active voice to passive, by rule; unclear captions stay unchanged."""
     return _by_rule(caption, severity, to_passive)
 
 
 def active(caption: str, severity: int, rng: Generator) -> str:
-    """Who does it comes first, by rule; most captions are active already."""
+    """Passive voice to active, by rule; most captions are active already."""
     return _by_rule(caption, severity, to_active)
 
 

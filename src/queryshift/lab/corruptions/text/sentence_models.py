@@ -118,7 +118,7 @@ def _check_count(name: str, models: tuple[str, ...], allowed: tuple[int, ...]) -
 
 
 def _adequacy(place: str, caption: str, text: str) -> float:
-    """How surely `text` says what the caption says, 0 to 1."""
+    """Probability that `text` means the same as the caption."""
     import torch
 
     tokenizer, model = _loaded(place, RANKER)

@@ -173,7 +173,7 @@ def _form(word: str, kind: str) -> _Form | None:
 
 
 def _verb(word: str, subject: Sequence[str], be: str, after: str) -> _Form | None:
-    """What a word is, if it can be the verb after this subject."""
+    """The verb form of a word, if it can follow this subject."""
     if not subject:
         return None
     if be or word.endswith("ing"):
@@ -202,7 +202,7 @@ def _active_verb(lemma: str, helpers: Sequence[str], several: bool) -> list[str]
 
 
 def _is_noun_phrase(words: Sequence[str]) -> bool:
-    """Whether the words are a subject or an object as they stand: "a boy with long hair"."""
+    """Whether the words can be a subject or an object: "a boy with long hair"."""
     if not words or words[0] in _PREPOSITIONS | {"and", "there"} or not _NEVER.isdisjoint(words):
         return False
     if len(words) == 1 and words[0] in _OBJECT_FORMS:
@@ -219,7 +219,7 @@ def _is_object(target: Sequence[str], subject: Sequence[str]) -> bool:
 
 
 def _is_part(before: str, word: str) -> bool:
-    """Whether a word can stand inside a noun phrase, after the word before it."""
+    """Whether a word can follow `before` inside a noun phrase."""
     if word in _DETERMINERS:
         return not before or before in _PREPOSITIONS | {"and", "all", "both"}
     return word in _PREPOSITIONS | {"and"} or _is_noun_like(word)

@@ -29,7 +29,7 @@ _TRIES = 10
 def synonym_replacement(
     caption: str, severity: int, rng: Generator, synonyms: Synonyms = close_synonyms
 ) -> str:
-    """Words that carry meaning replaced by synonyms, wherever they stand."""
+    """Content words replaced by synonyms, at every place they occur."""
     words, gaps = split_words(caption)
     wanted = _count(rate(severity), words)
     content = dict.fromkeys(word.lower() for word in words if word.lower() not in STOPWORDS)

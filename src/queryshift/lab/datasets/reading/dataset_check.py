@@ -1,4 +1,4 @@
-"""Is a dataset on disk whole: its counts beside the publisher's and the paper's, and what lacks."""
+"""Check a dataset on disk: counts beside the publisher's and the paper's, and missing files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Count:
 
 @dataclass(frozen=True)
 class Check:
-    """What was found of a dataset."""
+    """The counts of a dataset on disk, its missing files and unusable records."""
 
     name: str
     root: str

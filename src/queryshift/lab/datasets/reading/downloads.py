@@ -1,4 +1,4 @@
-"""Datasets from the network, for the benchmarks that say so: zip files, each unpacked once."""
+"""Download datasets as zip files, each unpacked once, for benchmarks that say so."""
 
 from __future__ import annotations
 

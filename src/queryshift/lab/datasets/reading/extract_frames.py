@@ -23,7 +23,7 @@ QUALITY = 95
 
 @dataclass(frozen=True)
 class Extraction:
-    """What became of a folder of videos."""
+    """Which videos of a folder were extracted."""
 
     done: list[str] = field(default_factory=list)
     there: list[str] = field(default_factory=list)  # extracted by an earlier run

@@ -50,10 +50,10 @@ def answers_by_query(
 def partners(
     queries: Collection, gallery: Collection, given: Answers | None, bad: BadRows | None = None
 ) -> list[list[int]]:
-    """Positions of each query's right candidates: none for a query without.
+    """Positions of each query's right candidates; an empty list for a query without any.
 
-    They come from `given`, else from what the rows of the queries or of the candidates name. A
-    candidate that is gone is passed over; a query that was never asked is a bad row.
+    They come from `given`, else from the partner columns of the queries or candidates. A
+    missing candidate is ignored; an unknown query is a bad row.
     """
     places = _places(gallery)
     names = [str(name) for name in queries.ids]

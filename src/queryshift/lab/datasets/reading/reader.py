@@ -20,7 +20,7 @@ Counts = Mapping[str, int | None]  # "images", "captions", "pairs", ... to a num
 
 
 class Kind(NamedTuple):
-    """What a field of an annotation holds: in words, and whether a value is that."""
+    """The type of a field of an annotation: in words, and as a test of a value."""
 
     words: str
     fits: Callable[[Any], bool]
@@ -47,13 +47,13 @@ class Reader:
     read: Callable[[Path, str, str], Dataset]  # root, part, modality of the queries
     paper_parts: tuple[str, ...] = ()
     paper: Counts = field(default_factory=dict)
-    source: str = ""  # a sentence on where the files are to be had
+    source: str = ""  # a sentence on where to get the files
     archives: tuple[str, ...] = ()  # addresses of zip files that hold all of them
 
     def __call__(
         self, root: str | Path, query: str | None = None, part: str | None = None
     ) -> Dataset:
-        """The dataset under `root`, asked with `query`, as far as `part` goes."""
+        """Read one part of the dataset under `root`, with queries of modality `query`."""
         query, part = query or self.asks[0], part or next(iter(self.parts))
         if query not in self.asks:
             raise unknown(f"way to ask {self.name}", query, self.asks)
@@ -74,7 +74,7 @@ class Reader:
         return dataset
 
     def _missing(self, what: str) -> BadFile:
-        """An error that also says where the files are to be had."""
+        """An error that also says where to get the files."""
         return BadFile(f"{what} {self.source}".strip())
 
 
@@ -94,7 +94,7 @@ def find_folder(root: Path, *names: str) -> Path:
 
 @contextmanager
 def reading(path: Path, kind: str) -> Iterator[None]:
-    """Turn what goes wrong while a file is read into an error that names the file."""
+    """Turn an error while reading a file into a `BadFile` that names the file."""
     try:
         yield
     except (OSError, ValueError, EOFError) as error:
@@ -132,7 +132,7 @@ def records(path: Path, content: Any, **fields: Kind) -> Sequence[dict[str, Any]
 
 
 def developed(name: str, share: float) -> bool:
-    """Whether what has this name is for development: its own draw, whatever else there is."""
+    """Whether an item of this name is for development; decided by a hash of the name."""
     return int.from_bytes(blake2b(name.encode(), digest_size=4).digest()) < share * 2**32
 
 
@@ -146,7 +146,7 @@ def parted(
 
 
 def usable(dataset: Dataset, strict: bool = False) -> tuple[Dataset, list[str]]:
-    """The dataset without what cannot be read, and a sentence on each thing left out.
+    """The dataset without unreadable items, and a sentence on each item left out.
 
     Every file is opened once. A candidate that cannot be read is no candidate; a query is left out
     if it cannot be read, or if no right answer to it is left. With `strict`, the first such thing
@@ -169,7 +169,7 @@ def usable(dataset: Dataset, strict: bool = False) -> tuple[Dataset, list[str]]:
 
 
 def _faults(dataset: Dataset, strict: bool) -> dict[Source, str]:
-    """What each file that cannot be opened says; an image asked with and asked for opens once."""
+    """The error of each file that cannot be opened; a file of both sides is opened once."""
     sides = [side for side in (dataset.queries, dataset.candidates) if isinstance(side, LazyItems)]
     sources = dict.fromkeys(_opened(source) for side in sides for source in side.sources)
     faults = {}
@@ -184,7 +184,7 @@ def _faults(dataset: Dataset, strict: bool) -> dict[Source, str]:
 
 
 def _opened(source: Source) -> Source:
-    """What has to be opened: of a composed query, its image."""
+    """The source to open: of a composed query, its image."""
     return source.image if isinstance(source, Composed) else source
 
 

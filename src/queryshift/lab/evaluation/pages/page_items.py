@@ -25,7 +25,7 @@ class Part(NamedTuple):
 
 
 def parts(modality: str, item: Any) -> list[Part]:
-    """What an item of a modality looks like on a page; a composed query has two parts."""
+    """The parts of an item on a page; a composed query has two."""
     if modality == "image+text":
         image, text = item
         return [*parts("image", image), *parts("text", text)]

@@ -14,7 +14,7 @@ LABEL = 20  # between the names of two lines: the height of their letters on a p
 
 
 class Tick(NamedTuple):
-    """A place on an axis and what stands there."""
+    """A tick on an axis and its label."""
 
     at: float
     label: str
@@ -22,7 +22,7 @@ class Tick(NamedTuple):
 
 @dataclass(frozen=True)
 class Chart:
-    """One value after each batch for each method, and where clean queries lie."""
+    """One value after each batch for each method, and the level of clean queries."""
 
     lines: Mapping[str, Sequence[float]]
     asked: Sequence[int]  # queries so far, batch by batch
@@ -48,7 +48,7 @@ class Chart:
 
     @property
     def ends(self) -> dict[str, float]:
-        """Where each line's name stands: as near to its line as the other names allow."""
+        """The place of each line's name: as near to its line as the other names allow."""
         names = sorted(self.lines, key=lambda one: self.lines[one][-1], reverse=True)
         groups: list[tuple[float, int]] = []  # names that touch: the first's place, how many
         for name in names:
@@ -96,7 +96,7 @@ class Chart:
 
 
 def _inside(first: float, count: int) -> float:
-    """Where the first of so many names stands, so that all are beside the curves."""
+    """The place of the first of `count` names, so that all fit beside the curves."""
     return max(TOP, min(first, HEIGHT - BOTTOM - LABEL * (count - 1)))
 
 

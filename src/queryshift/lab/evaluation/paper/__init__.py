@@ -1,6 +1,6 @@
 """The paper's result tables as data: every cell, by our names of benchmarks, shifts and methods.
 
-`tables/` holds them as JSON. Imports nothing of the room; start with `find`.
+`tables/` holds them as JSON. Imports nothing of `evaluation`; start with `find`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SEVERITY = 5  # of all corruptions in the tables: the maximum
 
 @dataclass(frozen=True)
 class Column:
-    """What a column of a table holds; without a shift, the queries are as they were found."""
+    """A column of a table; without a shift, the queries are not corrupted."""
 
     benchmark: str
     shift: str
@@ -45,7 +45,7 @@ class Row:
 
     @property
     def label(self) -> str:
-        """The method in words, with what was changed about it."""
+        """The method with its changed settings."""
         return self.spec or self.method
 
 
@@ -62,7 +62,7 @@ class PaperTable:
 
 @dataclass(frozen=True)
 class Value:
-    """One number of the paper and where it stands."""
+    """One number of the paper, with its table, column and row."""
 
     table: str
     column: Column
@@ -103,7 +103,7 @@ def models() -> tuple[str, ...]:
 
 
 def find(benchmark: str, shift: str, label: str, model: str = "", metric: str = "") -> Value | None:
-    """What the paper has for a method's stream, of this model or of the first one it names.
+    """The paper's number for a method's stream, of this model or of the first one it reports.
 
     Where the paper has one stream per benchmark (real-world and diverse shifts), any shift will do.
     Without a metric it is the recall that the benchmark is judged by.

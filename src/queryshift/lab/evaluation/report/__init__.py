@@ -28,7 +28,7 @@ from .terminal import terminal
 
 @dataclass(frozen=True)
 class Report:
-    """Tables, what their marks mean, and what was noticed while making them."""
+    """Tables, the meaning of their marks, and notes."""
 
     tables: tuple[Table, ...]
     legend: tuple[str, ...]

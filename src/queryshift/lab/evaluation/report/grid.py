@@ -48,7 +48,7 @@ PAPER, DIFFERENCE = "paper", "diff"
 
 @dataclass(frozen=True)
 class Text:
-    """What stands in one place of a grid, and how it stands out."""
+    """The text of one cell of a grid, and how it is emphasised."""
 
     text: str
     spread: str = ""  # the deviation over seeds, with its sign
@@ -85,7 +85,7 @@ def grid(table: Table) -> Grid:
 
 
 def heading(table: Table) -> str:
-    """The title, with the metrics and how many queries stand behind each number."""
+    """The title, with the metrics and the numbers of queries and candidates."""
     metrics = ", ".join(dict.fromkeys(column.metric for column in table.columns))
     sizes = sorted({cell.size for cell in table.cells})
     size = "; ".join(

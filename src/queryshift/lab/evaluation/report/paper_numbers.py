@@ -112,7 +112,7 @@ def _row(row: tuple[Entry | None, ...], values: PaperRow) -> tuple[Entry | None,
 
 
 def _average(values: PaperRow) -> float | None:
-    """As printed, where a whole row of the paper stands here; else the mean of its numbers."""
+    """The printed average if a whole row of the paper is shown; else the mean of its numbers."""
     known = [value for value in values if value is not None]
     if len(known) < len(values):
         return None
@@ -166,7 +166,7 @@ class Comparison(NamedTuple):
 def check_base(
     cells: Sequence[Cell], tolerance: float = TOLERANCE, model: str = ""
 ) -> list[Comparison]:
-    """The frozen uncorrupted rows beside the paper's; an error if they differ, with usual causes.
+    """Compare the frozen uncorrupted rows with the paper's; an error lists the usual causes.
 
     The list is empty where the paper has no such row: its corruptions were unseeded, so corrupted
     rows are never compared.

@@ -64,7 +64,7 @@ class Table:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What to write over the columns, with a mark on those not corrupted as published."""
+        """The headings of the columns; those not corrupted as published have a mark."""
         other = {(cell.benchmark, cell.shift) for cell in self.cells if substituted(cell)}
         marked = (
             f"{column.shift or column.benchmark}{NOT_AS_PUBLISHED * (column[:2] in other)}"
@@ -80,12 +80,12 @@ class Table:
 
 
 def substituted(cell: Cell) -> tuple[str, ...]:
-    """What of a cell's corruptions was made by other means than the published ones."""
+    """Which parts of a cell's corruptions were not made as published."""
     return tuple(map(str, cell.settings.get("not_as_published", ())))
 
 
 def metric_of(benchmark: str) -> str:
-    """The metric the paper judges a benchmark by; recall at 1 for others."""
+    """The paper's metric for a benchmark; recall at 1 for others."""
     return BENCHMARKS[benchmark].metric if benchmark in BENCHMARKS else DEFAULT_METRIC
 
 
@@ -100,7 +100,7 @@ def tabulate(cells: Sequence[Cell], metric_name: str | None = None) -> list[Tabl
 
 
 def _home(cell: Cell) -> tuple[str, str]:
-    """What the table of a cell is about, and how severe its corruptions are."""
+    """The subject and the severity of the table that a cell belongs to."""
     severity = f"severity {cell.severity}"
     if cell.shift != AS_IT_IS:
         return cell.benchmark, severity

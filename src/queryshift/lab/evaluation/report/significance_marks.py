@@ -1,4 +1,4 @@
-"""What is marked in a table: the best, the second, and differences that are no accident."""
+"""Marks in a table: the best, the second best, and significant differences."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _resampled(
 
 
 def _tested(means: Floats, seeds: int) -> str:
-    """What the test rests on, and whether it could have found anything."""
+    """The basis of the test, and whether it had enough resamples."""
     resamples, methods, columns = means.shape
     comparisons = (methods - 1) * columns
     named = "1 seed" if seeds == 1 else f"{seeds} seeds"

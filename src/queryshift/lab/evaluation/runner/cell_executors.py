@@ -38,7 +38,7 @@ def in_turn(
 
 @contextmanager
 def in_processes(jobs: int) -> Iterator[Execute]:
-    """The cells in so many processes of one thread, as they finish; for all plans of the block.
+    """Run cells in `jobs` processes of one thread each; yields them as they finish.
 
     A process is given the methods of one stream after another, so that it makes their queries once.
     """
@@ -72,7 +72,7 @@ def fetched(name: str, fetch: Callable[[], bytes]) -> PreparedBenchmark:
 
 @contextmanager
 def _stored(prepared: PreparedBenchmark) -> Iterator[Path]:
-    """A file for the workers to read: it may be large, and not every process comes to need it."""
+    """Store a benchmark in a file for the workers: it may be large, and few may need it."""
     with TemporaryDirectory(prefix="queryshift-") as folder:
         path = Path(folder) / "prepared"
         with path.open("wb") as file:
@@ -86,7 +86,7 @@ def _from_file(work: tuple[Path, Task]) -> Cell:
 
 
 class _Shared(NamedTuple):
-    """What all tasks are sent: little, since the benchmark itself waits in Ray's store."""
+    """What is sent with every task; the benchmark itself is in Ray's store."""
 
     name: str
     started_in: Path

@@ -1,4 +1,4 @@
-"""What one process keeps between the cells it runs, in one place."""
+"""What one process keeps between cells: models, galleries, queries."""
 
 from __future__ import annotations
 
@@ -43,8 +43,7 @@ class Recent(Generic[Value]):
 class RunContext:
     """Loaded models, the benchmark at hand, and the queries of its stream.
 
-    A run has one, and each of its worker processes one of its own; what is kept is kept as long as
-    the context, and only so much of it.
+    A run has one, and so has each of its worker processes; each cache holds a few values.
     """
 
     def __init__(self) -> None:
@@ -74,7 +73,7 @@ class RunContext:
         return encoders
 
     def matcher(self, row: Benchmark, choices: Choices) -> Matcher | None:
-        """What re-ranks the best hits; None in the dual stream."""
+        """The model that re-ranks the best hits; None in the dual stream."""
         if not choices.matcher:
             return None
         encoders = self.encoders(row, choices)
@@ -103,7 +102,7 @@ class RunContext:
         return self._matchings.get(part, lambda: model.over(part.dataset.candidates))
 
     def queries(self, prepared: PreparedBenchmark, part: Part, task: Task) -> Sequence[Any]:
-        """The queries of a stream, kept for the next methods, which are asked the same."""
+        """The queries of a stream, kept for the next methods."""
         return self._queries.get(
             (part, *task.stream), lambda: _queries(prepared.row, prepared.choices, part, task)
         )

@@ -68,14 +68,14 @@ def _by_name(items: Mapping[str, Any], names: Sequence[str], path: Path) -> list
 
 
 def _names(dataset: Dataset) -> list[str]:
-    """What the clean file of each query is called, without its ending."""
+    """The name of each query's clean file, without its suffix."""
     if isinstance(dataset.queries, LazyItems):
         return [source.files[0].stem for source in dataset.queries.sources]
     return list(dataset.query_ids)
 
 
 def _inner_folder(folder: Path, modality: str, shift: str, severity: int) -> Path:
-    """Where a layout puts this shift; the first layout that has such a folder counts."""
+    """The folder of this shift in the first layout that has one."""
     fitting = [style for style in LAYOUTS.values() if style.folders.get(modality)]
     names = [style.folder(modality, shift, severity) for style in fitting]
     for name in names:

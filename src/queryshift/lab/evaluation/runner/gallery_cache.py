@@ -31,7 +31,7 @@ def embedded(encoder: Encoder, items: Sequence[Any], folder: Path) -> tuple[Gall
 
 
 def content_hash(items: Sequence[Any]) -> str:
-    """A short hash of what the items hold; of files of their own, of the bytes on disk."""
+    """A short hash of the items' content; if each has its own files, of the bytes on disk."""
     digest = blake2b(digest_size=8)
     for piece in track(_pieces(items), "looking at the items"):
         digest.update(len(piece).to_bytes(8, "big"))

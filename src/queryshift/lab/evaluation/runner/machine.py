@@ -1,4 +1,4 @@
-"""What a cell ran on: memory, device and versions."""
+"""Memory, device and versions of the machine that ran a cell."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def best_device() -> str:
 
 
 def device_name(device: torch.device) -> str:
-    """What computed, in words."""
+    """The name of the device."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"{device.type} ({platform.machine()}, {torch.get_num_threads()} threads)"
 
 
 def versions() -> dict[str, str]:
-    """Versions of what decides a number."""
+    """Versions of the packages that affect results."""
     packages = ("queryshift", "torch", "transformers", "numpy", "pillow", "opencv-python-headless")
     found = {"python": platform.python_version(), **{name: _version(name) for name in packages}}
     return {**found, "queryshift": found["queryshift"] + _commit(Path(__file__).parent)}

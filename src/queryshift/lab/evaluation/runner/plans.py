@@ -1,4 +1,4 @@
-"""What a run does: the choices of a user, and the cells of each benchmark."""
+"""Plans of runs: a user's choices, and the cells of each benchmark."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Choices(CorruptionAssets):
     rerank: int | None = None  # so many of them; None: as published
 
     def model_for(self, row: Benchmark) -> str:
-        """What `load` is given."""
+        """The name of the model to load."""
         return self.model or row.model
 
     def preprocessing_for(self, row: Benchmark) -> str:
@@ -45,7 +45,7 @@ class Choices(CorruptionAssets):
 
 @dataclass(frozen=True)
 class Task:
-    """What tells a cell from the others of its benchmark."""
+    """What identifies a cell within its benchmark."""
 
     shift: str
     severity: int
@@ -54,7 +54,7 @@ class Task:
 
     @property
     def stream(self) -> tuple[str, int, int]:
-        """What all methods are asked alike."""
+        """The stream's shift, severity and seed; all methods get the same queries."""
         return self.shift, self.severity, self.seed
 
 
@@ -108,7 +108,7 @@ class Plan:
         return tuple(name for name in wanted if missing and needs_translator(self.row, name))
 
     def notes(self) -> list[str]:
-        """Sentences on what is not as the paper has it."""
+        """Sentences on differences from the paper's setup."""
         if self.untranslated:
             names = ", ".join(self.untranslated)
             return [f"left out for want of a translator (--translator THERE BACK): {names}."]

@@ -45,7 +45,7 @@ class PreparedBenchmark:
 
     @property
     def model(self) -> str:
-        """What answers, in words: what `load` was given, and whether a matcher re-ranks."""
+        """The model's name, and whether a matcher re-ranks."""
         name = self.choices.model_for(self.row)
         return f"{name} {WITH_MATCHING}" if self.choices.matcher else name
 
@@ -85,7 +85,7 @@ def prepare(
 
 
 def _refuse_what_lacks(row: Benchmark, choices: Choices) -> None:
-    """Say all that a user has yet to bring, before anything long begins."""
+    """Refuse early if the dataset's files or the model are missing."""
     lacking = []
     bring = row.on_disk and not row.file and not row.downloads
     if bring and found_at(row.dataset, choices.root) is None:
@@ -110,7 +110,7 @@ def _listed(row: Benchmark, choices: Choices, category: str) -> Dataset:
 
 
 def _root(row: Benchmark, choices: Choices) -> Path | None:
-    """Where the dataset's files lie, once they are downloaded if a row does so."""
+    """The folder of the dataset's files; downloads them if the row says so."""
     place = found_at(row.dataset, choices.root)
     if choices.root or not row.downloads or (place and place.is_dir()):
         return place
@@ -118,7 +118,7 @@ def _root(row: Benchmark, choices: Choices) -> Path | None:
 
 
 def _readable(row: Benchmark, choices: Choices, listed: Dataset) -> tuple[Dataset, list[str]]:
-    """What of it can be read, and a sentence on each thing that cannot."""
+    """The readable part of a dataset, and a sentence on each item left out."""
     if not row.on_disk:
         return listed, []
     dataset, problems = usable(listed, choices.strict)

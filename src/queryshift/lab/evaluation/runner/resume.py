@@ -28,7 +28,7 @@ Tell = Callable[[Cell], None]
 
 @dataclass(frozen=True)
 class Ran:
-    """What became of a plan, or of several."""
+    """The results of one or several plans."""
 
     cells: tuple[Cell, ...]  # all that were wanted, also those of earlier runs
     kept: int  # of them, from earlier runs
@@ -58,7 +58,7 @@ def run_all(
 
 
 class _Run:
-    """One call of `run_all`: where results go, how cells are run, and what is kept on the way."""
+    """One call of `run_all`: the output folder, the executor and the context."""
 
     def __init__(self, out: Path, execute: Execute, tell: Tell) -> None:
         self.out, self.execute, self.tell = out, execute, tell
@@ -66,14 +66,14 @@ class _Run:
         self.fresh: set[tuple[object, ...]] = set()  # keys of the cells that this run finished
 
     def checked(self, plans: Sequence[Plan]) -> list[str]:
-        """Run the frozen model where the paper's queries can be had, and compare."""
+        """Run the frozen model on the uncorrupted rows, and compare it with the paper."""
         natural = [replace(plan, methods=("frozen",)) for plan in plans if not plan.row.corrupted]
         cells = [cell for plan in natural for cell in self.cells(plan)[0]]
         notes = [f"checked: {comparison}" for comparison in check_base(cells)]
         return notes or ["nothing to check: the paper has none of these rows without corruptions."]
 
     def cells(self, plan: Plan) -> tuple[list[Cell], list[str]]:
-        """All cells of a plan, with sentences on what was left out or is not as it should be."""
+        """All cells of a plan, and notes on items left out and damaged lines."""
         path = self.out / f"{plan.row.name}.jsonl"
         earlier, problems = read_lines(path) if path.exists() else Lines([], [])
         prepared = prepare(plan.row, plan.choices, self.out / "galleries", self.context)
@@ -142,7 +142,7 @@ def _refuse_other_settings(
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """What is not as before, in words; what was not written down before is not compared."""
+    """Settings that changed, in words; settings missing from the old file are not compared."""
     for name, value in now.items():
         old = before.get(name, value)
         if isinstance(value, dict) and isinstance(old, dict):
@@ -152,7 +152,7 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[
 
 
 def _skipped(prepared: PreparedBenchmark) -> list[str]:
-    """A note that names the first few things that could not be read."""
+    """A note that names the first few unreadable items."""
     skipped = prepared.skipped
     if not skipped:
         return []
