@@ -1,8 +1,8 @@
 """The 16 image corruptions, from RGB bytes or a Pillow image to the same.
 
 `FAMILIES` holds the `imagenet_c` forms. `preset` gives the forms of either published source, by
-name, and takes a folder of photographs for frost. Imports: `corruption` and `names` of `corruptions`.
-Start with `noise.py`; `pixels.py` is what all share.
+name, and takes a folder of photographs for frost. Imports: `corruption` and `names` of
+`corruptions`. Start with `noise.py`; all files share `pixels.py`.
 """
 
 from __future__ import annotations
