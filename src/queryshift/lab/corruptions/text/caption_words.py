@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Sequence
+from importlib.resources import files
 from typing import TYPE_CHECKING, TypeVar
 
 from queryshift.errors import BadInput
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 Item = TypeVar("Item")
+DATA = "queryshift.lab.corruptions.data"
 _WORD = re.compile(r"([^\W_]+(?:['’-][^\W_]+)*)")
 
 
@@ -67,27 +70,13 @@ def sample(rng: Generator, items: Sequence[Item], count: int) -> list[Item]:
     return [items[int(index)] for index in order]
 
 
-_PRONOUNS = """
-i me my myself you your yours yourself yourselves he him his himself she her hers herself
-it its itself we our ours ourselves they them their theirs themselves
-this that these those who whom what which
-"""
-_VERBS = """
-be am is are was were been being have has had having do does did doing
-can will should
-"""
-_PREPOSITIONS = """
-of in on at to by for with from about into over under above below up down out off
-through during before after against between
-"""
-_CONJUNCTIONS = "and or but nor if because as while until than"
-_DETERMINERS = "a an the all any both each few more most other some such no own same only"
-_ADVERBS = """
-not so too very again then once here there when where why how now just further
-"""
-_CONTRACTED = "s t don"  # what is left of "it's" and "don't" without the apostrophe
-STOPWORDS = frozenset(
-    " ".join(
-        (_PRONOUNS, _VERBS, _PREPOSITIONS, _CONJUNCTIONS, _DETERMINERS, _ADVERBS, _CONTRACTED)
-    ).split()
-)
+ENGLISH = tomllib.loads(files(DATA).joinpath("english.toml").read_text(encoding="utf-8"))
+"""Word lists by name; lists of words have spaces between them."""
+
+
+def words_in(name: str) -> frozenset[str]:
+    """The words of one of the lists."""
+    return frozenset(ENGLISH[name].split())
+
+
+STOPWORDS = words_in("stopwords")

@@ -3,52 +3,16 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 
-_IRREGULAR_VERBS = """
-be was been, bear bore borne, beat beat beaten, become became become, begin began begun,
-bend bent bent, bet bet bet, bind bound bound, bite bit bitten, blow blew blown,
-break broke broken, bring brought brought, build built built, burst burst burst,
-buy bought bought, cast cast cast, catch caught caught, choose chose chosen,
-cling clung clung, come came come, cost cost cost, creep crept crept, cut cut cut,
-deal dealt dealt, dig dug dug, dive dove dived, do did done, draw drew drawn,
-drink drank drunk, drive drove driven, eat ate eaten, fall fell fallen, feed fed fed,
-feel felt felt, fight fought fought, find found found, flee fled fled, fling flung flung,
-fly flew flown, forget forgot forgotten, forgive forgave forgiven, freeze froze frozen,
-get got gotten, give gave given, go went gone, grind ground ground, grow grew grown,
-hang hung hung, have had had, hear heard heard, hide hid hidden, hit hit hit,
-hold held held, hurt hurt hurt, keep kept kept, kneel knelt knelt, know knew known,
-lay laid laid, lead led led, leave left left, lend lent lent, let let let, lie lay lain,
-light lit lit, lose lost lost, make made made, mean meant meant, meet met met, pay paid paid,
-put put put, quit quit quit, read read read, ride rode ridden, ring rang rung,
-rise rose risen, run ran run, say said said, see saw seen, seek sought sought,
-sell sold sold, send sent sent, set set set, sew sewed sewn, shake shook shaken,
-shed shed shed, shine shone shone, shoot shot shot, show showed shown, shut shut shut,
-sing sang sung, sink sank sunk, sit sat sat, sleep slept slept, slide slid slid,
-speak spoke spoken, spend spent spent, spin spun spun, split split split,
-spread spread spread, spring sprang sprung, stand stood stood, steal stole stolen,
-stick stuck stuck, sting stung stung, stride strode stridden, strike struck struck,
-string strung strung, swear swore sworn, sweep swept swept, swim swam swum,
-swing swung swung, take took taken, teach taught taught, tear tore torn, tell told told,
-think thought thought, throw threw thrown, understand understood understood, wake woke woken,
-wear wore worn, weave wove woven, weep wept wept, win won won, wind wound wound,
-wring wrung wrung, write wrote written, overtake overtook overtaken, withdraw withdrew withdrawn
-"""
-_PLURALS = """
-man men, woman women, child children, person people, foot feet, tooth teeth,
-mouse mice, goose geese, ox oxen, leaf leaves, knife knives, wife wives, life lives,
-half halves, shelf shelves, calf calves, loaf loaves, wolf wolves, scarf scarves, sheep sheep,
-deer deer, fish fish, aircraft aircraft, people people, police police, folks folks, series series
-"""
-_IRREGULAR_PLURALS = dict(pair.split() for pair in _PLURALS.split(","))
+from .caption_words import ENGLISH
+
+_IRREGULAR_PLURALS = dict(pair.split() for pair in ENGLISH["irregular_plurals"].split(","))
+_IRREGULAR_VERBS = {
+    lemma: (past, participle)
+    for lemma, past, participle in map(str.split, ENGLISH["irregular_verbs"].split(","))
+}
 _DOUBLING = re.compile(r"[^aeiou]*(?:qu)?[aeiou][bdfgklmnprstvz]")
 _DOUBLING_LONG = frozenset(("admit", "begin", "commit", "control", "forget", "prefer", "refer"))
-
-
-@cache
-def _irregular() -> dict[str, tuple[str, str]]:
-    rows = (row.split() for row in _IRREGULAR_VERBS.split(","))
-    return {lemma: (past, participle) for lemma, past, participle in rows}
 
 
 def ing(verb: str) -> str:
@@ -62,12 +26,12 @@ def ing(verb: str) -> str:
 
 def past(verb: str) -> str:
     """ride: rode, hug: hugged, carry: carried."""
-    return _irregular()[verb][0] if verb in _irregular() else _regular_past(verb)
+    return _IRREGULAR_VERBS[verb][0] if verb in _IRREGULAR_VERBS else _regular_past(verb)
 
 
 def participle(verb: str) -> str:
     """ride: ridden, hug: hugged, carry: carried."""
-    return _irregular()[verb][1] if verb in _irregular() else _regular_past(verb)
+    return _IRREGULAR_VERBS[verb][1] if verb in _IRREGULAR_VERBS else _regular_past(verb)
 
 
 def third_person(verb: str) -> str:

@@ -8,62 +8,15 @@ from functools import cache
 from typing import NamedTuple
 
 from . import inflection
-from .caption_words import STOPWORDS
+from .caption_words import ENGLISH, STOPWORDS, words_in
 from .wordnet import entries
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_TRANSITIVE = _words(
-    """
-    accept adjust admire apply approach arrange attach attack attend balance bathe beat bite blow
-    board bounce braid break brush build burn bury buy carry carve cast catch celebrate change
-    chase check chew clean clear climb close collect comb control cook cover cross cuddle cut
-    decorate destroy dig direct display do drag draw drink drive drop dry eat embrace empty enjoy
-    enter entertain examine explore feed fetch fight fill film fix flip fly fold follow give grab
-    greet grill grind guard guide handle harvest help hit hold hug inspect install juggle kick
-    kiss knead knit lead lick lift light load lower make measure mix mow navigate observe offer
-    open operate pack paddle paint park pass peel perform pet photograph pick pilot place plant
-    play polish pour prepare present pull pump punch push put raise read record repair rescue
-    retrieve ride roll rope row sail scrub sell serve set sew shake shave shoot shovel show sing
-    sip smell smoke sniff splash sport spray spread stack steal steer stir stretch strike stroke
-    strum study surround sweep swing tackle take taste teach tease throw tie toss touch tow trim
-    tune turn twirl twist unload use view visit wash watch water wave wear weave wipe wrap write
-    """
-)
-_WITH_PREPOSITION = {  # "A dog jumps over a fence": the fence is jumped over
-    "jump": "over",
-    "leap": "over",
-    "look": "at",
-    "play": "with",
-    "pick": "up",
-    "chew": "on",
-    "hold": "up",
-}
-_SEVERAL = _words(
-    "two three four five six seven eight nine ten several many few these those both numerous"
-)
-_POSSESSIVES = _words("his her its their my our your")
-_DETERMINERS = _SEVERAL | _POSSESSIVES | _words("a an the this that some all another each one no")
-_OBJECT_FORMS = {"he": "him", "she": "her", "they": "them", "it": "it", "we": "us", "i": "me"}
-_PREPOSITIONS = _words(
-    """
-    of in on at with near from to into onto over under through across along around behind beside
-    between against towards toward down up off out inside outside past for above below without
-    during wearing
-    """
-)
-_ASIDES = _words("while as when")
-_BE = _words("is are was were")
-_NEVER = _words(  # in a noun phrase: such captions are left alone
-    """
-    himself herself itself themselves each other him them me us who which that where because
-    if but then until not be been being has have had can will closeup close-up view
-    """
-)
-_PLACES = _words("water lake river ocean sea road side shore pool beach fence")
+_TRANSITIVE, _WITH_PREPOSITION = words_in("transitive"), ENGLISH["verb_with_preposition"]
+_SEVERAL, _POSSESSIVES = words_in("several"), words_in("possessives")
+_DETERMINERS = _SEVERAL | _POSSESSIVES | words_in("determiners")
+_PREPOSITIONS, _OBJECT_FORMS = words_in("prepositions"), ENGLISH["object_forms"]
+_NEVER, _PLACES = words_in("never_in_phrase"), words_in("places")
+_ASIDES, _BE = {"while", "as", "when"}, {"is", "are", "was", "were"}
 _TOKEN = re.compile(r"[\w’']+(?:-[\w’']+)*|[^\w\s]")
 _PLAIN = re.compile(r"[a-z]+(?:['-][a-z]+)*")
 

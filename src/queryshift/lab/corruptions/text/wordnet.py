@@ -9,10 +9,9 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from .caption_words import STOPWORDS
+from .caption_words import DATA, STOPWORDS
 from .inflection import inflect_like
 
-_DATA = "queryshift.lab.corruptions.data"
 _ENDINGS = {
     "n": ("s:", "ses:s", "xes:x", "zes:z", "ches:ch", "shes:sh", "men:man", "ies:y"),
     "v": ("s:", "ies:y", "es:e", "es:", "ed:e", "ed:", "ing:e", "ing:"),
@@ -112,6 +111,6 @@ def _exceptions() -> dict[tuple[str, str], tuple[str, ...]]:
 
 
 def _lines(name: str) -> Iterator[list[str]]:
-    text = gzip.decompress(files(_DATA).joinpath(name).read_bytes()).decode("ascii")
+    text = gzip.decompress(files(DATA).joinpath(name).read_bytes()).decode("ascii")
     for line in text.splitlines():
         yield line.split("\t")
