@@ -2,50 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
 from .draw_shapes import Pixels
 from .scene_captions import say, with_article
 from .scenes import BACKGROUNDS, PLACES, VALUES, Item, Scene, draw_scene
-from .styles import PLAIN
+from .styles import PLAIN, VOCABULARY
 from .worlds import belongs, generator, take
 
-SENTENCES = {
-    "colour": (
-        "make the {thing} {value}",
-        "paint the {thing} {value}",
-        "recolour the {thing} to {value}",
-    ),
-    "shape": (
-        "replace the {thing} with {value}",
-        "turn the {thing} into {value}",
-        "{value} instead of the {thing}",
-    ),
-    "size": (
-        "make the {thing} {value}",
-        "resize the {thing} to {value}",
-        "the {thing} should be {value}",
-    ),
-    "fill": (
-        "make the {thing} {value}",
-        "the {thing} should be {value}",
-        "draw the {thing} {value}",
-    ),
-    "place": (
-        "move the {thing} to the {value}",
-        "put the {thing} at the {value}",
-        "the {thing} goes to the {value}",
-    ),
-    "paper": (
-        "change the background to {value}",
-        "on {value} paper instead",
-        "make the background {value}",
-    ),
-    "add": ("add {value}", "also draw {value}", "with {value} too"),
-    "remove": ("remove the {thing}", "take away the {thing}", "the same without the {thing}"),
-}
+SENTENCES: Mapping[str, Sequence[str]] = VOCABULARY["edits"]
 KINDS = tuple(SENTENCES)
 MOST_ITEMS, FEWEST_ITEMS = 4, 2
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 RGB = tuple[int, int, int]
+VOCABULARY = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 
 INKS: Mapping[str, RGB] = {
     "red": (214, 39, 40),
@@ -40,7 +43,7 @@ class Style:
     contrast: float = 0.0
     stroke: float = 0.0
     wobble: float = 0.0
-    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    words: Mapping[str, Sequence[str]] = field(default_factory=dict, repr=False)
     openings: tuple[str, ...] = ()
 
     def __hash__(self) -> int:
@@ -60,8 +63,6 @@ def _towards(colours: Mapping[str, RGB], tint: RGB, share: float) -> dict[str, R
 
 PLAIN = Style("plain", INKS, PAPERS)
 
-# The second look. Its words share pieces with the usual ones ("reddish", "triangular"), as
-# a new jargon does, so a caption in it is hard and not meaningless.
 CRAYON = Style(
     "crayon",
     inks=_towards(INKS, (150, 120, 90), 0.15),
@@ -70,25 +71,7 @@ CRAYON = Style(
     contrast=0.05,
     stroke=0.8,
     wobble=0.5,
-    words={
-        "circle": ("circle", "circular blob", "roundel"),
-        "square": ("square", "squarish tile", "quadrate"),
-        "triangle": ("triangle", "triangular bit", "trigon"),
-        "diamond": ("diamond", "diamonds shape", "kite"),
-        "star": ("star", "starry figure", "asterisk"),
-        "cross": ("cross", "crossing", "crosslet"),
-        "red": ("red", "reddish", "ruby"),
-        "orange": ("orange", "orangey", "apricot"),
-        "yellow": ("yellow", "yellowish", "mustard"),
-        "green": ("green", "greenish", "olive"),
-        "blue": ("blue", "bluish", "navy"),
-        "purple": ("purple", "purplish", "mauve"),
-        "black": ("black", "blackish", "inky"),
-        "small": ("small", "smallish", "wee"),
-        "large": ("large", "largish", "hefty"),
-        "dotted": ("dotted", "dotty", "freckled"),
-        "striped": ("striped", "stripey", "banded"),
-    },
+    words=VOCABULARY["crayon"],
     openings=("crayoned by hand:", "on the nursery wall hangs", "sketchily done,"),
 )
 
