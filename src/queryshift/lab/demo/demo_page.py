@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 from random import Random
@@ -12,7 +12,6 @@ from queryshift.lab.evaluation.pages import render, write_page
 from queryshift.lab.evaluation.pages.method_legend import legend
 from queryshift.lab.evaluation.pages.page_items import Part, parts
 from queryshift.lab.evaluation.pages.svg_curves import Chart
-from queryshift.sessions.batch_result import BatchStats
 
 from .run_demo import Demo, Stream
 
@@ -20,44 +19,8 @@ EXAMPLES = 6
 SMOOTHED = 4  # batches behind each point of the recall curve
 
 
-class Measure(NamedTuple):
-    """A statistic of a session, and what it means."""
-
-    title: str
-    tells: str
-    value: Callable[[BatchStats], float | None]
-
-
-MEASURES = (
-    Measure(
-        "Spread of the queries",
-        "Mean distance of the query vectors to their centre. A shift often pushes queries "
-        "together, so that they are hard to tell apart.",
-        lambda stats: stats.spread,
-    ),
-    Measure(
-        "Gap between queries and answers",
-        "Distance of the queries' centre to the centre of their top-1 results. TCR and REST move "
-        "it to the gap of pairs that look like the model's training data.",
-        lambda stats: stats.gap,
-    ),
-    Measure(
-        "Similarity of the top-1 result",
-        "Mean cosine of a query and its top-1 result: 1 is a perfect match.",
-        lambda stats: stats.similarity,
-    ),
-    Measure(
-        "Entropy",
-        "Uncertainty about the best candidates, in nats: 0 is certain.",
-        lambda stats: stats.entropy,
-    ),
-    Measure(
-        "Reliable queries",
-        "Share of queries whose entropy is at most that of the pairs that look most like the "
-        "model's training data. TCR and REST learn from these.",
-        lambda stats: stats.reliable,
-    ),
-)
+MEASURES = ("spread", "gap", "similarity", "entropy", "reliable")
+"""Statistics of a batch that the page draws; `templates/demo.html` explains them."""
 
 
 class Answer(NamedTuple):
@@ -104,7 +67,7 @@ def right_along(streams: tuple[Stream, ...]) -> Chart:
     )
 
 
-def measures_along(demo: Demo) -> Iterator[tuple[Measure, Chart]]:
+def measures_along(demo: Demo) -> Iterator[tuple[str, Chart]]:
     """Each measure along the shifted stream, with its mean for clean queries as they are."""
     for measure in MEASURES:
         seen = {stream.method: _values(stream, measure) for stream in demo.shifted}
@@ -148,9 +111,9 @@ def _latest_right(stream: Stream) -> list[float]:
     return [100 * float(right[a:b].mean()) for a, b in zip(first, ends, strict=True)]
 
 
-def _values(stream: Stream, measure: Measure) -> list[float]:
+def _values(stream: Stream, measure: str) -> list[float]:
     """A measure batch by batch; nothing if the method does not have it."""
-    values = [measure.value(seen) for seen in stream.result.history]
+    values = [getattr(seen, measure) for seen in stream.result.history]
     return [] if None in values else [value for value in values if value is not None]
 
 
