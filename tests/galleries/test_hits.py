@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from queryshift import Gallery
+from queryshift import Gallery, Hits
 from queryshift.errors import BadInput
 
 
@@ -29,3 +29,8 @@ def test_at_least_one_is_asked_for(hits, count):
 def test_only_positions_and_scores_are_shown(hits):
     shown = repr(hits)
     assert "positions=" in shown and "scores=" in shown and "candidates=" not in shown
+
+
+def test_where_ids_are_looked_up_takes_no_part_in_comparisons(hits):
+    other = Gallery.from_vectors("xyz", torch.eye(3))
+    assert Hits(hits.positions, hits.scores, other) == hits
