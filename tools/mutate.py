@@ -113,7 +113,7 @@ def drawn(root: Path, seed: int, count: int, rooms: tuple[str, ...] = ROOMS) -> 
 def nearest_tests(root: Path, path: str) -> list[list[str]]:
     """Tests of a file, the nearest first: those of its name, those that import it, its room's."""
     module, folder = Path(path).with_suffix(""), root / "tests"
-    files = sorted(folder.rglob("test_*.py"))
+    files = sorted(folder.rglob("test_*.py"), key=lambda file: (file.stat().st_size, file))
     room = next((one for one in ROOMS if path.startswith(f"{one}/")), module.parts[0])
     named = [file for file in files if file.stem == f"test_{module.name}"]
     dotted, (package, name) = ".".join(module.parts), (".".join(module.parts[:-1]), module.name)
@@ -138,11 +138,11 @@ class Trial:
     Args:
         root: The project's folder.
         folder: A temporary one.
-        tests: Which tests run which lines.
+        tests: Which tests run which lines; None: the nearest tests are run.
         seconds: How long the tests of one fault may take.
     """
 
-    def __init__(self, root: Path, folder: Path, tests: FaultTests, seconds: float) -> None:
+    def __init__(self, root: Path, folder: Path, tests: FaultTests | None, seconds: float) -> None:
         self._root, self._copy, self._seconds = root, folder / "src", seconds
         self._tests, self._planted = tests, 0
         shutil.copytree(root / "src", self._copy, ignore=shutil.ignore_patterns("__pycache__"))
@@ -169,6 +169,8 @@ class Trial:
     def _stages(self, fault: Fault) -> list[list[str]]:
         """Tests that run the fault's line, a few quick ones first; else the nearest."""
         nearest = nearest_tests(self._root, fault.path)
+        if self._tests is None:
+            return nearest
         near = [file for stage in nearest[:-1] for file in stage]
         tests = self._tests.of(fault.path, fault.line, test_files(self._root), near)
         stages, taken = [list[str]() for _ in STAGES], 0.0
@@ -230,7 +232,12 @@ def read_journal(path: Path) -> dict[Fault, Outcome]:
 
 
 def run(
-    root: Path, faults: list[Fault], journal: Path, seconds: float, copies: int = 1
+    root: Path,
+    faults: list[Fault],
+    journal: Path,
+    seconds: float,
+    copies: int = 1,
+    lines: bool = True,
 ) -> list[Outcome]:
     """Try the faults that the journal does not have, and record each; Ctrl-C ends it early.
 
@@ -240,9 +247,10 @@ def run(
         journal: The file of outcomes.
         seconds: How long the tests of one fault may take.
         copies: How many faults are tried at once, each in a copy of its own.
+        lines: Whether to record which lines the tests run; else the nearest tests are run.
     """
     known = read_journal(journal)
-    tests = FaultTests(root, journal.parent / "lines")
+    tests = FaultTests(root, journal.parent / "lines") if lines else None
     journal.parent.mkdir(parents=True, exist_ok=True)
     left = [fault for fault in faults if fault not in known]
     free: Queue[Trial] = Queue()
@@ -255,7 +263,8 @@ def run(
             free.put(trial)
 
     with suppress(KeyboardInterrupt), TemporaryDirectory() as folder, journal.open("a") as file:
-        record(root, Path(folder), tests, seconds)
+        if tests is not None:
+            record(root, Path(folder), tests, seconds)
         for number in range(copies):
             free.put(Trial(root, Path(folder) / str(number), tests, seconds))
         for outcome in map(tried, left) if copies == 1 else _at_once(tried, left, copies):
@@ -364,12 +373,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--faults", type=int, default=300, help="how many")
     parser.add_argument("--seconds", type=float, default=600, help="for the tests of one fault")
     parser.add_argument("--copies", type=int, default=1, help="faults tried at once")
+    parser.add_argument("--nearest", action="store_true", help="record no lines: for few faults")
     parser.add_argument("--room", action="append", help=f"only there; one of {', '.join(ROOMS)}")
     given = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as Ctrl-C does
     faults = drawn(ROOT, given.seed, given.faults, tuple(given.room or ROOMS))
     journal = ROOT / ".mutate" / f"{given.seed}.jsonl"
-    outcomes = run(ROOT, faults, journal, given.seconds, given.copies)
+    outcomes = run(ROOT, faults, journal, given.seconds, given.copies, not given.nearest)
     print(summary(outcomes, len(faults)))
     survivors = sum(one.result == "survived" for one in outcomes)
     return int(survivors > MOST_SURVIVORS * len(outcomes) or len(outcomes) < len(faults))

@@ -130,11 +130,12 @@ def content(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_faults_are_told_apart_and_the_tree_is_left_as_it_was(project):
+@pytest.mark.parametrize("lines", [True, False])
+def test_faults_are_told_apart_and_the_tree_is_left_as_it_was(project, lines):
     before, journal = content(project), project / "kept" / "1.jsonl"
     faults = drawn(project, 1, 100)
     assert len(faults) == 6
-    outcomes = run(project, faults, journal, 60)
+    outcomes = run(project, faults, journal, 60, lines=lines)
     survived = {str(one.fault) for one in outcomes if one.result == "survived"}
     assert survived == {
         "retrieval/sums.py:10: max(rows) -> (min(rows))",
