@@ -84,7 +84,7 @@ SAFEGUARDS = {
     "retrieval/hubness/query_bank.py": {
         "AT_ONCE CACHED AHEAD MOST_AHEAD": PIECES,
         "SMALLEST_SPREAD STEEPEST": ROUNDING,
-        "MIXER keys_of():29": IDENTITY,
+        "MIXER keys_of():29 _mixers():16": IDENTITY,
     },
     "retrieval/refinement.py": {"refine():10 refine():0.02": STATISTICS},
     "retrieval/reranking.py": {"UNMATCHED": OTHERS},
