@@ -2,7 +2,7 @@
 
 `dataset.py` says what a dataset is, `reading` how one is read. Imports: the product,
 `corruptions`, `tangram`. Start with `dataset.py`, then `coco_flickr_rsicd.py`. To add one: write
-its file with a `Reader`, and add a line to `DATASETS`.
+its file with a `Reader`, its counts in `published_counts.toml`, and a line in `DATASETS`.
 """
 
 import os

@@ -66,19 +66,13 @@ def _audio(root: Path, record: dict[str, Any]) -> Path:
     return next((place for place in places if place.is_file()), named)
 
 
-def _reader(name: str, clips: int, *lists: str) -> Reader:
-    """A dataset of `clips` clips; the paper has 3,000 and does not say which."""
-    counts = dict.fromkeys(("videos", "audio", "pairs"), clips)
-    paper = {"videos": 3_000, "audio": 3_000}
-    part = "retrieval"
-    return Reader(name, ("video", "audio"), {part: counts}, Listed(name, lists), (part,), paper)
+def _reader(name: str, *lists: str) -> Reader:
+    return Reader.of(name, ("video", "audio"), Listed(name, lists))
 
 
-# CAV-MAE, section 4.3: five clips a class.
-AUDIOSET = _reader("audioset", 1_725, "audioset_eval_5_per_class_for_retrieval_cleaned.json")
+AUDIOSET = _reader("audioset", "audioset_eval_5_per_class_for_retrieval_cleaned.json")
 VGGSOUND = _reader(
     "vggsound",
-    1_545,
     "vgg_test_5_per_class_for_retrieval_cleaned.json",
     "vgg_test_5_per_class_for_retrieval.json",
 )

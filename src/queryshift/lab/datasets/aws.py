@@ -72,7 +72,11 @@ def read(root: Path, part: str, query: str) -> Dataset:
         candidates=texts,
         matches=[matches[row] for row in rows],
         labels=[found[row].service for row in rows],
-        counts=_counted(len(texts), len(rows), sum(len(matches[row]) for row in rows)),
+        counts={
+            "documents": len(texts),
+            "queries": len(rows),
+            "pairs": sum(len(matches[row]) for row in rows),
+        },
     )
 
 
@@ -123,19 +127,9 @@ def _shortened(rng: Generator, text: str) -> str:
     return " ".join(word for word in words if rng.random() >= DROPPED) or text
 
 
-def _counted(documents: int, queries: int, pairs: int) -> dict[str, int]:
-    return {"documents": documents, "queries": queries, "pairs": pairs}
-
-
-READER = Reader(
-    name="aws",
-    asks=("text",),
-    parts={
-        **dict.fromkeys(("test", "test-zipf"), _counted(12_000, 3_000, 3_000)),
-        "test-duplicates": _counted(20_000, 3_000, 5_002),
-        **dict.fromkeys(("dev", "dev-zipf"), _counted(4_600, 1_500, 1_500)),
-        "dev-duplicates": _counted(7_668, 1_500, 2_500),
-    },
-    read=read,
+READER = Reader.of(
+    "aws",
+    ("text",),
+    read,
     source=f"It is the folder botocore/data of `pip install botocore=={VERSION}`.",
 )

@@ -160,18 +160,4 @@ def _subset(record: Record, places: Mapping[str, int]) -> list[int]:
     return [places[name] for name in members if name in places and name != record["reference"]]
 
 
-# The repository's README gives 4,181 pairs for val; the dataset's paper 4,148 for test1. 2,297 is
-# the number of images in val as its users count it; no count of test1's is known to us. The
-# paper's 4,148 are the test split.
-READER = Reader(
-    name="cirr",
-    asks=("image+text",),
-    parts={
-        "val": {"images": 2_297, "captions": 4_181, "pairs": 4_181},
-        "test1": {"images": None, "captions": 4_148, "pairs": 0},
-        SOFT: {"images": 2_297, "captions": 4_181, "pairs": 4_181},
-    },
-    paper_parts=("test1",),
-    paper={"captions": 4_148},
-    read=read,
-)
+READER = Reader.of("cirr", ("image+text",), read)

@@ -34,15 +34,6 @@ def read(root: Path, part: str, query: str) -> Dataset:
     return of_classes("esc50", "audio", items, classes, TEMPLATES)
 
 
-READER = Reader(
-    name="esc50",
-    asks=("audio",),
-    parts={
-        "test": {"audio": 400, "captions": 150, "pairs": 1_200},
-        "dev": {"audio": 400, "captions": 150, "pairs": 1_200},
-        "train": {"audio": 1_600, "captions": 150, "pairs": 4_800},
-        "train-dev": {"audio": 1_200, "captions": 150, "pairs": 3_600},
-    },
-    read=read,
-    source="It is the repository github.com/karolpiczak/ESC-50.",
+READER = Reader.of(
+    "esc50", ("audio",), read, source="It is the repository github.com/karolpiczak/ESC-50."
 )

@@ -89,16 +89,4 @@ def _opened(path: Path) -> Any:
         raise BadFile(f'"{path}" cannot be read as HDF5: {error}') from error
 
 
-# The dataset's own paper: 293,008 images, 260,480 of them for training. It counts 48 categories
-# in all, and does not say how many of them each part has.
-READER = Reader(
-    name="fashion-gen",
-    asks=("image", "text"),
-    parts={
-        "validation": {"images": 32_528, "captions": 32_528, "pairs": 32_528, "categories": None},
-        "train": {"images": 260_480, "captions": 260_480, "pairs": 260_480, "categories": None},
-    },
-    paper_parts=("validation",),
-    paper={"images": 32_528, "captions": 32_528, "categories": 48},
-    read=read,
-)
+READER = Reader.of("fashion-gen", ("image", "text"), read)

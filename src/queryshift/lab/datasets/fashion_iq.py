@@ -77,17 +77,4 @@ def _image(folder: Path, name: str) -> ImageFile:
     return ImageFile(next((place for place in places if place.is_file()), places[0]))
 
 
-# Validation files of the "original" split, as their users count them; two captions a pair are
-# usual, their exact number is not published. The paper counts the pairs of all three.
-READER = Reader(
-    name="fashion-iq",
-    asks=("image+text",),
-    parts={
-        "dress": {"images": 3_817, "captions": None, "pairs": 2_017},
-        "shirt": {"images": 6_346, "captions": None, "pairs": 2_038},
-        "toptee": {"images": 5_373, "captions": None, "pairs": 1_961},
-    },
-    paper_parts=("dress", "shirt", "toptee"),
-    paper={"pairs": 6_016},
-    read=read,
-)
+READER = Reader.of("fashion-iq", ("image+text",), read)

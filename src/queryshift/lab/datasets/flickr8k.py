@@ -57,16 +57,10 @@ def _captions(path: Path) -> dict[str, list[str]]:
     return found
 
 
-# 8,000 of the 8,091 images are in a split. The paper does not use it.
-READER = Reader(
-    name="flickr8k",
-    asks=("image", "text"),
-    parts={
-        "test": {"images": 1_000, "captions": 5_000, "pairs": 5_000},
-        "val": {"images": 1_000, "captions": 5_000, "pairs": 5_000},
-        "train": {"images": 6_000, "captions": 30_000, "pairs": 30_000},
-    },
-    read=read,
+READER = Reader.of(
+    "flickr8k",
+    ("image", "text"),
+    read,
     archives=tuple(
         f"https://github.com/jbrownlee/Datasets/releases/download/Flickr8k/Flickr8k_{which}.zip"
         for which in ("text", "Dataset")

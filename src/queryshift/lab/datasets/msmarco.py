@@ -72,16 +72,10 @@ def _table(path: Path, columns: int) -> list[list[str]]:
     return rows
 
 
-READER = Reader(
-    name="msmarco",
-    asks=("text",),
-    parts={
-        "test": {"passages": 5_000, "queries": 30, "pairs": 1_957},
-        "test-typos": {"passages": 5_000, "queries": 300, "pairs": 19_570},
-        "dev": {"passages": 5_000, "queries": 13, "pairs": 544},
-        "dev-typos": {"passages": 5_000, "queries": 130, "pairs": 5_440},
-    },
-    read=read,
+READER = Reader.of(
+    "msmarco",
+    ("text",),
+    read,
     source="Clone github.com/agentset-ai/embedding-leaderboard (passages and judgements) and "
     "github.com/ielab/CharacterBERT-DR (queries) into it.",
 )

@@ -56,17 +56,4 @@ def _captions(
     return captions, homeless
 
 
-# nocaps.org/download: ten captions an image. The paper's 1,562 images are in- and out-domain.
-READER = Reader(
-    name="nocaps",
-    asks=("image", "text"),
-    parts={
-        "in-domain": {"images": 648, "captions": 6_480, "pairs": 6_480},
-        "out-domain": {"images": 914, "captions": 9_140, "pairs": 9_140},
-        "near-domain": {"images": 2_938, "captions": 29_380, "pairs": 29_380},
-        ENTIRE: {"images": 4_500, "captions": 45_000, "pairs": 45_000},
-    },
-    paper_parts=("in-domain", "out-domain"),
-    paper={"images": 1_562, "captions": 15_620},
-    read=read,
-)
+READER = Reader.of("nocaps", ("image", "text"), read)

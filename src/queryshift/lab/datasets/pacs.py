@@ -32,16 +32,9 @@ def read(root: Path, part: str, query: str) -> Dataset:
     return of_classes("pacs", "image", items, CLASSES, TEMPLATES)
 
 
-READER = Reader(
-    name="pacs",
-    asks=("image",),
-    parts={
-        part: {"images": images, "captions": 35, "pairs": 5 * images}
-        for part, images in {
-            **{"photo": 1_194, "art_painting": 1_494, "cartoon": 1_690, "sketch": 2_763},
-            **{"photo-dev": 476, "art_painting-dev": 554, "cartoon-dev": 654, "sketch-dev": 1_166},
-        }.items()
-    },
-    read=read,
+READER = Reader.of(
+    "pacs",
+    ("image",),
+    read,
     source="The images lie in the folder PACS of github.com/MachineLearning2020/Homework3-PACS.",
 )

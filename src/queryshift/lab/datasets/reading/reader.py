@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from queryshift.errors import BadFile, unknown
 from queryshift.media.lazy_items import Composed, LazyItems, Source
@@ -17,6 +18,11 @@ from queryshift.support.progress import track
 from ..dataset import Dataset, at
 
 Counts = Mapping[str, int | None]  # "images", "captions", "pairs", ... to a number, None: not known
+
+
+PUBLISHED = tomllib.loads(
+    Path(__file__).parents[1].joinpath("published_counts.toml").read_text(encoding="utf-8")
+)
 
 
 class Kind(NamedTuple):
@@ -49,6 +55,24 @@ class Reader:
     paper: Counts = field(default_factory=dict)
     source: str = ""  # a sentence on where to get the files
     archives: tuple[str, ...] = ()  # addresses of zip files that hold all of them
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        asks: tuple[str, ...],
+        read: Callable[[Path, str, str], Dataset],
+        source: str = "",
+        archives: tuple[str, ...] = (),
+    ) -> Self:
+        """A dataset whose counts are in `published_counts.toml`."""
+        known = PUBLISHED[name]
+        parts = {
+            part: {what: None if count == "unknown" else count for what, count in counts.items()}
+            for part, counts in known["parts"].items()
+        }
+        in_paper = tuple(known.get("paper_parts", ())), known.get("paper", {})
+        return cls(name, asks, parts, read, *in_paper, source, archives)
 
     def __call__(
         self, root: str | Path, query: str | None = None, part: str | None = None

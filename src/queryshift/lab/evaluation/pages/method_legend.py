@@ -1,4 +1,4 @@
-"""The colour of each method, the same on every page and in every figure, and its meaning."""
+"""The colour of each method, the same on every page and in every figure."""
 
 from __future__ import annotations
 
@@ -29,16 +29,6 @@ OTHERS = (
     Colour("#4d5560", "#c3cad6"),
 )
 """For curves that are no method's, told apart in print."""
-MEANINGS = {
-    "frozen": "The model as it is, which never adapts.",
-    "frozen+hubs": "The same with hub correction: hubs are candidates near to too many queries.",
-    "tent": "Tent (ICLR 2021) minimises the entropy of the predictions.",
-    "shot": "SHOT (ICML 2020) makes predictions certain and different from one another.",
-    "tcr": "TCR (ICLR 2025) also keeps queries apart and near the gallery.",
-    "rest": "REST extends TCR with refined predictions and hard negatives.",
-    "default": "A session without a method named: InfoMax, hub correction and a guard.",
-}
-"""A sentence on each method that a page may show."""
 _WORDS = {"source model": "frozen"}
 
 
@@ -62,10 +52,9 @@ def colours_of(names: Sequence[str]) -> list[Colour]:
 
 
 def legend(names: Sequence[str]) -> dict[str, Any]:
-    """What templates need to show methods: colours by CSS class, classes and meanings by name."""
+    """What templates need to show methods: colours by CSS class, and classes by name."""
     classes = [f"method-{number}" for number in range(len(names))]
     return {
         "colours": dict(zip(classes, colours_of(names), strict=True)),
         "css_classes": dict(zip(names, classes, strict=True)),
-        "meanings": {name: MEANINGS[name] for name in names if name in MEANINGS},
     }
