@@ -2,7 +2,7 @@
 
 `dataset.py` says what a dataset is, `reading` how one is read. Imports: the product,
 `corruptions`, `tangram`. Start with `dataset.py`, then `coco_flickr_rsicd.py`. To add one: write
-its file with a `Reader`, its counts in `published_counts.toml`, and a line in `DATASETS`.
+its file with a `READER`, and its counts in `published_counts.toml`.
 """
 
 import os
@@ -11,27 +11,23 @@ from pathlib import Path
 from queryshift.support.registry import Table
 
 from .dataset import Dataset
-from .reading.reader import Reader, usable
+from .reading.reader import PUBLISHED, Reader, usable
 
 __all__ = ["DATASETS", "HOME", "Dataset", "Reader", "found_at", "usable"]
 
 HOME = "QUERYSHIFT_DATA"
 """The environment variable that names the folder of all datasets, one folder each."""
 
-_OWN_FILES = (
-    *("flickr8k", "nocaps", "fashion-gen", "fashion-iq", "cirr"),
-    *("aws", "msmarco", "pacs", "esc50"),
-)
+_KARPATHY, _LISTED = ("coco", "flickr30k", "rsicd", "rsitmd"), ("audioset", "vggsound")
+_SHARED_FILES = {
+    **{name: f"coco_flickr_rsicd:{name.upper()}" for name in _KARPATHY},
+    **{name: f"audio_video:{name.upper()}" for name in _LISTED},
+}
 DATASETS: Table[Reader] = Table(
     "dataset",
     {
-        "coco": f"{__name__}.coco_flickr_rsicd:COCO",
-        "flickr30k": f"{__name__}.coco_flickr_rsicd:FLICKR30K",
-        "rsicd": f"{__name__}.coco_flickr_rsicd:RSICD",
-        "rsitmd": f"{__name__}.coco_flickr_rsicd:RSITMD",
-        "audioset": f"{__name__}.audio_video:AUDIOSET",
-        "vggsound": f"{__name__}.audio_video:VGGSOUND",
-        **{name: f"{__name__}.{name.replace('-', '_')}:READER" for name in _OWN_FILES},
+        name: f"{__name__}.{_SHARED_FILES.get(name, name.replace('-', '_') + ':READER')}"
+        for name in PUBLISHED
     },
 )
 """Name to the `Reader` of a dataset on disk: `DATASETS["coco"](root, query="text")`."""
