@@ -549,6 +549,20 @@ class TestItsCost:
         assert left_out.positions.shape == (1, 297)
         assert not {0, 1, 2} & set(left_out.positions[0].tolist())
 
+    def test_nothing_is_computed_for_queries_that_the_model_is_certain_of(self, monkeypatch):
+        gallery = in_memory()
+        session, asked = over(gallery), gallery.vectors[:70, 0]
+        session.answer(asked[:64])
+        uncertain = session.answer(rows(64, 3), adapt=False)
+        monkeypatch.setattr(Hubs, "joined", lambda *_: pytest.fail("corrected"))
+        answer = session.answer(asked[64:], adapt=False, exclude=[[7]] * 6)
+        assert answer.top(1).ids == [[row] for row in range(64, 70)]
+        assert answer.scores()[:, 7].tolist() == [-math.inf] * 6
+        cosines = (asked[64:] @ gallery.vectors[:, 0].T)[:, 8:]
+        assert torch.allclose(answer.scores()[:, 8:], cosines, atol=1e-6)
+        with pytest.raises(pytest.fail.Exception):
+            uncertain.top(1)
+
     def test_what_it_keeps_is_two_numbers_a_candidate(self):
         session = over(in_memory(2000), bank=256)
         session.answer(rows(64, 1))
