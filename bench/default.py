@@ -1,13 +1,16 @@
 """What people run beside a frozen session: the default and REST, in batches and one by one.
 
     python bench/default.py [--candidates 12000 200000] [--galleries memory "faiss hnsw" ...]
-    python bench/default.py --encoder tangram [--device cpu|cuda] [--tower tangram|vit]
+    python bench/default.py --encoder [--device cpu|cuda] [--tower tangram|vit]
 
-Without `--encoder`, queries are vectors of 256 dimensions in clusters of a hundred candidates, and
-hub correction remembers its 1,024 queries from the start. With it, an encoder makes the vectors of
-25,000 candidates' queries, and REST is measured too; single queries gather in groups of 16, learnt
-from in turn. Sessions take turns query by query and batch by batch. "x" is the ratio of medians of
-CPU time, the server's included (on a GPU: of the clock), to the frozen session of the same run.
+Without `--encoder`, queries are vectors of 256 dimensions beside candidates in clusters of a
+hundred, and hub correction remembers its 1,024 queries from the start. With it, an encoder makes
+the vectors of 25,000 candidates' queries, and REST is measured too; single queries gather in groups
+of 16, learnt from in turn. The default has two rows: in "default" the queries are so far from every
+candidate that the model is uncertain and all parts of the policy are at work; in "default, certain"
+each has a candidate close by, and the source model answers alone. Sessions take turns query by
+query and batch by batch. "x" is the ratio of medians of CPU time, the server's included (on a GPU:
+of the clock), to the frozen session of the same run.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ import torch
 from engine_list import Engine, engine_named, installed
 from rows import Rows, parser
 from torch import Tensor
+from torch.nn.functional import normalize
 from towers import add_options, batch_for, encoder_for, gallery_for
 
 import engines
@@ -34,7 +38,8 @@ from queryshift.retrieval.hubness.query_bank import QueryBank
 
 BATCH, SINGLES, GATHER, K = 64, 16, 16, 10
 BANK = 1024
-UNSURE = 0.45  # the chance of a query that is in doubt
+CHANCES = {"default": 0.45, "default, certain": 0.0}  # of the queries that are remembered
+AWAY = 0.25  # in each dimension: as far as any candidate is by chance
 FLOOR = "the frozen session, in the same run"
 COLUMNS = {
     "gallery": "",
@@ -48,6 +53,7 @@ COLUMNS = {
     "mean x": ".2f",
 }
 Clock = Callable[[], float]
+Stream = tuple[Session, Sequence[Any]]  # a session and its queries
 
 
 def main() -> None:
@@ -78,23 +84,29 @@ def measure_vectors(
 ) -> None:
     """Frozen and default sessions over one gallery of vectors."""
     gallery = memory if name == "memory" else engine.make(memory.ids, memory.vectors[:, 0].numpy())
-    encoder = Vectors(memory.dimension)
-    default = Session(encoder, gallery)
-    default.restore(remembering(default, queries[:BANK], memory, gallery))
-    sessions = {"frozen": Session(encoder, gallery, Frozen()), "default": default}
+    encoder, draw = Vectors(memory.dimension), torch.Generator().manual_seed(1)
+    far = normalize(queries + AWAY * torch.randn(queries.shape, generator=draw), dim=1)
+    kinds = {"default": far, "default, certain": queries}
+    streams = {"frozen": (Session(encoder, gallery, Frozen()), list(far[BANK:]))}
+    for kind, asked in kinds.items():
+        session = Session(encoder, gallery)
+        session.restore(remembering(session, asked[:BANK], memory, gallery, CHANCES[kind]))
+        streams[kind] = (session, list(asked[BANK:]))
     about = {"gallery": name, "candidates": len(memory)}
     clock = lambda: engines.cpu(engine)  # noqa: E731
-    compare(sessions, list(queries[BANK:]), rounds, clock, about, rows)
+    compare(streams, rounds, clock, about, rows)
     if gallery is not memory:
         gallery.close()
 
 
-def remembering(session: Session, queries: Tensor, memory: Gallery, gallery: Searchable) -> Any:
+def remembering(
+    session: Session, queries: Tensor, memory: Gallery, gallery: Searchable, chance: float
+) -> Any:
     """The state of a session whose hub correction has seen these queries."""
     first = [ids[0] for ids in memory.search(queries, 1).ids]
     places = torch.tensor(gallery.positions(first))
-    unsure = torch.full((len(queries),), UNSURE)
-    bank = QueryBank(queries.half(), places, places.clone(), unsure)
+    chances = torch.full((len(queries),), chance)
+    bank = QueryBank(queries.half(), places, places.clone(), chances)
     return replace(session.state, stages={"hubs": bank})
 
 
@@ -102,18 +114,23 @@ def measure_encoder(asked: argparse.Namespace, rows: Rows) -> None:
     """Frozen, REST and default sessions with an encoder."""
     encoder = encoder_for(asked)
     items = batch_for(asked, needed(asked.rounds), home="cpu")
+    other = batch_for(asked, needed(asked.rounds), seed=1, home="cpu")
+    close = torch.cat(
+        [encoder.encode(other[at : at + BATCH]) for at in range(0, len(other), BATCH)]
+    )
     clock = gpu_clock if asked.device == "cuda" else time.process_time
     for candidates in asked.candidates or [25_000]:
         gallery = gallery_for(asked, candidates)
+        known = gallery.add_vectors([f"near {row}" for row in range(len(close))], close)
         about = {"gallery": f"memory, {asked.tower}", "candidates": candidates}
-        for gather in (None, GATHER):
-            sessions = {
-                "frozen": Session(encoder, gallery, Frozen()),
-                "rest": Session(encoder, gallery, REST(), guard=None, gather=gather),
-                "default": Session(encoder, gallery, gather=gather),
+        for gather, size in ((None, BATCH), (GATHER, 1)):
+            streams = {
+                "frozen": (Session(encoder, gallery, Frozen()), items),
+                "rest": (Session(encoder, gallery, REST(), guard=None, gather=gather), items),
+                "default": (Session(encoder, gallery, gather=gather), items),
+                "default, certain": (Session(encoder, known, gather=gather), other),
             }
-            sizes = [BATCH] if gather is None else [1]
-            compare(sessions, items, asked.rounds, clock, about, rows, sizes)
+            compare(streams, asked.rounds, clock, about, rows, [size])
 
 
 def gpu_clock() -> float:
@@ -122,8 +139,7 @@ def gpu_clock() -> float:
 
 
 def compare(
-    sessions: dict[str, Session],
-    items: Sequence[Any],
+    streams: dict[str, Stream],
     rounds: int,
     clock: Clock,
     about: dict[str, Any],
@@ -134,13 +150,13 @@ def compare(
     used = 0
     for size in sizes:
         count = rounds if size > 1 else rounds * SINGLES
-        taken: dict[str, list[tuple[float, float]]] = {name: [] for name in sessions}
+        taken: dict[str, list[tuple[float, float]]] = {name: [] for name in streams}
         for number in range(-2, count):
-            some, used = items[used : used + size], used + size
-            for name, session in sessions.items():
-                spent = timed(session, some, clock)
+            for name, (session, items) in streams.items():
+                spent = timed(session, items[used : used + size], clock)
                 if number >= 0:
                     taken[name].append(spent)
+            used += size
         floor = [statistics.median(column) for column in zip(*taken["frozen"], strict=True)]
         mean = statistics.mean(spent for spent, _ in taken["frozen"])
         for name, spent in taken.items():
@@ -155,7 +171,7 @@ def compare(
                     "wall ms": 1000 * wall,
                     "wall x": wall / floor[1],
                     "mean x": statistics.mean(cpu for cpu, _ in spent) / mean,
-                    "batches": session_batches(sessions[name]),
+                    "batches": session_batches(streams[name][0]),
                 }
             )
 

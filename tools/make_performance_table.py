@@ -1,8 +1,9 @@
-"""Write the table of docs/performance.md from the rows that bench/default.py kept.
+"""Write the tables of costs in docs/performance.md and docs/research/engines.md from kept rows.
 
 python tools/make_performance_table.py [--check]
 
-Rows are lines of bench/results/*.jsonl; of several for the same case the latest counts.
+The rows of bench/default.py are lines of bench/results/*.jsonl, those of bench/scale.py of
+docs/research/scale.jsonl; of several for the same case the latest counts.
 """
 
 from __future__ import annotations
@@ -13,19 +14,37 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-PAGE, RESULTS = ROOT / "docs" / "performance.md", ROOT / "bench" / "results"
-START, END = "<!-- costs -->", "<!-- end of costs -->"
-HEAD = "| where | candidates | queries | frozen | default | REST |\n|---|--:|---|--:|--:|--:|"
+RESULTS, SCALE = ROOT / "bench" / "results", ROOT / "docs" / "research" / "scale.jsonl"
+SESSIONS = ("default", "default, certain", "rest")
+HEAD = """| where | candidates | queries | frozen | default | default, certain queries | REST |
+|---|--:|---|--:|--:|--:|--:|"""
 QUERIES = {"batch": "64 at once", "single": "one by one"}
+SCALE_HEAD = """| candidates | gallery | build, CPU s | memory | files | batch of 64, CPU ms | \
+recall@10, clean / shifted |
+|--:|---|--:|--:|--:|--:|---|"""
+GALLERIES = {
+    "memory float32": "memory, float32",
+    "memory float16": "memory, float16, mapped",
+    "faiss flat": "FAISS flat",
+    "faiss hnsw": "FAISS HNSW32, ef 256",
+    "faiss sq8": "FAISS IVF-SQ8, nprobe 64, re-ranked in float",
+    "faiss pq": "FAISS IVF-PQ64, nprobe 64, re-ranked in float",
+    "postgres hnsw": "PostgreSQL HNSW (m 32), ef 256",
+}
 Case = tuple[str, bool, str, int, str]
 Row = dict[str, Any]
+
+
+def kept_rows(*files: Path) -> list[Row]:
+    """All rows of some files, the earliest first."""
+    lines = [line for path in files for line in path.read_text().splitlines()]
+    return sorted(map(json.loads, lines), key=lambda row: str(row["date"]))
 
 
 def cases(results: Path) -> dict[Case, dict[str, Row]]:
     """Each case, and its rows by session."""
     found: dict[Case, dict[str, Row]] = {}
-    lines = [line for path in results.glob("*.jsonl") for line in path.read_text().splitlines()]
-    for row in sorted(map(json.loads, lines), key=lambda row: row["date"]):
+    for row in kept_rows(*results.glob("*.jsonl")):
         if row["bench"] == "default":
             gallery = row["gallery"].partition(",")[0]
             tower = row["tower"] if row["encoder"] else ""
@@ -51,28 +70,67 @@ def cell(row: Row | None, ratio: bool = True) -> str:
     return f"{row['x']:.2f}{mean}"
 
 
-def table(results: Path) -> str:
-    """The table, cases in order."""
-    lines, found = [HEAD], cases(results)
+def cost_table() -> str:
+    """Ratios to a frozen session, cases in order."""
+    lines, found = [HEAD], cases(RESULTS)
     for case, rows in sorted(found.items()):
         numbers = [cell(rows.get("frozen"), ratio=False)]
-        numbers += [cell(rows.get(session)) for session in ("default", "rest")]
+        numbers += [cell(rows.get(session)) for session in SESSIONS]
         place = [where(case), f"{case[3]:,}", QUERIES[case[4]]]
         lines.append("| " + " | ".join([*place, *numbers]) + " |")
-    days = sorted({row["date"].split()[0] for rows in found.values() for row in rows.values()})
-    return "\n".join([*lines, "", f"Measured on {' and '.join(days)}."])
+    return "\n".join(
+        [*lines, "", measured_on([row for rows in found.values() for row in rows.values()])]
+    )
+
+
+def scale_table() -> str:
+    """Galleries by number of candidates."""
+    rows = {(row["candidates"], row["gallery"]): row for row in kept_rows(SCALE)}
+    order = list(GALLERIES)
+    lines = [SCALE_HEAD]
+    for (candidates, gallery), row in sorted(
+        rows.items(), key=lambda one: (one[0][0], order.index(one[0][1]))
+    ):
+        sizes = [megabytes(row[name]) for name in ("memory MB", "disk MB")]
+        numbers = [f"{row['build CPU s']:,.0f}", *sizes, f"{row['CPU ms']:,.0f}"]
+        recalls = f"{row['clean']:.3f} / {row['shifted']:.3f}"
+        cells = [f"{candidates:,}", GALLERIES[gallery], *numbers, recalls]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join([*lines, "", measured_on(list(rows.values()))])
+
+
+def megabytes(size: float) -> str:
+    """Such as "1.2 GB"; nothing for less than a megabyte."""
+    if size < 1:
+        return ""
+    return f"{size / 1000:.1f} GB" if size >= 1000 else f"{size:.0f} MB"
+
+
+def measured_on(rows: list[Row]) -> str:
+    """The days on which rows were measured."""
+    return f"Measured on {' and '.join(sorted({row['date'].split()[0] for row in rows}))}."
+
+
+TABLES = {
+    ROOT / "docs" / "performance.md": ("costs", cost_table),
+    ROOT / "docs" / "research" / "engines.md": ("scale", scale_table),
+}
 
 
 def main(check: bool) -> int:
-    """Rewrite the page, or say that it is out of date."""
-    old = PAGE.read_text(encoding="utf-8")
-    before, _, rest = old.partition(START)
-    new = f"{before}{START}\n{table(RESULTS)}\n{END}{rest.partition(END)[2]}"
-    if new != old:
-        print("docs/performance.md is out of date: run tools/make_performance_table.py")
-        if not check:
-            PAGE.write_text(new, encoding="utf-8")
-    return int(check and new != old)
+    """Rewrite the pages, or say which are out of date."""
+    late = 0
+    for page, (name, table) in TABLES.items():
+        start, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+        old = page.read_text(encoding="utf-8")
+        before, _, rest = old.partition(start)
+        new = f"{before}{start}\n{table()}\n{end}{rest.partition(end)[2]}"
+        if new != old:
+            late += 1
+            print(f"{page.relative_to(ROOT)} is out of date: run tools/make_performance_table.py")
+            if not check:
+                page.write_text(new, encoding="utf-8")
+    return int(check and late > 0)
 
 
 if __name__ == "__main__":
