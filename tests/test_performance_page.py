@@ -24,7 +24,7 @@ def test_the_tables_are_made_of_the_kept_rows():
     assert found.returncode == 0, found.stdout + found.stderr
 
 
-@pytest.mark.parametrize(("page", "number"), zip(PAGES, ("x", "CPU ms"), strict=True), ids=str)
+@pytest.mark.parametrize(("page", "number"), [(PAGES[0], "x"), (PAGES[1], "CPU ms")], ids=str)
 def test_another_number_would_be_noticed(tmp_path, page, number):
     for path in (SCRIPT, *PAGES, *ROWS):
         copy = tmp_path / path
