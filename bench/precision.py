@@ -35,9 +35,9 @@ from queryshift.lab.datasets import Dataset
 from queryshift.lab.datasets.tangram import TASKS, tangram
 from queryshift.lab.evaluation.benchmark_methods import method_of
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS, Benchmark
+from queryshift.lab.evaluation.corrupted_queries import Shifted, corruption_of
 from queryshift.lab.evaluation.runner.plans import Plan, Task
 from queryshift.lab.evaluation.stream_evaluation import run
-from queryshift.lab.evaluation.streams import Shifted, corruption_of
 
 FLOOR = "none: the error is what chance leaves of the mean difference"
 METHODS = ("frozen", "rest")

@@ -24,7 +24,7 @@ def clean():
 @pytest.fixture
 def limited():
     """A function that puts limits on items in force until the test ends."""
-    from queryshift.media.item_reading import Limits, limits, set_limits
+    from queryshift.media.limits import Limits, limits, set_limits
 
     before = limits()
     yield lambda **changed: set_limits(Limits(**changed))

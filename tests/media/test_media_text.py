@@ -7,7 +7,7 @@ import pytest
 
 import queryshift as qs
 from queryshift.errors import BadInput, BadItem
-from queryshift.media.item_reading import Limits, limits, set_limits
+from queryshift.media.limits import Limits, limits, set_limits
 from queryshift.media.text import texts
 
 

@@ -11,6 +11,7 @@ from queryshift.errors import BadInput
 from queryshift.lab.evaluation import paper
 from queryshift.lab.evaluation.benchmark_methods import method_of
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
+from queryshift.lab.evaluation.corrupted_queries import corruption_of
 from queryshift.lab.evaluation.report.paper_numbers import paper_value
 from queryshift.lab.evaluation.report.result_tables import Column, tabulate
 from queryshift.lab.evaluation.results import read_folder
@@ -19,7 +20,6 @@ from queryshift.lab.evaluation.runner.plans import Choices, Plan
 from queryshift.lab.evaluation.runner.prepared_benchmark import prepare
 from queryshift.lab.evaluation.runner.resume import run_all
 from queryshift.lab.evaluation.stream_evaluation import run, shifted
-from queryshift.lab.evaluation.streams import corruption_of
 from queryshift.models import matcher
 
 SHIFT = "gaussian_noise"

@@ -34,9 +34,9 @@ from queryshift.lab.datasets import Dataset
 from queryshift.lab.datasets.aws import Operation, operations
 from queryshift.lab.datasets.tangram import CAPTIONS, TASKS, tangram
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS, single_shifts
+from queryshift.lab.evaluation.corrupted_queries import corruption_of
 from queryshift.lab.evaluation.stream_evaluation import shifted
-from queryshift.lab.evaluation.streams import corruption_of
-from queryshift.lab.own_traffic.label_free import LIMITS, Limits, Signals, judge, signals_of
+from queryshift.lab.own_traffic.label_free_verdict import LIMITS, Limits, Signals, judge, signals_of
 from queryshift.lab.own_traffic.replay import Replay, replay, session_of
 from queryshift.lab.own_traffic.traffic import Traffic
 from queryshift.media.item_collection import Collection

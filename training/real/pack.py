@@ -31,8 +31,8 @@ from queryshift.lab.datasets import DATASETS, Dataset
 from queryshift.lab.datasets.aws import operations
 from queryshift.lab.datasets.pacs import CLASSES, ENDINGS, TEMPLATES
 from queryshift.lab.evaluation.benchmarks import Benchmark, find
+from queryshift.lab.evaluation.corrupted_queries import Shifted, corruption_of
 from queryshift.lab.evaluation.runner.plans import Choices
-from queryshift.lab.evaluation.streams import Shifted, corruption_of
 from training.real.lexical import Speller
 
 WEIGHTS, WORDS = "model.safetensors", "embeddings.word_embeddings.weight"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from queryshift.lab.own_traffic.evaluate import Evaluation
-    from queryshift.lab.own_traffic.label_free import Advice
+    from queryshift.lab.own_traffic.label_free_verdict import Advice
 
 
 @click.command()

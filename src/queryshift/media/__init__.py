@@ -5,5 +5,5 @@ Models, laboratory and service all read here: arrays, PIL images, bytes, file ob
 path. Pillow, soundfile and PyAV are imported when the first such item is read.
 
 Imports: `support`, `errors`. Start with `images.py`; `item_collection.py` reads whole folders and
-tables, `item_reading.py` has what all kinds share, and how large an item may be.
+tables, `item_reading.py` has what all kinds share, `limits.py` how large an item may be.
 """

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from queryshift.errors import BadInput
 from queryshift.support.optional import need
 
-from .item_reading import Stored, check_samples, decoding, is_stored, read_each, source
+from .item_reading import Stored, decoding, is_stored, read_each, source
+from .limits import check_samples
 from .waveform import USUAL_RATE, Waveform, as_floats
 
 AUDIO_SUFFIXES = (".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif")

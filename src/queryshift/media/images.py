@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from queryshift.errors import BadInput
 from queryshift.support.optional import need
 
-from .item_reading import Stored, check_pixels, decoding, is_stored, read_each, source
+from .item_reading import Stored, decoding, is_stored, read_each, source
+from .limits import check_pixels
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -7,7 +7,8 @@ from typing import Any
 
 from queryshift.errors import BadInput
 
-from .item_reading import check_characters, read_each
+from .item_reading import read_each
+from .limits import check_characters
 
 
 def texts(items: Iterable[Any]) -> list[str]:

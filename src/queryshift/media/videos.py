@@ -16,7 +16,8 @@ from queryshift.errors import BadFile, BadInput, BadItem
 from queryshift.support.optional import need
 
 from .images import images, read_image
-from .item_reading import check_pixels, check_samples, decoding, is_stored, read_each, regular
+from .item_reading import decoding, is_stored, read_each, regular
+from .limits import check_pixels, check_samples
 from .waveform import Waveform
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from queryshift import __version__
 from queryshift.errors import BadInput
-from queryshift.media.item_reading import Limits, set_limits
+from queryshift.media.limits import Limits, set_limits
 from queryshift.sessions.events import GuardWarning
 
 from .http import routes_collections, routes_server, routes_tenants

@@ -10,7 +10,7 @@ from test_sentence_models import save_judge, style_model  # noqa: F401  (a fixtu
 from queryshift.errors import BadFile
 from queryshift.lab.corruptions import find, generator
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
-from queryshift.lab.evaluation.streams import CorruptionAssets, corruption_of, substitutes
+from queryshift.lab.evaluation.corrupted_queries import CorruptionAssets, corruption_of, substitutes
 
 CAPTION = "a small red circle left of a large blue square"
 TEXT, PICTURES = BENCHMARKS["coco-o-text"], BENCHMARKS["coco-o-image"]

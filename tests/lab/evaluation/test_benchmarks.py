@@ -21,7 +21,7 @@ from queryshift.lab.evaluation.benchmarks import (
     SERIES,
     find,
 )
-from queryshift.lab.evaluation.streams import (
+from queryshift.lab.evaluation.corrupted_queries import (
     CorruptionAssets,
     Shifted,
     corruption_of,
@@ -265,7 +265,8 @@ class TestShifted:
             assert np.array_equal(turned[row], plain[number])
 
     def test_beyond_its_room_it_keeps_nothing(self, monkeypatch):
-        monkeypatch.setattr("queryshift.lab.evaluation.streams.KEPT_BYTES", 2 * 16 * 16 * 3)
+        name = "queryshift.lab.evaluation.corrupted_queries.KEPT_BYTES"
+        monkeypatch.setattr(name, 2 * 16 * 16 * 3)
         queries = self.queries()
         first, again = list(queries), list(queries)
         kept = [old is new for old, new in zip(first, again, strict=True)]

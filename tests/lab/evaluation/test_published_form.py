@@ -7,8 +7,8 @@ import pytest
 
 from queryshift import __version__
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
+from queryshift.lab.evaluation.corrupted_queries import corruption_of
 from queryshift.lab.evaluation.runner.machine import versions
-from queryshift.lab.evaluation.streams import corruption_of
 
 HOME = Path(__file__).parents[3]
 

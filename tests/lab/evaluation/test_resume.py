@@ -17,6 +17,7 @@ from queryshift import Gallery, Session
 from queryshift.errors import BadFile, BadInput, MissingExtra, UnknownName
 from queryshift.lab.evaluation.benchmark_methods import method_of
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
+from queryshift.lab.evaluation.corrupted_queries import corruption_of
 from queryshift.lab.evaluation.results import read_lines
 from queryshift.lab.evaluation.runner.cell_executors import in_processes
 from queryshift.lab.evaluation.runner.context import RunContext
@@ -26,7 +27,6 @@ from queryshift.lab.evaluation.runner.prepared_benchmark import prepare
 from queryshift.lab.evaluation.runner.resume import locked, run_all
 from queryshift.lab.evaluation.runner.run_cell import run_cell
 from queryshift.lab.evaluation.stream_evaluation import run, shifted
-from queryshift.lab.evaluation.streams import corruption_of
 from queryshift.media.lazy_items import Composed, ImageFile, LazyItems
 from small_datasets import small
 

@@ -12,7 +12,13 @@ from click.testing import CliRunner
 
 import queryshift as qs
 from queryshift.cli import main
-from queryshift.lab.own_traffic.label_free import Advice, Signals, hub_share, judge, signals_of
+from queryshift.lab.own_traffic.label_free_verdict import (
+    Advice,
+    Signals,
+    hub_share,
+    judge,
+    signals_of,
+)
 from queryshift.lab.own_traffic.recommendation import decisive_clicks, queries_needed, sign_test
 
 GOOD = Signals(

@@ -11,7 +11,8 @@ from pathlib import Path
 from queryshift.support.registry import Table
 
 from .dataset import Dataset
-from .reading.reader import PUBLISHED, Reader, usable
+from .reading.reader import PUBLISHED, Reader
+from .reading.unreadable_items import usable
 
 __all__ = ["DATASETS", "HOME", "Dataset", "Reader", "found_at", "usable"]
 

@@ -9,7 +9,7 @@ from queryshift.errors import BadInput, unknown
 from queryshift.lab.corruptions import NAMES, SEVERITIES, Corruption, check_severity, combination
 from queryshift.lab.datasets.tangram import TASKS
 from queryshift.lab.evaluation.benchmarks import AS_IT_IS, BENCHMARKS, Benchmark, all_shifts
-from queryshift.lab.evaluation.streams import TRANSLATED, corruption_of
+from queryshift.lab.evaluation.corrupted_queries import TRANSLATED, corruption_of
 from queryshift.methods.specs import DEFAULT, canonical
 
 DIVERSE = "diverse"

@@ -16,8 +16,8 @@ from queryshift.sessions.batch_result import BatchStats
 from queryshift.sessions.session import Session
 from queryshift.support.progress import track
 
+from .corrupted_queries import Shifted
 from .ranks import recall, relevant_ranks, subset_ranks
-from .streams import Shifted
 
 BATCH, SHOWN = 64, 10
 Lists = Sequence[Sequence[int]]

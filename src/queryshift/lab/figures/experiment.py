@@ -16,12 +16,12 @@ from queryshift.galleries import Gallery
 from queryshift.lab.datasets import Dataset
 from queryshift.lab.evaluation.benchmark_methods import method_of
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS, Benchmark
+from queryshift.lab.evaluation.corrupted_queries import corruption_of
 from queryshift.lab.evaluation.ranks import ranks, recall
 from queryshift.lab.evaluation.runner.context import RunContext
 from queryshift.lab.evaluation.runner.plans import Choices
 from queryshift.lab.evaluation.runner.prepared_benchmark import prepare
 from queryshift.lab.evaluation.stream_evaluation import StreamResult, run, shifted
-from queryshift.lab.evaluation.streams import corruption_of
 from queryshift.methods.base import Method
 from queryshift.methods.frozen import Frozen
 from queryshift.retrieval.answer import Answer

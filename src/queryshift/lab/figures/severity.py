@@ -7,7 +7,7 @@ from statistics import fmean
 from queryshift.errors import BadInput
 from queryshift.lab.corruptions import REPRESENTATIVE, SEVERITIES
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
-from queryshift.lab.evaluation.streams import needs_translator
+from queryshift.lab.evaluation.corrupted_queries import needs_translator
 from queryshift.support.progress import track
 
 from .charts import Curves, Line

@@ -16,7 +16,7 @@ from queryshift.lab.evaluation.significance import draw_seeds, p_values, resampl
 from queryshift.methods.specs import DEFAULT, canonical
 from queryshift.support.deprecation import renamed_arguments
 
-from .label_free import Advice, advise
+from .label_free_verdict import Advice, advise
 from .recommendation import Row, label, recommended
 from .replay import BATCH, cell_key, run_method, session_of
 from .traffic import Traffic, traffic

@@ -13,7 +13,7 @@ from torch import Tensor
 from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadInput
 from queryshift.galleries import Hits, Searchable
-from queryshift.lab.own_traffic.label_free import Advice
+from queryshift.lab.own_traffic.label_free_verdict import Advice
 from queryshift.media.bad_rows import BadRows
 from queryshift.methods.base import Method
 from queryshift.methods.frozen import Frozen

@@ -10,7 +10,7 @@ from typing import Any
 from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadFile, BadInput
 from queryshift.lab.corruptions.files.input_files import CAPTIONS, read_captions
-from queryshift.lab.own_traffic.label_free import Advice, advise
+from queryshift.lab.own_traffic.label_free_verdict import Advice, advise
 from queryshift.lab.own_traffic.traffic import Traffic, errors_named, traffic
 from queryshift.media.item_collection import Collection, as_collection
 from queryshift.methods.base import Method

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from queryshift.errors import BadFile, BadInput, Error
 from queryshift.media.audio import read_audio
 from queryshift.media.images import image_size, rgb
-from queryshift.media.item_reading import check_bytes
+from queryshift.media.limits import check_bytes
 from queryshift.media.text import text as checked_text
 
 from .queues import WorkQueue

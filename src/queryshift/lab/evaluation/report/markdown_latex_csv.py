@@ -1,18 +1,28 @@
-"""A report as Markdown, LaTeX or CSV."""
+"""A report as Markdown, LaTeX or CSV, with names that are safe in each."""
 
 from __future__ import annotations
 
 import csv
 import io
+import re
 from typing import TYPE_CHECKING
 
-from .grid import Grid, Text, grid, in_latex, in_markdown, in_spreadsheet, one_line
+from .grid import Grid, Text, grid, one_line
 from .result_tables import Table
 from .significance_marks import LEGEND
 
 if TYPE_CHECKING:
     from . import Report
 
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    **{sign: f"\\{sign}" for sign in "_%&#${}"},
+    **{"±": r"$\pm$", "–": "--", "≤": r"$\leq$", "↓": r"$\downarrow$", "†": r"$\dagger$"},
+}
+_LATEX_SIGNS = re.compile("[" + re.escape("".join(_LATEX)) + "]")
+_MARKDOWN_SIGNS = re.compile(r"[\\|*`\[\]~]|(?<!\w)_|_(?!\w)")
 _LATEX_MARKS = {"*": "*", "↓": r"\downarrow", "†": r"\dagger"}
 _CSV = (
     *("table", "benchmark", "shift", "metric", "method", "mean", "deviation", "seeds"),
@@ -119,3 +129,20 @@ def _csv_rows(table: Table) -> list[list[object]]:
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
+
+
+def in_markdown(text: str) -> str:
+    r"""The text in a Markdown table: no markup, no HTML, no further column."""
+    safe = one_line(text).replace("&", "&amp;").replace("<", "&lt;")
+    return _MARKDOWN_SIGNS.sub(lambda sign: f"\\{sign[0]}", safe)
+
+
+def in_latex(text: str) -> str:
+    """The text in LaTeX: no commands."""
+    return _LATEX_SIGNS.sub(lambda sign: _LATEX[sign[0]], one_line(text))
+
+
+def in_spreadsheet(text: str) -> str:
+    """The text in CSV: no formula where a spreadsheet opens it."""
+    safe = one_line(text)
+    return f"'{safe}" if safe[:1] in ("=", "+", "-", "@") else safe

@@ -12,7 +12,7 @@ from queryshift.galleries import Gallery
 from queryshift.models import load, matcher
 
 from ..benchmarks import Benchmark
-from ..streams import Shifted, corruption_of
+from ..corrupted_queries import Shifted, corruption_of
 from .corrupted_folders import corrupted_beforehand
 from .plans import Choices
 

@@ -12,7 +12,7 @@ from queryshift.models import PUBLISHED_RERANK
 
 from ..benchmark_methods import checked
 from ..benchmarks import AS_IT_IS, PAPER, Benchmark, find
-from ..streams import TRANSLATED, CorruptionAssets, needs_translator, translates
+from ..corrupted_queries import TRANSLATED, CorruptionAssets, needs_translator, translates
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,8 +14,8 @@ from queryshift.lab.datasets.reading.downloads import downloaded
 from queryshift.lab.datasets.tangram import tangram
 
 from ..benchmarks import Benchmark
+from ..corrupted_queries import substitutes, translates
 from ..own_benchmark import own_dataset
-from ..streams import substitutes, translates
 from .context import RunContext
 from .gallery_cache import content_hash, embedded
 from .plans import Choices
