@@ -11,7 +11,8 @@ ROOT = Path(__file__).parents[1]
 SCRIPT = Path("tools", "make_performance_table.py")
 PAGES = (Path("docs", "performance.md"), Path("docs", "research", "engines.md"))
 ROWS = (*(path.relative_to(ROOT) for path in (ROOT / "bench" / "results").glob("*.jsonl")),)
-ROWS += (Path("docs", "research", "scale.jsonl"),)
+ROWS += tuple(Path("docs", "research", name) for name in ("scale.jsonl", "depth.jsonl"))
+CASES = [(PAGES[0], "x"), (PAGES[1], "CPU ms"), (PAGES[1], "recall@10")]
 
 
 def checked(root: Path) -> subprocess.CompletedProcess[str]:
@@ -24,7 +25,7 @@ def test_the_tables_are_made_of_the_kept_rows():
     assert found.returncode == 0, found.stdout + found.stderr
 
 
-@pytest.mark.parametrize(("page", "number"), [(PAGES[0], "x"), (PAGES[1], "CPU ms")], ids=str)
+@pytest.mark.parametrize(("page", "number"), CASES, ids=str)
 def test_another_number_would_be_noticed(tmp_path, page, number):
     for path in (SCRIPT, *PAGES, *ROWS):
         copy = tmp_path / path

@@ -2,8 +2,9 @@
 
 python tools/make_performance_table.py [--check]
 
-The rows of bench/default.py are lines of bench/results/*.jsonl, those of bench/scale.py of
-docs/research/scale.jsonl; of several for the same case the latest counts.
+The rows of bench/default.py are lines of bench/results/*.jsonl, those of bench/scale.py and
+bench/depth.py of docs/research/scale.jsonl and depth.jsonl; of several for the same case the latest
+counts.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-RESULTS, SCALE = ROOT / "bench" / "results", ROOT / "docs" / "research" / "scale.jsonl"
+RESULTS, RESEARCH = ROOT / "bench" / "results", ROOT / "docs" / "research"
 SESSIONS = ("default", "default, certain", "rest")
 HEAD = """| where | candidates | queries | frozen | default | default, certain queries | REST |
 |---|--:|---|--:|--:|--:|--:|"""
@@ -85,7 +86,7 @@ def cost_table() -> str:
 
 def scale_table() -> str:
     """Galleries by number of candidates."""
-    rows = {(row["candidates"], row["gallery"]): row for row in kept_rows(SCALE)}
+    rows = {(row["candidates"], row["gallery"]): row for row in kept_rows(RESEARCH / "scale.jsonl")}
     order = list(GALLERIES)
     lines = [SCALE_HEAD]
     for (candidates, gallery), row in sorted(
@@ -97,6 +98,27 @@ def scale_table() -> str:
         cells = [f"{candidates:,}", GALLERIES[gallery], *numbers, recalls]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join([*lines, "", measured_on(list(rows.values()))])
+
+
+def depth_table() -> str:
+    """Recall by the number of hits that are corrected."""
+    rows = kept_rows(RESEARCH / "depth.jsonl")
+    found: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        found.setdefault(row["shift"].replace("_", " "), {})[row["depth"]] = row
+    depths = sorted({row["depth"] for row in rows} - {"frozen", "all"}, key=int)
+    heads = ["shift", "frozen", *(f"depth {depth}" for depth in depths), "all, in memory"]
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    for shift, by_depth in found.items():
+        cells = [recalls(by_depth[depth]) for depth in ("frozen", *depths, "all")]
+        lines.append("| " + " | ".join([shift, *cells]) + " |")
+    return "\n".join([*lines, "", measured_on(rows)])
+
+
+def recalls(row: Row) -> str:
+    """Recall at 1 and at 10; after a depth, what it loses at 10."""
+    lost = f" ({-row['loss@10']:+.1f} ± {row['error@10']:.1f})" if "loss@10" in row else ""
+    return f"{row['recall@1']:.1f} / {row['recall@10']:.1f}{lost}"
 
 
 def megabytes(size: float) -> str:
@@ -112,15 +134,16 @@ def measured_on(rows: list[Row]) -> str:
 
 
 TABLES = {
-    ROOT / "docs" / "performance.md": ("costs", cost_table),
-    ROOT / "docs" / "research" / "engines.md": ("scale", scale_table),
+    "costs": (ROOT / "docs" / "performance.md", cost_table),
+    "depths": (RESEARCH / "engines.md", depth_table),
+    "scale": (RESEARCH / "engines.md", scale_table),
 }
 
 
 def main(check: bool) -> int:
     """Rewrite the pages, or say which are out of date."""
     late = 0
-    for page, (name, table) in TABLES.items():
+    for name, (page, table) in TABLES.items():
         start, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
         old = page.read_text(encoding="utf-8")
         before, _, rest = old.partition(start)
