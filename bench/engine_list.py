@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from queryshift import Gallery, Searchable
+from queryshift.galleries.postgres import Postgres
 
 TESTS = Path(__file__).parents[1] / "tests"
 sys.path += [str(TESTS), str(TESTS / "engines")]  # which start real servers
@@ -40,22 +41,22 @@ def engine_named(name: str, folder: Path, lists: int) -> Iterator[Engine]:
     elif name.startswith("faiss"):
         kinds = {"flat": "Flat", "hnsw": "HNSW32"}
         kinds |= {"sq8": f"IVF{lists},SQ8", "pq": f"IVF{lists},PQ64"}
-        yield _written("faiss", f"faiss:{folder}/{name}", kinds[name.split()[-1]])
+        yield _written("create_faiss", f"faiss:{folder}/{name}", kinds[name.split()[-1]])
     elif name.startswith("postgres"):
         with _server("postgres_server", "PostgresServer") as server:
             yield _patient(
                 server.address, HNSW if name.endswith("hnsw") else "", server.process.pid
             )
     elif name == "milvus-lite":
-        yield _written("milvus", f"milvus://{folder}/lite.db/items")
+        yield _written("create", f"milvus://{folder}/lite.db/items")
     elif name.startswith("milvus"):
         with _server("servers", "MilvusServer", folder / "milvus") as server:
             index = name.split()[-1].upper()
-            yield _written("milvus", f"{server.address}/items", index, pid=server.pid)
+            yield _written("create", f"{server.address}/items", index, pid=server.pid)
     elif name == "qdrant local":
-        yield _written("qdrant", f"qdrant://{folder}/local/items")
+        yield _written("create", f"qdrant://{folder}/local/items")
     else:
-        yield _written("qdrant_edge", f"qdrant-edge:{folder}/edge", "Cosine", name.endswith("hnsw"))
+        yield _written("create_edge", f"qdrant-edge:{folder}/edge", "Cosine", name.endswith("hnsw"))
 
 
 ENGINES = {
@@ -91,18 +92,19 @@ def cpu_seconds(pid: int | None) -> float:
     return own + sum(cpu_seconds(int(child)) for child in children)
 
 
-def _written(module: str, address: str, *options: object, pid: int | None = None) -> Engine:
-    create = import_module(f"queryshift.galleries.{module}").create
+def _written(create: str, address: str, *options: object, pid: int | None = None) -> Engine:
+    """An engine whose collection a function of `tests/engines/new_collections.py` writes."""
+    create = getattr(import_module("new_collections"), create)
     return Engine(lambda ids, vectors: create(address, ids, vectors, *options), pid)
 
 
 def _patient(address: str, index: str, pid: int) -> Engine:
     """PostgreSQL that may take long: a busy machine needs many seconds to read a whole table."""
-    module = import_module("queryshift.galleries.postgres")
+    create = import_module("new_collections").create
 
     def make(ids: list[int], vectors: NDArray[np.float32]) -> Searchable:
-        module.create(f"{address}?table=items", ids, vectors, index).close()
-        return module.Postgres(address, table="items", timeout=PATIENCE)
+        create(f"{address}?table=items", ids, vectors, index).close()
+        return Postgres(address, table="items", timeout=PATIENCE)
 
     return Engine(make, pid)
 

@@ -34,7 +34,7 @@ def main() -> None:
         for factory, option in INDEXES:
             address = f"faiss:{folder}/{factory}?{option}"
             if not Path(f"{folder}/{factory}").exists():
-                faiss.create(address, range(CAPTIONS), vectors, factory)
+                faiss.write_index(Path(f"{folder}/{factory}"), range(CAPTIONS), vectors, factory)
             told = qs.check_recall(faiss.open(address), clean, depth=DEPTH)
             row = {"clean": told.ordinary.at_10, "moved": told.shifted.at_10}
             for name, queries in shifted.items():

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from new_collections import create_faiss as create
 from same_as_memory import check_samples, rows_of
 from tests.galleries.contract import GalleryContract
 
@@ -18,7 +19,7 @@ from toy import ToyEncoder, toy_gallery, toy_queries
 
 faiss = pytest.importorskip("faiss", exc_type=ImportError)
 
-from queryshift.galleries.faiss import Faiss, create  # noqa: E402
+from queryshift.galleries.faiss import Faiss  # noqa: E402
 from queryshift.galleries.faiss import open as open_faiss  # noqa: E402
 
 EXACT = ("Flat", "HNSW32", "IVF4,Flat", "IVF4,SQ8")

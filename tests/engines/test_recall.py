@@ -15,7 +15,8 @@ from queryshift.galleries.recall import moved_away
 
 pytest.importorskip("faiss", exc_type=ImportError)
 
-from queryshift.galleries.faiss import create
+from new_collections import create_faiss as create
+
 from queryshift.galleries.faiss import open as open_faiss
 from toy import ToyEncoder, toy_gallery, toy_items
 

@@ -45,8 +45,8 @@ def pictures():
 
 def test_recognises_its_own_files_only(path, tmp_path):
     torch.save({"model": {"visual_encoder.pos_embed": torch.zeros(1)}}, tmp_path / "other.pth")
-    assert blip_original.recognises(path)
-    assert not blip_original.recognises(tmp_path / "other.pth")
+    assert blip_original.FORMAT.recognises(path)
+    assert not blip_original.FORMAT.recognises(tmp_path / "other.pth")
 
 
 @torch.no_grad()

@@ -52,10 +52,10 @@ def sounds():
 
 def test_recognises_its_own_files_only(path, tmp_path):
     torch.save({"module.something": torch.zeros(1)}, tmp_path / "other.pth")
-    assert cav_mae.recognises(path)
-    assert not cav_mae.recognises(tmp_path / "other.pth")
-    assert not cav_mae.recognises(tmp_path / "absent.pth")
-    assert not cav_mae.recognises(tmp_path)
+    assert cav_mae.FORMAT.recognises(path)
+    assert not cav_mae.FORMAT.recognises(tmp_path / "other.pth")
+    assert not cav_mae.FORMAT.recognises(tmp_path / "absent.pth")
+    assert not cav_mae.FORMAT.recognises(tmp_path)
 
 
 @torch.no_grad()

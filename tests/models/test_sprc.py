@@ -56,8 +56,8 @@ def to_32(tokens):
 
 def test_recognises_its_own_files_only(path, tmp_path):
     torch.save({"epoch": 1, "Blip2Qformer": {}}, tmp_path / "other.pt")
-    assert sprc.recognises(path)
-    assert not sprc.recognises(tmp_path / "other.pt")
+    assert sprc.FORMAT.recognises(path)
+    assert not sprc.FORMAT.recognises(tmp_path / "other.pt")
 
 
 @torch.no_grad()

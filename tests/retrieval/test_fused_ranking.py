@@ -165,7 +165,7 @@ def test_a_corrected_ranking_is_fused_as_it_is_corrected():
 def test_over_an_engine_it_is_what_it_is_in_memory(tmp_path):
     """Each model searches for itself: candidates are known by what either of them met."""
     pytest.importorskip("faiss", exc_type=ImportError)
-    from queryshift.galleries.faiss import create
+    from tests.engines.new_collections import create_faiss as create
 
     gallery = in_memory(400)
     there = create(f"faiss:{tmp_path}/x", gallery.ids, gallery.vectors[:, 0].numpy())

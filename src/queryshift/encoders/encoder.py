@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
@@ -97,8 +97,7 @@ class Encoder(FrozenModule):
         Returns:
             Unit vectors (B, D) or (B, V, D).
         """
-        vectors: Tensor = self.forward(shared)
-        return vectors
+        return cast(Tensor, self.forward(shared))
 
     def finish_for_matcher(self, shared: Any) -> tuple[Tensor, Prepared]:
         """Unit vectors, and what a matcher reads of each query.

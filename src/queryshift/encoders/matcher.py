@@ -47,10 +47,7 @@ class Matcher(FrozenModule):
         """
 
     def over(
-        self,
-        items: Sequence[Any],
-        batch_size: int = 64,
-        ids: Sequence[str | int] | None = None,
+        self, items: Sequence[Any], batch_size: int = 64, ids: Sequence[str | int] | None = None
     ) -> Matching:
         """This matcher over a gallery's candidates.
 

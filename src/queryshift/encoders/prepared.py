@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -71,8 +71,7 @@ def several(items: Any) -> Sequence[Any]:
     """Items as a sequence that can be cut into batches."""
     check_several(items)
     known = hasattr(items, "__len__") and hasattr(items, "__getitem__")
-    listed: Sequence[Any] = items if known else list(items)
-    return listed
+    return cast("Sequence[Any]", items if known else list(items))
 
 
 def check(prepared: Prepared, expected: int) -> None:

@@ -1,17 +1,18 @@
-"""What candidates must be: ids that tell them apart, and finite unit vectors."""
+"""What candidates must be, here and in engines: ids that tell them apart, finite unit vectors."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from queryshift.encoders.prepared import check_finite
-from queryshift.errors import BadInput
+from queryshift.errors import BadInput, GalleryMismatch
 
 from .hits import Id, is_id
 
@@ -20,6 +21,16 @@ EPSILONS = 8  # of the type, within which the length of a unit vector is rounded
 MAPPED_LENGTHS = (1e-15, 1e15)  # whose squares are in float32's range
 LOOKED_AT_ONCE = 2**24  # numbers: 64 MB in float32
 STORED_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+Metric = Literal["cosine", "inner product", "euclidean"]
+LOOKED_AT = 256  # vectors whose lengths are checked when a collection is opened
+ROUNDING = 1e-5  # of lengths in float32: vectors this close to unit length are not rescaled
+METRICS: dict[str, Metric] = {
+    "cosine": "cosine",
+    "ip": "inner product",
+    "dot": "inner product",
+    "l2": "euclidean",
+    "euclid": "euclidean",
+}
 
 
 def checked_ids(ids: Any, expected: int) -> list[Id]:
@@ -135,8 +146,8 @@ def _mapped(vectors: np.memmap[Any, Any]) -> tuple[Tensor, Tensor | None] | None
     return (mapped, lengths) if usable else None
 
 
-def check_searched(queries: Any, exclude: Any) -> None:
-    """Refuse queries that are no table of numbers, and exclusions that are no pairs."""
+def check_searched(queries: Any, exclude: Any, dimension: int) -> None:
+    """Refuse queries that are no unit vectors of this length, and exclusions that are no pairs."""
     if not isinstance(queries, Tensor) or queries.is_meta or queries.layout != torch.strided:
         raise BadInput(
             f"got {_kind(queries)} as query vectors, expected a tensor of unit vectors (queries, "
@@ -144,6 +155,11 @@ def check_searched(queries: Any, exclude: Any) -> None:
         )
     if not queries.is_floating_point():
         raise BadInput(f"got query vectors of type {queries.dtype}, expected floating-point ones.")
+    if queries.ndim != 2 or queries.shape[1] != dimension:
+        raise GalleryMismatch(
+            f"got query vectors of shape {tuple(queries.shape)}, expected (queries, {dimension}), "
+            "as the gallery's are."
+        )
     if exclude is None:
         return
     if not isinstance(exclude, Tensor) or exclude.dtype != torch.long or exclude.shape[1:] != (2,):
@@ -178,8 +194,7 @@ def check_unit_length(vectors: Tensor) -> None:
 def _lengths(vectors: Tensor) -> Tensor:
     """Euclidean lengths (N, V), in float32 or wider."""
     wide = torch.promote_types(vectors.dtype, torch.float32)
-    lengths: Tensor = torch.linalg.vector_norm(vectors, dim=2, dtype=wide)
-    return lengths
+    return cast(Tensor, torch.linalg.vector_norm(vectors, dim=2, dtype=wide))
 
 
 def _rescaled(vectors: Tensor, largest: Tensor) -> Tensor:
@@ -191,3 +206,72 @@ def _rescaled(vectors: Tensor, largest: Tensor) -> Tensor:
         vectors = vectors.to(lengths) / factors[..., None]
         return torch.div(vectors, _lengths(vectors)[..., None]).to(largest.dtype)
     return torch.div(vectors, lengths[..., None]).to(vectors.dtype)
+
+
+def checked_engine_vectors(vectors: Any, dimension: int, metric: Metric) -> Tensor:
+    """Return vectors (n, D) or (n, V, D) as unit vectors (n, V, D) in float32, or raise.
+
+    An engine that ranks by cosine may store vectors of any length: they are rescaled. By inner
+    product or distance, longer vectors would rank first, so they are refused.
+    """
+    plain = torch.from_numpy(np.array(vectors, dtype=np.float32))
+    if plain.ndim not in (2, 3) or plain.shape[-1] != dimension:
+        raise GalleryMismatch(
+            f"the engine gave vectors of shape {tuple(plain.shape)}, expected (candidates, "
+            f"{dimension}): is it the right collection and vector field?"
+        )
+    lengths = torch.linalg.vector_norm(plain, dim=-1)
+    wrong = (lengths - 1).abs()
+    if bool((wrong <= ROUNDING).all()):
+        return plain if plain.ndim == 3 else plain[:, None]
+    if metric != "cosine" and bool((wrong > LENGTH_TOLERANCE).any()):
+        raise BadInput(
+            f"the engine ranks by {metric} and holds vectors of length {float(lengths.min()):.3g} "
+            f"to {float(lengths.max()):.3g}, so that long ones come first: store unit vectors, or "
+            "make the index for cosine."
+        )
+    return checked_vectors(plain, rescale=metric == "cosine")
+
+
+def plain_id(stored: Any) -> Id:
+    """Return an id as sessions take it: whole numbers stay, everything else becomes text.
+
+    Examples:
+        >>> from queryshift.galleries.candidate_checks import plain_id
+        >>> plain_id(7), plain_id("seven"), plain_id(7.5)
+        (7, 'seven', '7.5')
+    """
+    whole = isinstance(stored, int | np.integer) and not isinstance(stored, bool)
+    return int(stored) if whole else str(stored)
+
+
+def known_metric(collection: str, metric: str) -> Metric:
+    """Return the metric of a collection; refuse one that does not rank as the cosine does.
+
+    Args:
+        collection: Its name, for errors.
+        metric: The engine's word for it.
+
+    Examples:
+        >>> from queryshift.galleries.candidate_checks import known_metric
+        >>> known_metric("items", "IP")
+        'inner product'
+    """
+    if metric.lower() not in METRICS:
+        raise GalleryMismatch(
+            f'"{collection}" is searched by the metric "{metric}", expected cosine, or inner '
+            "product or Euclidean distance of unit vectors: make its index again with cosine."
+        )
+    return METRICS[metric.lower()]
+
+
+def check_new(ids: Sequence[Id], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return vectors to be stored as float32 (N, D), one for each id."""
+    checked_ids(ids, len(vectors))
+    array = np.ascontiguousarray(vectors, dtype=np.float32)
+    if array.ndim != 2 or not len(array):
+        raise BadInput(
+            f"got vectors of shape {array.shape}, expected (candidates, dimensions) with at least "
+            "one candidate."
+        )
+    return array

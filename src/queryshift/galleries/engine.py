@@ -12,16 +12,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from queryshift.errors import BadInput, EngineLost, GalleryMismatch, NeedsVectors
+from queryshift.errors import BadInput, EngineLost, NeedsVectors
 from queryshift.support.deprecation import RenamedAttribute
 from queryshift.support.threads import RenewedLock
 from queryshift.support.torch_modes import without_autocast
 
+from .candidate_checks import (
+    LOOKED_AT,
+    Metric,
+    check_searched,
+    checked_engine_vectors,
+    known_metric,
+)
 from .clusters import SAMPLE, spherical_kmeans
 from .hits import Hits, Id, at_least_one
 from .model_origin import ModelOrigin
 from .seen_candidates import Found, SeenCandidates, joined_answers
-from .stored_vectors import LOOKED_AT, Metric, checked_engine_vectors, known_metric
 
 FIRST_WAIT = 0.1  # seconds before the first retry; each further wait is twice as long
 HITS_AT_ONCE = 2**14  # hits with their vectors that a call asks for, at most
@@ -251,11 +257,7 @@ class EngineGallery:
         Returns:
             The candidates found for any of the queries, on their device.
         """
-        if queries.ndim != 2 or queries.shape[1] != self.dimension:
-            raise GalleryMismatch(
-                f"got query vectors of shape {tuple(queries.shape)}, expected (queries, "
-                f"{self.dimension}), as the gallery's are."
-            )
+        check_searched(queries, exclude, self.dimension)
         excluded = 0 if exclude is None or not len(exclude) else int(exclude[:, 0].bincount().max())
         plain = np.ascontiguousarray(queries.detach().to("cpu", torch.float32).numpy())
         answers = self._find_in_parts(plain, at_least_one(count) + excluded)

@@ -4,38 +4,38 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from queryshift.errors import BadInput, GalleryMismatch
+from queryshift.errors import GalleryMismatch
 from queryshift.support.registry import Table
 
 from .hits import Id
 from .model_origin import ModelOrigin
-from .stored_vectors import check_new
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The shape of a collection.
+    """The shape of a gallery.
 
     Args:
         dimension: Length of a vector.
         whole_ids: Whether ids are whole numbers; else they are text.
         index: "exact" or "hnsw", or the engine's own word for an index.
-        metric: The engine's own word for a metric; "" for cosine.
         origin: The model that makes the vectors, if it is known.
+        several: Vectors per candidate.
+        metric: The engine's own word for a metric; "" for cosine.
     """
 
     dimension: int
     whole_ids: bool
     index: str = "exact"
-    metric: str = ""
     origin: ModelOrigin | None = None
+    several: int = 1
+    metric: str = ""
 
 
 class Writer(ABC):
@@ -118,16 +118,3 @@ WRITERS: Table[WriterOf] = Table(
         "qdrant": "queryshift.galleries.qdrant.qdrant_gallery:QdrantWriter",
     },
 )
-
-
-def write_new(
-    writer: Writer, ids: Sequence[Id], vectors: NDArray[np.float32], index: str, metric: str
-) -> None:
-    """Write vectors (N, D) into a new collection; refuse one that exists."""
-    array = check_new(ids, vectors)
-    layout = Layout(array.shape[1], all(isinstance(one, int) for one in ids), index, metric)
-    with closing(writer):
-        if writer.prepare(layout):
-            raise BadInput("this collection is there already: drop it, or take another name.")
-        writer.upsert(ids, array)
-        writer.finish(layout)

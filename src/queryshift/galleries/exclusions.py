@@ -40,9 +40,7 @@ def excluded_pairs(
     return torch.tensor(pairs, dtype=torch.long, device="cpu") if pairs else None
 
 
-def joined_queries(
-    parts: Sequence[tuple[Tensor, Tensor | None]],
-) -> tuple[Tensor, Tensor | None]:
+def joined_queries(parts: Sequence[tuple[Tensor, Tensor | None]]) -> tuple[Tensor, Tensor | None]:
     """Query vectors and excluded pairs of several batches as those of one."""
     pairs, first = [], 0
     for queries, exclude in parts:

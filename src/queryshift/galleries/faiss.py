@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +19,11 @@ from queryshift.support.paths import is_file
 from queryshift.support.threads import lazy_property
 
 from .addresses import address_options
-from .candidate_checks import checked_ids
+from .candidate_checks import LOOKED_AT, check_new, checked_ids, plain_id
 from .engine import EngineGallery, SearchEffort
 from .hits import Id
 from .model_origin import ModelOrigin
 from .seen_candidates import Found, best_of_pieces
-from .stored_vectors import LOOKED_AT, check_new, plain_id
 
 OVERSAMPLING = 10  # hits of a compressed index that are ranked again, per hit asked for
 PIECE = 16_384  # vectors that an exact search looks at once
@@ -211,30 +210,13 @@ class Faiss(EngineGallery):
     def _vectors_of(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
         if self._rows is not None:
             return np.array(self._rows[rows])
-        vectors: NDArray[np.float32] = self._index.reconstruct_batch(rows)
-        return vectors
+        return cast("NDArray[np.float32]", self._index.reconstruct_batch(rows))
 
 
 def open(address: str) -> Faiss:
     """The index at "faiss:PATH", or "faiss:PATH?ef=512&nprobe=128"."""
     path, _, query = address.removeprefix("faiss:").partition("?")
     return Faiss(path, **address_options(query, {"ef": int, "nprobe": int}))
-
-
-def create(
-    address: str, ids: Sequence[Id], vectors: NDArray[np.float32], factory: str = "Flat"
-) -> Faiss:
-    """Write an index and what lies beside it, and open it.
-
-    Args:
-        address: "faiss:PATH".
-        ids: An id for each candidate.
-        vectors: Unit vectors (N, D).
-        factory: What FAISS calls the index: "Flat", "HNSW32", "IVF1024,SQ8", "IVF1024,PQ64".
-    """
-    path = Path(address.removeprefix("faiss:").partition("?")[0])
-    write_index(path, ids, vectors, factory)
-    return open(address)
 
 
 def write_index(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -142,8 +141,7 @@ def moved_away(queries: NDArray[np.float32], nearest: Sequence[Found]) -> NDArra
         [hits.vectors[:NEAREST].reshape(-1, queries.shape[1]).sum(0) for hits in nearest]
     )
     moved = queries - AWAY * sums / np.linalg.norm(sums, axis=1, keepdims=True)
-    shifted: NDArray[np.float32] = moved / np.linalg.norm(moved, axis=1, keepdims=True)
-    return shifted
+    return cast("NDArray[np.float32]", moved / np.linalg.norm(moved, axis=1, keepdims=True))
 
 
 def recall(
@@ -175,8 +173,7 @@ def _scores(query: NDArray[np.float32], hits: Found) -> NDArray[np.float32]:
     """The cosines of hits in float, best first."""
     vectors = np.asarray(hits.vectors, dtype=np.float32).reshape(len(hits.ids), -1, len(query))
     cosines = (vectors / np.linalg.norm(vectors, axis=2, keepdims=True)) @ query
-    best: NDArray[np.float32] = -np.sort(-cosines.max(axis=1))
-    return best
+    return cast("NDArray[np.float32]", -np.sort(-cosines.max(axis=1)))
 
 
 def _all_scores(queries: NDArray[np.float32], found: Sequence[Found]) -> NDArray[np.float32]:
@@ -196,7 +193,8 @@ def _advice(
         pairs = zip(queries, exact, strict=True)
         return min(recall(gallery, asked, best, hits).at_10 for asked, best in pairs)
 
-    with _searched_as_before(gallery):
+    before = gallery.search_effort
+    try:
         for wider in track(list(_wider(gallery)), "trying broader searches"):
             gallery.search_effort = wider
             if (found := worst(depth)) >= ENOUGH:
@@ -212,20 +210,12 @@ def _advice(
                 f"{said} sessions with depth={deeper}: so many hits are ranked again in float, "
                 f"which finds {found:.3f}"
             )
+    finally:
+        gallery.search_effort = before
     return (
         "no broader or deeper search finds enough: make the index again with more links (HNSW: "
         "M=32, efConstruction=256) or less compression"
     )
-
-
-@contextmanager
-def _searched_as_before(gallery: EngineGallery) -> Iterator[None]:
-    """Restore the gallery's search effort when the block ends."""
-    before = gallery.search_effort
-    try:
-        yield
-    finally:
-        gallery.search_effort = before
 
 
 def _wider(gallery: EngineGallery) -> Iterator[SearchEffort]:

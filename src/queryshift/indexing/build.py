@@ -12,6 +12,7 @@ from typing import Any
 
 from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadInput, unknown
+from queryshift.galleries.engine_writer import Layout
 from queryshift.galleries.model_origin import ModelOrigin
 from queryshift.models import load
 from queryshift.support.progress import counting
@@ -19,7 +20,7 @@ from queryshift.support.progress import counting
 from .encode import Encoded, encode_shard
 from .journal import BadRow, Journal, journal
 from .plan import Plan, Shard, plan
-from .targets import Content, Target, target_for
+from .targets import Target, target_for
 from .workers import Job, in_processes, in_turn, on_ray
 
 INDEXES = ("exact", "hnsw")
@@ -134,8 +135,9 @@ def build_gallery(
         closing(target_for(str(to), folder)) as target,
     ):
         shape = _probe(encoders[modality], planned)
-        content = Content(origin, *shape, planned.whole_ids, settings.index)
-        _forget_lost(kept, target.begin(content, list(kept.finished.values())))
+        several, dimension = shape
+        layout = Layout(dimension, planned.whole_ids, settings.index, origin, several)
+        _forget_lost(kept, target.begin(layout, list(kept.finished.values())))
         before = sum(receipt.rows for receipt in kept.finished.values())
         remote = target if target.workers_write else None
         job = Job(digest, model, modality, settings, shape, remote)

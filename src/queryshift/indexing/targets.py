@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -19,7 +18,6 @@ from queryshift.galleries import faiss
 from queryshift.galleries.engine_writer import WRITERS, Layout, Writer
 from queryshift.galleries.hits import Id
 from queryshift.galleries.memory.gallery_file import read_gallery, write_gallery, write_parquet
-from queryshift.galleries.model_origin import ModelOrigin
 from queryshift.support.optional import need
 
 from .journal import Receipt
@@ -29,32 +27,13 @@ Assemble = Callable[["FileTarget", Sequence[Receipt]], None]
 FACTORIES = {"exact": "Flat", "hnsw": "HNSW32"}
 
 
-@dataclass(frozen=True)
-class Content:
-    """What every candidate of a build is like.
-
-    Args:
-        origin: The model.
-        several: Vectors per candidate.
-        dimension: Length of a vector.
-        whole_ids: Whether ids are whole numbers; else they are text.
-        index: "exact" or "hnsw".
-    """
-
-    origin: ModelOrigin
-    several: int
-    dimension: int
-    whole_ids: bool
-    index: str
-
-
 class Target(Protocol):
     """Where finished shards go. Writing a shard again changes nothing."""
 
     workers_write: bool
     """Whether any process, on any machine, can write into it."""
 
-    def begin(self, content: Content, finished: Sequence[Receipt]) -> set[int]:
+    def begin(self, layout: Layout, finished: Sequence[Receipt]) -> set[int]:
         """Make ready, or refuse what cannot be kept; which of the finished shards are lost."""
 
     def write(self, shard: int, ids: Sequence[Id], vectors: Tensor) -> None:
@@ -67,11 +46,11 @@ class Target(Protocol):
         """Give connections back."""
 
 
-def one_vector_each(content: Content, to: str) -> None:
+def one_vector_each(layout: Layout, to: str) -> None:
     """Refuse candidates of several vectors where only one can be kept."""
-    if content.several > 1:
+    if layout.several > 1:
         raise BadInput(
-            f"{content.origin.model} gives {content.several} vectors per item, and {to} keeps one: "
+            f"the model gives {layout.several} vectors per item, and {to} keeps one: "
             "build into a .safetensors file."
         )
 
@@ -91,12 +70,10 @@ class EngineTarget:
         self._layout: Layout
         self._open: Writer | None = None
 
-    def begin(self, content: Content, finished: Sequence[Receipt]) -> set[int]:
+    def begin(self, layout: Layout, finished: Sequence[Receipt]) -> set[int]:
         """Make the collection; all shards are lost where it has fewer rows than they."""
-        one_vector_each(content, f"a collection of {self._kind}")
-        self._layout = Layout(
-            content.dimension, content.whole_ids, content.index, origin=content.origin
-        )
+        one_vector_each(layout, f"a collection of {self._kind}")
+        self._layout = layout
         there = self._writer.prepare(self._layout)
         rows = sum(receipt.rows for receipt in finished)
         if rows and (not there or self._writer.count() < rows):
@@ -154,13 +131,13 @@ class FileTarget:
 
     def __init__(self, path: str, folder: Path, assemble: Assemble) -> None:
         self.path, self._folder, self._assemble = Path(path), folder, assemble
-        self.content: Content
+        self.layout: Layout
 
-    def begin(self, content: Content, finished: Sequence[Receipt]) -> set[int]:
+    def begin(self, layout: Layout, finished: Sequence[Receipt]) -> set[int]:
         """Refuse what the file cannot hold; shards whose file is gone are lost."""
-        self.content = content
+        self.layout = layout
         if self._assemble is not _safetensors:
-            one_vector_each(content, f'"{self.path}"')
+            one_vector_each(layout, f'"{self.path}"')
         if self._assemble is _parquet:
             need("pyarrow", "data", "a Parquet file")
         if self._assemble is _faiss:
@@ -170,7 +147,7 @@ class FileTarget:
 
     def write(self, shard: int, ids: Sequence[Id], vectors: Tensor) -> None:
         """Write the shard's file, whole or not at all."""
-        write_gallery(self._file(shard), ids, vectors, self.content.origin.fingerprint)
+        write_gallery(self._file(shard), ids, vectors, None)
 
     def finish(self, receipts: Sequence[Receipt]) -> None:
         """Write the file of all shards, which takes the place of one of this name."""
@@ -197,8 +174,8 @@ class FileTarget:
 
     def joined(self, receipts: Sequence[Receipt]) -> tuple[list[Id], NDArray[np.float32]]:
         """All ids, and all vectors (N, V, D) in a mapped file: they may not fit into memory."""
-        content, rows = self.content, sum(receipt.rows for receipt in receipts)
-        shape = (rows, content.several, content.dimension)
+        rows = sum(receipt.rows for receipt in receipts)
+        shape = (rows, self.layout.several, self.layout.dimension)
         joined = np.lib.format.open_memmap(
             self._folder / "joined.npy", mode="w+", dtype=np.float32, shape=shape
         )
@@ -214,19 +191,20 @@ class FileTarget:
 
 def _safetensors(target: FileTarget, receipts: Sequence[Receipt]) -> None:
     ids, vectors = target.joined(receipts)
-    origin = target.content.origin
-    write_gallery(target.path, ids, torch.from_numpy(vectors), origin.fingerprint, origin)
+    origin = target.layout.origin
+    fingerprint = None if origin is None else origin.fingerprint
+    write_gallery(target.path, ids, torch.from_numpy(vectors), fingerprint, origin)
 
 
 def _parquet(target: FileTarget, receipts: Sequence[Receipt]) -> None:
     shards = ((ids, vectors[:, 0].numpy()) for ids, vectors in target.shards(receipts))
-    write_parquet(target.path, shards, target.content.origin)
+    write_parquet(target.path, shards, target.layout.origin)
 
 
 def _faiss(target: FileTarget, receipts: Sequence[Receipt]) -> None:
     ids, vectors = target.joined(receipts)
-    factory = FACTORIES[target.content.index]
-    faiss.write_index(target.path, ids, vectors[:, 0], factory, target.content.origin)
+    factory = FACTORIES[target.layout.index]
+    faiss.write_index(target.path, ids, vectors[:, 0], factory, target.layout.origin)
 
 
 ASSEMBLERS: Mapping[str, Assemble] = {

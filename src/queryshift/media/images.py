@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,8 +73,7 @@ def read_image(item: Stored) -> Image:
     turned = _pillow("ImageOps").exif_transpose
     with decoding(item, "an image"), _opened(item) as image:
         check_pixels(*image.size)
-        upright: Image = turned(image)
-        return upright
+        return cast(Image, turned(image))
 
 
 def image_size(item: Stored) -> tuple[int, int]:
@@ -89,8 +88,7 @@ def image_size(item: Stored) -> tuple[int, int]:
 
 def _opened(item: Stored) -> Image:
     try:
-        opened: Image = _pillow("Image").open(source(item))
-        return opened
+        return cast(Image, _pillow("Image").open(source(item)))
     except _pillow("").UnidentifiedImageError:
         raise ValueError("it is of no known format") from None
 

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -245,8 +245,7 @@ def _tensor(path: Path) -> Floats:
     if not name or (len(tables) > 1 and name != "vectors"):
         listed = ", ".join(f"{key} {tuple(tensor.shape)}" for key, tensor in tensors.items())
         raise BadFile(f'"{path}" holds {listed or "nothing"}, expected one table "vectors".')
-    array: Floats = tables[name].float().numpy()
-    return array
+    return cast(Floats, tables[name].float().numpy())
 
 
 def _ids_beside(path: Path) -> list[Any] | None:

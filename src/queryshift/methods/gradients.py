@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor
 
@@ -17,8 +19,7 @@ def dot(left: Params, right: Params) -> Tensor:
 
 def norm(params: Params) -> Tensor:
     """Length over all tensors as one vector."""
-    length: Tensor = torch.linalg.vector_norm(flat_vector(params, params))
-    return length
+    return cast(Tensor, torch.linalg.vector_norm(flat_vector(params, params)))
 
 
 def scale(params: Params, factor: Tensor | float) -> Params:

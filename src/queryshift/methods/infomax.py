@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar, Self, cast
 
 import torch
 from torch import Tensor
@@ -122,8 +122,7 @@ class InfoMax(Method):
 
         Few sizes: a GPU has to record each size of a batch separately.
         """
-        share: float = 1 / round((memory.learnt + 1) ** 0.5)
-        return share
+        return cast(float, 1 / round((memory.learnt + 1) ** 0.5))
 
     def gradient(self, step_view: StepView, memory: Learnt) -> Update:
         """The loss's gradient, at a rate that falls with the batches."""

@@ -62,11 +62,7 @@ class Adapted:
         return cls(values, torch.zeros_like(values), torch.zeros_like(values))
 
     def updated(
-        self,
-        optimiser: Optimiser,
-        gradient: Tensor,
-        lr: float | Tensor,
-        weight_decay: float,
+        self, optimiser: Optimiser, gradient: Tensor, lr: float | Tensor, weight_decay: float
     ) -> Self:
         """The state after one update by AdamW or plain gradient descent."""
         if optimiser == "adamw":

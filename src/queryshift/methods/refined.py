@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor
 
@@ -93,8 +93,7 @@ class Refined(Wrapper):
             prediction = refined(forward, self.neighbours, self.method.tau, self.duplicates)
             values = {field.name: getattr(forward, field.name) for field in fields(Forward)}
             forward.cache[key] = _NarrowedForward(**values | {"cache": {}}, prediction=prediction)
-        narrowed: Forward = forward.cache[key]
-        return narrowed
+        return cast(Forward, forward.cache[key])
 
 
 class _NarrowedView(StepView):

@@ -6,20 +6,6 @@ file by format, then `blocks.py`, what most encoders here are. Captions become t
 `hf.py`, authors' own files in `checkpoints.py`.
 """
 
-from .loading import (
-    ARCHITECTURES,
-    FORMATS,
-    MODELS,
-    PUBLISHED_RERANK,
-    load,
-    matcher,
-)
+from .loading import ARCHITECTURES, FORMATS, MODELS, PUBLISHED_RERANK, load, matcher
 
-__all__ = [
-    "ARCHITECTURES",
-    "FORMATS",
-    "MODELS",
-    "PUBLISHED_RERANK",
-    "load",
-    "matcher",
-]
+__all__ = ["ARCHITECTURES", "FORMATS", "MODELS", "PUBLISHED_RERANK", "load", "matcher"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -29,15 +29,11 @@ class Blip2Image(BlockEncoder):
         super().__init__()
         self.vision_model, self.qformer = model.vision_model, model.qformer
         self.query_tokens, self.head = model.query_tokens, model.vision_projection
-        self.reader = reader
+        self.read = reader
         self.block_list = blocks_of(self.qformer, "qformer")
         self.norm_names = norm_layer_names(self, "vision_model.*", "*[0-9].output.LayerNorm")
         self.requires_grad_(False)
         keep_input_layers_precise(self.vision_model)
-
-    def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
-        """Pixels."""
-        return self.reader(items)
 
     def begin(self, prepared: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """What the image encoder saw."""
@@ -52,8 +48,7 @@ class Blip2Image(BlockEncoder):
         output = self.qformer(
             query_embeds=tokens, encoder_hidden_states=seen, encoder_attention_mask=everywhere
         )
-        vectors: Tensor = self.head(output.last_hidden_state)
-        return vectors
+        return cast(Tensor, self.head(output.last_hidden_state))
 
 
 class Blip2Text(BlockEncoder):
@@ -62,14 +57,10 @@ class Blip2Text(BlockEncoder):
     def __init__(self, model: Any, words: Words) -> None:
         super().__init__()
         self.embeddings, self.qformer = model.embeddings, copy_on_same_storage(model.qformer)
-        self.head, self.words = model.text_projection, words
+        self.head, self.read = model.text_projection, words
         self.block_list = blocks_of(self.qformer, "qformer")
         self.norm_names = norm_layer_names(self, "*crossattention*", "*output_query*")
         self.requires_grad_(False)
-
-    def prepare(self, items: Sequence[str]) -> dict[str, Tensor]:
-        """Tokens."""
-        return self.words(items)
 
     def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
         """The projected class token."""
@@ -78,8 +69,7 @@ class Blip2Text(BlockEncoder):
             query_length=0,
             attention_mask=prepared["attention_mask"],
         )
-        vectors: Tensor = self.head(output.last_hidden_state[:, 0])
-        return vectors
+        return cast(Tensor, self.head(output.last_hidden_state[:, 0]))
 
 
 def load(checkpoint: Checkpoint) -> dict[str, Encoder]:

@@ -51,11 +51,6 @@ VISION_NAMES = (
 _authors_name = renamed(*VISION_NAMES, ("vision_model.post_layernorm", "visual_encoder.norm"))
 
 
-def recognises(path: Path) -> bool:
-    """Whether a file is a checkpoint of BLIP, pre-trained or fine-tuned for retrieval."""
-    return FORMAT.recognises(path)
-
-
 def load(
     path: Path,
     *,

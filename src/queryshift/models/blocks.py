@@ -29,12 +29,15 @@ HIDDEN = "hidden_states"  # what Hugging Face's blocks call their input
 
 
 class BlockEncoder(Encoder):
-    """Write `prepare` (a mapping) and `embed`; unit length, precision and the cut come with it.
+    """Set `read` or write `prepare`, and write `embed`; unit length, precision, the cut are here.
 
     Where something comes before all that adapts, such as embedding patches, write `begin` too.
     """
 
     recommended: Mapping[str, Mapping[str, float]] = {"*": {"lr": 3e-4}, "infomax": {}}
+
+    read: Callable[[Sequence[Any]], dict[str, Tensor]]
+    """Turns items into the mapping of tensors that `begin` and `embed` take."""
 
     block_list: str | None = None
     """Name of the `nn.ModuleList` that holds the blocks, in the order they run."""
@@ -49,6 +52,10 @@ class BlockEncoder(Encoder):
     """Whether, on a GPU, forwards of shapes that come again are recorded and played."""
 
     _cut: FrozenPrefix | None = None
+
+    def prepare(self, items: Sequence[Any]) -> Mapping[str, Tensor]:
+        """The items as tensors."""
+        return self.read(items)
 
     @abstractmethod
     def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
@@ -71,8 +78,7 @@ class BlockEncoder(Encoder):
             return run_plainly(params, method, *inputs)
 
         def run(params: Params, shared: Prepared) -> Tensor:
-            vectors: Tensor = run_plainly(params, method, shared)
-            return vectors
+            return cast(Tensor, run_plainly(params, method, shared))
 
         return replayed(self.replica(), run, params, *inputs)
 
@@ -269,5 +275,4 @@ class _Skippable:
 
 
 def _hidden(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
-    hidden: Tensor = args[0] if args else kwargs[HIDDEN]
-    return hidden
+    return cast(Tensor, args[0] if args else kwargs[HIDDEN])

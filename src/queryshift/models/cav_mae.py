@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -108,11 +108,6 @@ class VideoEncoder(_TowerEncoder):
         return [clip[index * len(clip) // _CLIP_FRAMES] for index in self.taken]
 
 
-def recognises(path: Path) -> bool:
-    """Whether a file is a checkpoint of CAV-MAE."""
-    return FORMAT.recognises(path)
-
-
 def load(
     path: Path, *, published: bool = False, frames: Frames | None = None
 ) -> dict[str, Encoder]:
@@ -183,8 +178,7 @@ class Tower(nn.Module):
         """Vectors (..., D) of patches."""
         for block in self.blocks:
             rows = block(rows)
-        vectors: Tensor = self.norm(rows).mean(-2)
-        return vectors
+        return cast(Tensor, self.norm(rows).mean(-2))
 
 
 class _Patches(nn.Module):
@@ -214,8 +208,7 @@ class _Block(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         rows = rows + self.attn(self.norm1(rows))
-        passed: Tensor = rows + self.mlp(self.norm2(rows))
-        return passed
+        return cast(Tensor, rows + self.mlp(self.norm2(rows)))
 
 
 class _Attention(nn.Module):
@@ -239,8 +232,7 @@ class _Mlp(nn.Module):
         self.fc2 = nn.Linear(4 * width, width)
 
     def forward(self, rows: Tensor) -> Tensor:
-        changed: Tensor = self.fc2(gelu(self.fc1(rows)))
-        return changed
+        return cast(Tensor, self.fc2(gelu(self.fc1(rows))))
 
 
 def log_mel(samples: Floats) -> NDArray[np.float32]:
@@ -266,10 +258,8 @@ def _triangles() -> Floats:
     tones = _mel(np.arange(_TRANSFORM // 2 + 1) * (RATE / _TRANSFORM))[:, None]
     rising = (tones - edges[:-2]) / (edges[1:-1] - edges[:-2])
     falling = (edges[2:] - tones) / (edges[2:] - edges[1:-1])
-    triangles: Floats = np.maximum(np.minimum(rising, falling), 0.0)
-    return triangles
+    return cast(Floats, np.maximum(np.minimum(rising, falling), 0.0))
 
 
 def _mel(hertz: Floats) -> Floats:
-    mel: Floats = 1127.0 * np.log(1.0 + hertz / 700.0)
-    return mel
+    return cast(Floats, 1127.0 * np.log(1.0 + hertz / 700.0))

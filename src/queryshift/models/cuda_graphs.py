@@ -129,6 +129,9 @@ class Recording:
             leaves, slopes = tuple(self._params.values()), self._slopes
             return torch.autograd.grad(seen, leaves, slopes, retain_graph=True, allow_unused=True)
 
+        def flat_product() -> Tensor:
+            return torch.cat([part.reshape(-1) for part in product() if part is not None])
+
         def warm_up() -> None:
             for _ in range(WARM_UP):
                 self._slopes = torch.zeros_like(see())
@@ -141,7 +144,7 @@ class Recording:
         # without a graph it is an answer, which takes priority
         vectors, self._play_forward, pool = record(see, first=not graph)
         if graph:
-            self._gradient, self._play_backward, _ = record(lambda: _flat(product()), pool)
+            self._gradient, self._play_backward, _ = record(flat_product, pool)
         self.vectors = vectors.detach()
 
 
@@ -208,10 +211,6 @@ def _undisturbed() -> Iterator[None]:
     finally:
         if collects:
             gc.enable()
-
-
-def _flat(gradient: tuple[Tensor | None, ...]) -> Tensor:
-    return torch.cat([part.reshape(-1) for part in gradient if part is not None])
 
 
 def _recordings(replica: Replica) -> Recordings:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor, nn
 
@@ -52,8 +52,7 @@ class Checkpoint:
                 )
         else:
             file = self._fetched("config.json")
-        config: Mapping[str, Any] = _parsed(file)
-        return config
+        return cast("Mapping[str, Any]", _parsed(file))
 
     def file(self, name: str) -> Path | None:
         """Where a file of the model lies on this machine; None if the model has none."""
@@ -185,7 +184,7 @@ class Tower(BlockEncoder):
         tower: nn.Module,
         head: nn.Module,
         read: Callable[[Sequence[Any]], dict[str, Tensor]],
-        pool: Callable[[Any], Tensor],
+        pool: Callable[..., Tensor],
     ) -> None:
         super().__init__()
         self.tower, self.head = tower, head
@@ -195,26 +194,19 @@ class Tower(BlockEncoder):
         self.requires_grad_(False)
         keep_input_layers_precise(tower)
 
-    def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
-        """The mapping of tensors that the tower takes."""
-        return self.read(items)
-
     def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
         """The pooled and projected output."""
-        vectors: Tensor = self.head(self.pool(self.tower(**prepared)))
-        return vectors
+        return cast(Tensor, self.head(self.pool(self.tower(**prepared))))
 
 
 def pooled(output: Any) -> Tensor:
     """What the tower's own pooling gives."""
-    rows: Tensor = output.pooler_output
-    return rows
+    return cast(Tensor, output.pooler_output)
 
 
 def first_token(output: Any) -> Tensor:
     """The hidden state of the class token."""
-    rows: Tensor = output.last_hidden_state[:, 0]
-    return rows
+    return cast(Tensor, output.last_hidden_state[:, 0])
 
 
 def blocks_of(tower: nn.Module, prefix: str) -> str | None:

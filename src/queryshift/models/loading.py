@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from queryshift.errors import BadFile, BadInput, unknown
 from queryshift.support.paths import is_file, is_there, user_path
@@ -192,21 +192,18 @@ def _found(name: str, published: bool) -> dict[str, Encoder]:
         return _from_file(path, published)
     if not is_there(path) and "/" not in source:
         if (own := _module("custom_encoders")).is_reference(name):
-            made: dict[str, Encoder] = own.referenced(name)
-            return made
+            return cast("dict[str, Encoder]", own.referenced(name))
         raise unknown("model", name, MODELS)
     checkpoint = _module("hf").Checkpoint(str(path) if is_there(path) else source, published)
     loader = "sentence_transformers" if checkpoint.file("modules.json") else _loader(checkpoint)
-    loaded: dict[str, Encoder] = _module(loader).load(checkpoint)
-    return loaded
+    return cast("dict[str, Encoder]", _module(loader).load(checkpoint))
 
 
 def _from_file(path: Path, published: bool) -> dict[str, Encoder]:
     """A model in a file of its authors' own format."""
     for module in map(_module, FORMATS):
-        if module.recognises(path):
-            encoders: dict[str, Encoder] = module.load(path, published=published)
-            return encoders
+        if module.FORMAT.recognises(path):
+            return cast("dict[str, Encoder]", module.load(path, published=published))
     raise BadFile(
         f"{path} is none of the checkpoint files known here (BLIP's, CAV-MAE's, SPRC's): "
         "give one of those, or the directory of a Hugging Face model."

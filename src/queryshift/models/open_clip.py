@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -21,45 +21,25 @@ SHAPE = ("encode_image", "encode_text", "visual")
 VISUAL = "model.visual."
 
 
-class OpenClipImage(BlockEncoder):
-    """Images, by the transform that came with the model."""
+class OpenClipSide(BlockEncoder):
+    """The image or the text side of a model, read by what came with it."""
 
-    def __init__(self, model: nn.Module, transform: Callable[[Any], Tensor]) -> None:
+    def __init__(
+        self, model: nn.Module, side: str, read: Callable[[Sequence[Any]], dict[str, Tensor]]
+    ) -> None:
         super().__init__()
-        self.model, self.transform = model, transform
-        self.block_list = _blocks(self, visual=True)
-        self.norm_names = [name for name in norm_layer_names(self) if name.startswith(VISUAL)]
+        self.model, self.side, self.read = model, side, read
+        visual = side == "image"
+        self.block_list = _blocks(self, visual)
+        names = norm_layer_names(self)
+        self.norm_names = [name for name in names if name.startswith(VISUAL) == visual]
         self.requires_grad_(False)
-        keep_input_layers_precise(model)
-
-    def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
-        """Pixels."""
-        return {"pixels": torch.stack([self.transform(image) for image in images(items)])}
+        if visual:
+            keep_input_layers_precise(model)
 
     def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
-        """What `encode_image` gives."""
-        vectors: Tensor = self.model.encode_image(prepared["pixels"])  # type: ignore[operator]
-        return vectors
-
-
-class OpenClipText(BlockEncoder):
-    """Texts, by the tokenizer that came with the model; it pads to the limit, and cuts."""
-
-    def __init__(self, model: nn.Module, tokenize: Callable[[list[str]], Tensor]) -> None:
-        super().__init__()
-        self.model, self.tokenize = model, tokenize
-        self.block_list = _blocks(self, visual=False)
-        self.norm_names = norm_layer_names(self, f"{VISUAL}*")
-        self.requires_grad_(False)
-
-    def prepare(self, items: Sequence[str]) -> dict[str, Tensor]:
-        """Tokens."""
-        return {"tokens": self.tokenize(texts(items))}
-
-    def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
-        """What `encode_text` gives."""
-        vectors: Tensor = self.model.encode_text(prepared["tokens"])  # type: ignore[operator]
-        return vectors
+        """What `encode_image` or `encode_text` gives."""
+        return cast(Tensor, getattr(self.model, f"encode_{self.side}")(*prepared.values()))
 
 
 def wrap(
@@ -79,9 +59,16 @@ def wrap(
             f"{type(model).__name__} has no {', '.join(absent)}: expected a model of open_clip's "
             "shape. For any other, write an Encoder of your own (docs/your-own-model.md)."
         )
+
+    def pixels(items: Sequence[Any]) -> dict[str, Tensor]:
+        return {"pixels": torch.stack([transform(image) for image in images(items)])}
+
+    def tokens(items: Sequence[Any]) -> dict[str, Tensor]:
+        return {"tokens": tokenize(texts(items))}  # padded to the limit, or cut
+
     encoders: dict[str, Encoder] = {
-        "image": OpenClipImage(model, transform).eval(),
-        "text": OpenClipText(model, tokenize).eval(),
+        "image": OpenClipSide(model, "image", pixels).eval(),
+        "text": OpenClipSide(model, "text", tokens).eval(),
     }
     adapt_layers(encoders, adapt)
     return encoders

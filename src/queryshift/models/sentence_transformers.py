@@ -15,8 +15,8 @@ from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadFile, unknown
 
 from . import clip
-from .blocks import BlockEncoder, copy_on_same_storage
-from .hf import Checkpoint, blocks_of
+from .blocks import copy_on_same_storage
+from .hf import Checkpoint, Tower
 from .tokenising import Words
 
 LIBRARY = "sentence_transformers."  # how the names of its modules start
@@ -30,31 +30,13 @@ _TOWER_FILES = tuple(
 )
 
 
-class SentenceEncoder(BlockEncoder):
+class SentenceEncoder(Tower):
     """Texts through a tower, a pooling and what follows it."""
-
-    def __init__(
-        self,
-        tower: nn.Module,
-        pooling: Pooling,
-        head: nn.Module,
-        read: Callable[[Sequence[Any]], dict[str, Tensor]],
-    ) -> None:
-        super().__init__()
-        self.tower, self.pooling, self.head = tower, pooling, head
-        self.read = read
-        self.block_list = blocks_of(tower, "tower")
-        self.requires_grad_(False)
-
-    def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
-        """Token ids and their mask."""
-        return self.read(items)
 
     def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
         """The pooled tokens after all modules that follow."""
         tokens = self.tower(**prepared).last_hidden_state
-        vectors: Tensor = self.head(self.pooling(tokens, prepared["attention_mask"]))
-        return vectors
+        return cast(Tensor, self.head(self.pool(tokens, prepared["attention_mask"])))
 
 
 class Normalize(nn.Module):
@@ -95,9 +77,9 @@ def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
     return {
         name: SentenceEncoder(  # each with modules of its own: encoders are cut apart
             copy_on_same_storage(model),
-            pooling,
             copy_on_same_storage(head),
             replace(words, prompt=prompt),
+            pooling,
         )
         for name, prompt in prompts.items()
     }
@@ -218,8 +200,7 @@ def _weights(checkpoint: Checkpoint) -> dict[str, Tensor]:
     if file := checkpoint.file("model.safetensors"):
         return load_file(file)
     if file := checkpoint.file("pytorch_model.bin"):
-        weights: dict[str, Tensor] = torch.load(file, map_location="cpu", weights_only=True)
-        return weights
+        return cast("dict[str, Tensor]", torch.load(file, map_location="cpu", weights_only=True))
     raise FileNotFoundError(f"no model.safetensors in {checkpoint.subfolder}.")
 
 
@@ -230,17 +211,18 @@ def _unknown(module: Module, expected: str) -> BadFile:
     )
 
 
-class Pooling(nn.Module):
+@dataclass(frozen=True)
+class Pooling:
     """One vector per text; several modes are put side by side."""
 
-    def __init__(self, modes: Sequence[str]) -> None:
-        super().__init__()
-        for mode in modes:
+    modes: Sequence[str]
+
+    def __post_init__(self) -> None:
+        for mode in self.modes:
             if mode not in MODES:
                 raise unknown("pooling mode", mode, MODES)
-        self.modes = tuple(modes)
 
-    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
+    def __call__(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """Vectors (B, D) of token vectors (B, T, D), without those the mask (B, T) leaves out."""
         return torch.cat([MODES[mode](tokens, mask) for mode in self.modes], dim=-1)
 
@@ -260,9 +242,9 @@ def maximum(tokens: Tensor, mask: Tensor) -> Tensor:
     return tokens.masked_fill(mask[..., None] == 0, float("-inf")).amax(dim=1)
 
 
-def mean(tokens: Tensor, mask: Tensor) -> Tensor:
+def mean(tokens: Tensor, weights: Tensor) -> Tensor:
     """The mean of the tokens."""
-    return _weighted_mean(tokens, mask)
+    return _sum(tokens, weights) / weights.sum(dim=1, keepdim=True)
 
 
 def mean_by_root(tokens: Tensor, mask: Tensor) -> Tensor:
@@ -272,7 +254,7 @@ def mean_by_root(tokens: Tensor, mask: Tensor) -> Tensor:
 
 def mean_by_position(tokens: Tensor, mask: Tensor) -> Tensor:
     """The mean of the tokens, the first weighing 1, the second 2, and so on."""
-    return _weighted_mean(tokens, mask.cumsum(dim=1) * mask)
+    return mean(tokens, mask.cumsum(dim=1) * mask)
 
 
 MODES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -284,14 +266,6 @@ MODES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
     "lasttoken": last,
 }
 """The modes by their names in checkpoints, in the order they are put side by side."""
-_FLAGS = {
-    "pooling_mode_cls_token": "cls",
-    "pooling_mode_max_tokens": "max",
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
-    "pooling_mode_weightedmean_tokens": "weightedmean",
-    "pooling_mode_lasttoken": "lasttoken",
-}
 
 
 def modes_of(config: Mapping[str, object]) -> list[str]:
@@ -301,7 +275,9 @@ def modes_of(config: Mapping[str, object]) -> list[str]:
         return [named]
     if isinstance(named, Sequence):
         return [str(mode) for mode in named]
-    return [mode for flag, mode in _FLAGS.items() if config.get(flag)] or ["mean"]
+    ends = ("", "_token", "_tokens")  # of flags such as pooling_mode_cls_token
+    flagged = (m for m in MODES if any(config.get(f"pooling_mode_{m}{end}") for end in ends))
+    return list(flagged) or ["mean"]
 
 
 def _at(tokens: Tensor, positions: Tensor) -> Tensor:
@@ -310,7 +286,3 @@ def _at(tokens: Tensor, positions: Tensor) -> Tensor:
 
 def _sum(tokens: Tensor, weights: Tensor) -> Tensor:
     return (tokens * weights[..., None].to(tokens.dtype)).sum(dim=1)
-
-
-def _weighted_mean(tokens: Tensor, weights: Tensor) -> Tensor:
-    return _sum(tokens, weights) / weights.sum(dim=1, keepdim=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
@@ -87,8 +87,7 @@ class ComposedEncoder(BlockEncoder):
         seeing = {"query_length": count, "encoder_hidden_states": prepared[SEEN]}
         fused = self._read(asked, prepared, **seeing)[:, :count]
         # A length of 0 sends all of them through the feed-forward layers for words, as here.
-        vectors: Tensor = self.head(self._read(fused, prepared, query_length=0)[:, count])
-        return vectors
+        return cast(Tensor, self.head(self._read(fused, prepared, query_length=0)[:, count]))
 
     def _read(self, before: Tensor, tokens: Mapping[str, Tensor], **seeing: Any) -> Tensor:
         """The Q-Former's rows for `before` and then the words."""
@@ -98,13 +97,7 @@ class ComposedEncoder(BlockEncoder):
             attention_mask=torch.cat([mask.new_ones(before.shape[:2]), mask], dim=1),
             **seeing,
         )
-        rows: Tensor = output.last_hidden_state
-        return rows
-
-
-def recognises(path: Path) -> bool:
-    """Whether a file is a checkpoint of SPRC."""
-    return FORMAT.recognises(path)
+        return cast(Tensor, output.last_hidden_state)
 
 
 def load(

@@ -53,8 +53,7 @@ class Stem:
         """Patches (B, T, W) of images (B, C, height, width)."""
         if pixel_values.ndim == 3:
             return pixel_values
-        embedded: Tensor = self.embed(pixel_values, *args, **kwargs)
-        return embedded
+        return cast(Tensor, self.embed(pixel_values, *args, **kwargs))
 
 
 class Slim:

@@ -107,8 +107,10 @@ def tensor_text(tensor: Tensor) -> str:
 
 def _opened(path: Path, mapped: bool) -> tuple[dict[str, Tensor], dict[str, str]]:
     with safe_open(path, framework="pt") as file:
-        names = list(file.keys())
-        return {name: _held(file.get_tensor(name), mapped) for name in names}, file.metadata() or {}
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        if not mapped:
+            tensors = {name: tensor.clone() for name, tensor in tensors.items()}
+        return tensors, file.metadata() or {}
 
 
 def _metadata(content: bytes) -> dict[str, str]:
@@ -116,10 +118,6 @@ def _metadata(content: bytes) -> dict[str, str]:
     length = int.from_bytes(content[:8], "little")
     metadata = json.loads(content[8 : 8 + length]).get("__metadata__", {})
     return {str(name): str(value) for name, value in metadata.items()}
-
-
-def _held(tensor: Tensor, mapped: bool) -> Tensor:
-    return tensor if mapped else tensor.clone()
 
 
 def _check_kind(path: Path, written: str | None, kind: str) -> None:

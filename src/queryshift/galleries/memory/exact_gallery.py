@@ -11,7 +11,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from queryshift.errors import BadInput, GalleryMismatch
+from queryshift.errors import BadInput
 from queryshift.support.threads import lazy_property
 from queryshift.support.torch_modes import without_autocast, without_inference_mode
 
@@ -211,13 +211,9 @@ class ExactGallery:
         self._rows = self._rows.compact()
         return self._stored
 
-    @property
+    @lazy_property
     def version(self) -> str:
         """A short hash of how many candidates there are and of a sample of their ids."""
-        return self._version
-
-    @lazy_property
-    def _version(self) -> str:
         step = max(1, len(self) // 256)
         last = (len(self) - 1) // step * step
         sampled = [*range(0, last, step), *range(last, len(self))]  # `add` changes the end
@@ -311,12 +307,7 @@ class ExactGallery:
             >>> gallery.search(torch.tensor([[0.6, 0.8]]), 2).ids
             [['b', 'a']]
         """
-        check_searched(queries, exclude)
-        if queries.ndim != 2 or queries.shape[1] != self.dimension:
-            raise GalleryMismatch(
-                f"got query vectors of shape {tuple(queries.shape)}, expected (queries, "
-                f"{self.dimension}), as the gallery's are."
-            )
+        check_searched(queries, exclude, self.dimension)
         home, rows = queries.device, self._rows
         wide = torch.promote_types(queries.dtype, torch.float32)
         queries = queries.detach().to(self._stored.device, wide)

@@ -14,10 +14,7 @@ from queryshift.encoders.encoder import Encoder, check_encoder
 from queryshift.encoders.prepared import several
 from queryshift.errors import BadInput, GalleryMismatch
 from queryshift.support.progress import track
-from queryshift.support.torch_modes import (
-    adaptation_modes,
-    without_inference_mode,
-)
+from queryshift.support.torch_modes import adaptation_modes, without_inference_mode
 
 from ..addresses import opener_of
 from ..candidate_checks import checked_ids, checked_vectors, vectors_and_lengths

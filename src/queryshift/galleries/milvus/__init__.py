@@ -1,5 +1,5 @@
 """Galleries in Milvus."""
 
-from .milvus_gallery import Milvus, create, open
+from .milvus_gallery import Milvus, open
 
-__all__ = ["Milvus", "create", "open"]
+__all__ = ["Milvus", "open"]

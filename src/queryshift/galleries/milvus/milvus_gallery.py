@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from queryshift.errors import BadInput, EngineLost, Error, GalleryMismatch
 from queryshift.support.optional import need
 
+from ..candidate_checks import LOOKED_AT
 from ..engine import EngineGallery
-from ..engine_writer import Layout, Writer, write_new
+from ..engine_writer import Layout, Writer
 from ..hits import Id
 from ..model_origin import ModelOrigin
 from ..seen_candidates import Found, best_of_pieces
-from ..stored_vectors import LOOKED_AT
 from .milvus_connection import Collection, Connection, described, read_address
 
 LARGEST = 16_384  # rows that Milvus gives per query or page
@@ -272,23 +272,3 @@ def open(address: str) -> Milvus:
     """Open the collection at "milvus://host:19530/name" or "milvus:///path/file.db/name"."""
     uri, collection, options = read_address(address)
     return Milvus(uri, collection, **options)
-
-
-def create(
-    address: str,
-    ids: Sequence[Id],
-    vectors: NDArray[np.float32],
-    index: str = "FLAT",
-    metric: str = "COSINE",
-) -> Milvus:
-    """Write a new collection and open it.
-
-    Args:
-        address: As `open` takes it; a collection that exists is refused.
-        ids: An id for each candidate, all whole numbers or all text.
-        vectors: Vectors (N, D).
-        index: What Milvus calls the index: "FLAT", "HNSW", "AUTOINDEX".
-        metric: "COSINE", "IP" or "L2".
-    """
-    write_new(MilvusWriter(address), ids, vectors, index, metric)
-    return open(address)

@@ -1,5 +1,5 @@
 """Galleries in PostgreSQL with pgvector."""
 
-from .postgres_gallery import Postgres, create, open
+from .postgres_gallery import Postgres, open
 
-__all__ = ["Postgres", "create", "open"]
+__all__ = ["Postgres", "open"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from queryshift.errors import Error, GalleryMismatch
 from queryshift.support.optional import need
 
 from ..engine import EngineGallery, SearchEffort
-from ..engine_writer import Layout, Writer, write_new
+from ..engine_writer import Layout, Writer
 from ..hits import Id
 from ..model_origin import ModelOrigin
 from ..seen_candidates import Found
@@ -227,29 +227,13 @@ class PostgresWriter(Writer):
             for name, word in words.items()
         }
         filled = self._sql.SQL(statement).format(**self._names, **plain)
-        rows: list[tuple[Any, ...]] = self._connection.execute(filled, arguments)
-        return rows
+        return cast("list[tuple[Any, ...]]", self._connection.execute(filled, arguments))
 
 
 def open(address: str) -> Postgres:
     """Open the table at "postgresql://user@host/db?table=items&vector=embedding&id=id"."""
     string, options = read_address(address)
     return Postgres(string, **options)
-
-
-def create(
-    address: str, ids: Sequence[Id], vectors: NDArray[np.float32], index: str = ""
-) -> Postgres:
-    """Write a new table and open it.
-
-    Args:
-        address: As `open` takes it; a table that exists is refused.
-        ids: An id for each candidate, all whole numbers or all text.
-        vectors: Vectors (N, D).
-        index: What follows CREATE INDEX ON the table: "USING hnsw (embedding vector_cosine_ops)".
-    """
-    write_new(PostgresWriter(address), ids, vectors, index or "exact", "")
-    return open(address)
 
 
 def _kind(whole_ids: bool) -> str:

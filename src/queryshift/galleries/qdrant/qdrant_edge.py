@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,7 @@ from ..addresses import address_options
 from ..engine import SearchEffort
 from ..hits import Id
 from ..seen_candidates import Found
-from ..stored_vectors import check_new
-from .qdrant_gallery import LARGEST_EF, PointsGallery, check_new_ids
+from .qdrant_gallery import LARGEST_EF, PointsGallery
 
 OPTIONS = {"vector": str, "ef": int, "exact": int}
 WRITTEN = 1_000  # points written at once
@@ -102,8 +101,7 @@ class QdrantEdge(PointsGallery):
         return [self._found(points) for points in answers]
 
     def _points(self, ids: Sequence[Id]) -> Sequence[Any]:
-        found: Sequence[Any] = self._shard.retrieve(ids, False, False)
-        return found
+        return cast("Sequence[Any]", self._shard.retrieve(ids, False, False))
 
     def _description(self) -> tuple[int, str]:
         """The length of the vectors, and their metric."""
@@ -135,46 +133,3 @@ def open(address: str) -> QdrantEdge:
     """The shard at "qdrant-edge:FOLDER", or "qdrant-edge:FOLDER?ef=512&vector=image"."""
     folder, _, query = address.removeprefix("qdrant-edge:").partition("?")
     return QdrantEdge(folder, **address_options(query, OPTIONS))
-
-
-def create(
-    address: str,
-    ids: Sequence[Id],
-    vectors: NDArray[np.float32],
-    distance: str = "Cosine",
-    indexed: bool = False,
-) -> QdrantEdge:
-    """Write a new shard and open it.
-
-    Args:
-        address: As `open` takes it; a folder that holds a shard already is refused.
-        ids: An id for each candidate: whole numbers from 0 on, or UUIDs as text.
-        vectors: Vectors (N, D).
-        distance: "Cosine", which stores them at unit length, "Dot", "Euclid" or "Manhattan".
-        indexed: Whether to make an HNSW index of them.
-    """
-    edge = need("qdrant_edge", "qdrant-edge", "a shard of Qdrant Edge")
-    folder, _, query = address.removeprefix("qdrant-edge:").partition("?")
-    name, array = address_options(query, OPTIONS).get("vector", ""), check_new(ids, vectors)
-    check_new_ids(ids)
-    if (Path(folder) / "edge_config.json").exists():
-        raise BadInput(f'there is a shard in "{folder}" already: remove it, or take another name.')
-    one = edge.EdgeVectorParams(array.shape[1], getattr(edge.Distance, distance))
-    optimisers = edge.EdgeOptimizersConfig(indexing_threshold=1) if indexed else None
-    hnsw = edge.HnswIndexConfig(m=32, ef_construct=256, full_scan_threshold=1) if indexed else None
-    config = edge.EdgeConfig(
-        vectors={name: one} if name else one, optimizers=optimisers, hnsw_config=hnsw
-    )
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    shard = edge.EdgeShard.create(folder, config)
-    for start in range(0, len(array), WRITTEN):
-        part = slice(start, start + WRITTEN)
-        points = [
-            edge.Point(key, {name: row} if name else row)
-            for key, row in zip(ids[part], array[part].tolist(), strict=True)
-        ]
-        shard.update(edge.UpdateOperation.upsert_points(points))
-    if indexed:
-        shard.optimize()
-    shard.close()
-    return open(address)

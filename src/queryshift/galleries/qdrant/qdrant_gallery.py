@@ -16,12 +16,12 @@ from queryshift.errors import BadInput, EngineLost, Error, GalleryMismatch
 from queryshift.support.optional import need
 
 from ..addresses import split_address
+from ..candidate_checks import plain_id
 from ..engine import EngineGallery, SearchEffort
-from ..engine_writer import Layout, Writer, write_new
+from ..engine_writer import Layout, Writer
 from ..hits import Id
 from ..model_origin import ModelOrigin
 from ..seen_candidates import Found
-from ..stored_vectors import plain_id
 
 OPTIONS = {"vector": str, "ef": int, "exact": int, "secure": int}
 EXAMPLE = "qdrant://host:6333/collection or qdrant:///folder/collection"
@@ -330,18 +330,3 @@ def open(address: str) -> Qdrant:
     """Open the collection at "qdrant://host:6333/name" or "qdrant:///folder/name"."""
     location, collection, options = read_address(address)
     return Qdrant(location, collection, **options)
-
-
-def create(
-    address: str, ids: Sequence[Id], vectors: NDArray[np.float32], distance: str = "Cosine"
-) -> Qdrant:
-    """Write a new collection and open it.
-
-    Args:
-        address: As `open` takes it; a collection that exists is refused.
-        ids: An id for each candidate: whole numbers from 0 on, or UUIDs as text.
-        vectors: Vectors (N, D).
-        distance: "Cosine", which stores them at unit length, "Dot" or "Euclid".
-    """
-    write_new(QdrantWriter(address), ids, vectors, "", distance)
-    return open(address)
