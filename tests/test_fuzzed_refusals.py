@@ -180,7 +180,7 @@ def test_devices_that_are_not_there(gallery, device):
     if device is None:
         assert gallery.to(device).vectors.device.type == "cpu"
         return
-    with pytest.raises(BadInput, match="as device, which is not to be had here"):
+    with pytest.raises(BadInput, match="as device, which is not available here"):
         gallery.to(device)
 
 

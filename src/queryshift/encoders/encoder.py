@@ -155,7 +155,7 @@ class Encoder(FrozenModule):
         if not items:
             raise BadInput("got an empty batch, expected at least one item.")
         prepared = move(self._prepared(items), self.device)
-        check(prepared, len(items))  # there: a GPU looks at a batch of pictures in no time
+        check(prepared, len(items))  # there: a GPU checks a batch of images in no time
         self.notice_replaced_tensors()
         return self.replica()("shared", prepared)
 
@@ -163,7 +163,7 @@ class Encoder(FrozenModule):
     def prepare_item(self, item: Any) -> PreparedItem:
         """Prepare an item before its batch is known, in any thread; `ready` accepts the result.
 
-        For items whose tensors have the same shape in every batch, such as pictures.
+        For items whose tensors have the same shape in every batch, such as images.
 
         Args:
             item: An item as the user gives it.

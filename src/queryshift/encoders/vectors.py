@@ -23,7 +23,7 @@ class Vectors(Encoder):
     """An encoder for queries that are vectors already: it scales them to unit length.
 
     A session with it does all that needs no gradient: hub correction, `Frozen`, `TCRUntrained`,
-    guards, ordinary queries, shadow mode, files (docs/hub-correction.md).
+    guards, reference queries, shadow mode, files (docs/hub-correction.md).
 
     Args:
         dimension: Numbers in each vector.

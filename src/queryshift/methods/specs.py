@@ -117,28 +117,6 @@ def canonical(spec: str) -> str:
     return str(Spec.read(spec))
 
 
-def parse(spec: str) -> Method:
-    """The method that a text stands for; hub correction, which is the session's, is refused.
-
-    Args:
-        spec: a key of `METHODS`, then its settings after a colon, then wrappers after a plus, with
-            settings of their own.
-
-    Returns:
-        The method in its wrappers, its settings checked.
-
-    >>> parse("tent:lr=0.001+refined").name
-    'tent+refined'
-    """
-    read = Spec.read(spec)
-    if read.correction is not None:
-        raise BadInput(
-            f'"{spec}": hub correction belongs to the session, not to the method: '
-            "Session(encoder, gallery, method, hubs=Hubs())."
-        )
-    return read.make()
-
-
 def _name(text: str) -> str:
     return text.partition(":")[0].strip()
 

@@ -65,8 +65,8 @@ class CaptionMatcher(_BlipMatcher):
 class ImageMatcher(_BlipMatcher):
     """For captions that look for images.
 
-    The text side is the query's encoder, so its norm layers are twins of the encoder's; those
-    behind the cross-attention are the matcher's own.
+    The text side is the query's encoder, and shares its norm layers; those behind the
+    cross-attention are the matcher's own.
     """
 
     pairs_at_once = 256  # each with an image of its own: at 384 pixels 1.8 MB, as much per layer

@@ -269,7 +269,7 @@ class Gallery(ExactGallery):
             torch.empty(0, device=device)
         except (RuntimeError, TypeError) as error:
             raise BadInput(
-                f"got {device!r} as device, which is not to be had here ({error})."
+                f"got {device!r} as device, which is not available here ({error})."
             ) from error
         moved = CandidateRows.of(RowSegment(self.ids, self.vectors.to(device)))
         return self._over(moved, *self._made_by)
