@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from queryshift.errors import BadInput, EngineLost, GalleryMismatch
 
 from .addresses import split_address
-from .engine import EngineGallery, SearchEffort
+from .engine import EngineGallery
 from .hits import Id
+from .searchable import SearchEffort
 from .seen_candidates import Found
 
 Dialect = Literal["elasticsearch", "opensearch"]

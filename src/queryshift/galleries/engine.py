@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NoReturn, ParamSpec, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ from .candidate_checks import (
 from .clusters import SAMPLE, spherical_kmeans
 from .hits import Hits, Id, at_least_one
 from .model_origin import ModelOrigin
+from .searchable import SearchEffort
 from .seen_candidates import Found, SeenCandidates, joined_answers
 
 FIRST_WAIT = 0.1  # seconds before the first retry; each further wait is twice as long
@@ -36,29 +37,6 @@ SEED = 0  # of the sample that centroids are made of
 
 Asked = ParamSpec("Asked")
 Told = TypeVar("Told")
-
-
-@dataclass(frozen=True)
-class SearchEffort:
-    """What widens a search: more of it finds more, and takes longer.
-
-    Args:
-        name: the option of the gallery's address: "ef", "nprobe", "probes".
-        value: how broadly the gallery searches now.
-        largest: the most that the engine allows.
-
-    Examples:
-        >>> from queryshift.galleries.engine import SearchEffort
-        >>> str(SearchEffort("ef", 256, 1000))
-        'ef=256'
-    """
-
-    name: str
-    value: int
-    largest: int
-
-    def __str__(self) -> str:
-        return f"{self.name}={self.value}"
 
 
 @dataclass(frozen=True)
@@ -116,6 +94,7 @@ class EngineGallery:
     recall_told: bool = False  # whether the user was warned about recall
     origin: ModelOrigin | None = None
     """The model that made the vectors, where the engine keeps it."""
+    _connection: Any = None
 
     def __init__(
         self,
@@ -211,7 +190,9 @@ class EngineGallery:
         return str(self._count_now())
 
     def close(self) -> None:
-        """Give the connection back; by default there is nothing to give."""
+        """Close the connection, if the engine has one; the next search opens it again."""
+        if self._connection is not None:
+            self._connection.close()
 
     def __len__(self) -> int:
         """How many candidates there are, as of at most `refresh_after` seconds ago."""

@@ -20,9 +20,10 @@ from queryshift.support.threads import lazy_property
 
 from .addresses import address_options
 from .candidate_checks import LOOKED_AT, check_new, checked_ids, plain_id
-from .engine import EngineGallery, SearchEffort
+from .engine import EngineGallery
 from .hits import Id
 from .model_origin import ModelOrigin
+from .searchable import SearchEffort
 from .seen_candidates import Found, best_of_pieces
 
 OVERSAMPLING = 10  # hits of a compressed index that are ranked again, per hit asked for

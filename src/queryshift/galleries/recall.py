@@ -18,8 +18,9 @@ from queryshift.support.atomic_files import replacing
 from queryshift.support.paths import user_folder
 from queryshift.support.progress import track
 
-from .engine import EngineGallery, SearchEffort
+from .engine import EngineGallery
 from .hits import Id
+from .searchable import SearchEffort
 from .seen_candidates import Found
 
 ENOUGH = 0.97  # of the best ten: below, adaptation loses answers with the index

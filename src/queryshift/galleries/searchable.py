@@ -1,8 +1,9 @@
-"""What a session needs of a gallery, wherever its candidates lie."""
+"""What a session needs of a gallery, wherever it is, and how broadly an index is searched."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from torch import Tensor
@@ -91,3 +92,26 @@ class Searchable(Protocol):
         Returns:
             One list of ids per query.
         """
+
+
+@dataclass(frozen=True)
+class SearchEffort:
+    """What widens a search: more of it finds more, and takes longer.
+
+    Args:
+        name: the option of the gallery's address: "ef", "nprobe", "probes".
+        value: how broadly the gallery searches now.
+        largest: the most that the engine allows.
+
+    Examples:
+        >>> from queryshift.galleries.searchable import SearchEffort
+        >>> str(SearchEffort("ef", 256, 1000))
+        'ef=256'
+    """
+
+    name: str
+    value: int
+    largest: int
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.value}"

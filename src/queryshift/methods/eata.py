@@ -32,7 +32,34 @@ class Familiar:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EATA(Method):
+class EntropyFilter(Method):
+    """A method that learns from queries of low entropy only: EATA and SAR.
+
+    Args:
+        share: Share of the batch, or of log N, below which an entropy counts as reliable.
+        filter: What `share` is a share of: "quantile" the batch, "log" log N (the official code).
+    """
+
+    share: float = setting(0.4, "TCR's code", "of the batch, or of log N, that counts as reliable")
+    filter: Literal["quantile", "log"] = setting(
+        "quantile", "TCR's code", '"log" is the official share * log N'
+    )
+
+    def check(self) -> None:
+        """Refuse settings that cannot work."""
+        super().check()
+        self._must("share", 0 < self.share <= 1, "more than 0, and at most 1")
+
+    def largest_entropy(self, entropies: Tensor, candidates: int) -> Tensor | float:
+        """The largest entropy that counts as reliable, of a batch's (B,) over N candidates."""
+        if self.filter == "log":
+            return self.share * log(candidates)
+        sure = max(1, int(self.share * len(entropies)))
+        return torch.kthvalue(entropies.detach(), sure).values
+
+
+@dataclass(frozen=True, kw_only=True)
+class EATA(EntropyFilter):
     """Entropy of reliable, non-redundant queries, weighted by their confidence.
 
     Args:
@@ -54,10 +81,6 @@ class EATA(Method):
         [[0], [2]]
     """
 
-    share: float = setting(0.4, "TCR's code", "of the batch, or of log N, that counts as reliable")
-    filter: Literal["quantile", "log"] = setting(
-        "quantile", "TCR's code", '"log" is the official share * log N'
-    )
     redundancy: float = setting(0.05, "official code", "cosine to the mean from which one is known")
     momentum: float = setting(0.9, "official code", "of the moving mean prediction")
     fisher_weight: float = setting(2000.0, "official code", "pull to the source, where given")
@@ -71,7 +94,6 @@ class EATA(Method):
     def check(self) -> None:
         """Refuse settings that cannot work."""
         super().check()
-        self._must("share", 0 < self.share <= 1, "more than 0, and at most 1")
         importance = self.fisher is None or (
             isinstance(self.fisher, Mapping)
             and all(isinstance(one, Tensor) for one in self.fisher.values())
@@ -147,10 +169,8 @@ class EATA(Method):
         return replace(plain, gradient=pulled)
 
     def _reliable(self, entropies: Tensor, candidates: int) -> Tensor:
-        if self.filter == "log":
-            return entropies < self.share * log(candidates)
-        sure = max(1, int(self.share * len(entropies)))
-        return entropies <= entropies.kthvalue(sure).values
+        limit = self.largest_entropy(entropies, candidates)
+        return entropies < limit if self.filter == "log" else entropies <= limit
 
 
 @adaptation_modes()

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isfinite, log
-from typing import Literal
 
 import torch
-from torch import Tensor
 
 from queryshift.galleries import Searchable
 from queryshift.retrieval.batch import StepView
 from queryshift.retrieval.forward import Forward
 
-from .base import Method, Update, setting
+from .base import Update, setting
+from .eata import EntropyFilter
 from .gradients import norm
 from .losses import entropy
 
 
 @dataclass(frozen=True, kw_only=True)
-class SAR(Method):
+class SAR(EntropyFilter):
     """The gradient at a point a little uphill, and a reset if the loss gets too small.
 
     Args:
@@ -42,10 +41,6 @@ class SAR(Method):
         [[0], [2]]
     """
 
-    share: float = setting(0.4, "TCR's code", "of the batch, or of log N, that counts as reliable")
-    filter: Literal["quantile", "log"] = setting(
-        "quantile", "TCR's code", '"log" is the official share * log N'
-    )
     radius: float = setting(0.05, "official code", "how far uphill to look")
     reset_below: float | None = setting(
         0.2, "official code", "moving loss under which the source is restored; None: never"
@@ -55,11 +50,6 @@ class SAR(Method):
     keep_average: bool = setting(
         False, "ours", "True: the official quirk, the small moving loss survives a reset"
     )
-
-    def check(self) -> None:
-        """Refuse settings that cannot work."""
-        super().check()
-        self._must("share", 0 < self.share <= 1, "more than 0, and at most 1")
 
     def start(self, gallery: Searchable, device: torch.device) -> float | None:
         """The moving loss, not yet known."""
@@ -73,7 +63,7 @@ class SAR(Method):
     def gradient(self, step_view: StepView, memory: float | None) -> Update:
         """The slope at the worst nearby point, for the queries that are reliable here and there."""
         entropies = entropy(step_view.now.scores / self.tau)
-        limit = self._limit(entropies, step_view.now)
+        limit = self.largest_entropy(entropies, step_view.now.scores.shape[1])
         reliable = entropies <= limit
         if not bool(reliable.any()):
             return Update(None)
@@ -92,12 +82,6 @@ class SAR(Method):
         if self.reset_below is not None and average < self._reset_limit(step_view.now):
             return Update(None, restart=True, memory=average if self.keep_average else None)
         return Update(there.gradients(loss)[0], memory=average)
-
-    def _limit(self, entropies: Tensor, forward: Forward) -> Tensor | float:
-        if self.filter == "log":
-            return self.share * log(forward.scores.shape[1])
-        sure = max(1, int(self.share * len(entropies)))
-        return torch.kthvalue(entropies.detach(), sure).values
 
     def _reset_limit(self, forward: Forward) -> float:
         limit = 0.0 if self.reset_below is None else self.reset_below

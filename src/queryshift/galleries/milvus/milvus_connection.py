@@ -14,8 +14,8 @@ from queryshift.errors import BadInput, EngineLost
 from queryshift.support.optional import need
 
 from ..addresses import split_address
-from ..engine import SearchEffort
 from ..model_origin import ModelOrigin
+from ..searchable import SearchEffort
 
 OPTIONS = {"vector": str, "consistency": str, "ef": int, "nprobe": int, "secure": int}
 EXAMPLE = "milvus://host:19530/collection or milvus:///path/file.db/collection"

@@ -137,10 +137,6 @@ class Milvus(EngineGallery):
         """Server or file, collection and field."""
         return f"{self._connection.place}/{self._collection.name}?vector={self._collection.vector}"
 
-    def close(self) -> None:
-        """Give the connection back; the next search makes it again."""
-        self._connection.close()
-
     def __repr__(self) -> str:
         return f'Milvus(collection="{self._collection.name}", vector="{self._collection.vector}")'
 

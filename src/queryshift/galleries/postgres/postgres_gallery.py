@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from queryshift.errors import Error, GalleryMismatch
 from queryshift.support.optional import need
 
-from ..engine import EngineGallery, SearchEffort
+from ..engine import EngineGallery
 from ..engine_writer import Layout, Writer
 from ..hits import Id
 from ..model_origin import ModelOrigin
+from ..searchable import SearchEffort
 from ..seen_candidates import Found
 from .postgres_table import COMMENT, Connection, Table, as_texts, describe, read_address
 
@@ -131,10 +132,6 @@ class Postgres(EngineGallery):
     def place(self) -> str:
         """Server, database, table and column."""
         return f"{self._connection.place}?{self._name}"
-
-    def close(self) -> None:
-        """End the connection; the next search makes it again."""
-        self._connection.close()
 
     def __repr__(self) -> str:
         return f"Postgres({self._name})"

@@ -14,8 +14,8 @@ from queryshift.errors import BadFile, BadInput
 from queryshift.support.optional import need
 
 from ..addresses import address_options
-from ..engine import SearchEffort
 from ..hits import Id
+from ..searchable import SearchEffort
 from ..seen_candidates import Found
 from .qdrant_gallery import LARGEST_EF, PointsGallery
 

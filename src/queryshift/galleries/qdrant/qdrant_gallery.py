@@ -17,10 +17,11 @@ from queryshift.support.optional import need
 
 from ..addresses import split_address
 from ..candidate_checks import plain_id
-from ..engine import EngineGallery, SearchEffort
+from ..engine import EngineGallery
 from ..engine_writer import Layout, Writer
 from ..hits import Id
 from ..model_origin import ModelOrigin
+from ..searchable import SearchEffort
 from ..seen_candidates import Found
 
 OPTIONS = {"vector": str, "ef": int, "exact": int, "secure": int}
@@ -254,10 +255,6 @@ class Qdrant(PointsGallery):
     def place(self) -> str:
         """Server or folder, collection and vector."""
         return f"{self._connection.place}/{self._collection}?vector={self._vector}"
-
-    def close(self) -> None:
-        """Give the connection back; the next search makes it again."""
-        self._connection.close()
 
     def __repr__(self) -> str:
         return f'Qdrant(collection="{self._collection}", vector="{self._vector}")'
