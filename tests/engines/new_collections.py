@@ -3,10 +3,11 @@
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
+
 from queryshift import Gallery
 from queryshift.galleries import faiss
 from queryshift.galleries.addresses import address_options
-from queryshift.galleries.candidate_checks import check_new
 from queryshift.galleries.engine_writer import WRITERS, Layout
 from queryshift.galleries.qdrant import qdrant_edge
 
@@ -15,7 +16,7 @@ WRITTEN = 1_000  # points of a shard written at once
 
 def create(address, ids, vectors, index="exact", metric=""):
     """Write vectors (N, D) into a new collection of Milvus, PostgreSQL or Qdrant, and open it."""
-    array = check_new(ids, vectors)
+    array = np.ascontiguousarray(vectors, dtype=np.float32)
     whole_ids = all(isinstance(one, int) for one in ids)
     layout = Layout(array.shape[1], whole_ids, index or "exact", metric=metric)
     with closing(WRITERS[address.partition(":")[0]](address)) as writer:
@@ -38,7 +39,7 @@ def create_edge(address, ids, vectors, distance="Cosine", indexed=False):
 
     folder, _, query = address.removeprefix("qdrant-edge:").partition("?")
     name = address_options(query, qdrant_edge.OPTIONS).get("vector", "")
-    array = check_new(ids, vectors)
+    array = np.ascontiguousarray(vectors, dtype=np.float32)
     one = edge.EdgeVectorParams(array.shape[1], getattr(edge.Distance, distance))
     optimisers = edge.EdgeOptimizersConfig(indexing_threshold=1) if indexed else None
     hnsw = edge.HnswIndexConfig(m=32, ef_construct=256, full_scan_threshold=1) if indexed else None

@@ -8,7 +8,6 @@ from typing import Any, Literal, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from queryshift.encoders.prepared import check_finite
@@ -263,15 +262,3 @@ def known_metric(collection: str, metric: str) -> Metric:
             "product or Euclidean distance of unit vectors: make its index again with cosine."
         )
     return METRICS[metric.lower()]
-
-
-def check_new(ids: Sequence[Id], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return vectors to be stored as float32 (N, D), one for each id."""
-    checked_ids(ids, len(vectors))
-    array = np.ascontiguousarray(vectors, dtype=np.float32)
-    if array.ndim != 2 or not len(array):
-        raise BadInput(
-            f"got vectors of shape {array.shape}, expected (candidates, dimensions) with at least "
-            "one candidate."
-        )
-    return array

@@ -19,7 +19,7 @@ from queryshift.support.paths import is_file
 from queryshift.support.threads import lazy_property
 
 from .addresses import address_options
-from .candidate_checks import LOOKED_AT, check_new, checked_ids, plain_id
+from .candidate_checks import LOOKED_AT, checked_ids, plain_id
 from .engine import EngineGallery
 from .hits import Id
 from .model_origin import ModelOrigin
@@ -229,7 +229,7 @@ def write_index(
 ) -> None:
     """Write an index and what lies beside it; it is gone until all of that is there."""
     faiss = need("faiss", "faiss", "a FAISS index")
-    array = check_new(ids, vectors)
+    array = np.ascontiguousarray(vectors, dtype=np.float32)
     index = faiss.index_factory(array.shape[1], factory, faiss.METRIC_INNER_PRODUCT)
     index.train(array)
     index.add(array)

@@ -13,7 +13,6 @@ from typing import Any
 from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadInput, unknown
 from queryshift.galleries.engine_writer import Layout
-from queryshift.galleries.model_origin import ModelOrigin
 from queryshift.models import load
 from queryshift.support.progress import counting
 
@@ -127,21 +126,20 @@ def build_gallery(
     planned = plan(items, settings.columns, settings.shard_size)
     encoders = load(model, device=settings.device)
     modality = _modality(settings.modality or planned.collection.modality, encoders)
-    origin = _origin(model, modality, encoders)
-    digest = planned.digest(origin.fingerprint, str(to), settings.index)
+    encoder = encoders[modality]
+    digest = planned.digest(encoder.fingerprint(), str(to), settings.index)
     folder = settings.journal or _journal_folder(str(to))
     with (
         journal(folder, digest, settings.restart) as kept,
         closing(target_for(str(to), folder)) as target,
     ):
-        shape = _probe(encoders[modality], planned)
-        several, dimension = shape
-        layout = Layout(dimension, planned.whole_ids, settings.index, origin, several)
+        several, dimension = shape = _probe(encoder, planned)
+        layout = Layout(dimension, planned.whole_ids, settings.index, encoder.origin, several)
         _forget_lost(kept, target.begin(layout, list(kept.finished.values())))
         before = sum(receipt.rows for receipt in kept.finished.values())
         remote = target if target.workers_write else None
         job = Job(digest, model, modality, settings, shape, remote)
-        _encode_all(encoders[modality], job, planned, kept, target)
+        _encode_all(encoder, job, planned, kept, target)
         receipts = [kept.finished[number] for number in sorted(kept.finished)]
         target.finish(receipts)
         kept.remove()
@@ -177,12 +175,6 @@ def _modality(wanted: str, encoders: dict[str, Encoder]) -> str:
     if len(encoders) == 1:
         return next(iter(encoders))
     raise unknown("modality in this model", wanted, encoders)
-
-
-def _origin(model: Any, modality: str, encoders: dict[str, Encoder]) -> ModelOrigin:
-    name = str(model) if isinstance(model, str | Path) else getattr(model, "__name__", "")
-    prints = {kind: encoder.fingerprint() for kind, encoder in encoders.items()}
-    return ModelOrigin(name or type(model).__name__, modality, prints)
 
 
 def _journal_folder(to: str) -> Path:

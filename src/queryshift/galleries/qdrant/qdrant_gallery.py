@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -127,15 +127,6 @@ def can_be_an_id(one: Id) -> bool:
         return str(UUID(one)) == one
     except ValueError:
         return False
-
-
-def check_new_ids(ids: Iterable[Id]) -> None:
-    """Refuse ids that Qdrant cannot have."""
-    if foreign := [one for one in ids if not can_be_an_id(one)]:
-        raise BadInput(
-            f"got the id {foreign[0]!r}, expected whole numbers from 0 on or UUIDs, the only ids "
-            "that Qdrant has: keep yours in the payload."
-        )
 
 
 class PointsGallery(EngineGallery):
@@ -302,7 +293,11 @@ class QdrantWriter(Writer):
 
     def upsert(self, ids: Sequence[Id], vectors: NDArray[np.float32]) -> None:
         """Insert points, or replace those of the same id, and wait until they are stored."""
-        check_new_ids(ids)
+        if foreign := [one for one in ids if not can_be_an_id(one)]:
+            raise BadInput(
+                f"got the id {foreign[0]!r}, expected whole numbers from 0 on or UUIDs, the only "
+                "ids that Qdrant has: keep yours in the payload."
+            )
         rows: list[Any] = [{self._vector: row} if self._vector else row for row in vectors.tolist()]
         points = [
             self._models.PointStruct(id=key, vector=row) for key, row in zip(ids, rows, strict=True)
