@@ -73,7 +73,7 @@ def read_image(item: Stored) -> Image:
     turned = _pillow("ImageOps").exif_transpose
     with decoding(item, "an image"), _opened(item) as image:
         check_pixels(*image.size)
-        return cast(Image, turned(image))
+        return cast("Image", turned(image))
 
 
 def image_size(item: Stored) -> tuple[int, int]:
@@ -88,7 +88,7 @@ def image_size(item: Stored) -> tuple[int, int]:
 
 def _opened(item: Stored) -> Image:
     try:
-        return cast(Image, _pillow("Image").open(source(item)))
+        return cast("Image", _pillow("Image").open(source(item)))
     except _pillow("").UnidentifiedImageError:
         raise ValueError("it is of no known format") from None
 
