@@ -2,7 +2,7 @@
 
 Imports: `support`, `media`, `encoders`. Start with `searchable.py`, what a session needs of any
 gallery, then `memory/`, exact search in this process, and `engine.py`, what all search engines
-share; each engine has a folder.
+share; each engine has a file or a folder.
 """
 
 from .engine import EngineGallery
