@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
+from training.checkpoint import Checkpoint
 from training.journal import Journal
-from training.kept import Kept
 
 WARM_UP = 0.05
 KEEP_EVERY = 60  # seconds
@@ -60,7 +60,7 @@ def train(
 ) -> None:
     """Take steps down `loss`, which draws its own batch from the generator it is given.
 
-    On a CPU, where it takes hours, a run that was stopped goes on where it last was kept.
+    On a CPU, where it takes hours, a stopped run resumes from its last checkpoint.
     """
     device = next(modules.parameters()).device
     chance = torch.Generator(device).manual_seed(plan.seed)
@@ -69,8 +69,8 @@ def train(
     optimiser = _optimiser(modules, lr, plan.decay)
     step = _step(modules, loss, chance, optimiser)
     step = _captured(step, chance) if device.type == "cuda" else step
-    kept = Kept(log.with_suffix(".part"), vars(plan), modules, optimiser, chance)
-    steps, seconds = kept.take_up() if device.type == "cpu" else (0, 0.0)
+    checkpoint = Checkpoint(log.with_suffix(".part"), vars(plan), modules, optimiser, chance)
+    steps, seconds = checkpoint.resume() if device.type == "cpu" else (0, 0.0)
     journal = Journal(log, steps)
     begun, written, done = time.perf_counter() - seconds, seconds, plan.done(steps, seconds)
     while done < 1:
@@ -80,7 +80,7 @@ def train(
         done = plan.done(steps, seconds)
         journal.note(steps, value, seconds, done)
         if device.type == "cpu" and (seconds - written >= KEEP_EVERY or done >= 1):
-            kept.write(steps, seconds)
+            checkpoint.write(steps, seconds)
             written = seconds
     modules.eval()
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from training.photographs import classes, measure, shrink, stored
+from training.photographs import classes, measure, quantised_weights, shrink
 
 from small_datasets import small
 
@@ -20,8 +20,8 @@ def test_weights_come_back_within_half_a_level(tmp_path):
         "steps": torch.tensor(9),
     }
     path = tmp_path / "new" / "weights.safetensors"
-    stored.write(path, weights)
-    found = stored.read(path)
+    quantised_weights.write(path, weights)
+    found = quantised_weights.read(path)
     assert found.keys() == weights.keys()
     level = weights["kernel"].flatten(1).abs().amax(1) / 127
     error = (found["kernel"] - weights["kernel"]).flatten(1).abs().amax(1)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import queryshift as qs
 from queryshift.media.images import images
 from queryshift.models.image_preprocessing import squeezed
-from training.photographs import stored
+from training.photographs import quantised_weights
 from training.photographs.towers import DIMENSION, SIDE, CaptionTower, PictureTower
 
 FOLDER = "QUERYSHIFT_PHOTOGRAPHS"  # names the folder that holds the files below
@@ -64,7 +64,7 @@ class Captions(qs.Encoder):
 def make() -> dict[str, qs.Encoder]:
     """Both encoders, from the folder that QUERYSHIFT_PHOTOGRAPHS names, or runs/photographs."""
     folder = Path(os.environ.get(FOLDER, HOME))
-    weights = stored.read(folder / WEIGHTS)
+    weights = quantised_weights.read(folder / WEIGHTS)
     seeing, reading = PictureTower(), CaptionTower()
     for name, tower in (("image.", seeing), ("text.", reading)):
         _fill(tower, {k.removeprefix(name): v for k, v in weights.items() if k.startswith(name)})

@@ -22,7 +22,7 @@ from torch.nn.functional import affine_grid, cross_entropy, grid_sample
 
 from queryshift.lab.datasets import DATASETS, Dataset
 from queryshift.models.image_preprocessing import squeezed
-from training.photographs import start, stored
+from training.photographs import quantised_weights, start
 from training.photographs.encoders import HOME, VOCABULARY, WEIGHTS, ids_of, tokenizer
 from training.photographs.towers import SIDE
 
@@ -157,7 +157,7 @@ def main() -> None:
     model = Both().to(options.device)
     train(model, pixels.to(options.device), ids.to(options.device), options.epochs)
     kept = {name: value for name, value in model.state_dict().items() if name != "scale"}
-    stored.write(options.out / WEIGHTS, kept)
+    quantised_weights.write(options.out / WEIGHTS, kept)
     temperature = float((-model.scale.detach()).exp())
     print(f"temperature {temperature:.3f}; weights in {options.out / WEIGHTS}")
 

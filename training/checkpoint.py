@@ -1,4 +1,4 @@
-"""What a long run keeps on disk, so that one that was stopped goes on where it was."""
+"""Checkpoints of a training run, so that one that was stopped can resume."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch import nn
 
 
 @dataclass(frozen=True)
-class Kept:
-    """All that a run's next step depends on, in a file that only the same plan takes up again."""
+class Checkpoint:
+    """All that the next step depends on, in a file that only the same plan resumes from."""
 
     path: Path
     plan: Mapping[str, Any]
@@ -34,8 +34,8 @@ class Kept:
         torch.save(state, beside)
         beside.replace(self.path)
 
-    def take_up(self) -> tuple[int, float]:
-        """The steps and seconds that were done; none where nothing, or another plan, is kept."""
+    def resume(self) -> tuple[int, float]:
+        """Load the state; the steps and seconds done, 0 without a checkpoint of the same plan."""
         if not self.path.exists():
             return 0, 0.0
         state = torch.load(self.path, map_location=self.chance.device, weights_only=True)
