@@ -35,7 +35,7 @@ COMMANDS = {
 
 
 @contextmanager
-def _told_in_lines() -> Iterator[None]:
+def _plain_output() -> Iterator[None]:
     """Progress goes to pipes and logs too; a warning is its sentence, not a line of some file."""
 
     def tell(message: Warning | str, *given: object, **named: object) -> None:
@@ -81,7 +81,7 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with _told_in_lines():
+            with _plain_output():
                 return super().invoke(ctx)
         except Error as error:
             raise _Refused(str(error)) from error

@@ -84,8 +84,8 @@ def _modality(name: str) -> click.Command:
         how = {key: given.pop(key) for key in ("layout", "jobs", "base")}
         options = {key: value for key, value in given.items() if value is not None}
         recipe = Recipe.asked(name, **fixed, options=options)
-        _tell(corrupt_files(recipe, source, target, **how))
-        _tell_left_out(source, name)
+        _print_summary(corrupt_files(recipe, source, target, **how))
+        _warn_left_out(source, name)
 
     known = "; ".join(f"{family}: {', '.join(names)}" for family, names in NAMES[name].items())
     return click.Command(
@@ -115,7 +115,7 @@ def _again(manifest: Path, source: Path, target: Path, jobs: int | None) -> None
     """Make the files of a MANIFEST again from the clean ones in IN, and compare them."""
     from queryshift.lab.corruptions.files import make_again
 
-    _tell(make_again(manifest, source, target, jobs))
+    _print_summary(make_again(manifest, source, target, jobs))
 
 
 @command.command("sheet")
@@ -135,7 +135,7 @@ def _sheet(photo: Path, target: Path | None, seed: int, preset: str) -> None:
     click.echo(f"{sheet}: {width} x {height} pixels")
 
 
-def _tell_left_out(source: Path, modality: str) -> None:
+def _warn_left_out(source: Path, modality: str) -> None:
     """Name images in formats that are not read: they were left out."""
     images = modality in ("image", "video") and source.is_dir()
     files = source.rglob("*") if images else ()
@@ -145,7 +145,7 @@ def _tell_left_out(source: Path, modality: str) -> None:
         click.echo(f"left out, a format that is not read: {left_out[0]}{more}", err=True)
 
 
-def _tell(summary: Summary) -> None:
+def _print_summary(summary: Summary) -> None:
     for problem in summary.problems:
         click.echo(problem, err=True)
     failed = f", {len(summary.problems)} failed" if summary.problems else ""

@@ -32,7 +32,7 @@ _PAPERS = tuple(name for name in METHODS if name not in OURS)
     multiple=True,
     metavar="NAME[:SETTING=VALUE,...][+WRAPPER]",
     help=f"One of {', '.join(METHODS)}, with settings of its own or in a wrapper: "
-    "rest:gap=false,mining=false or tent:lr=0.001+refined; default: a session that is told none; "
+    "rest:gap=false,mining=false or tent:lr=0.001+refined; default: a session without a method; "
     "or all: the paper's eleven.  [default: frozen, rest]",
 )
 @benchmark_options
@@ -71,7 +71,7 @@ def command(benchmark: str, as_json: bool, **given: Any) -> None:
     try:
         plans = _plans(benchmark, given)
         with _executor(given) as execute:
-            ran = run_all(plans, out, execute, _tell, given["check_base"])
+            ran = run_all(plans, out, execute, _log_cell, given["check_base"])
     except KeyboardInterrupt:
         click.echo(_stopped(out), err=True)
         raise SystemExit(130) from None
@@ -113,7 +113,7 @@ def _executor(given: dict[str, Any]) -> AbstractContextManager[Execute]:
     return cell_executors.in_processes(jobs) if jobs > 1 else nullcontext(cell_executors.in_turn)
 
 
-def _tell(cell: Cell) -> None:
+def _log_cell(cell: Cell) -> None:
     """One line for logs; on a terminal there is a bar instead."""
     if not sys.stderr.isatty():
         place = " ".join(filter(None, (cell.benchmark, cell.shift, cell.method)))

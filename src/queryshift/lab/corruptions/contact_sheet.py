@@ -17,7 +17,7 @@ from .files.recipe import USUAL_PRESET, Recipe
 from .image.pixels import rgb
 from .names import NAMES
 
-TILE = 224  # what models see, and what the severities were made for
+TILE = 224  # the input size of models, for which the severities were made
 GAP, LABEL, LINE = 6, 180, 40
 INK, GREY, BORDER, PAPER = "#1a1a1a", "#6b6b6b", "#c4c4c4", "#ffffff"
 LEFT, RIGHT = ("noise", "blur"), ("weather", "digital")

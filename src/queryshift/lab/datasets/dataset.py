@@ -25,8 +25,8 @@ class Dataset:
     exclude: Sequence[Sequence[int]] = ()  # positions that are no answers to a query, if given
     subsets: Sequence[Sequence[int]] = ()  # the small set a query is also ranked in, if given
     labels: Sequence[str] = ()  # domain or category of each query, if given
-    counts: Mapping[str, int] = field(default_factory=dict)  # what the publisher's files hold
-    left_out: Sequence[str] = ()  # sentences on what was in the files and is not in here
+    counts: Mapping[str, int] = field(default_factory=dict)  # of the publisher's files
+    left_out: Sequence[str] = ()  # sentences on records that were left out
 
     def __post_init__(self) -> None:
         counts = {len(self.queries), len(self.query_ids), len(self.matches)}

@@ -42,8 +42,8 @@ class Row:
 def read(root: Path, part: str, query: str) -> Dataset:
     """Each row's image with its description; the label is its category.
 
-    Rows of one product share their description, so that whatever is of the product is right, as in
-    the published evaluation of TCR: by the row alone, right and wrong could not be told apart.
+    Rows of one product share their description, so all rows of the product count as right, as in
+    the published evaluation of TCR.
     """
     path = find_file(root, f"fashiongen_256_256_{part}.h5")
     with _opened(path) as file:

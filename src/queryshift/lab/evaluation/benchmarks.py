@@ -26,7 +26,7 @@ class Benchmark:
     query: str  # modality of the queries
     gallery: str  # modality of the candidates
     source: str  # the model that is adapted, in words
-    model: str = ""  # what `load` takes for it; empty where it is a file users have to name
+    model: str = ""  # its name for `load`; empty if users must give a file
     part: str = ""  # of the dataset: a domain of Nocaps, a look of tangram
     split: str = "test"  # tangram's world that queries and candidates are of
     shifts: tuple[str, ...] = (AS_IT_IS,)

@@ -64,11 +64,11 @@ def substitutes(row: Benchmark, shift: str, assets: CorruptionAssets) -> tuple[s
     if not row.corrupted:
         return ()
     names = [name for family in NAMES.get(row.query, {}).values() for name in family]
-    told = _told(row, names if row.diverse else [shift], assets)
-    return tuple(dict.fromkeys(told))
+    found = _differences(row, names if row.diverse else [shift], assets)
+    return tuple(dict.fromkeys(found))
 
 
-def _told(row: Benchmark, names: Sequence[str], assets: CorruptionAssets) -> Iterator[str]:
+def _differences(row: Benchmark, names: Sequence[str], assets: CorruptionAssets) -> Iterator[str]:
     if row.dataset == "audioset" and row.query == "audio" and assets.noise is None:
         yield "synthetic noise (--noise)"
     if not row.as_published:

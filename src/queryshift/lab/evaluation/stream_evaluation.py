@@ -66,7 +66,7 @@ def run(
 ) -> StreamResult:
     """Ask all queries in an order drawn from `seed`; the last short batch counts too.
 
-    `watch` is told how many queries were answered. `exclude` are candidates that are no answers to
+    `watch` gets the number of queries answered. `exclude` are candidates that are no answers to
     a query (CIRR's reference), `subsets` the few it is ranked among once more: by position, and
     the gallery's ids must be the positions. Without `adapt`, nothing is learnt on the way.
     """

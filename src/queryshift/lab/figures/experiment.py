@@ -83,7 +83,7 @@ class Experiment:
         """In words, for the caption."""
         if not self.row.corrupted:
             return self.described("queries as they are")
-        return self.described(f"{told(self.shift)} at severity {self.request.severity}")
+        return self.described(f"{shift_in_words(self.shift)} at severity {self.request.severity}")
 
     def described(self, *shifts: str) -> str:
         """The caption, with other words for the shifts."""
@@ -142,6 +142,6 @@ class Experiment:
         return self.seen_by(self.session(Frozen()), queries)
 
 
-def told(shift: str) -> str:
+def shift_in_words(shift: str) -> str:
     """A shift in words."""
     return shift or "a shift drawn for each query"

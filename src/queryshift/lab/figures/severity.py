@@ -11,7 +11,7 @@ from queryshift.lab.evaluation.corrupted_queries import needs_translator
 from queryshift.support.progress import track
 
 from .charts import Curves, Line
-from .experiment import COMPARED, Experiment, Request, told
+from .experiment import COMPARED, Experiment, Request, shift_in_words
 
 
 def compute(request: Request) -> Curves:
@@ -36,11 +36,12 @@ def compute(request: Request) -> Curves:
     better = all(
         rest >= other for line in lines for rest, other in zip(lines[-1].y, line.y, strict=True)
     )
+    words = " and ".join(map(shift_in_words, shifts))
     falls = ", ".join(f"{name} {one:.1f}" for name, one in loss.items())
     at_most = ", ".join(f"{line.name} {line.y[-1]:.1f}" for line in lines)
     return Curves(
         title="How does recall fall as the corruption becomes more severe?",
-        about=experiment.described(f"{' and '.join(map(told, shifts))} at severities 1 to 5"),
+        about=experiment.described(f"{words} at severities 1 to 5"),
         claim="REST is best at every severity and falls more slowly.",
         holds=better and loss["REST"] == min(loss.values()),
         finding=f"recall at 1 at severity 5: {at_most} %; points lost from severity 1: {falls}.",

@@ -45,7 +45,7 @@ class Evaluation:
     advice: Advice | None
     kept: int  # methods whose results were there from before
     use: str  # the method to use: "frozen" where none is better beyond chance
-    verdict: str  # what to use, in a sentence
+    verdict: str  # the recommendation in a sentence
 
     @property
     def notes(self) -> list[str]:

@@ -23,7 +23,7 @@ from .replay import BATCH, replay
 from .traffic import Traffic
 
 Verdict = Literal["adapt", "do not adapt", "cannot tell"]
-FEWEST = 128  # queries, below which nothing can be told
+FEWEST = 128  # queries; with fewer there is no verdict
 POPULAR = 0.01  # of the candidates: those that take the most top-1 results
 COMPARED = 512  # queries and candidates whose nearest neighbours are compared, at most
 ALIKE = 0.5  # of the top-1 results taken by one candidate: the session tells nothing apart
@@ -274,7 +274,7 @@ def _shift_score(traffic: Traffic, reference: Any, vectors: Tensor) -> float | N
     sample = as_collection(reference)
     try:
         measured = ReferenceQueries.of(traffic.encoder, traffic.gallery, sample.items)
-    except BadInput:  # one answer for everything: nothing is strange to such a model
+    except BadInput:  # a model with one answer for everything has no shift score
         return None
     error = measured.deviation * (1 / len(vectors) + 1 / measured.count) ** 0.5
     nearest = traffic.gallery.search(vectors.to(traffic.encoder.device), 1).scores[:, 0].mean()

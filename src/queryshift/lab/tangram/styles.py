@@ -1,4 +1,4 @@
-"""Looks of the world: the colours, papers, strokes and words that scenes are shown and told in."""
+"""Looks of the world: colours, papers, strokes and words of scenes and captions."""
 
 from __future__ import annotations
 

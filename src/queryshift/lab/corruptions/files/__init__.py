@@ -33,7 +33,7 @@ class Summary:
     problems: tuple[str, ...]
     manifest: Path
     changed: int = 0  # captions that came out different
-    captions: int = 0  # of so many that were made
+    captions: int = 0  # captions that were made
 
 
 def corrupt_files(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from . import Report
 
 _STYLES = {1: "bold", 2: "underline"}
-_EDGE = 3  # what a column takes beside its text
+_EDGE = 3  # characters of a column beside its text
 
 
 def terminal(report: Report) -> str:

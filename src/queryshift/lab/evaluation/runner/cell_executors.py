@@ -22,7 +22,7 @@ from .plans import Task
 from .prepared_benchmark import PreparedBenchmark
 from .run_cell import run_cell
 
-Watch = Callable[[int], None]  # told how many more queries were answered
+Watch = Callable[[int], None]  # called with the number of queries answered
 Execute = Callable[[RunContext, PreparedBenchmark, Sequence[Task], Watch], Iterator[Cell]]
 
 WORKER = RunContext()

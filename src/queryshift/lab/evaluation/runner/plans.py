@@ -21,13 +21,13 @@ class Choices(CorruptionAssets):
 
     model: str = ""  # empty: the row's own
     root: Path | None = None  # of the dataset's files; None: where datasets lie
-    queries: int | None = None  # so many, the first of each dataset; None: all of them
+    queries: int | None = None  # only the first so many; None: all
     folder: Path | None = None  # of queries corrupted beforehand
-    strict: bool = False  # what cannot be read is an error
+    strict: bool = False  # an unreadable item is an error
     device: str = "cpu"
     preprocessing: str = ""  # "published" or "library"; empty: as the paper did, on its rows
     matcher: bool = False  # single stream: the model's matching head re-ranks the best hits
-    rerank: int | None = None  # so many of them; None: as published
+    rerank: int | None = None  # hits to re-rank; None: as published
 
     def model_for(self, row: Benchmark) -> str:
         """The name of the model to load."""

@@ -32,7 +32,7 @@ class Ran:
 
     cells: tuple[Cell, ...]  # all that were wanted, also those of earlier runs
     kept: int  # of them, from earlier runs
-    notes: tuple[str, ...] = ()  # sentences on what was left out or is not as it should be
+    notes: tuple[str, ...] = ()  # sentences on items left out and damaged lines
 
 
 def run_all(
@@ -98,7 +98,7 @@ class _Run:
 def locked(out: Path) -> Iterator[None]:
     """Be the only run that writes to a folder; the system lifts the lock however we end."""
     out.mkdir(parents=True, exist_ok=True)
-    if sys.platform == "win32":  # has no such locks
+    if sys.platform == "win32":  # has no file locks
         yield
         return
     import fcntl

@@ -24,7 +24,7 @@ def run_cell(
     task: Task,
     watch: Callable[[int], None] | None = None,
 ) -> Cell:
-    """Run one cell; `watch` is told how many queries were answered."""
+    """Run one cell; `watch` gets the number of queries answered."""
     row, encoder = prepared.row, context.encoder(prepared)
     hubs = hubs_of(task.method)
     memory = Memory(encoder.device)
