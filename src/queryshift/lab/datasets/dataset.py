@@ -48,15 +48,9 @@ class Dataset:
 
     def asking(self, rows: Sequence[int]) -> Dataset:
         """The same candidates with only these queries, in this order."""
-        return replace(
-            self,
-            queries=at(self.queries, rows),
-            query_ids=at(self.query_ids, rows),
-            matches=at(self.matches, rows),
-            exclude=at(self.exclude, rows) if self.exclude else (),
-            subsets=at(self.subsets, rows) if self.subsets else (),
-            labels=at(self.labels, rows) if self.labels else (),
-        )
+        listed = ("queries", "query_ids", "matches", "exclude", "subsets", "labels")
+        given = {name: values for name in listed if len(values := getattr(self, name))}
+        return replace(self, **{name: at(values, rows) for name, values in given.items()})
 
 
 def at(items: Sequence[Any], rows: Sequence[int]) -> Sequence[Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from queryshift.errors import BadFile, BadInput, MissingExtra, missing
 
-from ..corruption import Corruption, check_severity
+from ..corruption import Composite, Corruption, check_severity
 from .caption_words import check_caption
 
 if TYPE_CHECKING:
@@ -67,23 +67,12 @@ class StyleTransfer:
         return [text.strip() for text in tokenizer.batch_decode(written, skip_special_tokens=True)]
 
 
-@dataclass(frozen=True)
-class BackTranslation:
-    """Translated into another language and back; nothing in it is random."""
-
-    there: str
-    back: str
-
-    @property
-    def __name__(self) -> str:
-        return "backtranslation"
-
-    def __call__(self, caption: str, severity: int, rng: Generator, /) -> str:
-        """The caption after both translations, or itself where nothing is left of it."""
-        check_severity(severity)
-        if not check_caption(caption).strip():
-            return caption
-        return _translated(self.back, _translated(self.there, caption)) or caption
+def _back_translated(there: str, back: str, caption: str, severity: int, rng: Generator) -> str:
+    """The caption after both translations, or itself where nothing is left of it."""
+    check_severity(severity)
+    if not check_caption(caption).strip():
+        return caption
+    return _translated(back, _translated(there, caption)) or caption
 
 
 _ADEQUACY = "prithivida/parrot_adequacy_model"
@@ -103,7 +92,7 @@ def published(name: str, models: tuple[str, ...] = ()) -> Corruption:
     """The published corruption called `name`, with other models in place of its own if given."""
     if name == "backtranslation":
         _check_count(name, models, (0, 2))
-        return BackTranslation(*(models or _TRANSLATORS))
+        return Composite(name, _back_translated, models or _TRANSLATORS)
     style = _STYLES[name]
     _check_count(name, models, (0, 1, 2) if style.adequacy else (0, 1))
     if not models:
