@@ -128,32 +128,19 @@ def sign_test(wins: int, losses: int) -> float:
 
 
 @cache
-def decisive_clicks(share: float = TWICE) -> int:
-    """Wins and losses that a sign test needs to find a winner that takes this share of them.
-
-    Args:
-        share: of the queries that one of two models has right, those of the better model.
-    """
+def decisive_clicks() -> int:
+    """Wins and losses that a sign test needs to find a model that wins twice as often."""
     count = 5
-    while _power(count, share) < POWER:
+    while _power(count) < POWER:
         count += 1
     return count
 
 
-def _power(count: int, share: float) -> float:
+def _power(count: int) -> float:
     """The chance that the better model wins the test."""
-    enough = next(
-        (
-            wins
-            for wins in range(ceil(count / 2), count + 1)
-            if sign_test(wins, count - wins) < LEVEL
-        ),
-        count + 1,
-    )
-    return sum(
-        comb(count, wins) * share**wins * (1 - share) ** (count - wins)
-        for wins in range(enough, count + 1)
-    )
+    possible = range(ceil(count / 2), count + 1)
+    enough = [wins for wins in possible if sign_test(wins, count - wins) < LEVEL]
+    return sum(comb(count, w) * TWICE**w * (1 - TWICE) ** (count - w) for w in enough)
 
 
 def queries_needed(differ: float, gain: float) -> int:

@@ -163,15 +163,13 @@ class Comparison(NamedTuple):
         return f"{self.benchmark}, {self.metric}: {numbers}"
 
 
-def check_base(
-    cells: Sequence[Cell], tolerance: float = TOLERANCE, model: str = ""
-) -> list[Comparison]:
+def check_base(cells: Sequence[Cell], tolerance: float = TOLERANCE) -> list[Comparison]:
     """Compare the frozen uncorrupted rows with the paper's; an error lists the usual causes.
 
     The list is empty where the paper has no such row: its corruptions were unseeded, so corrupted
     rows are never compared.
     """
-    comparisons = list(_comparisons(cells, model))
+    comparisons = list(_comparisons(cells))
     wrong = [comparison for comparison in comparisons if abs(comparison.difference) > tolerance]
     if wrong:
         rows = "\n".join(f"  {comparison}" for comparison in wrong)
@@ -183,13 +181,13 @@ def check_base(
     return comparisons
 
 
-def _comparisons(cells: Sequence[Cell], model: str) -> Iterator[Comparison]:
+def _comparisons(cells: Sequence[Cell]) -> Iterator[Comparison]:
     natural = {name for name, row in BENCHMARKS.items() if not row.corrupted}
     frozen = [c for c in cells if c.method == _FROZEN and c.benchmark in natural]
     for benchmark in dict.fromkeys(cell.benchmark for cell in frozen):
         own = [cell for cell in frozen if cell.benchmark == benchmark]
         column = Column(benchmark, "", metric_of(benchmark))
-        value = paper_value(own[0], column, model)
+        value = paper_value(own[0], column)
         if value is not None:
             ours = mean(cell.measure(column.metric) for cell in own)
             yield Comparison(benchmark, column.metric, ours, value.value)

@@ -23,14 +23,14 @@ FROZEN = "frozen"
 Places = dict[tuple[str, int], list[str]]  # (label, column) -> marks
 
 
-def places(table: Table, decimals: int = 1) -> Table:
+def places(table: Table) -> Table:
     """The table with its best and second best of each column; equal as printed is equal."""
     if len(table.rows) < 2:
         return table
     rows = {label: list(row) for label, row in table.rows.items()}
     for column in range(len(table.columns) + 1):
         shown = {
-            label: round(entry.mean, decimals)
+            label: round(entry.mean, 1)
             for label, row in rows.items()
             if (entry := row[column]) is not None
         }
