@@ -197,13 +197,19 @@ def test_coco_and_flickr_are_corrupted_as_published():
     )
 
 
+def drawn_from(made):
+    """The corruptions that segments or a draw are made of."""
+    (corruptions,) = made.parts
+    return corruptions
+
+
 def test_back_translation_needs_a_translator():
     row = BENCHMARKS["cirr-o"]
     assert needs_translator(row, "blur+sentence") and not needs_translator(row, "blur+word")
     with pytest.raises(BadInput, match="translation models"):
         corruption_of(row, "blur+sentence")
     made = corruption_of(row, "blur+sentence", CorruptionAssets(translator=TRANSLATOR))
-    assert (made.text.there, made.text.back) == TRANSLATOR
+    assert made.parts[1].parts == TRANSLATOR
     tangram = BENCHMARKS["tangram-o-composed"]
     assert corruption_of(tangram, "blur+sentence").__name__ == "both(motion_blur, formal)"
 
@@ -212,29 +218,29 @@ def test_diverse_queries_draw_from_all_there_are():
     image = corruption_of(BENCHMARKS["coco-d-image"], AS_IT_IS)
     text = corruption_of(BENCHMARKS["coco-d-text"], AS_IT_IS)
     both = corruption_of(BENCHMARKS["cirr-d"], AS_IT_IS, CorruptionAssets(translator=TRANSLATOR))
-    assert (len(image.corruptions), len(text.corruptions)) == (16, 14)
-    assert (len(both.image.corruptions), len(both.text.corruptions)) == (16, 15)
+    assert (len(drawn_from(image)), len(drawn_from(text))) == (16, 14)
+    assert [len(drawn_from(half)) for half in both.parts] == [16, 15]
     video = corruption_of(BENCHMARKS["audioset-d-video"], AS_IT_IS)
-    assert [len(one.corruptions) for one in video.corruptions] == [2, 2, 2, 3]
+    assert [len(drawn_from(one)) for one in drawn_from(video)] == [2, 2, 2, 3]
 
 
 def test_sounds_meet_one_corruption_or_the_papers_combination():
     assert corruption_of(BENCHMARKS["tangram-o-audio"], "wind") is corruptions.find("audio", "wind")
-    assert len(corruption_of(BENCHMARKS["audioset-o-audio"], "noise+weather").corruptions) == 2
+    both = corruption_of(BENCHMARKS["audioset-o-audio"], "noise+weather")
+    assert len(drawn_from(both)) == 2
 
 
 def test_recordings_are_laid_over_sounds_as_published(tmp_path):
     made = corruption_of(
         BENCHMARKS["audioset-o-audio"], "noise+weather", CorruptionAssets(noise=tmp_path)
     )
-    assert [(one.__name__, one.scale, one.noise) for one in made.corruptions] == [
+    assert [(one.__name__, one.scale, one.noise) for one in drawn_from(made)] == [
         ("traffic", "read", tmp_path),
         ("wind", "read", tmp_path),
     ]
-    (drawn,) = corruption_of(
-        BENCHMARKS["audioset-d-audio"], AS_IT_IS, CorruptionAssets(noise=tmp_path)
-    ).corruptions
-    kinds = [one for part in drawn.corruptions for one in part.corruptions]
+    assets = CorruptionAssets(noise=tmp_path)
+    (drawn,) = drawn_from(corruption_of(BENCHMARKS["audioset-d-audio"], AS_IT_IS, assets))
+    kinds = [one for part in drawn_from(drawn) for one in drawn_from(part)]
     assert {one.scale for one in kinds} == {"read"} and len(kinds) == 6
     plain = corruption_of(BENCHMARKS["audioset-o-audio"], "noise+weather")
     assert plain == corruptions.combination("audio", "noise+weather")
