@@ -13,7 +13,7 @@ import numpy as np
 from queryshift.lab.corruptions import Corruption, corrupt
 from queryshift.lab.datasets import Dataset
 from queryshift.lab.datasets.tangram import CAPTIONS, TASKS
-from queryshift.lab.evaluation import streams as evaluation
+from queryshift.lab.evaluation import corrupted_queries
 from queryshift.lab.evaluation.benchmarks import AS_IT_IS, BENCHMARKS
 
 QUERIES, SCENES, FEW = 1000, 2000, 20
@@ -65,7 +65,7 @@ def streams(seed: int) -> Iterator[Stream]:
 def shifts_of(task: str) -> list[str]:
     """A task's shifts, except those that need a translation model."""
     row = BENCHMARKS[f"tangram-o-{task}"]
-    return [shift for shift in row.shifts if not evaluation.needs_translator(row, shift)]
+    return [shift for shift in row.shifts if not corrupted_queries.needs_translator(row, shift)]
 
 
 def corruption_of(stream: Stream) -> Corruption | None:
@@ -73,7 +73,7 @@ def corruption_of(stream: Stream) -> Corruption | None:
     if stream.shift == "clean":
         return None
     row, shift = ("d", AS_IT_IS) if stream.shift == "diverse" else ("o", stream.shift)
-    return evaluation.corruption_of(BENCHMARKS[f"tangram-{row}-{stream.task}"], shift)
+    return corrupted_queries.corruption_of(BENCHMARKS[f"tangram-{row}-{stream.task}"], shift)
 
 
 def rows(stream: Stream) -> list[Row]:
