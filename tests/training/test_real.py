@@ -51,6 +51,15 @@ def test_every_row_runs_and_nothing_runs_twice(monkeypatch, capsys, runs):
     assert again.count(" s\n") == again.count("shot 0:") == 2
 
 
+def test_some_of_the_queries_can_be_asked(monkeypatch, capsys, runs, tmp_path):
+    whole = DATASETS["aws"](runs[0], part="test-zipf")
+    more = ("--only", "zipf", "--queries", 1, "--methods", "frozen")
+    command(monkeypatch, capsys, (runs[0], tmp_path), *more)
+    (cell,) = read_folder(tmp_path).cells
+    assert len(whole) == 2 and len(cell.ranks) == cell.settings["queries"] == 1
+    assert cell.candidates == len(whole.candidates)
+
+
 def test_repeated_queries_are_one_in_intervals(monkeypatch, capsys, runs):
     command(monkeypatch, capsys, runs, "--only", "zipf", "--methods", "frozen")
     (cell,) = (cell for cell in read_folder(runs[1]).cells if cell.benchmark == "aws-zipf")
@@ -132,6 +141,11 @@ def test_every_two_rows_are_in_the_csv_for_both_metrics():
     assert len(lines) == 1 + 2 * 3
     (first,) = (line for line in lines if line.startswith("aws,m,clean,default,frozen,recall@1,"))
     assert first.split(",")[6] == "25.00" and first.endswith(",yes")
+
+
+def test_a_table_of_differences_says_how_many_queries_were_asked():
+    text = pages.differences(streams([cell("frozen", RIGHT), cell("default", BETTER)]))
+    assert "| m | clean | 400 | **+25.0** (" in text
 
 
 def test_rates_are_means_over_development_streams():

@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pytest
 import torch
 from training.sounds import encoders, train
 
@@ -27,9 +28,37 @@ def test_training_draws_sounds_to_the_sentences_of_their_class(tmp_path, capsys)
     held, labels = train.tensors(DATASETS["esc50"](small.esc50(tmp_path), part="train"))
     assert held.shape == (4, 124, 64) and labels.tolist() == [1, 0, 1, 0]
     texts = torch.nn.functional.normalize(torch.randn(2, 3, encoders.DIMENSION), dim=2)
-    train.train(encoders.SoundTower(), held, labels, texts, epochs=20)
+    kept = tmp_path / "epochs.pt"
+    train.train(encoders.SoundTower(), held, labels, texts, epochs=20, kept=kept)
     losses = [float(loss) for loss in re.findall(r"loss ([0-9.]+)", capsys.readouterr().out)]
     assert len(losses) == 20 and sum(losses[-5:]) < sum(losses[:5]) / 2
+
+
+def test_stopped_training_goes_on_as_if_it_had_not_stopped(tmp_path, monkeypatch):
+    torch.manual_seed(0)
+    begun = encoders.SoundTower().state_dict()
+    held, labels = torch.randn(4, 124, 64), torch.tensor([0, 1, 0, 1])
+    texts = torch.nn.functional.normalize(torch.randn(2, 3, encoders.DIMENSION), dim=2)
+
+    def trained(kept):
+        tower = encoders.SoundTower()
+        tower.load_state_dict(begun)
+        torch.manual_seed(1)
+        train.train(tower, held, labels, texts, epochs=3, kept=kept)
+        return tower.state_dict()
+
+    whole, saved = trained(tmp_path / "whole.pt"), torch.save
+
+    def save(state, path):
+        saved(state, path)
+        if state["epochs"] == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as stopping, pytest.raises(KeyboardInterrupt):
+        stopping.setattr(torch, "save", save)
+        trained(tmp_path / "stopped.pt")
+    found = trained(tmp_path / "stopped.pt")
+    assert all(torch.equal(found[name], value) for name, value in whole.items())
 
 
 def test_mixed_sounds_have_mixed_labels():

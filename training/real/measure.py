@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from multiprocessing import get_context
@@ -31,7 +31,7 @@ from queryshift.lab.evaluation.benchmarks import Benchmark, find
 from queryshift.lab.evaluation.ranks import relevant_ranks
 from queryshift.lab.evaluation.results import Cell, read_folder, write_line
 from queryshift.lab.evaluation.runner.context import Recent, RunContext
-from queryshift.lab.evaluation.runner.gallery_cache import embedded
+from queryshift.lab.evaluation.runner.gallery_cache import content_hash, embedded
 from queryshift.lab.evaluation.runner.machine import device_name, versions
 from queryshift.lab.evaluation.runner.plans import Choices, Task
 from queryshift.lab.evaluation.runner.prepared_benchmark import PreparedBenchmark, prepare
@@ -109,9 +109,8 @@ class Bench:
             preprocessing="library",
         )
         self.folder = options.kept
-        self.prepared: PreparedBenchmark = prepare(
-            stream.benchmark, choices, self.folder, self.context
-        )
+        whole = prepare(stream.benchmark, choices, self.folder, self.context)
+        self.prepared = first(whole, options.queries)
         (self.part,) = self.prepared.parts
         self.encoder = self.context.encoder(self.prepared)
         self.gallery = self.context.gallery(self.prepared, self.part)
@@ -202,6 +201,18 @@ class Bench:
             ranks = relevant_ranks(scores, [matches[row] for row in some])
             found[rows, : ranks.shape[1]] = ranks
         return found
+
+
+def first(prepared: PreparedBenchmark, count: int | None) -> PreparedBenchmark:
+    """The benchmark asked the first `count` of its queries in a random order; None: all of them."""
+    (part,) = prepared.parts
+    if count is None or count >= len(part.dataset):
+        return prepared
+    order = torch.randperm(len(part.dataset), generator=torch.Generator().manual_seed(0))
+    dataset = part.dataset.asking(order[:count].tolist())
+    asked = {"queries": count, "asked": [content_hash(dataset.queries)]}
+    own = (replace(part, dataset=dataset),)
+    return replace(prepared, parts=own, settings={**prepared.settings, **asked})
 
 
 @cache
@@ -322,6 +333,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--earlier", type=Path, nargs="*", default=[], help="other runs' folders")
     parser.add_argument("--kept", type=Path, help="embedded candidates; else in --out")
     parser.add_argument("--methods", nargs="+", default=list(ROWS))
+    parser.add_argument("--queries", type=int, help="of each stream, drawn at random; else all")
     parser.add_argument("--only", nargs="+", default=[""], help="streams whose name has this")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)

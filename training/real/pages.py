@@ -86,6 +86,11 @@ class Stream:
     name: str
     cells: tuple[Cell, ...]
 
+    @property
+    def queries(self) -> int:
+        """How many were asked."""
+        return len(self.cells[0].ranks)
+
     @cached_property
     def rows(self) -> list[str]:
         """The rows that were run."""
@@ -184,12 +189,13 @@ def differences(some: Sequence[Stream], name: str = "recall@1") -> str:
         [
             stream.model,
             stream.name,
+            f"{stream.queries:,}",
             *(told(stream.difference("default", other, name)) for other in others),
         ]
         for stream in some
         if "default" in stream.rows
     ]
-    head = ["model", "stream", *(f"against `{other}`" for other in others)]
+    head = ["model", "stream", "queries", *(f"against `{other}`" for other in others)]
     return table(rows, head) if rows else NOT_RUN
 
 

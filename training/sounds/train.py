@@ -2,6 +2,7 @@
 
 Sounds are drawn to MiniLM's vectors of sentences on their class, which stay as they are. Pairs of
 sounds are mixed, rolled in time and cut out in time and pitch; AdamW, a cosine with a warm-up.
+The same command goes on after the last finished epoch.
 """
 
 from __future__ import annotations
@@ -46,14 +47,17 @@ def mixed(held: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     return both, share[:, None] * labels + (1 - share[:, None]) * labels[other]
 
 
-def train(tower: SoundTower, held: Tensor, labels: Tensor, texts: Tensor, epochs: int) -> None:
+def train(
+    tower: SoundTower, held: Tensor, labels: Tensor, texts: Tensor, epochs: int, kept: Path
+) -> None:
     """The whole schedule over sounds (N, 124, 64), classes (N,) and sentences (C, T, D)."""
     optimiser = torch.optim.AdamW(tower.parameters(), lr=LR, weight_decay=DECAY)
-    per_epoch, step, begun = max(len(held) // BATCH, 1), 0, time.perf_counter()
+    per_epoch, begun = max(len(held) // BATCH, 1), time.perf_counter()
     right = torch.eye(len(texts))[labels]
+    first = _finished(tower, optimiser, kept)
     tower.train()
-    for epoch in range(epochs):
-        total = 0.0
+    for epoch in range(first, epochs):
+        total, step = 0.0, epoch * per_epoch
         for rows in torch.randperm(len(held)).split(BATCH)[:per_epoch]:
             warm = min(1.0, (step + 1) / (per_epoch * WARM_UP))
             rate = LR * warm * (0.5 + 0.5 * math.cos(math.pi * step / (epochs * per_epoch)))
@@ -63,7 +67,20 @@ def train(tower: SoundTower, held: Tensor, labels: Tensor, texts: Tensor, epochs
             step += 1
         seconds = time.perf_counter() - begun
         print(f"epoch {epoch + 1}: loss {total / per_epoch:.3f}, {seconds:.0f} s", flush=True)
+        parts = {"tower": tower.state_dict(), "optimiser": optimiser.state_dict()}
+        torch.save({**parts, "random": torch.get_rng_state(), "epochs": epoch + 1}, kept)
     tower.eval()
+
+
+def _finished(tower: SoundTower, optimiser: torch.optim.Optimizer, kept: Path) -> int:
+    """How many epochs a file has, once everything is as it was after them."""
+    if not kept.exists():
+        return 0
+    stored = torch.load(kept)
+    tower.load_state_dict(stored["tower"])
+    optimiser.load_state_dict(stored["optimiser"])
+    torch.set_rng_state(stored["random"])
+    return int(stored["epochs"])
 
 
 def _step(
@@ -99,8 +116,9 @@ def main() -> None:
     dataset = DATASETS["esc50"](options.root, part=options.part)
     texts = sentences().encode(list(dataset.candidates)).unflatten(0, (-1, len(TEMPLATES)))
     tower = SoundTower()
-    train(tower, *tensors(dataset), texts, options.epochs)
     options.out.mkdir(parents=True, exist_ok=True)
+    kept = options.out / f"{options.part}-epochs.pt"
+    train(tower, *tensors(dataset), texts, options.epochs, kept)
     save_file(tower.state_dict(), options.out / f"{options.part}.safetensors")
 
 
