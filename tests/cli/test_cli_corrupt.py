@@ -136,8 +136,8 @@ def test_an_ended_run_leaves_only_whole_files_and_goes_on_later(photos, ending):
     run = start(*arguments)
     listed = photos.parent / "out" / "manifest.jsonl"
     deadline = time.monotonic() + 60
-    while not listed.exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    while time.monotonic() < deadline and not (listed.exists() and listed.stat().st_size):
+        time.sleep(0.01)  # until an item is in the manifest
     if ending == signal.SIGINT:
         os.killpg(run.pid, ending)  # as a terminal does
     else:
