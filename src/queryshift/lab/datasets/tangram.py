@@ -5,7 +5,8 @@ Importing this file loads nothing that makes the world: benchmarks need the name
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from queryshift.errors import BadInput, unknown
 
@@ -14,6 +15,7 @@ from .dataset import Dataset
 if TYPE_CHECKING:
     from queryshift.lab.tangram import Scene
 
+Items = Sequence[Any]
 COMPOSED = "image+text"
 """The modality of a query that is an image and words on how to change it."""
 
@@ -61,7 +63,7 @@ def tangram(task: str, split: str = "test", count: int = 2000, look: str = "plai
     return Dataset(f"tangram-{task}", query, gallery, queries[:count], ids, candidates, matches)
 
 
-def _sides(task: str, split: str, count: int, look: str) -> tuple[list[object], list[object], int]:
+def _sides(task: str, split: str, count: int, look: str) -> tuple[Items, Items, int]:
     """Queries, candidates, and how many consecutive candidates are right for each query."""
     from queryshift.lab.tangram import candidates, captions, clips, edits
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..pages import render
-from .grid import grid, one_line
-from .result_tables import Entry, Table
+from .result_tables import Entry, Table, grid, one_line
 from .significance_marks import FROZEN
 
 if TYPE_CHECKING:

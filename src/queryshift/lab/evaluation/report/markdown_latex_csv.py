@@ -7,8 +7,7 @@ import io
 import re
 from typing import TYPE_CHECKING
 
-from .grid import Grid, Text, grid, one_line
-from .result_tables import Table
+from .result_tables import Grid, Table, Text, grid, one_line
 from .significance_marks import LEGEND
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
-from .grid import DIFFERENCE, PAPER, Grid, Text, grid, heading, one_line
-from .result_tables import AVERAGE, Table
+from .result_tables import AVERAGE, DIFFERENCE, PAPER, Grid, Table, Text, grid, heading, one_line
 
 if TYPE_CHECKING:
     from . import Report
