@@ -131,6 +131,7 @@ class TestForgetting:
         shifted.save(tmp_path / "session")
         again = Session.load(tmp_path / "session", image, captions)
         assert torch.equal(again.state.chances, shifted.state.chances)
+        assert torch.equal(again.state.found, shifted.state.found) and len(again.state.found) >= 64
         assert at_source(again, pictures[:64])
 
     def test_clean_queries_teach_nothing(self, shifted, pictures):

@@ -268,7 +268,8 @@ class TestSeveralInARow:
         )
         assert session.state.adapted.updates == 0 and session.state.resets == 1
         plain = Session(encoder, gallery, REST(), lr=0.01)
-        plain.restore(replace(plain.state, chances=session.state.chances))  # as much in doubt
+        seen = {"chances": session.state.chances, "found": session.state.found}
+        plain.restore(replace(plain.state, **seen))  # as much in doubt
         assert same(plain.answer(batches[1]).vectors, session.answer(batches[1]).vectors)
 
     def test_must_be_in_a_row(self, session, batches, calm):

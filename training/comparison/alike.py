@@ -29,7 +29,7 @@ from queryshift.models import load
 from queryshift.retrieval.hubness.query_bank import QueryBank
 from queryshift.sessions import policy
 
-SIZES, DIRECTIONS, BATCHES = (30, 60, 200), (2, 4, 8, 16), (8, 64)
+SIZES, DIRECTIONS, BATCHES = (30, 60, 200), (2, 4, 8, 16), (1, 8, 64)
 NEAREST, SHIFT = (30, 60, 200), "pixelate"
 DIMENSION, VARIED, NOISE = 64, 0.15, 0.006
 NOISY = 4  # brightness of 256, of frames

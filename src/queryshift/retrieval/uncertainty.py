@@ -75,14 +75,14 @@ def no_doubt(device: torch.device) -> Tensor:
     return torch.full((LATEST,), SURE / 2, device=device)
 
 
-def latest(before: Tensor, chance: Tensor) -> Tensor:
-    """The chances of a batch; of a small one, together with the latest before it.
+def latest(before: Tensor, batch: Tensor) -> Tensor:
+    """What is known of the queries of a batch; of a small one, together with the latest before it.
 
     Args:
-        before: The chances (n,) so far.
-        chance: Those of the batch (B,).
+        before: The rows (n, ...) so far, one for each query.
+        batch: Those of the batch (B, ...).
 
     Returns:
-        The chances (at least `LATEST`) to average over.
+        The rows of the batch, and earlier ones up to `LATEST`.
     """
-    return torch.cat((before, chance.to(before)))[-max(LATEST, len(chance)) :]
+    return torch.cat((before, batch.to(before)))[-max(LATEST, len(batch)) :]

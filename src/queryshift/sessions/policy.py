@@ -2,7 +2,7 @@
 
 1. Uncertainty. The source model is uncertain if the gaps between its best scores are no wider than
    chance explains, on average over the latest 64 queries (`retrieval/uncertainty.py`), and less if
-   the batch's top-1 results coincide less often than by chance. Repeated queries count once.
+   their top-1 results coincide less often than by chance. Repeated queries count once.
 2. What to learn from. A session learns from a batch if the source model is uncertain, at least ten
    of its queries differ (all of them in a smaller batch), and they are spread out. It does not
    learn from repeated queries.
@@ -42,7 +42,7 @@ from queryshift.retrieval.answer import SHORTLIST, Answer, FusedRanking
 from queryshift.retrieval.batch import Batch
 from queryshift.retrieval.forward import Forward, checked, fitting
 from queryshift.retrieval.hubness.hub_correction import Hubs
-from queryshift.retrieval.hubness.query_bank import keys_of, repeated
+from queryshift.retrieval.hubness.query_bank import query_keys, repeated
 from queryshift.retrieval.reranking import Ranking
 from queryshift.retrieval.uncertainty import BEST, FIRST, LATEST, SURE, chances_of, doubt, latest
 from queryshift.support.threads import working
@@ -112,6 +112,7 @@ class Assessment:
 
     doubt: float  # uncertainty between 0 and 1
     chances: Tensor  # of the latest queries, this batch included
+    found: Tensor  # (n, 2) keys and top-1 results of the latest queries, this batch included
     rows: Tensor | None  # (B,) queries to learn from, on the CPU; None: all
     different: int  # how many those are
 
@@ -122,55 +123,79 @@ class Assessment:
 
 
 @torch.no_grad()
-def assess(source: Forward, before: Tensor, guard: Guard) -> Assessment:
+def assess(source: Forward, state: State, guard: Guard) -> Assessment:
     """Assess a batch by the source model's forward; one wait for the GPU, two if queries repeat.
 
     Args:
         source: The batch through the source model.
-        before: The chances of the latest queries before it.
+        state: The state before it.
         guard: The least spread of queries to learn from.
     """
     vectors = source.vectors.detach().float()
-    source.hits(SHORTLIST)  # as many as an answer needs: one search serves all
-    chances = latest(before, chances_of(source))
+    found = found_by(source, state)
+    chances = latest(state.chances, chances_of(source))
+    doubts = doubt(chances) * shared(found, len(source.gallery))
     if len(vectors) == 1:  # repeats nothing, and has no spread
-        return Assessment(float(doubt(chances)), chances, None, 1)
-    copies = repeated(keys_of(vectors))
+        return Assessment(float(doubts), chances, found, None, 1)
+    copies = repeated(found[-len(vectors) :, 0])
     apart = spread_of(vectors, ~copies) >= guard.spread * gallery_spread(source.gallery, vectors)
-    doubts = doubt(chances) * shared(source, copies)
     packed = torch.cat((doubts[None], apart[None].to(chances), copies.to(chances)))
     doubted, spread_out, *is_copy = packed.tolist()
     if any(is_copy):
-        chances = latest(before, chances_of(source)[~copies])
-        doubted = float(doubt(chances) * shared(source, copies))
+        chances = latest(state.chances, chances_of(source)[~copies])
+        doubted = float(doubt(chances) * shared(found, len(source.gallery)))
     teaching = [bool(spread_out) and not copy for copy in is_copy]
     rows = None if all(teaching) else torch.tensor(teaching, device="cpu")
-    return Assessment(doubted, chances, rows, sum(teaching))
+    return Assessment(doubted, chances, found, rows, sum(teaching))
 
 
-def doubt_of(source: Forward, before: Tensor) -> float:
+def doubt_of(source: Forward, state: State) -> float:
     """The source model's uncertainty about a batch and the latest queries before it."""
-    source.hits(SHORTLIST)  # as many as an answer needs: one search serves all
-    copies = repeated(keys_of(source.vectors))
-    return float(doubt(latest(before, chances_of(source)[~copies])) * shared(source, copies))
+    found = found_by(source, state)
+    copies = repeated(found[-len(source) :, 0])
+    chances = latest(state.chances, chances_of(source)[~copies])
+    return float(doubt(chances) * shared(found, len(source.gallery)))
 
 
-def shared(source: Forward, copies: Tensor) -> Tensor:
-    """How often different queries share a top-1 result, relative to chance; at most 1.
+def found_by(source: Forward, state: State) -> Tensor:
+    """Keys and top-1 results (n, 2) of a batch; of a small one, with the latest before it.
 
-    A model that guesses hits some candidates twice. If each query of a batch finds another
-    candidate of a small gallery, the model did not guess, however close its best scores are.
+    For single queries to a gallery so large that `shared` is 1 anyway, nothing is kept.
 
     Args:
         source: The batch through the source model.
-        copies: Which of its queries (B,) repeat another one.
+        state: The state before it.
     """
-    top = source.hits(SHORTLIST).positions[:, 0]
+    top = source.hits(SHORTLIST).positions[:, 0]  # as many as an answer needs: one search for all
+    if len(source) == 1 and not _tells(LATEST, len(source.gallery)):
+        return state.found[:0]
+    return latest(state.found, torch.stack((query_keys(source), top), dim=1))
+
+
+def shared(found: Tensor, candidates: int) -> Tensor:
+    """How often different queries share a top-1 result, relative to chance; at most 1.
+
+    A model that guesses hits some candidates twice. If each query finds another candidate of a
+    small gallery, the model did not guess, however close its best scores are.
+
+    Args:
+        found: Key and top-1 result (n, 2) of each query.
+        candidates: How many candidates the gallery has.
+    """
+    if not _tells(len(found), candidates):
+        return torch.ones((), device=found.device)
+    keys, top = found.unbind(dim=1)
+    copies = repeated(keys)
     together = (top[:, None] == top) & ~copies[:, None] & ~copies
     different = (~copies).sum()
     pairs = (together.sum() - different) / 2
-    by_chance = different * (different - 1) / 2 / len(source.gallery)
+    by_chance = different * (different - 1) / 2 / candidates
     return ((pairs + 1) / by_chance).clamp(max=1)  # one pair more or less means nothing
+
+
+def _tells(queries: int, candidates: int) -> bool:
+    """Whether more than one pair of queries shares a top-1 result by chance."""
+    return queries * (queries - 1) > 2 * candidates
 
 
 def step_rows(rows: Tensor | None, size: int, share: float, step: int, steps: int) -> Tensor | None:
@@ -265,7 +290,7 @@ def weight_of(
     if _is_unshifted(adaptation, state, batch):
         return 0.0
     if doubted is None:
-        doubted = doubt_of(adaptation.source_forward(batch), state.chances)
+        doubted = doubt_of(adaptation.source_forward(batch), state)
     return weight(doubted)
 
 

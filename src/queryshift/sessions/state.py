@@ -32,6 +32,11 @@ from .session_settings import Settings
 LARGEST_COUNT = 2**53  # counts also serve as exponents, in floats
 
 
+def nothing_found(device: torch.device | str = "cpu") -> Tensor:
+    """Keys and top-1 results (0, 2) of no queries."""
+    return torch.empty(0, 2, dtype=torch.long, device=device)
+
+
 @dataclass(frozen=True)
 class State:
     """Everything that a session has learnt. A value: every batch makes a new one."""
@@ -44,6 +49,7 @@ class State:
     resets: int = 0
     reference_streak: int = stored_as("ordinary_streak", default=0)  # unshifted batches in a row
     chances: Tensor = field(default_factory=lambda: torch.empty(0))  # of the latest queries
+    found: Tensor = field(default_factory=nothing_found)  # by the source model, for those
     rate: float = 0.0  # learning rate found on the stream; 0: none yet
     stages: Mapping[str, Any] = field(default_factory=dict)  # each re-ranking stage's memory
 
@@ -123,6 +129,7 @@ class Adaptation:
             memory=self.method.start(gallery, device),
             watched=SourceLike.empty(gallery.centroids(1).to(device)),
             chances=no_doubt(device),
+            found=nothing_found(device),
             stages={stage.name: stage.start(gallery, device) for stage in self.stages},
         )
 
@@ -153,7 +160,8 @@ class Adaptation:
         stages = {
             stage.name: stage.moved(state.stages.get(stage.name), gallery) for stage in self.stages
         }
-        return replace(state, memory=self.method.moved(state.memory, gallery), stages=stages)
+        memory, found = self.method.moved(state.memory, gallery), state.found[:0]
+        return replace(state, memory=memory, found=found, stages=stages)
 
 
 def check_state(state: State, fresh: State) -> None:
@@ -191,6 +199,9 @@ def _check_policy(state: State, fresh: State) -> None:
         raise ValueError("the chances of the latest queries have the wrong type")
     if chances.ndim != 1 or not bool(((chances >= 0) & (chances <= 1)).all()):
         raise ValueError("the chances of the latest queries are not between 0 and 1")
+    found = state.found
+    if not isinstance(found, Tensor) or found.dtype != torch.long or found.shape[1:] != (2,):
+        raise ValueError("the top-1 results of the latest queries have the wrong type or shape")
     if not isinstance(state.rate, float) or not math.isfinite(state.rate) or state.rate < 0:
         raise ValueError(f"rate is {state.rate!r}, not a learning rate")
 

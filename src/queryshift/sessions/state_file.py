@@ -81,7 +81,8 @@ class StoredSession:
             state = replace(fresh, **{**values, "layout": Layout(shapes)})
             moved = self._renumbered(gallery)
             if moved:
-                state = replace(state, memory=self.method.moved(state.memory, gallery))
+                memory = self.method.moved(state.memory, gallery)
+                state = replace(state, memory=memory, found=fresh.found)
             check_state(state, fresh)
             self.method.check_memory(state.memory, gallery)
             memories = {one.name: self._memory(one, fresh, gallery, moved) for one in stages}

@@ -16,10 +16,9 @@ from queryshift.retrieval.forward import Forward, in_memory
 from queryshift.retrieval.reranking import Ranking, Stage
 from queryshift.retrieval.uncertainty import BEST, LATEST, chances_of, doubt
 from queryshift.support.setting_fields import check_values, setting
-from queryshift.support.threads import lazy_property
 
 from .engine_sums import CENTRES, CentreMoments, HitSums
-from .query_bank import HubSums, QueryBank, keys_of
+from .query_bank import HubSums, QueryBank, query_keys
 
 HOLDER = "hub bank"  # key of a forward's cache: the bank that holds its queries
 BEHIND = 100.0  # subtracted from candidates that are not corrected
@@ -257,10 +256,10 @@ class Scope:
     nearest: Tensor  # (B,) position of each query's top-1 result
     chances: Tensor  # (B,) see `retrieval/uncertainty.py`
 
-    @lazy_property
+    @property
     def keys(self) -> Tensor:
         """The key (B,) of each query, as in a bank."""
-        return keys_of(self.forward.vectors)
+        return query_keys(self.forward)
 
     def column(self, values: Tensor) -> Tensor:
         """Numbers of candidates (L,) in the shape of the scores: (N,) or (B, K)."""

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from queryshift.galleries import EngineGallery, Searchable
 from queryshift.galleries.memory.exact_search import all_scores
-from queryshift.retrieval.forward import UNIT_TOLERANCE, similarity
+from queryshift.retrieval.forward import UNIT_TOLERANCE, Forward, similarity
 from queryshift.support.deprecation import stored_as
 from queryshift.support.threads import lazy_property
 
@@ -136,6 +136,14 @@ def repeated(keys: Tensor) -> Tensor:
     if len(keys) == 1:
         return torch.zeros_like(keys, dtype=torch.bool)
     return (keys[:, None] == keys).tril(-1).any(dim=1)
+
+
+def query_keys(forward: Forward) -> Tensor:
+    """The key (B,) of each query of a forward, computed once."""
+    if "keys" not in forward.cache:
+        forward.cache["keys"] = keys_of(forward.vectors)
+    kept: Tensor = forward.cache["keys"]
+    return kept
 
 
 def keys_of(vectors: Tensor) -> Tensor:
