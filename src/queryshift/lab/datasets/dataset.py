@@ -50,7 +50,8 @@ class Dataset:
         """The same candidates with only these queries, in this order."""
         listed = ("queries", "query_ids", "matches", "exclude", "subsets", "labels")
         given = {name: values for name in listed if len(values := getattr(self, name))}
-        return replace(self, **{name: at(values, rows) for name, values in given.items()})
+        chosen: dict[str, Any] = {name: at(values, rows) for name, values in given.items()}
+        return replace(self, **chosen)
 
 
 def at(items: Sequence[Any], rows: Sequence[int]) -> Sequence[Any]:

@@ -137,7 +137,7 @@ def _images_and_captions() -> Iterator[Benchmark]:
         shared = {"dataset": dataset, "source": source, "model": model, "as_published": True}
         yield from map(online, directions(f"{name}-o", "image", "text", **shared))
         yield from directions(f"{name}-d", "image", "text", diverse=True, **shared)
-    natural = {"source": _PRETRAINED, "severities": ()}  # the model saw no data of this dataset
+    natural: dict[str, Any] = {"source": _PRETRAINED, "severities": ()}  # never saw this dataset
     for name, dataset, part in (
         *(("flickr", "flickr30k", ""), ("coco", "coco", "")),
         *(("nocaps-id", "nocaps", "in-domain"), ("nocaps-od", "nocaps", "out-domain")),

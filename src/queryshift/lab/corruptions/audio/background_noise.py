@@ -173,7 +173,7 @@ class Background:
 
     @property
     def __name__(self) -> str:
-        return type(self).__name__.lower()
+        return type(self).__qualname__.lower()
 
     def __post_init__(self) -> None:
         check_scale(self.scale)

@@ -6,7 +6,9 @@ import re
 
 from .caption_words import ENGLISH
 
-_IRREGULAR_PLURALS = dict(pair.split() for pair in ENGLISH["irregular_plurals"].split(","))
+_IRREGULAR_PLURALS: dict[str, str] = dict(
+    pair.split() for pair in ENGLISH["irregular_plurals"].split(",")
+)
 _IRREGULAR_VERBS = {
     lemma: (past, participle)
     for lemma, past, participle in map(str.split, ENGLISH["irregular_verbs"].split(","))
