@@ -40,9 +40,7 @@ def test_statistics_have_their_old_name():
 
 def test_the_search_effort_of_an_engine_is_read_and_set_by_its_old_name():
     gallery, effort = EngineGallery(4), SearchEffort("ef", 512, 1000)
-    with pytest.warns(
-        DeprecationWarning, match="breadth is now EngineGallery.search_eff"
-    ):
+    with pytest.warns(DeprecationWarning, match="breadth is now EngineGallery.search_eff"):
         gallery.breadth = effort
     with pytest.warns(DeprecationWarning):
         assert gallery.breadth is effort

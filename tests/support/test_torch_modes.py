@@ -1,5 +1,8 @@
 """A service may run under no_grad, inference mode or autocast as a whole: nothing changes."""
 
+import sys
+from types import ModuleType
+
 import pytest
 import torch
 
@@ -7,6 +10,7 @@ import miniature
 from miniature import memory_of, same
 from queryshift import METHODS, REST, Frozen, Gallery, Session, Tent, answer_many
 from queryshift.errors import CannotAdapt
+from queryshift.support.torch_modes import retain_compiled_graphs
 
 MODES = {
     "no_grad": torch.no_grad,
@@ -117,3 +121,10 @@ def test_a_model_made_under_inference_mode_says_so(gallery, batches):
     with pytest.raises(CannotAdapt, match=r"made under torch\.inference_mode.*outside of it"):
         Session(encoder, gallery, REST())
     assert len(Session(encoder, gallery, Frozen()).answer(batches[0]).top(1)) == 12
+
+
+def test_answers_go_on_while_another_thread_imports_the_compiler(monkeypatch):
+    name = "torch._functorch.config"
+    monkeypatch.setitem(sys.modules, name, ModuleType(name))  # as far as that thread has come
+    with retain_compiled_graphs():
+        pass

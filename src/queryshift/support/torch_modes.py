@@ -35,9 +35,10 @@ def adaptation_modes() -> Iterator[None]:
 
 def retain_compiled_graphs() -> AbstractContextManager[Any]:
     """Let compiled code be differentiated more than once; around its forward and its backward."""
-    config: Any = sys.modules.get("torch._functorch.config")  # there once anything is compiled
+    config = sys.modules.get("torch._functorch.config")  # there once anything is compiled
+    patch = getattr(config, "patch", None)  # not yet while another thread imports it
     context: AbstractContextManager[Any]
-    context = nullcontext() if config is None else config.patch(donated_buffer=False)
+    context = nullcontext() if patch is None else patch(donated_buffer=False)
     return context
 
 
