@@ -17,11 +17,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
+from engine_list import engine_named
 from rows import Rows, parser
 from torch import Tensor
 
 import queryshift as qs
-from queryshift.galleries import faiss
 from queryshift.lab import tangram
 from queryshift.lab.corruptions import corrupt, find
 
@@ -51,9 +51,9 @@ def main() -> None:
     captions = [tangram.captions(scene)[0] for scene in scenes]
     vectors = encoded(model["text"], captions)
     images = [scene.image() for scene in scenes[: asked.queries]]
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, engine_named("faiss flat", Path(folder), 1) as flat:
         memory = qs.Gallery.from_vectors(None, vectors)
-        engine = faiss.create(f"faiss:{Path(folder)}/flat", memory.ids, vectors.numpy())
+        engine = flat.make(memory.ids, vectors.numpy())
         for shift, severity in SHIFTS.items():
             noisy = [
                 corrupt(image, find("image", shift), severity, seed=0, item_id=str(row))

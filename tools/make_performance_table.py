@@ -30,7 +30,7 @@ GALLERIES = {
     "faiss hnsw": "FAISS HNSW32, ef 256",
     "faiss sq8": "FAISS IVF-SQ8, nprobe 64, re-ranked in float",
     "faiss pq": "FAISS IVF-PQ64, nprobe 64, re-ranked in float",
-    "postgres hnsw": "PostgreSQL HNSW (m 32), ef 256",
+    "postgres hnsw": "PostgreSQL HNSW (m 16), ef 256",
 }
 Case = tuple[str, bool, str, int, str]
 Row = dict[str, Any]
