@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -97,7 +97,7 @@ class Encoder(FrozenModule):
         Returns:
             Unit vectors (B, D) or (B, V, D).
         """
-        return cast(Tensor, self.forward(shared))
+        return self.forward(shared)
 
     def finish_for_matcher(self, shared: Any) -> tuple[Tensor, Prepared]:
         """Unit vectors, and what a matcher reads of each query.
