@@ -119,7 +119,8 @@ def assert_same_answers(together, sessions, batches, **left_out):
         alone = session.fork().answer(batch, adapt=False, exclude=ids)
         assert torch.allclose(together[number].vectors, alone.vectors, atol=1e-6)
         assert together[number].top(5).ids == alone.top(5).ids
-        assert torch.allclose(together[number].top(5).scores, alone.top(5).scores, atol=1e-6)
+        # where both models answer, scores are probabilities: steeper than the vectors
+        assert torch.allclose(together[number].top(5).scores, alone.top(5).scores, atol=1e-4)
 
 
 def ragged(clean, sizes=(5, 1, 12, 3)):

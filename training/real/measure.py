@@ -243,7 +243,8 @@ class Work:
     def bench(self) -> Bench:
         """Its stream, made ready once in each process."""
         torch.set_num_threads(self.options.threads)
-        return _benches().get(self.stream, lambda: Bench(self.stream, self.options))
+        key = (self.stream, self.options.queries)
+        return _benches().get(key, lambda: Bench(self.stream, self.options))
 
 
 def measured(work: Work) -> Cell | None:
