@@ -45,11 +45,13 @@ def test_pl_learns_nothing_where_nobody_is_sure(seen):
     assert PL(temperature=10.0).loss(seen, None) is None
 
 
-@pytest.mark.parametrize("confidence", [0.3, 1.0])
-def test_shot(seen, tau, confidence):
+@pytest.mark.parametrize("sure_queries", ["some", 1, 0])
+def test_shot(seen, tau, sure_queries):
     p = shares(seen, tau)
     first, mean = p.max(axis=1), p.mean(axis=0)
+    confidence = {"some": 0.3, 1: np.sort(first)[-2:].mean(), 0: 1.0}[sure_queries]
     sure = first > confidence
+    assert sure_queries == "some" or sure.sum() == sure_queries
     labels = -np.log(first[sure]).mean() if sure.any() else 0.0
     expected = entropy(p).mean() + (mean * np.log(mean + 1e-5)).sum() + 0.1 * labels
     same(SHOT(temperature=tau, confidence=confidence).loss(seen, None), expected)
