@@ -65,6 +65,7 @@ def test_a_class_a_function_an_encoder_and_a_mapping_can_be_loaded():
     assert list(qs.load(lambda: {"audio": Rows()}, adapt="all")) == ["audio"]
 
 
+@pytest.mark.slow
 def test_every_command_that_takes_a_model_takes_one_of_ones_own(module, tmp_path):
     checked = CliRunner().invoke(main, ["models", "check", f"{module}:make", "--json"])
     assert json.loads(checked.stdout)["warnings"] == []

@@ -125,6 +125,7 @@ def test_weights_that_are_not_used_may_be_absent(tmp_path):
     assert first == second
 
 
+@pytest.mark.slow
 def test_a_name_on_the_hub(tmp_path):
     """From the local cache, as the Hub's own downloads lie there."""
     home = tmp_path / "hub" / "models--some--model"

@@ -39,6 +39,7 @@ def seconds(sessions: list[Session], batches: list[Tensor]) -> float:
     return time.perf_counter() - started
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["tent", "tcr"])
 def test_eight_sessions_take_little_longer_than_one(method):
     encoder = SlowEncoder()

@@ -130,6 +130,7 @@ def content(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lines", [True, False])
 def test_faults_are_told_apart_and_the_tree_is_left_as_it_was(project, lines):
     before, journal = content(project), project / "kept" / "1.jsonl"
@@ -150,6 +151,7 @@ def test_faults_are_told_apart_and_the_tree_is_left_as_it_was(project, lines):
     assert content(project) == before
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_where_it_was(project, monkeypatch):
     journal, faults, tried = project / "1.jsonl", drawn(project, 1, 4), []
 
@@ -172,6 +174,7 @@ def test_a_run_goes_on_where_it_was(project, monkeypatch):
     assert len(tried) == 5
 
 
+@pytest.mark.slow
 def test_a_test_that_fails_anyway_and_one_without_end_give_no_verdict(project, tmp_path):
     tests = project / "tests" / "retrieval" / "test_sums.py"
     (fault,) = (one for one in drawn(project, 1, 100) if one.after == "pass")

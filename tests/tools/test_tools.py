@@ -70,6 +70,7 @@ def test_a_version_has_the_same_streams_as_itself():
     assert ", 0 different" in ran.stdout
 
 
+@pytest.mark.slow
 def test_what_is_no_version_is_refused():
     ran = tool("compare_streams.py", "no-such-revision", "HEAD")
     assert ran.returncode == 1
@@ -90,6 +91,7 @@ def test_a_trace_counts_files_functions_and_switches(tmp_path):
     assert trace.crossings.total() == 4  # the caller's own, and three to the other file
 
 
+@pytest.mark.slow
 def test_the_tracer_prints_what_a_batch_passes_through():
     ran = tool("trace_batch.py")
     assert ran.returncode == 0, ran.stderr

@@ -17,7 +17,11 @@ def seven(task):
     return tangram(task, count=7)
 
 
-@pytest.mark.parametrize("task", TASKS)
+SLOW = ("video", "audio")
+EVERY = [pytest.param(task, marks=pytest.mark.slow) if task in SLOW else task for task in TASKS]
+
+
+@pytest.mark.parametrize("task", EVERY)
 class TestEveryTask:
     def test_few_queries_are_asked_of_all_candidates(self, task):
         few = seven(task)
