@@ -224,9 +224,7 @@ class HubRanking:
         """Corrected scores of the whole gallery (B, N), or of `depth` hits."""
         forward, memory, scope = self._forward, self._bank(), scope_of(self._forward, depth)
         uncertainty = self._hubs.uncertainty(forward, memory)
-        if (
-            uncertainty.device.type == "cpu" and not uncertainty
-        ):  # a GPU would have to be waited for
+        if uncertainty.device.type == "cpu" and not uncertainty:  # a GPU would have to wait
             return scope.allowed(scope.scores.clone())
         bank = self._hubs.joined(forward, memory)
         strong = self._hubs.strength(uncertainty, bank)
