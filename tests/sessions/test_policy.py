@@ -317,6 +317,19 @@ class TestWhoAnswers:
                 assert torch.equal(other.top(20).positions, expected.positions)
                 assert torch.allclose(other.top(20).scores, expected.scores, atol=1e-5)
 
+    def test_single_queries_to_a_large_gallery_are_answered_by_both(self, encoder, batches):
+        """Of 2,016 candidates and more, a session keeps no top-1 results of single queries."""
+        width = encoder.encode(batches[0]).shape[1]
+        vectors = torch.randn(2016, 1, width, generator=torch.Generator().manual_seed(0))
+        session = in_doubt(Session(encoder, Gallery(range(2016), normalize(vectors, dim=2)), lr=1))
+        session.answer(batches[0])
+        assert session.state.adapted.updates > 0
+        for one in batches[3]:
+            answer = in_doubt(session).answer([one], adapt=False)
+            assert isinstance(answer.ranking, FusedRanking)
+            again = in_doubt(twin(session, gather=99)).answer([one])
+            assert torch.equal(again.top(9).positions, answer.top(9).positions)
+
     def test_in_full_doubt_the_adapted_model_has_the_larger_weight(self, learnt, batches):
         session = in_doubt(twin(learnt, hubs=None))
         answer = session.answer(batches[3], adapt=False)

@@ -152,9 +152,10 @@ def assess(source: Forward, state: State, guard: Guard) -> Assessment:
 def doubt_of(source: Forward, state: State) -> float:
     """The source model's uncertainty about a batch and the latest queries before it."""
     found = found_by(source, state)
-    copies = repeated(found[-len(source) :, 0])
-    chances = latest(state.chances, chances_of(source)[~copies])
-    return float(doubt(chances) * shared(found, len(source.gallery)))
+    chances = chances_of(source)
+    if len(source) > 1:  # one query repeats nothing
+        chances = chances[~repeated(found[-len(source) :, 0])]
+    return float(doubt(latest(state.chances, chances)) * shared(found, len(source.gallery)))
 
 
 def found_by(source: Forward, state: State) -> Tensor:
