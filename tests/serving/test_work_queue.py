@@ -5,11 +5,19 @@ import os
 import sys
 import threading
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
+import httpx
 import pytest
 
 from queryshift.serving.answering.queues import NICE, WorkQueue
+from queryshift.serving.errors import NotFound
+from queryshift.serving.http.limits import Connections
+from queryshift.serving.metrics import Metrics
+from queryshift.serving.serve import make_app
+from queryshift.serving.settings import read_settings
 from queryshift.support.priority import answering, is_answering
+from running_server import SMALL
 
 
 @asynccontextmanager
@@ -77,3 +85,31 @@ def test_its_threads_give_way_to_those_that_answer():
 
     before = priority()
     assert run(check()) == [min(19, before + NICE)] and priority() == before
+
+
+def test_who_only_reads_begins_in_a_pause_of_the_answers(tmp_path, monkeypatch):
+    monkeypatch.setattr("queryshift.serving.answering.queues.pause.__defaults__", (600,))
+    (tmp_path / "serve.toml").write_text(SMALL)
+    settings, begun = read_settings(tmp_path / "serve.toml", data=tmp_path), []
+
+    def collection(name):
+        begun.append((name, is_answering()))
+        raise NotFound("none is here.")
+
+    service = SimpleNamespace(collection=collection, store=None)
+    app = make_app(settings, service, Metrics(), Connections(8))
+
+    async def check():
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            with answering():
+                paths = ("tenants/t", "tenants/t/history", "tenants", "candidates/1", "")
+                reads = (client.get(f"/v1/collections/read/{path}".rstrip("/")) for path in paths)
+                asked = asyncio.gather(*reads)
+                await client.post("/v1/collections/write/tenants/t/reset")
+                await asyncio.sleep(0.05)
+                assert begun == [("write", True)]
+            return {answer.status_code for answer in await asked}
+
+    assert run(check()) == {404}
+    assert begun[1:] == [("read", False)] * 5

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from .answering.queues import WorkQueue
+from .answering.queues import PATIENCE, WorkQueue
 from .errors import StoreTrouble
 from .metrics import Metrics
 from .settings import ServeSettings
@@ -17,7 +17,6 @@ from .store.schema import open_store
 
 DECODERS = max(1, (os.cpu_count() or 2) // 2)  # the other cores answer and learn
 LOOKS, LOOKS_OF_CALLER = 2048, 512  # pieces of work for who only looks
-PATIENCE = 0.05  # seconds that work for who only looks waits for a pause in the answers
 Value = TypeVar("Value")
 logger = logging.getLogger("queryshift.serving")
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 import uvicorn
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
@@ -26,7 +26,7 @@ from queryshift.sessions.events import GuardWarning
 from .http import routes_collections, routes_server, routes_tenants
 from .http.access import BEARER, LOOPBACK, OriginCheck, TokenCheck
 from .http.limits import BodyLimit, ConnectionLimit, Connections, protocol_of
-from .http.request_context import ServerContext
+from .http.request_context import ServerContext, in_turn
 from .http.request_log import RequestLog, log_config, refuse
 from .metrics import Metrics
 from .service import Service
@@ -66,7 +66,7 @@ def make_app(
     )
     app.state.context = ServerContext(settings, service, metrics)
     for routes in (routes_collections, routes_tenants):
-        app.include_router(routes.router, dependencies=[BEARER])
+        app.include_router(routes.router, dependencies=[BEARER, Depends(in_turn)])
     app.include_router(routes_server.router)
     app.router.routes.insert(0, routes_collections.direct)
     for kind in (HTTPException, RequestValidationError):

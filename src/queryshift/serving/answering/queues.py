@@ -18,6 +18,7 @@ from ..errors import TooBusy
 One = TypeVar("One")
 Piece = Callable[[], Any]
 NICE = 10  # steps of priority that threads beside the answers give up
+PATIENCE = 0.05  # seconds that who only looks waits for a pause in the answers
 LOOK = 0.002  # seconds between looks at whether a query is being answered
 SECONDS = 1.0  # that are lately
 ALIKE = 4.0  # times as much as another that a tenant may ask for, and they ask alike
@@ -195,7 +196,7 @@ class WorkQueue:
             piece, made = taken[1]
             if made.done():
                 continue
-            await self._pause()
+            await pause(self._patience)
             try:
                 told = await loop.run_in_executor(self._executor, piece)
             except Exception as error:  # told to who asked for it
@@ -205,11 +206,12 @@ class WorkQueue:
                 if not made.done():
                     made.set_result(told)
 
-    async def _pause(self) -> None:
-        """Return when nobody waits for an answer, or has for long enough."""
-        end = asyncio.get_running_loop().time() + self._patience
-        while is_answering() and asyncio.get_running_loop().time() < end:
-            await asyncio.sleep(LOOK)
+
+async def pause(patience: float = PATIENCE) -> None:
+    """Return when no query is being answered, or after so many seconds."""
+    end = asyncio.get_running_loop().time() + patience
+    while is_answering() and asyncio.get_running_loop().time() < end:
+        await asyncio.sleep(LOOK)
 
 
 def give_way() -> None:

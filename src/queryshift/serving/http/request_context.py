@@ -9,6 +9,7 @@ from typing import Any
 
 from fastapi import Request
 
+from ..answering.queues import LOOK, pause
 from ..collection_service import CollectionService
 from ..errors import Forbidden, Refused, TooBusy
 from ..metrics import Metrics
@@ -33,13 +34,24 @@ class ServerContext:
 
     def __init__(self, settings: ServeSettings, service: Service, metrics: Metrics) -> None:
         self.settings, self.service, self.metrics = settings, service, metrics
-        self.idempotent = IdempotentRequests(service.store)
+        self.idempotent, self.looking = IdempotentRequests(service.store), asyncio.Lock()
 
 
 def context_of(request: Request) -> ServerContext:
     """The context of the application that was asked."""
     context: ServerContext = request.app.state.context
     return context
+
+
+async def in_turn(request: Request) -> None:
+    """Let who only reads begin in a pause of the answers, one after another.
+
+    Python has one lock: a read takes it from the thread that answers at every call of torch.
+    """
+    if request.method == "GET":
+        async with context_of(request).looking:
+            await asyncio.sleep(LOOK)
+            await pause()
 
 
 def caller_of(request: Request) -> Caller:
