@@ -1,5 +1,6 @@
 """Spelling correction, BM25 and rank fusion, on a handful of documents."""
 
+import os
 import sys
 
 import pytest
@@ -36,6 +37,13 @@ class TestBM25:
         scores = BM25(DOCUMENTS).scores(["hosted zone", "tags image"])
         assert scores.shape == (2, 3)
         assert scores.argmax(dim=1).tolist() == [0, 1]  # the shorter of two documents
+
+    def test_jax_leaves_a_gpu_alone_unless_the_user_says_otherwise(self, monkeypatch):
+        monkeypatch.setenv("JAX_PLATFORMS", "cuda")
+        monkeypatch.delenv("XLA_PYTHON_CLIENT_PREALLOCATE", raising=False)
+        BM25(DOCUMENTS)
+        assert os.environ["JAX_PLATFORMS"] == "cuda"
+        assert os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
 
     def test_a_query_without_a_known_word_finds_nothing(self):
         scores = BM25(DOCUMENTS).scores(["hsoted zoen", "", "zone"])

@@ -1,5 +1,6 @@
 """The measurement on real sets: rows by name, runs that go on, and the page made from them."""
 
+import csv
 import shutil
 
 import numpy as np
@@ -198,3 +199,30 @@ def test_the_page_is_what_the_kept_cells_give(tmp_path):
     cells = pages.keep([], kept)
     some = [stream for series in pages.SERIES for stream in pages.streams(cells, series)]
     assert pages.page(cells, some) == (pages.RESULTS / "real.md").read_text(encoding="utf-8")
+
+
+def test_what_the_page_says_of_pacs_and_esc50_holds():
+    with (pages.RESULTS / "real" / pages.DIFFERENCES).open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["metric"] == "recall@1"]
+    found = {
+        (row["set"], row["stream"], row["row"], row["against"]): (
+            float(row["points"]) > 0,
+            row["beyond chance"] == "yes",
+        )
+        for row in rows
+    }
+    for kind in ("art painting", "cartoon", "sketch"):
+        assert found["pacs", kind, "default", "frozen"] == (True, True)
+        assert found["pacs", kind, "shot", "default"] == (True, True)
+        assert found["pacs", kind, "tcr", "default"] == (True, True)
+        assert (found["pacs", kind, "rest", "default"] == (True, True)) == (kind != "art painting")
+    assert not found["pacs", "photo", "default", "frozen"][1]
+    assert not found["esc50", "clean", "default", "frozen"][1]
+    assert found["esc50", "clean", "default", "frozen+hubs"] == (True, True)
+    for noise in ("traffic", "wind", "thunder", "rain", "crowd", "gaussian noise"):
+        against = found["esc50", noise, "default", "frozen+hubs"]
+        assert against == (noise == "gaussian noise", noise in ("traffic", "wind", "thunder"))
+        assert found["esc50", noise, "default", "frozen"] == (True, True)
+        assert found["esc50", noise, "rest", "default"] == (False, True)
+        assert found["esc50", noise, "tcr", "default"] == (False, True)
+        assert found["esc50", noise, "shot", "default"] == (False, noise != "rain")

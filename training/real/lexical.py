@@ -5,6 +5,7 @@ Needs the extra `search`. The dictionary and the index come from the candidates 
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -18,6 +19,8 @@ from queryshift.support.optional import need
 
 FURTHEST = 2  # edits between a typed word and the one that was meant
 WINDOW, SMOOTHING = 1_000, 60  # of reciprocal rank fusion: best hits of either, and the usual k
+# bm25s imports JAX where it is installed, and JAX would take 75 % of a GPU's memory.
+JAX = {"JAX_PLATFORMS": "cpu", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 _WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -44,6 +47,8 @@ class BM25:
     """Lexical scores of documents, by the library bm25s in its usual settings."""
 
     def __init__(self, documents: Sequence[str]) -> None:
+        for name, value in JAX.items():
+            os.environ.setdefault(name, value)
         self._library = need("bm25s", "search", "BM25")
         self._index = self._library.BM25()
         self._index.index(self._tokens(documents), show_progress=False)
