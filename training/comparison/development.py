@@ -141,8 +141,9 @@ def _firsts(stream: Stream, variant: str, asked: list[Any]) -> tuple[list[int], 
 
 
 def _world(task: str) -> tuple[Dataset, Any]:
-    captions = tangram("image", "dev").candidates if task == "text" else None
-    return tangram(task, "dev"), captions
+    world = OPTIONS["world"]
+    captions = tangram("image", world).candidates if task == "text" else None
+    return tangram(task, world), captions
 
 
 def _left(options: argparse.Namespace) -> list[Work]:
@@ -158,6 +159,7 @@ def _left(options: argparse.Namespace) -> list[Work]:
 
 def main() -> None:
     parser = forked.parser(__doc__)
+    parser.add_argument("--world", default="dev", help="another split, to check what was chosen")
     parser.add_argument("--variants", nargs="*", default=["default"])
     parser.add_argument("--label", help="of the variant in the file: for another version's code")
     parser.add_argument("--seeds", type=int, nargs="*", default=[0])
