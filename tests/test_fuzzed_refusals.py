@@ -79,7 +79,7 @@ def test_sounds_that_are_tensors_with_a_gradient():
 
 def test_a_page_without_the_package_for_sounds(monkeypatch):
     monkeypatch.setitem(sys.modules, "soundfile", None)
-    with pytest.raises(MissingExtra, match="audio on a page needs the package"):
+    with pytest.raises(MissingExtra, match="writing audio needs the package"):
         parts("audio", [0.0])
 
 

@@ -86,6 +86,7 @@ def _run(
     paths = [str(source), str(root)]
     sys.path[:] = [*paths, *(path for path in sys.path if path not in paths)]
     sys.pycache_prefix, sys.dont_write_bytecode = str(compiled), False
+    paths += [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     os.environ |= {"PYTHONPATH": os.pathsep.join(paths), "PYTHONPYCACHEPREFIX": str(compiled)}
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     report.send(function(source, tests))

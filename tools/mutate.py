@@ -27,6 +27,7 @@ from pathlib import Path
 from queue import Queue
 from random import Random
 from tempfile import TemporaryDirectory
+from typing import TypeVar
 
 from .fault_tests import FaultTests
 from .forked_pytest import ForkedPytest
@@ -49,6 +50,8 @@ SWAPS: dict[type[ast.AST], type[ast.AST]] = {
 }
 ENDS = {"min": "max", "amin": "amax", "argmin": "argmax", "minimum": "maximum"}
 ENDS |= {other: one for one, other in ENDS.items()}
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 LOGGING = {"debug", "info", "warning", "error", "exception", "warn"}
 
 
@@ -208,14 +211,18 @@ def test_files(root: Path) -> list[str]:
     return [file.relative_to(root).as_posix() for file in found if file.is_file()]
 
 
-def record(root: Path, folder: Path, tests: FaultTests, seconds: float) -> None:
+def record(root: Path, folder: Path, tests: FaultTests, seconds: float, copies: int = 1) -> None:
     """Record which lines the tests run, of files whose record is missing or of an older text."""
     pytest = ForkedPytest(root, root / "src", folder / "compiled")
-    for file in test_files(root):
-        if not tests.is_recorded(file):
-            started = time.monotonic()
-            tests.keep(file, pytest.recorded(file, seconds))
-            print(f"recorded     {time.monotonic() - started:6.1f} s  {file}", flush=True)
+
+    def recorded(file: str) -> str:
+        started = time.monotonic()
+        tests.keep(file, pytest.recorded(file, seconds))
+        return f"recorded     {time.monotonic() - started:6.1f} s  {file}"
+
+    left = [file for file in test_files(root) if not tests.is_recorded(file)]
+    for line in _at_once(recorded, left, copies):
+        print(line, flush=True)
 
 
 def read_journal(path: Path) -> dict[Fault, Outcome]:
@@ -246,7 +253,8 @@ def run(
         faults: What to plant.
         journal: The file of outcomes.
         seconds: How long the tests of one fault may take.
-        copies: How many faults are tried at once, each in a copy of its own.
+        copies: How many files of tests are recorded at once, and then faults tried, each in a
+            copy of its own.
         lines: Whether to record which lines the tests run; else the nearest tests are run.
     """
     known = read_journal(journal)
@@ -264,10 +272,10 @@ def run(
 
     with suppress(KeyboardInterrupt), TemporaryDirectory() as folder, journal.open("a") as file:
         if tests is not None:
-            record(root, Path(folder), tests, seconds)
+            record(root, Path(folder), tests, seconds, copies)
         for number in range(copies):
             free.put(Trial(root, Path(folder) / str(number), tests, seconds))
-        for outcome in map(tried, left) if copies == 1 else _at_once(tried, left, copies):
+        for outcome in _at_once(tried, left, copies):
             known[outcome.fault] = outcome
             file.write(json.dumps(asdict(outcome)) + "\n")
             file.flush()
@@ -275,12 +283,13 @@ def run(
     return [known[fault] for fault in faults if fault in known]
 
 
-def _at_once(
-    tried: Callable[[Fault], Outcome], faults: list[Fault], copies: int
-) -> Iterator[Outcome]:
-    """The outcomes as they come; where something fails, no further fault is tried."""
+def _at_once(made: Callable[[Given], Made], given: list[Given], copies: int) -> Iterator[Made]:
+    """What is made of each, as it comes; where something fails, no further one is begun."""
+    if copies == 1:
+        yield from map(made, given)
+        return
     with ThreadPoolExecutor(copies) as threads:
-        futures = [threads.submit(tried, fault) for fault in faults]
+        futures = [threads.submit(made, one) for one in given]
         try:
             yield from (future.result() for future in as_completed(futures))
         finally:
@@ -372,7 +381,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="which faults are drawn")
     parser.add_argument("--faults", type=int, default=300, help="how many")
     parser.add_argument("--seconds", type=float, default=600, help="for the tests of one fault")
-    parser.add_argument("--copies", type=int, default=1, help="faults tried at once")
+    parser.add_argument("--copies", type=int, default=1, help="files or faults at once")
     parser.add_argument("--nearest", action="store_true", help="record no lines: for few faults")
     parser.add_argument("--room", action="append", help=f"only there; one of {', '.join(ROOMS)}")
     given = parser.parse_args(arguments)

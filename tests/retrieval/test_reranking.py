@@ -24,8 +24,8 @@ def asked():
 class Matching:
     """Logits of a table of queries and candidates; counts the pairs of each call."""
 
-    def __init__(self, pairs_at_once):
-        self.matcher = SimpleNamespace(rerank=RERANK, pairs_at_once=pairs_at_once)
+    def __init__(self, pairs_at_once, rerank=RERANK):
+        self.matcher = SimpleNamespace(rerank=rerank, pairs_at_once=pairs_at_once)
         self.table = torch.randn(
             QUERIES, CANDIDATES, generator=torch.Generator().manual_seed(4)
         ).mul(3)
@@ -64,9 +64,12 @@ def test_fewer_hits_than_the_matcher_orders_are_the_first_of_them(asked):
     assert one.shape == (QUERIES, 1) and torch.equal(stage.hits(6).positions[:, :1], one)
 
 
-def test_all_scores_have_the_order_of_the_hits(asked):
-    stage = ranked(asked, Matching(pairs_at_once=100))
+@pytest.mark.parametrize("rerank", [RERANK, 1])
+def test_all_scores_have_the_order_of_the_hits(asked, rerank):
+    matching = Matching(pairs_at_once=100, rerank=rerank)
+    stage = ranked(asked, matching)
     scores, hits = stage.all_scores(), stage.hits(CANDIDATES)
+    assert set(matching.calls) == {(QUERIES, rerank)}
     assert torch.equal(scores.argsort(dim=1, descending=True), hits.positions)
     assert torch.allclose(scores.gather(1, hits.positions), hits.scores, atol=1e-4)
 

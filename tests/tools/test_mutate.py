@@ -40,6 +40,18 @@ def test_it():
     assert total([1, 2, 4], 2) == 4
 """
 
+WAITING = """import os, time
+from pathlib import Path
+
+def test_it():
+    assert os.environ["PYTHONPATH"].split(os.pathsep)[-1] == "elsewhere"
+    Path("{name}.begun").touch()
+    until = time.monotonic() + 5
+    while not Path("{other}.begun").exists():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+"""
+
 
 @pytest.mark.parametrize(
     ("before", "after"),
@@ -149,6 +161,28 @@ def test_faults_are_told_apart_and_the_tree_is_left_as_it_was(project, lines):
     assert [path for path in survived if path not in summary(outcomes, 6)] == []
     rmtree(journal.parent)
     assert content(project) == before
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_files_are_recorded_at_once_and_each_once(project, copies, capfd, monkeypatch):
+    """Two wait for each other, so that both pass only where they run at the same time."""
+    folder, names = project / "tests" / "retrieval", ["sums", "one", "two"]
+    for name, other in (("one", "two"), ("two", "one")):
+        (folder / f"test_{name}.py").write_text(WAITING.format(name=name, other=other))
+    monkeypatch.setenv("PYTHONPATH", "elsewhere")
+    tests = FaultTests(project, project / "lines")
+    record(project, project / "kept", tests, 60, copies)
+    assert sorted(line.split()[-1] for line in capfd.readouterr().out.splitlines()) == sorted(
+        f"tests/retrieval/test_{name}.py" for name in names
+    )
+    found = {
+        name: json.loads((project / "lines" / f"tests.retrieval.test_{name}.json").read_text())
+        for name in names
+    }
+    passed = {name for name in names if found[name]["tests"]}
+    assert passed == ({"sums", "one", "two"} if copies == 3 else {"sums", "two"})
+    record(project, project / "kept", tests, 60, copies)
+    assert not capfd.readouterr().out
 
 
 @pytest.mark.slow
