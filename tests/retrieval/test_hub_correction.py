@@ -30,7 +30,8 @@ from queryshift.lab.corruptions import corrupt, find
 from queryshift.models import matcher
 from queryshift.retrieval import forward
 from queryshift.retrieval.hubness import query_bank
-from queryshift.retrieval.hubness.query_bank import QueryBank, coincidences, repeated
+from queryshift.retrieval.hubness.query_bank import QueryBank, coincidences
+from queryshift.retrieval.uncertainty import repeated
 from queryshift.sessions.state import State
 from tampering import rewritten
 
@@ -260,6 +261,17 @@ class TestTheBank:
         rows = torch.tensor([[4, 4, 9, 4], [1, 2, 3, 2]])
         assert coincidences(rows).tolist() == [10, 6]
         assert coincidences(rows[:, :1]).tolist() == [1, 1]
+
+    def test_goes_on_counting_pairs_query_by_query(self):
+        session, asked = over(in_memory(20), bank=30), rows(80, 1, crowd=2.0)
+        for number, query in enumerate([*asked.split(1), asked[:7], *asked[7:20].split(1)]):
+            session.answer(query).top(1)
+            bank = session.state.stages["hubs"]
+            anew = replace(bank)
+            assert bank.pairs == anew.pairs and torch.equal(bank.spread_kept, anew.spread_kept)
+            found = vars(bank)["sums"]
+            own = query_bank.HubSums.of(anew, session.gallery, found.moments).own
+            assert torch.allclose(found.own, own, rtol=0.2, atol=1e-4), number
 
     def test_counts_repeats_once(self):
         session, batch = over(in_memory()), batches(1)[0]

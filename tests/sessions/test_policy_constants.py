@@ -84,11 +84,13 @@ SAFEGUARDS = {
     "retrieval/hubness/query_bank.py": {
         "AT_ONCE CACHED AHEAD MOST_AHEAD": PIECES,
         "SMALLEST_SPREAD STEEPEST": ROUNDING,
-        "MIXER keys_of():29 _mixers():16": IDENTITY,
     },
     "retrieval/refinement.py": {"refine():10 refine():0.02": STATISTICS},
     "retrieval/reranking.py": {"UNMATCHED": OTHERS},
-    "retrieval/uncertainty.py": {"chances():4": "half a doubt, of half the chance"},
+    "retrieval/uncertainty.py": {
+        "chances():4": "half a doubt, of half the chance",
+        "MIXER keys_of():29 _mixers():16": IDENTITY,
+    },
     "retrieval/forward.py": {"UNIT_TOLERANCE": REFUSED},
     "sessions/batch_result.py": {
         "NEIGHBOURS TEMPERATURE WATCHED_BATCHES WATCHED_SHARE WATCHED_PAIRS": STATISTICS

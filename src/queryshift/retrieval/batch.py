@@ -63,7 +63,7 @@ class Batch:
         """A batch of the queries that `rows` (B,) marks."""
         places = rows.nonzero()[:, 0]  # on the CPU: a GPU would wait to count them
         shared = each(self.shared, lambda one: one[places.to(one.device, non_blocking=True)])
-        exclude = exclusions_of_rows(rows, self.exclude)
+        exclude = None if self.exclude is None else exclusions_of_rows(rows, self.exclude)
         same = (self.chunk, self.matching, self._depth, self.whole)
         part = Batch(self.encoder, self._searched, shared, exclude, *same)
         if self.source is not None and self.matching is None:

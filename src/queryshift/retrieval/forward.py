@@ -50,11 +50,14 @@ class Forward:
 
     def hits(self, count: int) -> Hits:
         """The best `count` candidates of each query, on the queries' device, without a graph."""
+        return self.at_least(count).top(count)
+
+    def at_least(self, count: int) -> Hits:
+        """The best `count` candidates of each query, or more if they have been found already."""
         kept: tuple[int, Hits] | None = self.hit_cache.get("hits")
         if kept is None or kept[0] < count:
             kept = self.hit_cache["hits"] = (count, self._found(count))
-        asked, hits = kept
-        return hits.top(count) if asked > count else hits
+        return kept[1]
 
     @property
     def every_score(self) -> Tensor:
@@ -166,7 +169,7 @@ class Forward:
         places = rows.nonzero()[:, 0].to(self.vectors.device, non_blocking=True)
         return replace(
             self.moved(self.vectors.detach()[places]),
-            exclude=exclusions_of_rows(rows, self.exclude),
+            exclude=None if self.exclude is None else exclusions_of_rows(rows, self.exclude),
             backward=None,
             readings=None,
         )

@@ -42,9 +42,18 @@ from queryshift.retrieval.answer import SHORTLIST, Answer, FusedRanking
 from queryshift.retrieval.batch import Batch
 from queryshift.retrieval.forward import Forward, checked, fitting
 from queryshift.retrieval.hubness.hub_correction import Hubs
-from queryshift.retrieval.hubness.query_bank import query_keys, repeated
 from queryshift.retrieval.reranking import Ranking
-from queryshift.retrieval.uncertainty import BEST, FIRST, LATEST, SURE, chances_of, doubt, latest
+from queryshift.retrieval.uncertainty import (
+    BEST,
+    FIRST,
+    LATEST,
+    SURE,
+    chances_of,
+    doubt,
+    latest,
+    query_keys,
+    repeated,
+)
 from queryshift.support.threads import working
 
 from .guard import Guard
@@ -123,20 +132,23 @@ class Assessment:
 
 
 @torch.no_grad()
-def assess(source: Forward, state: State, guard: Guard) -> Assessment:
+def assess(source: Forward, state: State, guard: Guard, asked: bool = True) -> Assessment:
     """Assess a batch by the source model's forward; one wait for the GPU, two if queries repeat.
 
     Args:
         source: The batch through the source model.
         state: The state before it.
         guard: The least spread of queries to learn from.
+        asked: Whether the uncertainty matters; if not, that of a single query is left at 0.
     """
-    vectors = source.vectors.detach().float()
     found = found_by(source, state)
     chances = latest(state.chances, chances_of(source))
+    if len(source) == 1 and not asked:
+        return Assessment(0.0, chances, found, None, 1)
     doubts = doubt(chances) * shared(found, len(source.gallery))
-    if len(vectors) == 1:  # repeats nothing, and has no spread
+    if len(source) == 1:  # repeats nothing, and has no spread
         return Assessment(float(doubts), chances, found, None, 1)
+    vectors = source.vectors.detach().float()
     copies = repeated(found[-len(vectors) :, 0])
     apart = spread_of(vectors, ~copies) >= guard.spread * gallery_spread(source.gallery, vectors)
     packed = torch.cat((doubts[None], apart[None].to(chances), copies.to(chances)))
@@ -167,7 +179,7 @@ def found_by(source: Forward, state: State) -> Tensor:
         source: The batch through the source model.
         state: The state before it.
     """
-    top = source.hits(SHORTLIST).positions[:, 0]  # as many as an answer needs: one search for all
+    top = source.at_least(SHORTLIST).positions[:, 0]  # as many as an answer needs: one search
     if len(source) == 1 and not _tells(LATEST, len(source.gallery)):
         return state.found[:0]
     return latest(state.found, torch.stack((query_keys(source), top), dim=1))

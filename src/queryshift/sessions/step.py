@@ -84,7 +84,8 @@ def _propose_guarded(
     views = [step_view(adaptation, state, batch, 0)]  # a list: the first step's graph can go
     if learns and views[0].at_source:
         fitting(views[0].now)  # serves as the source's forward and as the first step's
-    seen = policy.assess(adaptation.source_forward(batch), state, guard)
+    asked = learns or state.adapted.updates > 0  # else the source model answers alone
+    seen = policy.assess(adaptation.source_forward(batch), state, guard, asked)
     state = replace(state, chances=seen.chances, found=seen.found)
     if not learns or not seen.teaches(adaptation.method.smallest_batch):
         return replace(_answer_only(adaptation, state, batch, seen.doubt), rows=seen.rows)

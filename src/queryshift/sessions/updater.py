@@ -96,7 +96,9 @@ class Updater:
         gallery = self.now.gallery
         if isinstance(self.adaptation.encoder, Vectors) and is_one_vector(queries):
             queries = [queries]
-        asked = known_exclusions(grouped(queries, exclude), gallery, missing)
+        asked: Group = grouped(queries, exclude)
+        if missing != "raise":
+            asked = known_exclusions(asked, gallery, missing)
         if on_bad not in ("raise", "skip"):
             raise unknown("choice of on_bad", on_bad, ("raise", "skip"))
         kept, places = list(asked), list(range(len(asked)))

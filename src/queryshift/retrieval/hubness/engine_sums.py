@@ -11,9 +11,8 @@ from torch import Tensor
 from queryshift.galleries import Searchable
 from queryshift.support.threads import lazy_property
 
-from .query_bank import AT_ONCE, LEAST, Moments, QueryBank, Scale
+from .query_bank import AT_ONCE, LEAST, WEIGHTS, Moments, QueryBank, Scale
 
-WEIGHTS = "weights"  # kept beside sums while they are needed
 CENTRES = 256  # centroids of the gallery that the spread is measured on
 
 

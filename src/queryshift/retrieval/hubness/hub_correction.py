@@ -14,13 +14,14 @@ from queryshift.galleries.exclusions import mask_excluded
 from queryshift.galleries.memory.exact_search import grouped_topk, left_for_all
 from queryshift.retrieval.forward import Forward, in_memory
 from queryshift.retrieval.reranking import Ranking, Stage
-from queryshift.retrieval.uncertainty import BEST, LATEST, chances_of, doubt
+from queryshift.retrieval.uncertainty import BEST, LATEST, chances_of, doubt, query_keys
 from queryshift.support.setting_fields import check_values, setting
 
 from .engine_sums import CENTRES, CentreMoments, HitSums
-from .query_bank import HubSums, QueryBank, query_keys
+from .query_bank import HubSums, QueryBank
 
 HOLDER = "hub bank"  # key of a forward's cache: the bank that holds its queries
+LAST = "hub bank's last"  # the same: the bank whose last rows they are
 BEHIND = 100.0  # subtracted from candidates that are not corrected
 SUMS, MOMENTS = "sums", "moments"  # kept beside a bank, and not saved
 
@@ -112,7 +113,10 @@ class Hubs(Stage):
             return memory  # TSA's view has other vectors and candidates in every batch
         joined = self.joined(forward, memory)
         if joined is not memory:
+            all_new = len(joined) - len(memory) == len(forward) <= self.bank
             memory = scope_of(forward, self.depth).cut(joined, self.bank)
+            if all_new:
+                forward.cache[LAST] = memory
         forward.cache[HOLDER] = memory
         return memory
 
@@ -145,10 +149,10 @@ class Hubs(Stage):
             return holder
         scope = scope_of(forward, self.depth)
         unknown = bank.lacks(scope.keys)
-        count = int(unknown.sum())
-        if count == 0:
+        marks = unknown.tolist()
+        if not any(marks):
             return bank
-        return scope.joined(bank, None if count == len(forward) else unknown)
+        return scope.joined(bank, None if all(marks) else unknown)
 
     def uncertainty(self, forward: Forward, bank: QueryBank) -> Tensor:
         """The uncertainty of the latest queries.
@@ -161,8 +165,10 @@ class Hubs(Stage):
             A number between 0 and 1.
         """
         scope = scope_of(forward, self.depth)
-        chances = scope.chances
+        chances, kept = scope.chances, bank.chances
         if (lacking := LATEST - len(chances)) > 0:
+            if forward.cache.get(LAST) is bank and kept.dtype == chances.dtype:
+                return doubt(kept[-LATEST:])
             earlier = bank.latest_chances(lacking, scope.keys)
             chances = torch.cat((earlier.to(chances), chances))
         return doubt(chances)
@@ -233,7 +239,7 @@ class HubRanking:
     def _best(self, count: int) -> Hits:
         scores, exclude = self.all_scores(), self._forward.exclude
         best, positions = grouped_topk(scores, min(count, left_for_all(scores.shape[1], exclude)))
-        return Hits(positions, best, self._forward.hits(1).candidates)
+        return Hits(positions, best, self._forward.at_least(1).candidates)
 
     def _reranked(self, count: int) -> Hits:
         """The hits of one search after correction."""
@@ -306,7 +312,7 @@ class Scope:
     def joined(self, bank: QueryBank, unknown: Tensor | None) -> QueryBank:
         """The bank, then the queries of this batch that `unknown` (B,) marks, or all if None."""
         vectors = self.forward.vectors.detach().to(torch.float16)
-        rows = QueryBank(vectors, self.nearest, self.nearest.clone(), self.chances)
+        rows = QueryBank(vectors, self.nearest, self.nearest, self.chances)
         vars(rows)["keys"] = self.keys
         scores = self.scores
         if unknown is not None:
@@ -317,22 +323,28 @@ class Scope:
         else:
             vars(joined)[MOMENTS] = self.moments(bank).plus(rows)
         assigned = self.top_candidates(self.scores - self.column(self.nearness(joined).of_all))
-        rows.assigned.copy_(assigned if unknown is None else assigned[unknown])  # both are new
-        joined.assigned[len(bank) :] = rows.assigned
+        if unknown is not None:
+            assigned = assigned[unknown]
+        joined.assigned[len(bank) :] = assigned  # a copy of the rows': nobody has it yet
         if self.places is None:
-            vars(joined)[SUMS] = self.sums(joined).with_own(scores, rows)
+            vars(joined)[SUMS] = self.sums(joined).with_own(scores, rows.nearest, assigned)
+        if len(rows) == 1:
+            joined.keep_pairs(bank, -1)
         return joined
 
     def cut(self, bank: QueryBank, size: int) -> QueryBank:
         """The latest rows of a bank."""
-        removed, left = bank.split(size)
+        count = max(0, len(bank) - size)
+        left = bank.taking(slice(count, None)) if count else bank
         if self.places is None:
-            vars(left)[SUMS] = self.sums(bank).without(removed, left)
+            vars(left)[SUMS] = self.sums(bank).without(count, bank, left)
         else:
+            removed, kept = bank.taking(slice(None, count)), self.nearness(bank)
             after = vars(left)[MOMENTS] = self.moments(bank).minus(removed)
-            kept = self.nearness(bank)
             if isinstance(kept, HitSums):
-                vars(self)[SUMS] = kept.left(len(removed), left, after.scale)
+                vars(self)[SUMS] = kept.left(count, left, after.scale)
+        if count == 1:
+            left.keep_pairs(bank, 0)
         return left
 
 
@@ -347,10 +359,8 @@ def scope_of(forward: Forward, depth: int) -> Scope:
 
 
 def _whole(forward: Forward) -> Scope:
-    scores = forward.every_score
-    best = forward.hits(BEST)
-    none = best.positions[:0, 0]
-    return Scope(forward, scores, none, None, best.positions[:, 0], chances_of(forward))
+    nearest = forward.at_least(BEST).positions[:, 0]
+    return Scope(forward, forward.every_score, nearest[:0], None, nearest, chances_of(forward))
 
 
 def _hits(forward: Forward, depth: int) -> Scope:

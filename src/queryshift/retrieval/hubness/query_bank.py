@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import NamedTuple, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from queryshift.galleries import EngineGallery, Searchable
 from queryshift.galleries.memory.exact_search import all_scores
-from queryshift.retrieval.forward import UNIT_TOLERANCE, Forward, similarity
+from queryshift.retrieval.forward import UNIT_TOLERANCE, similarity
+from queryshift.retrieval.uncertainty import keys_of, repeated
 from queryshift.support.deprecation import stored_as
 from queryshift.support.threads import lazy_property
 
-MIXER = 0x9E3779B97F4A7C15 - 2**64  # an odd number whose multiples spread over 64 bits
+WEIGHTS = "weights"  # kept beside sums while they are needed
 AT_ONCE = 2**24  # scores held at once: 64 MB
 CACHED = 2**20  # scores turned into weights at once: they fit the processor's cache
 AHEAD = 2**22  # weights kept of rows that leave next: 16 MB
@@ -61,11 +62,6 @@ class QueryBank:
         others = (keys[:, None] != self.keys[latest]).all(dim=0)
         return self.chances[latest][others][-count:]
 
-    def split(self, size: int) -> tuple[QueryBank, QueryBank]:
-        """The oldest rows beyond `size`, and the others."""
-        left = max(0, len(self) - size)
-        return self.taking(slice(None, left)), self.taking(slice(left, None))
-
     def joined(self, later: QueryBank) -> QueryBank:
         """This bank's rows, then those of a later one."""
         pairs = zip(self._parts(), later._parts(), strict=True)
@@ -91,8 +87,29 @@ class QueryBank:
         Candidates count by the inverse Simpson index: the number over which evenly spread results
         would coincide as often. Between 0 and 1; no part of what is saved.
         """
+        if self.vectors.is_cpu:
+            pairs = [np.float32(count) for count in self.pairs]
+            return torch.tensor(min(pairs[0] / pairs[1], 1), device="cpu")
         before, after = coincidences(torch.stack((self.nearest, self.assigned))).unbind()
         return (before / after).clamp(max=1)
+
+    @lazy_property
+    def pairs(self) -> list[int]:
+        """The coincidences of top-1 results before and after correction; not saved."""
+        pairs: list[int] = coincidences(torch.stack((self.nearest, self.assigned))).tolist()
+        return pairs
+
+    def keep_pairs(self, other: QueryBank, row: int) -> None:
+        """Count pairs from another bank's, if it has counted: just this row is in one only."""
+        if "pairs" not in vars(other):
+            return
+        sign, whole = (1, self) if len(self) > len(other) else (-1, other)
+        vars(self)["pairs"] = [
+            pairs + sign * (2 * int(np.count_nonzero(places == places[row])) - 1)
+            for pairs, places in zip(
+                other.pairs, (whole.nearest.numpy(), whole.assigned.numpy()), strict=True
+            )
+        ]
 
     def moved(self, gallery: Searchable) -> QueryBank:
         """The same queries with their top-1 results in another gallery."""
@@ -129,37 +146,6 @@ class QueryBank:
 
     def _parts(self) -> tuple[Tensor, ...]:
         return self.vectors, self.nearest, self.assigned, self.chances
-
-
-def repeated(keys: Tensor) -> Tensor:
-    """Which queries (B,), by their keys, repeat an earlier one."""
-    if len(keys) == 1:
-        return torch.zeros_like(keys, dtype=torch.bool)
-    return (keys[:, None] == keys).tril(-1).any(dim=1)
-
-
-def query_keys(forward: Forward) -> Tensor:
-    """The key (B,) of each query of a forward, computed once."""
-    if "keys" not in forward.cache:
-        forward.cache["keys"] = keys_of(forward.vectors)
-    kept: Tensor = forward.cache["keys"]
-    return kept
-
-
-def keys_of(vectors: Tensor) -> Tensor:
-    """A hash (n,) of each vector in half precision; equal vectors have equal hashes."""
-    added, factors = _mixers(vectors.shape[1], vectors.device)
-    bits = vectors.detach().to(torch.float16).contiguous().view(torch.int16)
-    mixed = (bits + added) * MIXER  # wraps around
-    return ((mixed ^ (mixed >> 29)) * factors).sum(dim=1)
-
-
-@lru_cache(maxsize=16)
-def _mixers(width: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """What is added to each number of a vector, and what it is multiplied with."""
-    with torch.inference_mode(False):
-        places = torch.arange(1, width + 1, device=device)
-        return places * MIXER, 2 * places + 1
 
 
 def coincidences(positions: Tensor) -> Tensor:
@@ -291,7 +277,7 @@ class HubSums:
         for scores, rows in _scored(bank, gallery):
             weights = scale.weights(scores)
             total += weights.sum(dim=0)
-            _add_own(own, weights, rows)
+            _add_own(own, weights, rows.nearest, rows.assigned)
         return cls(gallery, moments, scale, total, own)
 
     def with_batch(self, scores: Tensor) -> HubSums:
@@ -299,45 +285,50 @@ class HubSums:
         moments = self.moments + Moments.of(scores)
         known = self.moments.count > 0
         scale = self.scale if known else Scale(moments.mean, moments.spread)
-        total = self.total.clone()
-        for some in torch.split(scores, max(1, CACHED // scores.shape[1])):
-            total += _added_up(scale.weights(some))
-        return replace(self, moments=moments, scale=scale, total=total)
+        total, at_once = self.total, max(1, CACHED // scores.shape[1])
+        for start in range(0, len(scores), at_once):
+            weights = scale.weights(scores[start : start + at_once])
+            total = total + _added_up(weights)
+        after = replace(self, moments=moments, scale=scale, total=total)
+        if len(scores) == 1:
+            vars(after)[WEIGHTS] = weights
+        return after
 
-    def with_own(self, scores: Tensor, rows: QueryBank) -> HubSums:
-        """Add the top-1 results of the latest rows, which have similarities (b, N)."""
-        own = self.own.clone()
-        _add_own(own, scores, rows, of=self.scale.weights)
+    def with_own(self, scores: Tensor, nearest: Tensor, assigned: Tensor) -> HubSums:
+        """Add the top-1 results (b,) of the latest rows, which have similarities (b, N)."""
+        own, weights = self.own.clone(), vars(self).get(WEIGHTS)
+        if weights is None:
+            _add_own(own, scores, nearest, assigned, of=self.scale.weights)
+        else:
+            _add_own(own, weights, nearest, assigned)
         return replace(self, own=own)
 
-    def without(self, removed: QueryBank, left: QueryBank) -> HubSums:
-        """The sums after rows have left the bank; computed again if the spread has changed."""
+    def without(self, count: int, bank: QueryBank, left: QueryBank) -> HubSums:
+        """The sums without a bank's oldest rows; computed again if the spread has changed."""
         total, own, moments, leaving = self.total, self.own.clone(), self.moments, self.leaving
         done = 0
-        while done < len(removed):
+        while done < count:
             if leaving is None or not len(leaving.weights):
-                leaving = self._weighed(removed.taking(slice(done, None)), left)
-            gone, leaving = leaving.split(len(removed) - done)
-            whole = len(gone.weights) == len(removed)
-            rows = removed if whole else removed.taking(slice(done, done + len(gone.weights)))
-            done += len(rows)
+                leaving = self._weighed(bank, done, count)
+            gone, leaving = leaving.split(count - done)
+            rows = slice(done, done + len(gone.weights))
+            done = rows.stop
             moments = moments - gone.moments
             total = total - _added_up(gone.weights)
-            _add_own(own, gone.weights, rows, sign=-1)
+            _add_own(own, gone.weights, bank.nearest[rows], bank.assigned[rows], sign=-1)
         if moments.spread != self.scale.spread:
             return HubSums.of(left, self.gallery, moments)
-        if len(removed):
+        if count:
             self._sum_again(total, own, left)
         if leaving is not None and not len(leaving.weights):
             leaving = None  # frees its memory
         return replace(self, moments=moments, total=total, own=own.clamp_(min=0), leaving=leaving)
 
-    def _weighed(self, removed: QueryBank, left: QueryBank) -> Leaving:
+    def _weighed(self, bank: QueryBank, first: int, last: int) -> Leaving:
         """Weigh the rows that leave a bank and, if they are few, those that leave next."""
         ahead = min(MOST_AHEAD, AHEAD // len(self.gallery))
-        if len(removed) < ahead:
-            removed = removed.joined(left.taking(slice(None, ahead - len(removed))))
-        scores, _ = next(_scored(removed, self.gallery))
+        rows = bank.taking(slice(first, max(last, first + ahead)))
+        scores, _ = next(_scored(rows, self.gallery))
         totals, squares = scores.sum(dim=1), torch.linalg.vector_norm(scores, dim=1).square()
         return Leaving(self.scale.weights(scores), *torch.stack((totals, squares)).tolist())
 
@@ -373,14 +364,20 @@ def _added_up(weights: Tensor) -> Tensor:
 def _add_own(
     own: Tensor,
     weights: Tensor,
-    rows: QueryBank,
+    nearest: Tensor,
+    assigned: Tensor,
     sign: int = 1,
     of: Callable[[Tensor], Tensor] = lambda weights: weights,
 ) -> None:
-    """Add to sums (N,) the weights (b, N) of rows at their top-1 results, equal ones once."""
-    places = torch.stack((rows.nearest, rows.assigned), dim=1)
+    """Add to sums (N,) the weights (b, N) of rows at their top-1 results (b,), equal ones once."""
+    if own.is_cpu and len(weights) == 1:  # two numbers: without tensors of them
+        row, sums = of(weights).numpy()[0], own.numpy()
+        for place in {int(nearest), int(assigned)}:
+            sums[place] += sign * float(row[place])
+        return
+    places = torch.stack((nearest, assigned), dim=1)
     added = of(weights.gather(1, places)).to(own)
-    added[:, 1].mul_(rows.nearest != rows.assigned)
+    added[:, 1].mul_(nearest != assigned)
     own.index_add_(0, places.flatten(), added.flatten(), alpha=sign)
 
 
