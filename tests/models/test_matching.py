@@ -11,8 +11,8 @@ from reference_blip import Reference
 from three_items import SENTENCES, pictures
 
 from queryshift.errors import BadFile, BadInput, UnknownName
-from queryshift.models import blip, blip_matching, load, matcher
-from queryshift.models.blip_matching import ImageMatcher
+from queryshift.models import blip, load, matcher
+from queryshift.models.blip import ImageMatcher
 from queryshift.models.blip_original import FORMAT, build
 from queryshift.models.checkpoints import Checkpoint
 
@@ -213,4 +213,4 @@ class TestGettingOne:
         kind = type(model["text"].words.tokenizer)
         monkeypatch.setattr(kind, "get_vocab", lambda self: {})
         monkeypatch.setattr(kind, "__len__", lambda self: rows - 2)
-        assert blip_matching._first_token(model["text"]) == rows - 1
+        assert blip._first_token(model["text"]) == rows - 1

@@ -18,16 +18,17 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import affine_grid, cross_entropy, grid_sample
+from torch.nn.functional import affine_grid, grid_sample
 
 from queryshift.lab.datasets import DATASETS, Dataset
 from queryshift.models.image_preprocessing import squeezed
 from training.photographs import quantised_weights, start
+from training.photographs.contrast import contrast
 from training.photographs.encoders import HOME, VOCABULARY, WEIGHTS, ids_of, tokenizer
 from training.photographs.towers import SIDE
 
 BATCH, CAPTIONS, EPOCHS, WARM_UP = 300, 2, 36, 1.5
-SMOOTHING, DECAY, LARGEST_SCALE, CLIPPED = 0.05, 0.05, 60.0, 1.0
+DECAY, LARGEST_SCALE, CLIPPED = 0.05, 60.0, 1.0
 MASKED, MASK, FIRST_WORD = 0.1, 103, 999  # share of words, and BERT's ids
 SMALLEST_CROP, STRETCH = 0.65, (0.88, 1.13)
 RATES = {"net": 3e-4, "reading": 1e-4, "new": 6e-4, "scale": 1e-3}
@@ -55,13 +56,8 @@ class Both(nn.Module):
         """Contrast of pictures (B, ...) with each of their captions (C, B, L), both ways."""
         with torch.autocast(pixels.device.type, torch.bfloat16):
             seen, read = self.image(pixels), self.text(ids.flatten(0, 1))
-        right = torch.arange(len(pixels), device=pixels.device)
         scale = self.scale.exp().clamp(max=LARGEST_SCALE)
-        losses = []
-        for captions in read.float().unflatten(0, ids.shape[:2]):
-            cosines = scale * seen.float() @ captions.T
-            losses += [_cross(cosines, right), _cross(cosines.T, right)]
-        return torch.stack(losses).mean()
+        return contrast(seen.float(), read.float().unflatten(0, ids.shape[:2]), scale)
 
 
 def _kind(name: str) -> str:
@@ -70,10 +66,6 @@ def _kind(name: str) -> str:
     if name.startswith("image.net."):
         return "net"
     return "reading" if name.startswith("text.") and ".head." not in name else "new"
-
-
-def _cross(cosines: Tensor, right: Tensor) -> Tensor:
-    return cross_entropy(cosines, right, label_smoothing=SMOOTHING)
 
 
 def augmented(pixels: Tensor) -> Tensor:

@@ -9,12 +9,12 @@ import click
 
 from queryshift.lab.corruptions.names import MODALITIES, NAMES
 
+from .options import COUNT, PATH
+
 if TYPE_CHECKING:
     from queryshift.lab.corruptions.files import Summary
 
-_PATH = click.Path(path_type=Path)
 _FOLDER = click.Path(resolve_path=True)  # the manifest must name it from anywhere
-_COUNT = click.IntRange(min=1)
 _UNREAD = (".gif", ".heic", ".heif", ".avif", ".svg")  # image formats that are not read
 _SHARED = (
     click.Option(["--severity"], type=int, help="1 to 5; 5 if not given."),
@@ -27,10 +27,10 @@ _SHARED = (
     ),
     click.Option(
         ["--base"],
-        type=_PATH,
+        type=PATH,
         help="A folder above IN: a part of it comes out as in a run over the whole folder.",
     ),
-    click.Option(["--jobs"], type=_COUNT, help="Processes; by default as many as are useful."),
+    click.Option(["--jobs"], type=COUNT, help="Processes; by default as many as are useful."),
 )
 _PRESET = click.Option(["--preset"], help="imagenet_c (default) or mm_robustness.")
 _TEXTURES = click.Option(["--textures"], type=_FOLDER, help="A folder of photographs, for frost.")
@@ -93,8 +93,8 @@ def _modality(name: str) -> click.Command:
         callback=run,
         params=[
             click.Argument(["corruption"]),
-            click.Argument(["source"], metavar="IN", type=_PATH),
-            click.Argument(["target"], metavar="OUT", type=_PATH),
+            click.Argument(["source"], metavar="IN", type=PATH),
+            click.Argument(["target"], metavar="OUT", type=PATH),
             *_SHARED,
             *_OPTIONS[name],
         ],
@@ -107,10 +107,10 @@ for _name in MODALITIES:
 
 
 @command.command("again")
-@click.argument("manifest", type=_PATH)
-@click.argument("source", metavar="IN", type=_PATH)
-@click.argument("target", metavar="OUT", type=_PATH)
-@click.option("--jobs", type=_COUNT, help="Processes; by default as many as are useful.")
+@click.argument("manifest", type=PATH)
+@click.argument("source", metavar="IN", type=PATH)
+@click.argument("target", metavar="OUT", type=PATH)
+@click.option("--jobs", type=COUNT, help="Processes; by default as many as are useful.")
 def _again(manifest: Path, source: Path, target: Path, jobs: int | None) -> None:
     """Make the files of a MANIFEST again from the clean ones in IN, and compare them."""
     from queryshift.lab.corruptions.files import make_again
@@ -119,8 +119,8 @@ def _again(manifest: Path, source: Path, target: Path, jobs: int | None) -> None
 
 
 @command.command("sheet")
-@click.argument("photo", type=_PATH)
-@click.argument("target", metavar="[OUT]", type=_PATH, required=False)
+@click.argument("photo", type=PATH)
+@click.argument("target", metavar="[OUT]", type=PATH, required=False)
 @click.option("--seed", type=int, default=0, show_default=True, help="Of all random draws.")
 @click.option("--preset", default="imagenet_c", show_default=True, help="Or mm_robustness.")
 def _sheet(photo: Path, target: Path | None, seed: int, preset: str) -> None:

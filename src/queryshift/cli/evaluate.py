@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import (
-    COUNT,
-    PATH,
-    columns_option,
-    json_option,
-    reference_option,
-    strict_option,
-    traceback_option,
-)
+from . import options
+from .options import COUNT, PATH
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--queries", type=PATH, required=True, help="Queries: a file or a folder.")
 @click.option("--matches", type=PATH, help="Right answers, several for a query if need be.")
 @click.option("--clicks", type=PATH, help="A log of clicks instead: query_id and clicked.")
-@reference_option
+@options.reference_option
 @click.option(
     "-m",
     "--methods",
@@ -41,10 +34,10 @@ if TYPE_CHECKING:
     "frozen+hubs, default, rest; for vectors: frozen, default]",
 )
 @click.option("--shift", metavar="NAME[:SEVERITY]", help="Corrupt the queries: gaussian_noise:3.")
-@columns_option
+@options.columns_option
 @click.option("--batch", "batch_size", type=COUNT, default=64, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)
-@strict_option
+@options.strict_option
 @click.option(
     "--results",
     type=PATH,
@@ -53,8 +46,8 @@ if TYPE_CHECKING:
     help="Finished methods; the same command goes on from there.",
 )
 @click.option("--out", type=PATH, help="Write a page: the table, curves, the worst queries.")
-@json_option
-@traceback_option
+@options.json_option
+@options.traceback_option
 def command(out: Path | None, as_json: bool, **given: Any) -> None:
     """Replay your queries over your gallery, with and without adaptation.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,16 +19,7 @@ FORMATS = ("terminal", "markdown", "latex", "csv", "html")
 @click.option("--paper-model", default="", help='Of the paper\'s models, e.g. "BLIP ViT-L/16".')
 @click.option("--any-size", is_flag=True, help="Also beside runs over other numbers of queries.")
 @click.option("--resamples", type=click.IntRange(min=0), help="Of the bootstrap; 0: no tests.")
-def command(
-    runs: Path,
-    form: str,
-    out: Path | None,
-    metric: str | None,
-    paper: bool,
-    paper_model: str,
-    any_size: bool,
-    resamples: int | None,
-) -> None:
+def command(runs: Path, form: str, out: Path | None, paper: bool, **given: Any) -> None:
     """Tables of all finished cells in RUNS, a folder or one .jsonl file.
 
     \b
@@ -36,15 +28,9 @@ def command(
     $ queryshift report runs/ --format html --out report.html
     """
     from queryshift.lab.evaluation.report import Options, render, report_folder
-    from queryshift.lab.evaluation.significance import RESAMPLES
 
-    options = Options(
-        metric=metric,
-        paper=paper or bool(paper_model),
-        paper_model=paper_model,
-        any_size=any_size,
-        resamples=RESAMPLES if resamples is None else resamples,
-    )
+    known = {name: value for name, value in given.items() if value is not None}
+    options = Options(paper=paper or bool(given["paper_model"]), **known)
     text = render(report_folder(runs, options), form)
     if out is None:
         click.echo(text, nl=False)

@@ -48,12 +48,7 @@ class Core:
     """
 
     def __init__(
-        self,
-        url: str,
-        collection: str,
-        token: str | None,
-        timeout: float,
-        retries: int | Retries,
+        self, url: str, collection: str, token: str | None, timeout: float, retries: int | Retries
     ) -> None:
         if not url.startswith(("http://", "https://")):
             raise BadInput(f'"{url}" is no address: begin it with http:// or https://.')

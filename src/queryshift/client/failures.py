@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from queryshift.errors import (
-    BadInput,
-    Error,
-    NotAllowed,
-    ServiceBusy,
-    ServiceLost,
-    UnknownName,
-)
+from queryshift.errors import BadInput, Error, NotAllowed, ServiceBusy, ServiceLost, UnknownName
 
 KINDS: dict[int, type[Error]] = {
     401: NotAllowed,

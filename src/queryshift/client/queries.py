@@ -41,7 +41,7 @@ def encoded(query: Query) -> dict[str, Any]:
         return {_known(name): _value(name, part) for name, part in query.items()}
     if isinstance(query, str):
         return {"text": query}
-    if _is_file(query):
+    if isinstance(query, bytes | bytearray | Path) or _is_image(query):
         content = _bytes_of(query)
         return {_kind_of(content): _base64(content)}
     return {"vector": _vector(query)}
@@ -68,10 +68,6 @@ def _value(modality: str, part: Any) -> Any:
     if modality == "text":
         return str(part)
     return _vector(part) if modality == "vector" else _base64(_bytes_of(part))
-
-
-def _is_file(query: Any) -> bool:
-    return isinstance(query, bytes | bytearray | Path) or _is_image(query)
 
 
 def _is_image(query: Any) -> bool:

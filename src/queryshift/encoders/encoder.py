@@ -176,12 +176,8 @@ class Encoder(FrozenModule):
     def _prepared(self, items: list[Any]) -> Prepared:
         if not any(isinstance(item, PreparedItem) for item in items):
             return self.prepare(items)
-        return joined(
-            [
-                item.batch if isinstance(item, PreparedItem) else self.prepare([item])
-                for item in items
-            ]
-        )
+        each = (i.batch if isinstance(i, PreparedItem) else self.prepare([i]) for i in items)
+        return joined(list(each))
 
     @torch.no_grad()
     @working()

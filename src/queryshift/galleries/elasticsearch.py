@@ -69,9 +69,8 @@ class Elasticsearch(EngineGallery):
         key = password or os.environ.get(f"{dialect.upper()}_API_KEY", "")
         basic = base64.b64encode(f"{user}:{key}".encode()).decode()
         told = f"Basic {basic}" if user else f"ApiKey {key}"
-        self._headers = {"Content-Type": "application/json"} | (
-            {"Authorization": told} if key else {}
-        )
+        self._headers = {"Content-Type": "application/json"}
+        self._headers |= {"Authorization": told} if key else {}
         self.timeout = timeout
         self.search_effort: SearchEffort = SearchEffort("ef", ef, MOST)
         about = self._about()

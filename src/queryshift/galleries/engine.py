@@ -49,6 +49,21 @@ class _Sample:
     centroids: dict[int, Tensor]
 
 
+def as_array(vectors: Tensor) -> NDArray[np.float32]:
+    """Vectors as engines take them."""
+    return np.ascontiguousarray(vectors.detach().to("cpu", torch.float32).numpy())
+
+
+def with_retries(verb: Callable[[], Told], retries: int, first_wait: float) -> Told:
+    """Call a verb, and again where the connection was lost; each wait is twice as long."""
+    for attempt in range(retries):
+        try:
+            return verb()
+        except EngineLost:
+            time.sleep(first_wait * 2**attempt)
+    return verb()
+
+
 class EngineGallery:
     """A gallery in a search engine. A subclass writes four methods; the rest is here.
 
@@ -240,8 +255,7 @@ class EngineGallery:
         """
         check_searched(queries, exclude, self.dimension)
         excluded = 0 if exclude is None or not len(exclude) else int(exclude[:, 0].bincount().max())
-        plain = np.ascontiguousarray(queries.detach().to("cpu", torch.float32).numpy())
-        answers = self._find_in_parts(plain, at_least_one(count) + excluded)
+        answers = self._find_in_parts(as_array(queries), at_least_one(count) + excluded)
         ids, found = joined_answers(answers)
         vectors = checked_engine_vectors(found, self.dimension, self.metric)
         return SeenCandidates.of(self._handles_of(ids), ids, vectors.to(queries.device))
@@ -312,13 +326,8 @@ class EngineGallery:
 
     def _ask(self, verb: Callable[Asked, Told], *args: Asked.args, **options: Asked.kwargs) -> Told:
         """Call a verb, again after a pause where the connection was lost."""
-        for attempt in range(self.retries):
-            try:
-                return verb(*args, **options)
-            except EngineLost:
-                time.sleep(FIRST_WAIT * 2**attempt)
         try:
-            return verb(*args, **options)
+            return with_retries(lambda: verb(*args, **options), self.retries, FIRST_WAIT)
         except EngineLost as error:
             tries = self.retries + 1
             raise EngineLost(

@@ -70,14 +70,10 @@ def mask_excluded(
     """
     if exclude is None or len(exclude) == 0:
         return scores
-    cells = tuple(
-        index.to(scores.device)
-        for index in excluded_cells(exclude, scores.shape, first_query, columns)
-    )
-    worst = scores.new_tensor(-torch.inf)
-    return (
-        scores.index_put(cells, worst) if scores.requires_grad else scores.index_put_(cells, worst)
-    )
+    found = excluded_cells(exclude, scores.shape, first_query, columns)
+    cells = tuple(index.to(scores.device) for index in found)
+    put = scores.index_put if scores.requires_grad else scores.index_put_
+    return put(cells, scores.new_tensor(-torch.inf))
 
 
 def excluded_cells(

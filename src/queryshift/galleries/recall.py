@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -18,7 +17,7 @@ from queryshift.support.atomic_files import replacing
 from queryshift.support.paths import user_folder
 from queryshift.support.progress import track
 
-from .engine import EngineGallery
+from .engine import EngineGallery, as_array
 from .hits import Id
 from .searchable import SearchEffort
 from .seen_candidates import Found
@@ -105,10 +104,10 @@ def index_recall(
         shifted: The same or other queries under a shift; None: `moved_away` makes them.
         depth: Hits that sessions fetch for a query.
     """
-    asked = _plain(queries)
+    asked = as_array(queries)
     deepest = min(depth * DEEPER, gallery.count())
     nearest = gallery.find_exact(asked, deepest)
-    moved = moved_away(asked, nearest) if shifted is None else _plain(shifted)
+    moved = moved_away(asked, nearest) if shifted is None else as_array(shifted)
     both = (asked, moved)
     exact = (_all_scores(asked, nearest), _all_scores(moved, gallery.find_exact(moved, deepest)))
     ordinary, under_shift = (
@@ -202,14 +201,11 @@ def _advice(
                 return f'add "{wider}" to the address: it finds {found:.3f}'
         deeper = exact[0].shape[1]
         if deeper > depth and (found := worst(deeper)) >= ENOUGH:
-            said = (
-                f'add "{gallery.search_effort}" to the address and make'
-                if gallery.search_effort
-                else "make"
-            )
+            effort = gallery.search_effort
+            first = f'add "{effort}" to the address and ' if effort else ""
             return (
-                f"{said} sessions with depth={deeper}: so many hits are ranked again in float, "
-                f"which finds {found:.3f}"
+                f"{first}make sessions with depth={deeper}: so many hits are ranked again in "
+                f"float, which finds {found:.3f}"
             )
     finally:
         gallery.search_effort = before
@@ -227,11 +223,6 @@ def _wider(gallery: EngineGallery) -> Iterator[SearchEffort]:
             return
         effort = replace(effort, value=min(2 * effort.value, effort.largest))
         yield effort
-
-
-def _plain(vectors: Tensor) -> NDArray[np.float32]:
-    plain: NDArray[np.float32] = vectors.detach().to("cpu", torch.float32).numpy()
-    return np.ascontiguousarray(plain)
 
 
 @dataclass(frozen=True)

@@ -125,31 +125,16 @@ def best_of_pieces(
         >>> best_of_pieces(np.float32([[0.6, 0.8]]), pieces, 1)[0].ids
         ['b']
     """
-    asked, seen = torch.from_numpy(queries), 0
-    scores, numbers = torch.empty(len(queries), 0), torch.empty(len(queries), 0, dtype=torch.long)
-    kept: dict[int, tuple[Id, NDArray[np.float32]]] = {}
+    asked = torch.from_numpy(queries)
+    best: list[list[tuple[float, Id, NDArray[np.float32]]]] = [[] for _ in queries]
     for ids, vectors in pieces:
-        scores, numbers = _merged(asked, vectors, scores, numbers, seen, count)
-        best = set(numbers.flatten().tolist())
-        kept = {number: kept[number] for number in kept.keys() & best}
-        fresh = (number for number in best if number >= seen)
-        kept.update((number, (ids[number - seen], vectors[number - seen])) for number in fresh)
-        seen += len(ids)
-    hits = [[kept[number] for number in row] for row in numbers.tolist()]
-    return [Found([one for one, _ in hit], np.stack([row for _, row in hit])) for hit in hits]
-
-
-def _merged(
-    queries: Tensor,
-    vectors: NDArray[np.float32],
-    scores: Tensor,
-    numbers: Tensor,
-    seen: int,
-    count: int,
-) -> tuple[Tensor, Tensor]:
-    """The best scores (B, k) and their candidates' numbers, of those so far and a new piece."""
-    fresh = queries @ normalize(torch.from_numpy(np.asarray(vectors)), dim=1).T
-    order = torch.arange(seen, seen + len(vectors)).expand(len(queries), -1)
-    scores, numbers = torch.cat((scores, fresh), dim=1), torch.cat((numbers, order), dim=1)
-    best = scores.topk(min(count, scores.shape[1]), dim=1)
-    return best.values, numbers.gather(1, best.indices)
+        scores = asked @ normalize(torch.from_numpy(np.asarray(vectors)), dim=1).T
+        top = scores.topk(min(count, len(ids)), dim=1)
+        for hits, found, rows in zip(best, top.values.tolist(), top.indices.tolist(), strict=True):
+            fresh = zip(found, rows, strict=True)
+            hits += [(score, ids[row], vectors[row]) for score, row in fresh]
+            hits.sort(key=lambda hit: -hit[0])
+            del hits[count:]
+    return [
+        Found([one for _, one, _ in hits], np.stack([row for *_, row in hits])) for hits in best
+    ]

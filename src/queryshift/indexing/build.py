@@ -16,11 +16,10 @@ from queryshift.galleries.engine_writer import Layout
 from queryshift.models import load
 from queryshift.support.progress import counting
 
-from .encode import Encoded, encode_shard
 from .journal import BadRow, Journal, journal
 from .plan import Plan, Shard, plan
 from .targets import Target, target_for
-from .workers import Job, in_processes, in_turn, on_ray
+from .workers import Encoded, Job, encode_shard, in_processes, on_ray, worked
 
 INDEXES = ("exact", "hnsw")
 
@@ -165,7 +164,7 @@ def _executed(encoder: Encoder, job: Job, shards: Sequence[Shard]) -> Iterator[E
         return on_ray(job, shards)
     if job.settings.processes > 1 and len(shards) > 1:
         return in_processes(job, shards)
-    return in_turn(encoder, job, shards)
+    return (worked(encoder, job, shard) for shard in shards)
 
 
 def _modality(wanted: str, encoders: dict[str, Encoder]) -> str:

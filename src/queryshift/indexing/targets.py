@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from queryshift.errors import BadFile, BadInput, EngineLost
 from queryshift.galleries import faiss
+from queryshift.galleries.engine import with_retries
 from queryshift.galleries.engine_writer import WRITERS, Layout, Writer
 from queryshift.galleries.hits import Id
 from queryshift.galleries.memory.gallery_file import read_gallery, write_gallery, write_parquet
@@ -22,28 +22,9 @@ from queryshift.support.optional import need
 
 from .journal import Receipt
 
-TRIES, FIRST_WAIT = 5, 0.5  # seconds before the first retry; each further wait is twice as long
+RETRIES, FIRST_WAIT = 4, 0.5  # seconds before the first retry; each further wait is twice as long
 Assemble = Callable[["FileTarget", Sequence[Receipt]], None]
 FACTORIES = {"exact": "Flat", "hnsw": "HNSW32"}
-
-
-class Target(Protocol):
-    """Where finished shards go. Writing a shard again changes nothing."""
-
-    workers_write: bool
-    """Whether any process, on any machine, can write into it."""
-
-    def begin(self, layout: Layout, finished: Sequence[Receipt]) -> set[int]:
-        """Make ready, or refuse what cannot be kept; which of the finished shards are lost."""
-
-    def write(self, shard: int, ids: Sequence[Id], vectors: Tensor) -> None:
-        """Keep a shard's vectors (N, V, D); when this returns, they survive a kill."""
-
-    def finish(self, receipts: Sequence[Receipt]) -> None:
-        """Make a gallery of all shards, in their order."""
-
-    def close(self) -> None:
-        """Give connections back."""
 
 
 def one_vector_each(layout: Layout, to: str) -> None:
@@ -83,14 +64,7 @@ class EngineTarget:
     def write(self, shard: int, ids: Sequence[Id], vectors: Tensor) -> None:
         """Store a shard's rows; those that are there already are replaced."""
         rows = vectors[:, 0].numpy()
-        for attempt in range(TRIES):
-            try:
-                self._writer.upsert(ids, rows)
-                return
-            except EngineLost:
-                if attempt == TRIES - 1:
-                    raise
-                time.sleep(FIRST_WAIT * 2**attempt)
+        with_retries(lambda: self._writer.upsert(ids, rows), RETRIES, FIRST_WAIT)
 
     def finish(self, receipts: Sequence[Receipt]) -> None:
         """Index the rows, and see that all are there."""
@@ -162,12 +136,11 @@ class FileTarget:
         """Ids and vectors of each shard that has any, in their order."""
         for receipt in sorted(receipts, key=lambda one: one.shard):
             if receipt.rows:
-                ids, vectors, *_ = read_gallery(
-                    self._file(receipt.shard), verify=True, mapped=False
-                )
+                file = self._file(receipt.shard)
+                ids, vectors, *_ = read_gallery(file, verify=True, mapped=False)
                 if len(ids) != receipt.rows:
                     raise BadFile(
-                        f'"{self._file(receipt.shard)}" has {len(ids)} candidates, the journal '
+                        f'"{file}" has {len(ids)} candidates, the journal '
                         f"says {receipt.rows}: build again with --restart."
                     )
                 yield ids, vectors
@@ -213,6 +186,14 @@ ASSEMBLERS: Mapping[str, Assemble] = {
     ".parquet": _parquet,
     "faiss": _faiss,
 }
+
+
+Target: TypeAlias = EngineTarget | FileTarget
+"""Where finished shards go; writing a shard again changes nothing.
+
+`begin` refuses what cannot be kept and says which finished shards are lost; after `write` a shard
+survives a kill; `workers_write` says whether any process, on any machine, can write.
+"""
 
 
 def target_for(to: str, journal: Path) -> Target:

@@ -1,4 +1,7 @@
-"""Where shards are encoded: in this process, in several, or on a Ray cluster."""
+"""Shards are encoded: in this process, in several, or on a Ray cluster.
+
+Items that cannot be read are left out and reported.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +11,24 @@ import os
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from queryshift.encoders.encoder import Encoder
-from queryshift.errors import BadInput, Error
+from queryshift.errors import BadFile, BadInput, BadItem, Error
+from queryshift.galleries.candidate_checks import checked_vectors
+from queryshift.galleries.hits import Id
 from queryshift.galleries.memory.gallery_file import fixed_size_lists
 from queryshift.models import load
 from queryshift.support.optional import need
 from queryshift.support.processes import lanes, processors
+from queryshift.support.torch_modes import adaptation_modes
 
-from .encode import Encoded, encode_shard
 from .journal import BadRow, Receipt
 from .plan import Shard
 from .targets import Target
@@ -56,10 +62,13 @@ class Job:
     target: Target | None
 
 
-def in_turn(encoder: Encoder, job: Job, shards: Iterable[Shard]) -> Iterator[Encoded]:
-    """The shards one after another, in this process."""
-    for shard in shards:
-        yield worked(encoder, job, shard)
+@dataclass(frozen=True)
+class Encoded:
+    """What became of a shard: vectors (N, V, D), None where they are written already."""
+
+    receipt: Receipt
+    ids: Sequence[Id]
+    vectors: Tensor | None
 
 
 def in_processes(job: Job, shards: Iterable[Shard]) -> Iterator[Encoded]:
@@ -88,6 +97,64 @@ def worked(encoder: Encoder, job: Job, shard: Shard) -> Encoded:
     with closing(job.target) as target:
         target.write(shard.number, encoded.ids, encoded.vectors)
     return Encoded(encoded.receipt, (), None)
+
+
+@adaptation_modes()
+def encode_shard(encoder: Encoder, shard: Shard, batch_size: int, strict: bool = False) -> Encoded:
+    """The vectors of a shard's items; with `strict`, the first bad item is an error."""
+    ids: list[Id] = []
+    parts: list[Tensor] = []
+    bad: list[BadRow] = []
+    for start in range(0, len(shard.ids), batch_size):
+        rows = range(start, min(start + batch_size, len(shard.ids)))
+        items = _opened(shard, rows, bad)
+        vectors = _encoded(encoder, items, bad)
+        if strict and bad:
+            raise BadInput(f"item {bad[0].id!r}: {bad[0].reason}")
+        if vectors is not None:
+            ids += items
+            parts.append(vectors.to("cpu", torch.float32))
+    receipt = Receipt(shard.number, len(ids), tuple(bad))
+    return Encoded(receipt, ids, torch.cat(parts) if parts else None)
+
+
+def _opened(shard: Shard, rows: Sequence[int], bad: list[BadRow]) -> dict[Id, Any]:
+    """The items of these rows by id, without those that cannot be opened."""
+    items: dict[Id, Any] = {}
+    for row in rows:
+        try:
+            item = shard.items[row]
+        except (BadFile, BadInput) as error:
+            bad.append(BadRow(shard.ids[row], str(error)))
+            continue
+        if item is None or (isinstance(item, str) and not item.strip()):
+            bad.append(BadRow(shard.ids[row], "it is empty."))
+        else:
+            items[shard.ids[row]] = item
+    return items
+
+
+def _encoded(encoder: Encoder, items: dict[Id, Any], bad: list[BadRow]) -> Tensor | None:
+    """Vectors (N, V, D) of the items; one that the encoder refuses is taken out of them."""
+    while items:
+        try:
+            vectors = encoder.encode(list(items.values()))
+        except BadItem as error:
+            _leave_out(items, [error.index], error.reason, bad)
+            continue
+        broken = ~torch.isfinite(vectors).flatten(1).all(dim=1)
+        places = broken.nonzero().flatten().tolist()
+        _leave_out(items, places, "its vector has NaN or infinite values.", bad)
+        if items:
+            return checked_vectors(vectors[~broken], rescale=False)
+    return None
+
+
+def _leave_out(items: dict[Id, Any], places: list[int], reason: str, bad: list[BadRow]) -> None:
+    ids = list(items)
+    for place in places:
+        bad.append(BadRow(ids[place], reason))
+        del items[ids[place]]
 
 
 def check_loadable(model: Any) -> None:
@@ -158,19 +225,9 @@ def _sent(encoded: Encoded, shape: tuple[int, int], error: str = "") -> Any:
     arrow = need("pyarrow", "ray", "building on a cluster")
     vectors = torch.zeros((0, *shape)) if encoded.vectors is None else encoded.vectors
     rows = fixed_size_lists(vectors.reshape(len(vectors), math.prod(shape)).numpy())
-    told = {
-        "shard": encoded.receipt.shard,
-        "rows": encoded.receipt.rows,
-        "bad": encoded.receipt.bad,
-        "ids": list(encoded.ids),
-        "error": error,
-    }
-    return arrow.table(
-        {
-            "told": arrow.array([json.dumps(told)]),
-            "vectors": arrow.ListArray.from_arrays(arrow.array([0, len(rows)], "int32"), rows),
-        }
-    )
+    told = {**asdict(encoded.receipt), "ids": list(encoded.ids), "error": error}
+    together = arrow.ListArray.from_arrays(arrow.array([0, len(rows)], "int32"), rows)
+    return arrow.table({"told": arrow.array([json.dumps(told)]), "vectors": together})
 
 
 def _received(row: Any, shape: tuple[int, int]) -> Encoded:

@@ -48,8 +48,6 @@ def rgb(item: Any) -> Image:
     if isinstance(item, str):
         raise BadInput(f"{EXPECTED}; text is not opened as a path: pass pathlib.Path(...).")
     pillow = _pillow("Image")
-    if isinstance(item, np.ndarray):
-        return _in_rgb(pillow.fromarray(_eight_bit(_array(item))))
     if is_stored(item):
         return _in_rgb(read_image(item))
     if not isinstance(item, pillow.Image):

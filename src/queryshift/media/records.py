@@ -142,13 +142,11 @@ def _csv(path: Path) -> _Table:
             if len(values) == len(header):
                 yield place, dict(zip(header, values, strict=True))
             elif values:
-                yield (
-                    place,
-                    BadFile(
-                        f"{place}: got {len(values)} fields, expected {len(header)} as in the "
-                        "first line: put fields with a delimiter in them in quotes."
-                    ),
+                fault = BadFile(
+                    f"{place}: got {len(values)} fields, expected {len(header)} as in the first "
+                    "line: put fields with a delimiter in them in quotes."
                 )
+                yield place, fault
 
     return _Table(header, rows)
 

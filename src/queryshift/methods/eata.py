@@ -158,12 +158,9 @@ class EATA(EntropyFilter):
                 f"eata: fisher has no importance of {min(strange)}, which adapts: compute it with "
                 "fisher_of(encoder, gallery, clean_queries) for this very encoder."
             )
+        now, source, pull = step_view.params, step_view.source_params, 2 * self.fisher_weight
         pulled = {
-            name: grad
-            + 2
-            * self.fisher_weight
-            * self.fisher[name]
-            * (step_view.params[name] - step_view.source_params[name])
+            name: grad + pull * self.fisher[name] * (now[name] - source[name])
             for name, grad in plain.gradient.items()
         }
         return replace(plain, gradient=pulled)

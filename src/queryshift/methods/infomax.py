@@ -103,10 +103,6 @@ class InfoMax(Method):
         """Nothing learnt yet."""
         return Learnt()
 
-    def moved(self, memory: Learnt, gallery: Searchable) -> Learnt:
-        """The count stays."""
-        return memory
-
     def check_memory(self, memory: Learnt, gallery: Searchable) -> None:
         """The memory is a count."""
         if not isinstance(memory, Learnt):

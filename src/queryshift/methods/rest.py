@@ -140,11 +140,8 @@ class REST(FollowsSource):
         cosine.
         """
         if forward.matching is not None and self.mine_with == "matcher":
-            match = (
-                forward.match(prediction.pairs())
-                .softmax(dim=2)[..., 1]
-                .clamp(min=self.consistency_floor)
-            )
+            match = forward.match(prediction.pairs()).softmax(dim=2)[..., 1]
+            match = match.clamp(min=self.consistency_floor)
             return match[:, 0], match[:, 1]
         positive, hardest = prediction.hardest()
         if self.consistency == "affine":

@@ -135,15 +135,9 @@ class FollowsSource(Method):
         if step > 0 or full:
             return memory
         with torch.no_grad():
-            entropies = self.entropies(forward)
-            size = len(forward) if self.queue_size is None else self.queue_size
-            return memory.with_batch(
-                forward.vectors,
-                forward.nearest,
-                entropies,
-                self.queue_share,
-                max(size, len(memory)),
-            )
+            size = max(len(memory), self.queue_size or len(forward))
+            pairs = forward.vectors, forward.nearest, self.entropies(forward)
+            return memory.with_batch(*pairs, self.queue_share, size)
 
     def entropies(self, forward: Forward) -> Tensor:
         """The entropy (B,) of the prediction of `logits`."""

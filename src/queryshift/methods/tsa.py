@@ -71,14 +71,11 @@ class TSA(Method):
 
     def view(self, forward: Forward, memory: Any) -> Forward:
         """Both branches at once: the mean of two similarities is one product of longer vectors."""
-        queries = torch.cat(
-            (_mapped(forward.vectors, forward.direct_params[QUERY]), forward.vectors), dim=1
-        )
+        vectors, params = forward.vectors, forward.direct_params
+        queries = torch.cat((_mapped(vectors, params[QUERY]), vectors), dim=1)
         with torch.no_grad():
-            plain = forward.gallery.vectors.to(forward.vectors)
-            both = (
-                torch.cat((plain, _mapped(plain, forward.direct_params[GALLERY])), dim=2) / 2**0.5
-            )
+            plain = forward.gallery.vectors.to(vectors)
+            both = torch.cat((plain, _mapped(plain, params[GALLERY])), dim=2) / 2**0.5
         every = torch.arange(len(both), device="cpu")
         gallery = Gallery(forward.gallery.ids_at(every[None])[0], both)
         return forward.moved(queries / 2**0.5, gallery)

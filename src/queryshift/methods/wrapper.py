@@ -77,13 +77,8 @@ class Wrapper(Method):
         if self.temperature is not None:
             inner = replace(inner, temperature=self.temperature)
         inner = inner.resolved(encoder, lr, name or self.name)
-        return replace(
-            self,
-            method=inner,
-            lr=inner.lr,
-            temperature=inner.temperature,
-            **{name: getattr(inner, name) for name in OPTIMISER},
-        )
+        same = {name: getattr(inner, name) for name in ("lr", "temperature", *OPTIMISER)}
+        return replace(self, method=inner, **same)
 
     def adapts(self, encoder: Encoder, gallery: Searchable) -> Params:
         """As the wrapped method."""

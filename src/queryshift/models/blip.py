@@ -1,15 +1,18 @@
-"""BLIP (Li et al., 2022) as a dual encoder, from `BlipForImageTextRetrieval`."""
+"""BLIP (Li et al., 2022), a `BlipForImageTextRetrieval`: dual encoder and matching head."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from queryshift.encoders.adapted_parameters import norm_layer_names
 from queryshift.encoders.encoder import Encoder
+from queryshift.encoders.matcher import Matcher
 from queryshift.encoders.prepared import Prepared
+from queryshift.errors import BadFile, BadInput
 
 from .hf import Checkpoint, Tower, first_token
 from .image_preprocessing import ImageReader
@@ -17,6 +20,7 @@ from .tokenising import Words
 from .vision_towers import ClassTokenTower, every_row
 
 PUBLISHED_TOKENS = 35
+ENC = "[ENC]"  # stands first in a text that is matched, where [CLS] stands in one that is encoded
 
 
 class BlipImage(ClassTokenTower):
@@ -59,3 +63,118 @@ def encoders(model: Any, reader: ImageReader, words: Words) -> dict[str, Encoder
         "image": BlipImage(model.vision_model, model.vision_proj, reader, first_token),
         "text": BlipText(model.text_encoder, model.text_proj, words, model.itm_head),
     }
+
+
+class _BlipMatcher(Matcher):
+    """What both directions share: a text is read while looking at an image's tokens."""
+
+    def __init__(self, text: BlipText) -> None:
+        super().__init__()
+        self.text = text
+        self.first = _first_token(text)
+
+    def judged(self, tokens: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
+        """Logits (n, 2) of n texts, of which n / len(tokens) in a row look at the same image."""
+        longest = int(mask.sum(dim=1).max())
+        ids, mask = ids[:, :longest].clone(), mask[:, :longest]
+        ids[:, 0] = self.first
+        tower = self.text.tower
+        layers: Any = tower.get_submodule("encoder.layer")
+        with self.text.precision():
+            rows: Tensor = tower.get_submodule("embeddings")(input_ids=ids)
+            padding = (1 - mask[:, None, None].to(rows)) * torch.finfo(rows.dtype).min
+            for layer in layers:
+                rows = layer.attention(rows, attention_mask=padding)[0]
+                rows = rows[:, :1] if layer is layers[-1] else rows  # no more is read of the last
+                rows = layer.feed_forward_chunk(_looked(layer.crossattention, rows, tokens))
+            logits: Tensor = self.text.verdict(rows[:, 0])
+        return logits
+
+
+class CaptionMatcher(_BlipMatcher):
+    """For images that look for captions; all norm layers of the text side are its own."""
+
+    def __init__(self, model: Mapping[str, Encoder]) -> None:
+        super().__init__(_text_side(model))
+        self.norm_names = _norms(self)
+
+    def keep(self, items: Sequence[str]) -> Prepared:
+        """The captions' tokens."""
+        return self.text.prepare(items)
+
+    def forward(self, readings: Mapping[str, Tensor], candidates: Mapping[str, Tensor]) -> Tensor:
+        """Logits of each image with its captions, its keys and values computed once."""
+        kept = candidates["input_ids"], candidates["attention_mask"]
+        return self.judged(readings["tokens"], *kept)
+
+
+class ImageMatcher(_BlipMatcher):
+    """For captions that look for images.
+
+    The text side is the query's encoder, and shares its norm layers; those behind the
+    cross-attention are the matcher's own.
+    """
+
+    pairs_at_once = 256  # each with an image of its own: at 384 pixels 1.8 MB, as much per layer
+    kept_as: ClassVar[torch.dtype] = torch.float16
+    """Precision of the images' tokens: 0.9 MB each at 384 pixels."""
+
+    def __init__(self, model: Mapping[str, Encoder]) -> None:
+        super().__init__(_text_side(model))
+        self.image = model["image"]
+        self.shared_names = {name: f"text.{name}" for name in self.text.norm_params()}
+        self.norm_names = [name for name in _norms(self) if ".crossattention." in name]
+
+    def keep(self, items: Sequence[Any]) -> Prepared:
+        """The images' tokens, in half precision on the CPU."""
+        _, readings = self.image.through_for_matcher({}, self.image.ready(items))
+        if not isinstance(readings, Mapping):
+            raise BadInput(f"{type(self.image).__name__} gives no tokens to match: take BLIP's.")
+        return {"tokens": readings["tokens"].to("cpu", self.kept_as)}
+
+    def forward(self, readings: Mapping[str, Tensor], candidates: Mapping[str, Tensor]) -> Tensor:
+        """Logits of each caption with its images."""
+        tokens = candidates["tokens"].to(self.text.dtype)
+        ids, mask = readings["input_ids"], readings["attention_mask"]
+        each = len(tokens) // len(ids)
+        return self.judged(tokens, ids.repeat_interleave(each, 0), mask.repeat_interleave(each, 0))
+
+
+MATCHERS = {"image": CaptionMatcher, "text": ImageMatcher}
+"""Modality of the query to its matcher."""
+
+
+def _looked(cross: nn.Module, rows: Tensor, tokens: Tensor) -> Tensor:
+    """Rows (n, L, W) after looking at images' tokens (m, T, W).
+
+    Texts that look at the same image stand side by side as one long text, so that the image's
+    keys and values are computed once.
+    """
+    aside = rows.reshape(len(tokens), -1, rows.shape[-1])
+    seen: Tensor = cross(aside, encoder_hidden_states=tokens)[0]
+    return seen.view_as(rows)
+
+
+def _text_side(model: Mapping[str, Encoder]) -> BlipText:
+    text = model["text"]
+    if not isinstance(text, BlipText):
+        raise BadInput(f"got a {type(text).__name__} to match with, expected BLIP's text encoder.")
+    return text
+
+
+def _norms(matcher: _BlipMatcher) -> list[str]:
+    """The norm layers of the text side."""
+    return [name for name in norm_layer_names(matcher) if name.startswith("text.")]
+
+
+def _first_token(text: BlipText) -> int:
+    """The id of [ENC]: the tokenizer's, else the last word the checkpoint has (30523)."""
+    table: Any = text.tower.get_submodule("embeddings.word_embeddings")
+    rows, tokenizer = len(table.weight), text.words.tokenizer
+    known: int | None = tokenizer.get_vocab().get(ENC)
+    if known is None and len(tokenizer) >= rows:
+        raise BadFile(
+            f"neither the tokenizer nor the checkpoint ({rows} words) has the token {ENC}: use a "
+            "checkpoint that was trained to match, such as Salesforce/blip-itm-base-coco."
+        )
+    return rows - 1 if known is None else known

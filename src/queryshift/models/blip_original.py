@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from math import isqrt
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch.nn.functional import interpolate
@@ -15,11 +15,18 @@ from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadInput
 from queryshift.support.optional import need
 
-from . import bert, blip
+from . import blip
 from .checkpoints import Checkpoint, Format, renamed
 from .image_preprocessing import CLIP, ImageReader, Processor, squeezed
 from .tokenising import Words
 
+USUAL = "bert-base-uncased"
+Source: TypeAlias = str | Path | None
+_FILES = ("vocab.txt", "tokenizer.json")
+_ADVICE = (
+    f'Go online once to fetch "{USUAL}", put its vocab.txt beside the checkpoint, or give '
+    "`tokenizer=` a directory that holds it."
+)
 PUBLISHED_SIDE = 384
 _HEAD = 64  # features of an attention head, in every published size
 _WORDS = "text_encoder.embeddings.word_embeddings.weight"
@@ -55,7 +62,7 @@ def load(
     path: Path,
     *,
     published: bool = False,
-    tokenizer: bert.Source = None,
+    tokenizer: Source = None,
     image_size: int | None = None,
 ) -> dict[str, Encoder]:
     """The encoders "image" and "text" of a checkpoint, base or large.
@@ -68,7 +75,7 @@ def load(
     model = build(_resized(checkpoint, wanted) if wanted else checkpoint)
     side, text = model.config.vision_config.image_size, model.config.text_config
     words = Words(
-        bert.tokenizer(checkpoint, _WORDS, ["[DEC]", "[ENC]"], tokenizer),
+        bert_tokenizer(checkpoint, _WORDS, ["[DEC]", "[ENC]"], tokenizer),
         limit=blip.PUBLISHED_TOKENS if published else text.max_position_embeddings,
         cleaned=published,
     )
@@ -82,7 +89,7 @@ def build(checkpoint: Checkpoint) -> Any:
     config = transformers.BlipConfig(
         vision_config=vision_config(checkpoint, _HEAD)
         | {"layer_norm_eps": 1e-6},  # Hugging Face's own conversions have 1e-5
-        text_config=bert.text_config(checkpoint, "text_encoder.")
+        text_config=text_config(checkpoint, "text_encoder.")
         | {"encoder_hidden_size": checkpoint.shape(_PLACES)[-1]},
         image_text_hidden_size=checkpoint.shape("vision_proj.weight")[0],
     )
@@ -103,6 +110,45 @@ def vision_config(checkpoint: Checkpoint, head: int) -> dict[str, Any]:
         "image_size": isqrt(places - 1) * patch,
         "patch_size": patch,
     }
+
+
+def text_config(checkpoint: Checkpoint, prefix: str) -> dict[str, Any]:
+    """Sizes of a BERT whose weights' names start with `prefix`."""
+    words, width = checkpoint.shape(f"{prefix}embeddings.word_embeddings.weight")
+    places = checkpoint.shape(f"{prefix}embeddings.position_embeddings.weight")[0]
+    layer = f"{prefix}encoder.layer."
+    return {
+        "vocab_size": words,
+        "hidden_size": width,
+        "intermediate_size": checkpoint.shape(f"{layer}0.intermediate.dense.weight")[0],
+        "num_hidden_layers": checkpoint.depth(layer),
+        "num_attention_heads": width // _HEAD,
+        "max_position_embeddings": places,
+    }
+
+
+def bert_tokenizer(checkpoint: Checkpoint, words: str, added: list[str], source: Source) -> Any:
+    """The tokenizer for a checkpoint whose table of words is called `words`.
+
+    Taken from `source`, a directory or a name on the Hugging Face Hub; without one, from files
+    beside the checkpoint, else from the Hub. Nothing but a fitting number of words tells whether
+    it was really found: transformers makes up a tokenizer where it finds no files.
+    """
+    near, rows = checkpoint.path.parent, checkpoint.shape(words)[0]
+    beside = any((near / file).is_file() for file in _FILES)
+    transformers = need("transformers", "hf", "reading texts as BERT does")
+    wanted = str(source or (near if beside else USUAL))
+    try:
+        found = transformers.BertTokenizerFast.from_pretrained(wanted)
+    except (OSError, ValueError) as error:
+        raise BadInput(f'no tokenizer "{wanted}" ({error}). {_ADVICE}') from error
+    found.add_tokens(added, special_tokens=True)
+    if len(found) != rows:
+        raise BadInput(
+            f'the tokenizer "{wanted}" was not found, or is another\'s: it has {len(found)} '
+            f"words, the checkpoint {checkpoint.path} has {rows}. {_ADVICE}"
+        )
+    return found
 
 
 def _resized(checkpoint: Checkpoint, image_size: int) -> Checkpoint:

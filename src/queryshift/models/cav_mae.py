@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import gelu, normalize, scaled_dot_product_attention
+from torch.nn.functional import normalize, scaled_dot_product_attention
 
 from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadInput
@@ -204,7 +205,8 @@ class _Block(nn.Module):
         self.norm1 = nn.LayerNorm(width)
         self.attn = _Attention(width)
         self.norm2 = nn.LayerNorm(width)
-        self.mlp = _Mlp(width)
+        wide, back = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.mlp = nn.Sequential(OrderedDict(fc1=wide, act=nn.GELU(), fc2=back))
 
     def forward(self, rows: Tensor) -> Tensor:
         rows = rows + self.attn(self.norm1(rows))
@@ -219,20 +221,8 @@ class _Attention(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         parts = self.qkv(rows).unflatten(-1, (3, -1, _HEAD)).movedim(-3, 0).transpose(-2, -3)
-        mixed: Tensor = self.proj(
-            scaled_dot_product_attention(*parts).transpose(-2, -3).flatten(-2)
-        )
-        return mixed
-
-
-class _Mlp(nn.Module):
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.fc1 = nn.Linear(width, 4 * width)
-        self.fc2 = nn.Linear(4 * width, width)
-
-    def forward(self, rows: Tensor) -> Tensor:
-        return cast(Tensor, self.fc2(gelu(self.fc1(rows))))
+        mixed = scaled_dot_product_attention(*parts).transpose(-2, -3).flatten(-2)
+        return cast(Tensor, self.proj(mixed))
 
 
 def log_mel(samples: Floats) -> NDArray[np.float32]:

@@ -91,20 +91,16 @@ class Checkpoint:
         `authors_name` gives the authors' name for a weight of the module.
         """
         wanted = {name: authors_name(name) for name in module.state_dict()}
-        self._check(wanted.values())
+        known = set(wanted.values())
+        extra = {n for n in self.weights.keys() - known if not self.format.leaves_out(n)}
+        if extra or known - self.weights.keys():
+            raise self._misfit(known - self.weights.keys(), extra)
         for name, empty in module.state_dict().items():
             self._check_shape(wanted[name], tuple(empty.shape))
         full = {name: self.weights[name].to(torch.float32, copy=True) for name in wanted.values()}
         module.load_state_dict({name: full[source] for name, source in wanted.items()}, assign=True)
         _count_positions(module)
         return module.eval()
-
-    def _check(self, wanted: Iterable[str]) -> None:
-        known = set(wanted)
-        extra = (name for name in self.weights.keys() - known if not self.format.leaves_out(name))
-        missing, unknown = known - self.weights.keys(), set(extra)
-        if missing or unknown:
-            raise self._misfit(missing, unknown)
 
     def _check_shape(self, name: str, expected: tuple[int, ...]) -> None:
         if self.shape(name) != expected:

@@ -35,10 +35,8 @@ class AudioReader:
         )["input_features"]
         # The library would pick one item of the batch at random and call it a long one.
         none_is_longer = torch.zeros(len(waves), 1, dtype=torch.bool)
-        return {
-            "input_features": torch.as_tensor(np.asarray(features)),
-            "is_longer": none_is_longer,
-        }
+        spectrograms = torch.as_tensor(np.asarray(features))
+        return {"input_features": spectrograms, "is_longer": none_is_longer}
 
     def _warn_of_cuts(self, seconds: float, most: float) -> None:
         if seconds > most and not self._warned:

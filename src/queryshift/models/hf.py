@@ -42,16 +42,13 @@ class Checkpoint:
     @lazy_property
     def config(self) -> Mapping[str, Any]:
         """What `config.json` says."""
-        folder = Path(self.name)
-        if is_there(folder):
-            file = folder / self.subfolder / "config.json"
-            if not file.is_file():
-                raise BadFile(
-                    f'"{self.name}" is no model: expected a directory with config.json, '
-                    "weights and processor files, as save_pretrained writes them."
-                )
-        else:
-            file = self._fetched("config.json")
+        here = is_there(Path(self.name))
+        file = self.file("config.json") if here else self._fetched("config.json")
+        if file is None:
+            raise BadFile(
+                f'"{self.name}" is no model: expected a directory with config.json, weights and '
+                "processor files, as save_pretrained writes them."
+            )
         return cast("Mapping[str, Any]", _parsed(file))
 
     def file(self, name: str) -> Path | None:

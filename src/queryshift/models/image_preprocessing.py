@@ -91,12 +91,8 @@ class ImageReader:
 
     def __call__(self, items: Sequence[Any]) -> dict[str, Tensor]:
         """What the processor makes of the images."""
-        read = images(items)
-        if self.square is None:
-            return dict(self.processor(images=read, return_tensors="pt"))
-        squares = [squeezed(image, self.square) for image in read]
-        return dict(
-            self.processor(
-                images=squares, do_resize=False, do_center_crop=False, return_tensors="pt"
-            )
-        )
+        read, how = images(items), dict[str, bool]()
+        if self.square is not None:
+            read = [squeezed(image, self.square) for image in read]
+            how = {"do_resize": False, "do_center_crop": False}
+        return dict(self.processor(images=read, return_tensors="pt", **how))

@@ -59,7 +59,7 @@ ARCHITECTURES = {
 FORMATS = ("blip_original", "cav_mae", "sprc")
 """Modules for authors' own files, asked in this order whether they recognise one."""
 
-MATCHERS.add("BlipText", "queryshift.models.blip_matching:MATCHERS")
+MATCHERS.add("BlipText", "queryshift.models.blip:MATCHERS")
 
 PUBLISHED_RERANK = {"coco": 256, "flickr": 128}
 """Part of a model's name to the number of hits that the published evaluation re-ranks."""

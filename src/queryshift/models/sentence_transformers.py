@@ -72,7 +72,8 @@ def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
         raise _unknown(rest[0] if rest else tower, "Pooling behind Transformer")
     tower.checkpoint.refuse_published()
     prompts = _prompts(checkpoint)
-    pooling, head = _pooling(rest[0], prompts), _head(rest[1:])
+    pooling = _pooling(rest[0], prompts)
+    head = nn.Sequential(*map(_layer, rest[1:])).float().eval()
     model, words = _tower(tower.checkpoint), _words(tower.checkpoint)
     return {
         name: SentenceEncoder(  # each with modules of its own: encoders are cut apart
@@ -153,11 +154,6 @@ def _pooling(module: Module, prompts: Mapping[str, str]) -> Pooling:
     return Pooling(modes_of(module.config))
 
 
-def _head(modules: Sequence[Module]) -> nn.Sequential:
-    """What follows the pooling."""
-    return nn.Sequential(*map(_layer, modules)).float().eval()
-
-
 def _layer(module: Module) -> nn.Module:
     if module.kind == "Normalize":
         return Normalize()
@@ -166,8 +162,7 @@ def _layer(module: Module) -> nn.Module:
     if module.kind == "Dense":
         return _dense(module)
     if module.kind == "LayerNorm":
-        norm = nn.LayerNorm(int(module.config["dimension"]))
-        return _filled(norm, module, "norm.")
+        return _filled(nn.LayerNorm(int(module.config["dimension"])), module, "norm.")
     raise _unknown(module, "Dense, LayerNorm, Dropout or Normalize behind Pooling")
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,9 +17,8 @@ from queryshift.errors import BadFile
 from queryshift.media.text import pairs
 from queryshift.support.optional import need
 
-from . import bert
 from .blip2 import SEEN, Blip2Image
-from .blip_original import VISION_NAMES, vision_config
+from .blip_original import VISION_NAMES, Source, bert_tokenizer, text_config, vision_config
 from .blocks import BlockEncoder, copy_on_same_storage, keep_input_layers_precise
 from .checkpoints import Checkpoint, Format, renamed
 from .image_preprocessing import CLIP, ImageReader, Processor, cropped, padded
@@ -100,17 +100,16 @@ class ComposedEncoder(BlockEncoder):
         return cast(Tensor, output.last_hidden_state)
 
 
-def load(
-    path: Path, *, published: bool = False, tokenizer: bert.Source = None
-) -> dict[str, Encoder]:
+def load(path: Path, *, published: bool = False, tokenizer: Source = None) -> dict[str, Encoder]:
     """The encoders "image+text", for queries, and "image", for a gallery of 32 vectors each.
 
     Items are read as the authors do whether or not that is asked for as `published`.
     """
     checkpoint = FORMAT.open(path)
     model = build(checkpoint)
-    words = bert.tokenizer(checkpoint, _WORDS, ["[DEC]"], tokenizer)
-    reader = ImageReader(Processor(_Framing(model.config.vision_config.image_size), CLIP))
+    words = bert_tokenizer(checkpoint, _WORDS, ["[DEC]"], tokenizer)
+    framed = partial(_framed, side=model.config.vision_config.image_size)
+    reader = ImageReader(Processor(framed, CLIP))
     # The authors keep 50 words instead of BLIP's 30, but of either no more than 30 tokens are read.
     composed = ComposedEncoder(model, reader, Words(words, limit=_TOKENS, cleaned=True))
     return {"image+text": composed, "image": Blip2Image(model, reader)}
@@ -121,8 +120,7 @@ def build(checkpoint: Checkpoint) -> Any:
     transformers = need("transformers", "hf", "loading SPRC")
     config = transformers.Blip2Config(
         vision_config=_vision(checkpoint),
-        qformer_config=bert.text_config(checkpoint, "Qformer.bert.")
-        | {"use_qformer_text_input": True},
+        qformer_config=text_config(checkpoint, "Qformer.bert.") | {"use_qformer_text_input": True},
         num_query_tokens=checkpoint.shape("query_tokens")[1],
         image_text_hidden_size=checkpoint.shape("text_proj.weight")[0],
     )
@@ -152,11 +150,6 @@ def _with_joined_biases(checkpoint: Checkpoint) -> Checkpoint:
     return replace(checkpoint, weights=weights)
 
 
-@dataclass(frozen=True)
-class _Framing:
+def _framed(image: Image, side: int) -> Image:
     """Black bars beside long images, then the middle square."""
-
-    side: int
-
-    def __call__(self, image: Image) -> Image:
-        return cropped(padded(image, _RATIO), self.side)
+    return cropped(padded(image, _RATIO), side)

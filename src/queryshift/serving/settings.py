@@ -7,15 +7,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, TomlConfigSettingsSource
 
 from queryshift.errors import BadInput, unknown
@@ -25,8 +17,8 @@ from queryshift.support.deprecation import DROPPED_IN
 Mode = Literal["live", "shadow", "frozen"]
 Scope = Literal["read", "adapt", "admin"]
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$"
-Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
-Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 EMBEDDED = "embedded"
 VECTORS, VECTOR = "vectors", "vector"  # a model, and what it is asked with
 PREFIX = "QUERYSHIFT_"

@@ -14,13 +14,10 @@ DROPPED_IN = "0.3"
 Renamed = TypeVar("Renamed", bound=Callable[..., Any])
 
 
-def warn_renamed(old: str, new: str, stacklevel: int = 3) -> None:
+def warn_renamed(old: str, new: str) -> None:
     """Warn the caller's caller that a name has changed."""
-    warnings.warn(
-        f"{old} is now {new}; the old name goes in version {DROPPED_IN}.",
-        DeprecationWarning,
-        stacklevel=stacklevel,
-    )
+    told = f"{old} is now {new}; the old name goes in version {DROPPED_IN}."
+    warnings.warn(told, DeprecationWarning, stacklevel=3)
 
 
 def renamed_arguments(**new_by_old: str) -> Callable[[Renamed], Renamed]:

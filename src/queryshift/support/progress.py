@@ -22,10 +22,13 @@ IN_LINES: ContextVar[bool] = ContextVar("progress_in_lines", default=False)
 
 def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterator[Item]:
     """Yield `items`; once two seconds have passed, show a bar on a terminal's standard error."""
-    if not sys.stderr.isatty():
-        yield from _tracked_in_lines(items, label, total)
-        return
     total = len(items) if total is None and isinstance(items, Sized) else total
+    if not sys.stderr.isatty():
+        with counting(label, total) as more:
+            for item in items:
+                yield item
+                more(1)
+        return
     started, bar, done = time.monotonic(), None, 0
     try:
         for item in items:
@@ -43,7 +46,7 @@ def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterat
 
 
 @contextmanager
-def counting(label: str, total: int) -> Iterator[Callable[[int], None]]:
+def counting(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
     """Yield a function that adds to the count; on a terminal, show a bar at once."""
     if not sys.stderr.isatty():
         lines = _Lines(label, total)
@@ -53,14 +56,6 @@ def counting(label: str, total: int) -> Iterator[Callable[[int], None]]:
     with _bar() as bar:
         task = bar.add_task(label, total=total)
         yield lambda more: bar.advance(task, more)
-
-
-def _tracked_in_lines(items: Iterable[Item], label: str, total: int | None) -> Iterator[Item]:
-    lines = _Lines(label, len(items) if total is None and isinstance(items, Sized) else total)
-    for item in items:
-        yield item
-        lines.more(1)
-    lines.end()
 
 
 class _Lines:

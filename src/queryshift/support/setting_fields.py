@@ -36,10 +36,7 @@ def sayable(kind: Any) -> dict[str, tuple[Any, ...]]:
     }
 
 
-@cache
-def _hints(kind: Any) -> dict[str, Any]:
-    """The types of a dataclass's fields, which take long to work out."""
-    return get_type_hints(kind)
+_hints = cache(get_type_hints)  # of a dataclass's fields, which take long to work out
 
 
 def described(types: tuple[Any, ...]) -> str:

@@ -3,23 +3,23 @@
 import json
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 import small
 from click.testing import CliRunner
 
 from queryshift.cli import main
-from queryshift.lab.datasets import DATASETS, coco_flickr_rsicd
+from queryshift.lab.datasets import DATASETS
 from queryshift.lab.datasets.reading.dataset_check import check
+from queryshift.lab.datasets.reading.reader import PUBLISHED
 
 
 @pytest.fixture
 def published(monkeypatch):
     """COCO as if its publisher had only what the small one has."""
     counts = {"test": {"images": 2, "captions": 12, "pairs": 10}}
-    small_coco = replace(coco_flickr_rsicd.COCO, parts=counts, paper={"images": 2, "captions": 10})
-    monkeypatch.setattr(coco_flickr_rsicd, "COCO", small_coco)
+    paper = {"images": 2, "captions": 10}
+    monkeypatch.setitem(PUBLISHED, "coco", PUBLISHED["coco"] | {"parts": counts, "paper": paper})
 
 
 def run(*arguments):

@@ -136,12 +136,10 @@ class CandidateRows:
         """The same candidates as one segment of unit vectors without dead rows."""
         if self.plain:
             return self
-        everything = torch.arange(len(self), device="cpu")
-        vectors = (
-            self[everything]
-            if len(self.dead)
-            else torch.cat([segment.unit() for segment in self.segments])
-        )
+        if len(self.dead):
+            vectors = self[torch.arange(len(self), device="cpu")]
+        else:
+            vectors = torch.cat([segment.unit() for segment in self.segments])
         return CandidateRows.of(RowSegment(self.compact_ids(), vectors))
 
     def compact_ids(self) -> list[Id]:

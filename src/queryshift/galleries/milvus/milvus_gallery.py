@@ -73,21 +73,13 @@ class Milvus(EngineGallery):
 
     def find(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
         """The best `count` candidates of each query with their vectors, all in one call."""
-        limit = min(count, LARGEST)
-        answers = self._ask_loaded(
-            "search",
-            data=list(queries),
-            limit=limit,
-            anns_field=self._collection.vector,
-            output_fields=[self._collection.vector],
-            search_params=self._collection.search_params(limit, self.search_effort),
-        )
+        limit, key, field = min(count, LARGEST), self._collection.key, self._collection.vector
+        wanted = {"data": list(queries), "limit": limit, "output_fields": [field]}
+        params = self._collection.search_params(limit, self.search_effort)
+        answers = self._ask_loaded("search", anns_field=field, search_params=params, **wanted)
         return [
-            Found(
-                [hit[self._collection.key] for hit in answer],
-                self._array([hit["entity"][self._collection.vector] for hit in answer]),
-            )
-            for answer in answers
+            Found([hit[key] for hit in hits], self._array([hit["entity"][field] for hit in hits]))
+            for hits in answers
         ]
 
     def find_exact(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,27 @@ UPSERT = """
     ON CONFLICT ({id}) DO UPDATE SET {vector} = EXCLUDED.{vector}
 """
 
+SEARCH = """
+    SELECT query.place, hit.id, hit.vector
+    FROM unnest(%s::text[]::{type}[]) WITH ORDINALITY AS query(vector, place)
+    CROSS JOIN LATERAL (
+        SELECT {id} AS id, {vector}::vector AS vector, {vector} {operator} query.vector AS distance
+        FROM {table} WHERE {vector} IS NOT NULL
+        ORDER BY {vector} {operator} query.vector LIMIT %s
+    ) AS hit
+    ORDER BY query.place, hit.distance
+"""
+SAMPLE = """
+    SELECT vector FROM (
+        SELECT {order} AS place, {vector}::vector AS vector FROM {table} {part}
+        WHERE {vector} IS NOT NULL
+        ORDER BY hashtextextended({id}::text, %s) LIMIT %s
+    ) AS drawn ORDER BY place
+"""
+COUNT = "SELECT count(*) FROM {table} WHERE {vector} IS NOT NULL"
+VERSION = "SELECT count(*), {written} FROM {table} WHERE {vector} IS NOT NULL"
+KNOWN = "SELECT {id} FROM {table} WHERE {id} = ANY(%s::{kind}[])"
+
 
 class Postgres(EngineGallery):
     """Candidates in a table with a pgvector column, used as it is.
@@ -52,6 +73,8 @@ class Postgres(EngineGallery):
         >>> Postgres("postgresql://reader@db/shop", "items")  # doctest: +SKIP
         Postgres(table="items", vector="embedding", id="id")
     """
+
+    _connection: Connection
 
     def __init__(
         self,
@@ -97,35 +120,34 @@ class Postgres(EngineGallery):
         """The best `count` rows of each query, all in one statement."""
         if self.search_effort is not None:
             self._connection.change(SETTINGS[self.search_effort.name], self.search_effort.value)
-        arguments = (as_texts(queries), count)
-        rows = self._connection.execute(self._table.search(), arguments)
-        return self._found(rows, len(queries))
+        return self._found(queries, count)
 
     def find_exact(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
         """The best `count` rows of each query by reading all of them."""
-        arguments = (as_texts(queries), count)
-        rows = self._connection.execute(self._table.search(), arguments, indexed=False)
-        return self._found(rows, len(queries))
+        return self._found(queries, count, indexed=False)
 
     def sample(self, count: int, seed: int) -> NDArray[np.float32]:
         """`count` vectors drawn by a hash of their ids: without bias, and the same ones again."""
-        rows = self._connection.execute(self._table.sample(), (seed, count))
+        rows = self._execute(SAMPLE, seed, count)
         return self._read(vector for (vector,) in rows)
 
     def count(self) -> int:
         """The number of rows that have a vector."""
-        return int(self._connection.execute(self._table.count())[0][0])
+        return int(self._execute(COUNT)[0][0])
 
     def known(self, ids: Sequence[Id]) -> set[Id]:
         """Those of the ids that the table has."""
         kind = int if self._table.whole_ids else str
         asked = [one for one in ids if isinstance(one, kind)]
-        return {one for (one,) in self._connection.execute(self._table.known(), (asked,))}
+        return {one for (one,) in self._execute(KNOWN, asked)}
 
     @property
     def version(self) -> str:
-        """The number of rows and when they were written: updates in place are noticed too."""
-        rows, written = self._connection.execute(self._table.version())[0]
+        """The number of rows and the sum of the transactions that wrote them; a view has none.
+
+        A later transaction has a larger number, so that updates in place are noticed too.
+        """
+        rows, written = self._execute(VERSION)[0]
         return f"{rows} rows, {written or 0}"
 
     @property
@@ -136,10 +158,13 @@ class Postgres(EngineGallery):
     def __repr__(self) -> str:
         return f"Postgres({self._name})"
 
-    def _found(self, rows: list[tuple[Any, ...]], queries: int) -> list[Found]:
-        """What a search gives: (place of the query from 1, id, vector) per row."""
-        hits: list[list[tuple[Id, bytes]]] = [[] for _ in range(queries)]
-        for place, one, vector in rows:
+    def _execute(self, statement: str, *values: Any, indexed: bool = True) -> list[tuple[Any, ...]]:
+        return self._connection.execute(statement, values, indexed, **self._table.words)
+
+    def _found(self, queries: NDArray[np.float32], count: int, indexed: bool = True) -> list[Found]:
+        """What a search finds, which gives (place of the query from 1, id, vector) per row."""
+        hits: list[list[tuple[Id, bytes]]] = [[] for _ in queries]
+        for place, one, vector in self._execute(SEARCH, as_texts(queries), count, indexed=indexed):
             hits[place - 1].append((one, vector))
         return [
             Found([one for one, _ in hit], self._read(vector for _, vector in hit)) for hit in hits
@@ -158,17 +183,14 @@ class PostgresWriter(Writer):
         address: As `Gallery.open` takes it.
     """
 
+    _connection: Connection
+
     def __init__(self, address: str) -> None:
         string, options = read_address(address)
         super().__init__(options["table"], Connection(string, {}, timeout=WRITING))
-        self._sql = need("psycopg.sql", "postgres", "a gallery in PostgreSQL")
         self._vector, self._id = options.get("vector", "embedding"), options.get("id", "id")
-        self._names = {
-            "table": self._sql.Identifier(*self._name.split(".")),
-            "vector": self._sql.Identifier(self._vector),
-            "id": self._sql.Identifier(self._id),
-        }
-        self._quoted = self._names["table"].as_string()
+        self._words = self._connection.quoted(self._name, self._vector, self._id)
+        self._quoted = self._words["table"].as_string()
 
     def exists(self) -> bool:
         """Return whether the table exists; pgvector is set up on the way."""
@@ -193,18 +215,18 @@ class PostgresWriter(Writer):
     def keep_origin(self, origin: ModelOrigin) -> None:
         """Store the model in the last line of the table's comment."""
         comment = self._connection.execute(COMMENT, (self._quoted,))[0][0]
-        told = self._sql.Literal(origin.in_comment(comment or ""))
+        literal = need("psycopg.sql", "postgres", "a gallery in PostgreSQL").Literal
+        told = literal(origin.in_comment(comment or ""))
         self._run("COMMENT ON TABLE {table} IS {told}", told=told)
 
     def upsert(self, ids: Sequence[Id], vectors: NDArray[np.float32]) -> None:
         """Insert rows, or give those of the same id their new vector, in one statement."""
         kind = _kind(all(isinstance(one, int) for one in ids))
-        self._run(UPSERT, (list(ids), as_texts(vectors)), kind=kind)
+        self._run(UPSERT, list(ids), as_texts(vectors), kind=kind)
 
     def count(self) -> int:
         """Return the number of rows with a vector."""
-        rows = self._run("SELECT count(*) FROM {table} WHERE {vector} IS NOT NULL")
-        return int(rows[0][0])
+        return int(self._run(COUNT)[0][0])
 
     def finish(self, layout: Layout) -> None:
         """Create the index, if one is wanted and there is none."""
@@ -215,16 +237,9 @@ class PostgresWriter(Writer):
     def _described(self) -> Table:
         return describe(self._connection, self._name, self._vector, self._id)
 
-    def _run(
-        self, statement: str, arguments: Sequence[Any] = (), **words: Any
-    ) -> list[tuple[Any, ...]]:
-        """Run a statement with names and words in it; values are parameters."""
-        plain = {
-            name: self._sql.SQL(word) if isinstance(word, str) else word
-            for name, word in words.items()
-        }
-        filled = self._sql.SQL(statement).format(**self._names, **plain)
-        return cast("list[tuple[Any, ...]]", self._connection.execute(filled, arguments))
+    def _run(self, statement: str, *values: Any, **words: Any) -> list[tuple[Any, ...]]:
+        """Run a statement about the table with more words in it; values are parameters."""
+        return self._connection.execute(statement, values, **self._words, **words)
 
 
 def open(address: str) -> Postgres:

@@ -42,23 +42,6 @@ INDEXES = """
         AND i.indisvalid AND i.indpred IS NULL
 """
 COMMENT = "SELECT obj_description(to_regclass(%s), 'pg_class')"
-SEARCH = """
-    SELECT query.place, hit.id, hit.vector
-    FROM unnest(%s::text[]::{type}[]) WITH ORDINALITY AS query(vector, place)
-    CROSS JOIN LATERAL (
-        SELECT {id} AS id, {vector}::vector AS vector, {vector} {operator} query.vector AS distance
-        FROM {table} WHERE {vector} IS NOT NULL
-        ORDER BY {vector} {operator} query.vector LIMIT %s
-    ) AS hit
-    ORDER BY query.place, hit.distance
-"""
-SAMPLE = """
-    SELECT vector FROM (
-        SELECT {order} AS place, {vector}::vector AS vector FROM {table} {part}
-        WHERE {vector} IS NOT NULL
-        ORDER BY hashtextextended({id}::text, %s) LIMIT %s
-    ) AS drawn ORDER BY place
-"""
 
 
 class Connection:
@@ -72,21 +55,29 @@ class Connection:
 
     def __init__(self, string: str, settings: Mapping[str, Any], timeout: float) -> None:
         self._psycopg = need("psycopg", "postgres", "a gallery in PostgreSQL")
+        self._sql = need("psycopg.sql", "postgres", "a gallery in PostgreSQL")
         self._string, self._timeout = string, timeout
         self._settings = {"statement_timeout": int(timeout * 1000), **settings}
         self._lock = Lock()
         self._open: Any = None  # psycopg's connection
 
     def execute(
-        self, statement: Any, arguments: Sequence[Any] = (), indexed: bool = True
+        self, statement: str, arguments: Sequence[Any] = (), indexed: bool = True, **words: Any
     ) -> list[tuple[Any, ...]]:
-        """Return all rows of a statement; reconnect first if the connection was lost.
+        """Return all rows of a statement, its `{words}` filled in; reconnect if that was lost.
 
         With `indexed=False` it reads whole tables, however long that takes.
         """
+        plain = {n: self._sql.SQL(w) if isinstance(w, str) else w for n, w in words.items()}
+        filled = self._sql.SQL(statement).format(**plain)
         with self._cursor() as cursor, self._scanning(cursor, indexed):
-            cursor.execute(statement, arguments)
+            cursor.execute(filled, arguments)
             return list(cursor.fetchall()) if cursor.description else []
+
+    def quoted(self, table: str, vector: str, id: str) -> dict[str, Any]:
+        """Return the names of a table and its columns as words of statements."""
+        parts = {"table": table.split("."), "vector": [vector], "id": [id]}
+        return {word: self._sql.Identifier(*names) for word, names in parts.items()}
 
     def change(self, name: str, setting: Any) -> None:
         """Change a setting from the next statement on, which reconnects."""
@@ -171,78 +162,40 @@ class Connection:
 
 @dataclass(frozen=True)
 class Table:
-    """What is known of a table, and its statements; names are quoted, values are parameters."""
+    """What is known of a table."""
 
-    names: dict[str, Any]  # table, vector, id: quoted
-    type: str  # of the vectors' column: vector or halfvec
+    words: dict[str, Any]  # that statements about it are filled with
     dimension: int
     metric: str
     index: str  # hnsw, ivfflat, or nothing
     whole_ids: bool
-    stored: bool  # a table or materialised view; not a view or a partitioned table
-    large: bool
     origin: ModelOrigin | None  # from the table's comment
-
-    def search(self) -> Any:
-        """Hits of an array of queries: (place from 1, id, vector), nearest first."""
-        return self._filled(SEARCH, type=self.type, operator=OPERATORS[self.metric])
-
-    def sample(self) -> Any:
-        """Vectors drawn by a hash of their ids, in the order of the rows; of many, from 5 %."""
-        part = "TABLESAMPLE BERNOULLI (5)" if self.stored and self.large else ""
-        return self._filled(SAMPLE, part=part, **({"order": "ctid"} if self.stored else {}))
-
-    def count(self) -> Any:
-        """The number of rows with a vector."""
-        return self._filled("SELECT count(*) FROM {table} WHERE {vector} IS NOT NULL")
-
-    def version(self) -> Any:
-        """The number of rows with a vector, and the sum of the transactions that wrote them.
-
-        A later transaction has a larger number, so that an update makes the sum larger; rows of a
-        view have none.
-        """
-        written = "sum(xmin::text::bigint)" if self.stored else "0"
-        return self._filled(
-            "SELECT count(*), {written} FROM {table} WHERE {vector} IS NOT NULL", written=written
-        )
-
-    def known(self) -> Any:
-        """The ids among an array of ids."""
-        kind = "bigint" if self.whole_ids else "text"
-        return self._filled("SELECT {id} FROM {table} WHERE {id} = ANY(%s::{kind}[])", kind=kind)
-
-    def _filled(self, statement: str, **words: str) -> Any:
-        sql = need("psycopg.sql", "postgres", "a gallery in PostgreSQL")
-        plain = {name: sql.SQL(word) for name, word in words.items()}
-        return sql.SQL(statement).format(**{"order": self.names["id"], **self.names, **plain})
 
 
 def describe(connection: Connection, table: str, vector: str, id: str) -> Table:
     """Look a table up, or refuse it with what to do."""
-    execute = connection.execute
-    sql = need("psycopg.sql", "postgres", "a gallery in PostgreSQL")
+    execute, words = connection.execute, connection.quoted(table, vector, id)
     _check_version(execute)
-    name = sql.Identifier(*table.split("."))
-    quoted = name.as_string()
+    quoted = words["table"].as_string()
     columns = {row[0]: row[1:] for row in execute(COLUMNS, (quoted,))}
     _check_columns(columns, table, vector, id)
     kind, modifier, relation, rows = columns[vector]
-    names = {"table": name, "vector": sql.Identifier(vector), "id": sql.Identifier(id)}
     index, operators = next(iter(execute(INDEXES, (quoted, vector))), ("", "vector_cosine_ops"))
-    if columns[id][0] not in (*WHOLE, *TEXTS):
-        names["id"] = sql.SQL("{}::text").format(names["id"])
-    return Table(
-        names=names,
-        type=kind,
-        dimension=modifier if modifier > 0 else _first_dimension(execute, names, table),
-        metric=operators.split("_")[1],
-        index=index,
-        whole_ids=columns[id][0] in WHOLE,
-        stored=relation in ("r", "m"),
-        large=rows > LARGE,
-        origin=ModelOrigin.from_comment(execute(COMMENT, (quoted,))[0][0]),
-    )
+    metric, whole_ids = operators.split("_")[1], columns[id][0] in WHOLE
+    if not whole_ids and columns[id][0] not in TEXTS:
+        words["id"] = f"{words['id'].as_string()}::text"
+    stored = relation in ("r", "m")  # not a view or a partitioned table
+    words |= {
+        "type": kind,
+        "operator": OPERATORS.get(metric, ""),
+        "kind": "bigint" if whole_ids else "text",
+        "order": "ctid" if stored else words["id"],
+        "part": "TABLESAMPLE BERNOULLI (5)" if stored and rows > LARGE else "",
+        "written": "sum(xmin::text::bigint)" if stored else "0",
+    }
+    dimension = modifier if modifier > 0 else _first_dimension(execute, words, table)
+    origin = ModelOrigin.from_comment(execute(COMMENT, (quoted,))[0][0])
+    return Table(words, dimension, metric, index, whole_ids, origin)
 
 
 def _check_version(execute: Any) -> None:
@@ -275,10 +228,9 @@ def _check_columns(columns: dict[str, Any], table: str, vector: str, id: str) ->
         )
 
 
-def _first_dimension(execute: Any, names: dict[str, Any], table: str) -> int:
-    sql = need("psycopg.sql", "postgres", "a gallery in PostgreSQL")
+def _first_dimension(execute: Any, words: dict[str, Any], table: str) -> int:
     statement = "SELECT vector_dims({vector}) FROM {table} WHERE {vector} IS NOT NULL LIMIT 1"
-    rows = execute(sql.SQL(statement).format(**names))
+    rows = execute(statement, **words)
     if not rows:
         raise BadInput(f'table "{table}" has no vectors: fill it before a session uses it.')
     return int(rows[0][0])

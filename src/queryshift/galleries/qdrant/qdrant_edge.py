@@ -10,17 +10,16 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from queryshift.errors import BadFile, BadInput
+from queryshift.errors import BadFile
 from queryshift.support.optional import need
 
 from ..addresses import address_options
 from ..hits import Id
 from ..searchable import SearchEffort
 from ..seen_candidates import Found
-from .qdrant_gallery import LARGEST_EF, PointsGallery
+from .qdrant_gallery import LARGEST_EF, PointsGallery, check_named
 
 OPTIONS = {"vector": str, "ef": int, "exact": int}
-WRITTEN = 1_000  # points written at once
 
 
 class QdrantEdge(PointsGallery):
@@ -87,16 +86,10 @@ class QdrantEdge(PointsGallery):
         return f'QdrantEdge("{self._folder}")'
 
     def _search(self, queries: NDArray[np.float32], count: int, **how: Any) -> list[Found]:
-        nearest, params = self._edge.Query.Nearest, self._edge.SearchParams(**how)
-        requests = [
-            self._edge.QueryRequest(
-                limit=count,
-                query=nearest(query.tolist(), self._vector or None),
-                params=params,
-                with_vector=True,
-            )
-            for query in queries
-        ]
+        nearest, vector = self._edge.Query.Nearest, self._vector or None
+        asked = {"limit": count, "params": self._edge.SearchParams(**how), "with_vector": True}
+        rows = (nearest(query.tolist(), vector) for query in queries)
+        requests = [self._edge.QueryRequest(query=row, **asked) for row in rows]
         answers = self._shard.query_batch(self._edge.QueryBatchRequest(requests))
         return [self._found(points) for points in answers]
 
@@ -112,11 +105,7 @@ class QdrantEdge(PointsGallery):
             raise BadFile(
                 f'no shard of Qdrant Edge in "{self._folder}": create it, or correct the address.'
             ) from None
-        if self._vector not in named:
-            names = ", ".join(filter(None, named)) or "only one without a name"
-            raise BadInput(
-                f'the shard has no vector "{self._vector}"; there is {names}: name it as "vector".'
-            )
+        check_named("the shard", named, self._vector)
         return int(named[self._vector]["size"]), str(named[self._vector]["distance"])
 
     def _load(self) -> Any:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import numpy as np
@@ -37,10 +37,13 @@ class Connection:
 
     def __init__(self, location: str, key: str, timeout: float) -> None:
         self._package = need("qdrant_client", "qdrant", "a gallery in Qdrant")
-        self._location, self._timeout = location, timeout
         self.remote = location.startswith(("http://", "https://"))
         self.place = location if self.remote else str(Path(location).resolve())
-        self._key = key or os.environ.get("QDRANT_API_KEY", "")
+        self._how: dict[str, Any] = {"path": location, "force_disable_check_same_thread": True}
+        if self.remote:
+            key = key or os.environ.get("QDRANT_API_KEY", "")
+            self._how = {"url": location, "api_key": key or None, "check_compatibility": False}
+            self._how["timeout"] = max(1, round(timeout))
         self._client: Any = None
 
     def call(self, verb: str, *arguments: Any, **options: Any) -> Any:
@@ -75,17 +78,8 @@ class Connection:
             client.close()
 
     def _connected(self) -> Any:
-        if self._client is None and self.remote:
-            self._client = self._package.QdrantClient(
-                url=self._location,
-                api_key=self._key or None,
-                timeout=max(1, round(self._timeout)),
-                check_compatibility=False,
-            )
-        elif self._client is None:
-            self._client = self._package.QdrantClient(
-                path=self._location, force_disable_check_same_thread=True
-            )
+        if self._client is None:
+            self._client = self._package.QdrantClient(**self._how)
         return self._client
 
 
@@ -98,12 +92,7 @@ def described(
     about = connection.call("get_collection", collection).config
     vectors = about.params.vectors
     named = vectors if isinstance(vectors, dict) else {"": vectors}
-    if vector not in named:
-        names = ", ".join(filter(None, named)) or "only one without a name"
-        raise BadInput(
-            f'collection "{collection}" has no vector "{vector}"; there is {names}: name it as '
-            '"vector".'
-        )
+    check_named(f'collection "{collection}"', named, vector)
     if getattr(named[vector], "multivector_config", None):
         raise GalleryMismatch(
             f'vector "{vector}" of collection "{collection}" is a multivector, expected one vector '
@@ -111,6 +100,13 @@ def described(
         )
     origin = ModelOrigin.from_text((getattr(about, "metadata", None) or {}).get(ModelOrigin.KEY))
     return int(named[vector].size), str(named[vector].distance.value), origin
+
+
+def check_named(what: str, named: Mapping[str, Any], vector: str) -> None:
+    """Refuse a collection or shard without a vector of this name."""
+    if vector not in named:
+        names = ", ".join(filter(None, named)) or "only one without a name"
+        raise BadInput(f'{what} has no vector "{vector}"; there is {names}: name it as "vector".')
 
 
 def can_be_an_id(one: Id) -> bool:
@@ -206,41 +202,23 @@ class Qdrant(PointsGallery):
             raise
 
     def _search(self, queries: NDArray[np.float32], count: int, **how: Any) -> list[Found]:
-        params = self._models.SearchParams(**how)
-        requests = [
-            self._models.QueryRequest(
-                query=query.tolist(),
-                using=self._vector or None,
-                limit=count,
-                params=params,
-                with_vector=True,
-            )
-            for query in queries
-        ]
-        answers = self._connection.call("query_batch_points", self._collection, requests=requests)
+        asked = {"limit": count, "params": self._models.SearchParams(**how), "with_vector": True}
+        asked["using"] = self._vector or None
+        requests = [self._models.QueryRequest(query=query.tolist(), **asked) for query in queries]
+        answers = self._call("query_batch_points", requests=requests)
         return [self._found(answer.points) for answer in answers]
 
     def sample(self, count: int, seed: int) -> NDArray[np.float32]:
         """`count` vectors that Qdrant draws, which takes no seed; all in their order of fewer."""
         if self.count() <= count:
-            points, _ = self._connection.call(
-                "scroll", self._collection, limit=max(count, 1), with_vectors=True
-            )
-            return self._array(points)
+            return self._array(self._call("scroll", limit=max(count, 1), with_vectors=True)[0])
         query = self._models.SampleQuery(sample=self._models.Sample.RANDOM)
-        answer = self._connection.call(
-            "query_points",
-            self._collection,
-            query=query,
-            using=self._vector or None,
-            limit=count,
-            with_vectors=True,
-        )
-        return self._array(answer.points)
+        drawn: dict[str, Any] = {"query": query, "limit": count, "with_vectors": True}
+        return self._array(self._call("query_points", using=self._vector or None, **drawn).points)
 
     def count(self) -> int:
         """The number of points."""
-        return int(self._connection.call("count", self._collection, exact=True).count)
+        return int(self._call("count", exact=True).count)
 
     @property
     def place(self) -> str:
@@ -251,10 +229,11 @@ class Qdrant(PointsGallery):
         return f'Qdrant(collection="{self._collection}", vector="{self._vector}")'
 
     def _points(self, ids: Sequence[Id]) -> Sequence[Any]:
-        found: Sequence[Any] = self._connection.call(
-            "retrieve", self._collection, ids=ids, with_payload=False, with_vectors=False
-        )
-        return found
+        told = self._call("retrieve", ids=ids, with_payload=False, with_vectors=False)
+        return cast("Sequence[Any]", told)
+
+    def _call(self, verb: str, **options: Any) -> Any:
+        return self._connection.call(verb, self._collection, **options)
 
 
 class QdrantWriter(Writer):

@@ -13,7 +13,7 @@ from importlib import import_module
 from queryshift.errors import unknown
 
 from .combine import both, one_of, segments
-from .corruption import SEVERITIES, Corruption, at, check_severity, corrupt, generator
+from .corruption import SEVERITIES, Corruption, check_severity, corrupt, generator
 from .names import COMBINATIONS, MODALITIES, NAMES, REPRESENTATIVE
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "REPRESENTATIVE",
     "SEVERITIES",
     "Corruption",
-    "at",
     "both",
     "check_severity",
     "combination",

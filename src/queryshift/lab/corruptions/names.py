@@ -45,11 +45,7 @@ _IMAGE = {"noise": "gaussian_noise", "blur": "motion_blur", "weather": "fog", "d
 
 REPRESENTATIVE: dict[str, dict[str, str]] = {
     "image": _IMAGE,
-    "text": {
-        "character": "ocr",
-        "word": "synonym_replacement",
-        "sentence": "backtranslation",
-    },
+    "text": {"character": "ocr", "word": "synonym_replacement", "sentence": "backtranslation"},
     "video": {category: _IMAGE[category] for category in NAMES["video"]},
     "audio": {"noise": "traffic", "weather": "wind"},
 }

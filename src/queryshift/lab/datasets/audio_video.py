@@ -67,7 +67,7 @@ def _audio(root: Path, record: dict[str, Any]) -> Path:
 
 
 def _reader(name: str, *lists: str) -> Reader:
-    return Reader.of(name, ("video", "audio"), Listed(name, lists))
+    return Reader(name, ("video", "audio"), Listed(name, lists))
 
 
 AUDIOSET = _reader("audioset", "audioset_eval_5_per_class_for_retrieval_cleaned.json")

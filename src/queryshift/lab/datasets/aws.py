@@ -57,7 +57,8 @@ def read(root: Path, part: str, query: str) -> Dataset:
     if way == "zipf":
         rows = _repeated(rng, rows)
     if way == "duplicates":
-        copies = [(row, _shortened(rng, texts[row])) for row in _copied(len(found))]
+        copied = (row for row in range(0, len(found), EVERY) for _ in range(COPIES))
+        copies = [(row, _shortened(rng, texts[row])) for row in copied]
         for place, (row, _) in enumerate(copies, start=len(found)):
             matches[row] = (*matches[row], place)
         texts += [text for _, text in copies]
@@ -117,17 +118,13 @@ def _repeated(rng: Generator, rows: Sequence[int]) -> list[int]:
     return [int(row) for row in rng.choice(rows, size=len(rows), p=share / share.sum())]
 
 
-def _copied(count: int) -> list[int]:
-    return [row for row in range(0, count, EVERY) for _ in range(COPIES)]
-
-
 def _shortened(rng: Generator, text: str) -> str:
     """The text without some of its words."""
     words = text.split()
     return " ".join(word for word in words if rng.random() >= DROPPED) or text
 
 
-READER = Reader.of(
+READER = Reader(
     "aws",
     ("text",),
     read,

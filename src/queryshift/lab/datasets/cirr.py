@@ -11,18 +11,7 @@ from queryshift.errors import BadFile, BadInput, unknown
 from queryshift.media.lazy_items import Composed, ImageFile, LazyItems
 
 from .dataset import Dataset
-from .reading.reader import (
-    NUMBER_OR_TEXT,
-    TEXT,
-    TEXTS,
-    Kind,
-    Reader,
-    find_file,
-    find_folder,
-    parted,
-    read_json,
-    records,
-)
+from .reading import reader
 
 VERSION = "rc2"
 SOFT = "val-soft"
@@ -30,12 +19,12 @@ METRICS = {"recall": 50, "recall_subset": 3}
 """Metric of the server to the number of candidates it takes for each query."""
 
 FIELDS = {
-    "pairid": NUMBER_OR_TEXT,
-    "reference": TEXT,
-    "caption": TEXT,
-    "img_set": Kind(
+    "pairid": reader.NUMBER_OR_TEXT,
+    "reference": reader.TEXT,
+    "caption": reader.TEXT,
+    "img_set": reader.Kind(
         'a set with its "members"',
-        lambda value: isinstance(value, dict) and TEXTS.fits(value.get("members")),
+        lambda value: isinstance(value, dict) and reader.TEXTS.fits(value.get("members")),
     ),
 }
 
@@ -51,10 +40,10 @@ def read(root: Path, part: str, query: str) -> Dataset:
     """
     split = "val" if part == SOFT else part
     images = _images(root, split)
-    path = find_file(root, f"captions/cap.{VERSION}.{split}.json")
-    listed = records(path, read_json(path), **FIELDS)
+    path = reader.find_file(root, f"captions/cap.{VERSION}.{split}.json")
+    listed = reader.records(path, reader.read_json(path), **FIELDS)
     places = {name: place for place, name in enumerate(images)}
-    usable, flawed = parted(listed, lambda record: _flaw(record, places))
+    usable, flawed = reader.parted(listed, lambda record: _flaw(record, places))
     right = _soft_targets if part == SOFT else _hard_target
     return Dataset(
         f"cirr-{part}",
@@ -124,11 +113,11 @@ def _allowed(dataset: Dataset, row: int, metric: str) -> set[int]:
 
 
 def _images(root: Path, split: str) -> dict[str, ImageFile]:
-    path = find_file(root, f"image_splits/split.{VERSION}.{split}.json")
-    files = read_json(path)
-    if not isinstance(files, dict) or not TEXTS.fits(list(files.values())):
+    path = reader.find_file(root, f"image_splits/split.{VERSION}.{split}.json")
+    files = reader.read_json(path)
+    if not isinstance(files, dict) or not reader.TEXTS.fits(list(files.values())):
         raise BadFile(f'"{path}" holds no names with a file each: is it another file?')
-    folder = find_folder(root, "img_raw", "")
+    folder = reader.find_folder(root, "img_raw", "")
     return {name: ImageFile(folder / place) for name, place in files.items()}
 
 
@@ -160,4 +149,4 @@ def _subset(record: Record, places: Mapping[str, int]) -> list[int]:
     return [places[name] for name in members if name in places and name != record["reference"]]
 
 
-READER = Reader.of("cirr", ("image+text",), read)
+READER = reader.Reader("cirr", ("image+text",), read)

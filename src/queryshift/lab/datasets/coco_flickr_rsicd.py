@@ -69,7 +69,7 @@ def _one_split(path: Path, content: Any, root: Path) -> Sequence[Captioned]:
 
 
 def _reader(files: Karpathy) -> Reader:
-    return Reader.of(files.name, ("image", "text"), files)
+    return Reader(files.name, ("image", "text"), files)
 
 
 COCO = _reader(Karpathy("coco", ("dataset_coco.json",), ("images", ""), "coco_karpathy_{}.json"))

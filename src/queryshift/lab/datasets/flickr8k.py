@@ -57,7 +57,7 @@ def _captions(path: Path) -> dict[str, list[str]]:
     return found
 
 
-READER = Reader.of(
+READER = Reader(
     "flickr8k",
     ("image", "text"),
     read,

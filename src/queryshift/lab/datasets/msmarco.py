@@ -72,7 +72,7 @@ def _table(path: Path, columns: int) -> list[list[str]]:
     return rows
 
 
-READER = Reader.of(
+READER = Reader(
     "msmarco",
     ("text",),
     read,

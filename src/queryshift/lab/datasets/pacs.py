@@ -32,7 +32,7 @@ def read(root: Path, part: str, query: str) -> Dataset:
     return of_classes("pacs", "image", items, CLASSES, TEMPLATES)
 
 
-READER = Reader.of(
+READER = Reader(
     "pacs",
     ("image",),
     read,

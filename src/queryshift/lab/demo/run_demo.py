@@ -35,15 +35,11 @@ class Stream:
         """Percentage of queries whose top-1 result is right."""
         return self.result.recall(1)
 
-    @property
-    def queries(self) -> int:
-        """How many queries were asked."""
-        return len(self.result.ranks)
-
-    @property
-    def ms_per_query(self) -> float:
-        """Milliseconds per query, adaptation and answer together."""
-        return 1000 * self.result.seconds / self.queries
+    def row(self, name: str, before: float) -> Row:
+        """Its line of the table."""
+        queries = len(self.result.ranks)
+        milliseconds = 1000 * self.result.seconds / queries
+        return Row(name, queries, self.method, before, self.right, milliseconds)
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,7 @@ class Row:
     method: str
     right_before: float  # percent of top-1 results, without adaptation
     right_after: float
-    ms_per_query: float
+    ms_per_query: float  # adaptation and answer together
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,9 +69,7 @@ class Demo:
         """The table: every method on both streams, beside the model as it is."""
         named = {"shifted": self.shifted, "clean": self.clean}
         return [
-            Row(name, own.queries, own.method, streams[0].right, own.right, own.ms_per_query)
-            for name, streams in named.items()
-            for own in streams
+            own.row(name, streams[0].right) for name, streams in named.items() for own in streams
         ]
 
     @property
@@ -141,7 +135,5 @@ def _streams(
 
 def _session(encoder: Encoder, gallery: Gallery, method: str) -> Session:
     """A method without a guard, as benchmarks run it; the default as a user gets it."""
-    if method == DEFAULT:
-        return Session(encoder, gallery)
-    made, settings = from_spec(method, encoder, {"guard": None})
+    made, settings = from_spec(method, encoder, {} if method == DEFAULT else {"guard": None})
     return Session(encoder, gallery, made, **settings)

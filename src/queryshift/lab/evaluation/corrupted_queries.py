@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from queryshift.errors import BadFile, BadInput
-from queryshift.lab.corruptions import (
-    COMBINATIONS,
-    NAMES,
-    Corruption,
-    both,
-    combination,
-    corrupt,
-    find,
-    one_of,
-    segments,
-)
+from queryshift.lab import corruptions
+from queryshift.lab.corruptions import COMBINATIONS, NAMES, Corruption, find, one_of, segments
 from queryshift.lab.datasets import Dataset
 from queryshift.lab.datasets.tangram import COMPOSED
 
@@ -54,6 +45,9 @@ class CorruptionAssets:
                     f"{', '.join(STYLES)} and adequacy, each as `save_pretrained` writes it."
                 )
         return tuple(str(folder / place) for place in wanted)
+
+
+NO_ASSETS = CorruptionAssets()
 
 
 def substitutes(row: Benchmark, shift: str, assets: CorruptionAssets) -> tuple[str, ...]:
@@ -100,7 +94,7 @@ class CorruptionFactory:
     """The corruptions of a row: in its published form, with a user's assets."""
 
     row: Benchmark
-    assets: CorruptionAssets = CorruptionAssets()
+    assets: CorruptionAssets = NO_ASSETS
 
     def single(self, modality: str, name: str) -> Corruption:
         """The corruption of this name."""
@@ -122,7 +116,7 @@ class CorruptionFactory:
     def drawn(self, query: str) -> Corruption:
         """One of all for each query; clips draw for each segment, pairs for each half."""
         if query == COMPOSED:
-            return both(self.drawn("image"), self.drawn("text"))
+            return corruptions.both(self.drawn("image"), self.drawn("text"))
         families = {category: self._all(query, names) for category, names in NAMES[query].items()}
         if query not in COMBINATIONS:
             return one_of(*chain.from_iterable(families.values()))
@@ -152,16 +146,13 @@ class CorruptionFactory:
 def _recorded(name: str, folder: Path) -> Corruption:
     """As loud as READ published it, from recordings where it is no white noise."""
     plain: Any = find("audio", name)
-    options = {"scale": "read", "noise": folder}
-    known = {field.name for field in fields(plain)}
-    loud: Corruption = replace(plain, **{k: v for k, v in options.items() if k in known})
+    noise = {"noise": folder} if hasattr(plain, "noise") else {}
+    loud: Corruption = replace(plain, scale="read", **noise)
     return loud
 
 
 def corruption_of(
-    row: Benchmark,
-    shift: str,
-    assets: CorruptionAssets = CorruptionAssets(),  # noqa: B008
+    row: Benchmark, shift: str, assets: CorruptionAssets = NO_ASSETS
 ) -> Corruption | None:
     """The corruption of a row's queries under a shift; None if they are not corrupted.
 
@@ -181,7 +172,7 @@ def corruption_of(
             "--translator THERE BACK on the command line."
         )
     if shift in COMBINATIONS.get(row.query, ()):
-        return combination(row.query, shift, factory.single, row.sentence)
+        return corruptions.combination(row.query, shift, factory.single, row.sentence)
     return factory.single(row.query, shift)
 
 
@@ -223,8 +214,9 @@ class Shifted(Sequence[Any]):
         item = self._dataset.queries[row]  # past the end: IndexError, which ends an iteration
         if self._corruption is None:
             return item
+        how = (self._corruption, self._severity)
         name = self._dataset.query_ids[row]
-        return corrupt(item, self._corruption, self._severity, seed=self._seed, item_id=name)
+        return corruptions.corrupt(item, *how, seed=self._seed, item_id=name)
 
 
 def weight(item: Any) -> int:

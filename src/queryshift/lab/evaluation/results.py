@@ -96,9 +96,11 @@ class Cell:
 
     def measure(self, name: str) -> float:
         """A metric of the ranks ("recall@1", "subset_recall@1", "mean_rank", ...), or "seconds"."""
-        if name == SECONDS:
-            return self._seconds()
-        return metric(name).of(self.ranks_for(name), self.categories)
+        if name != SECONDS:
+            return metric(name).of(self.ranks_for(name), self.categories)
+        if self.seconds is None:
+            raise BadInput(f"a cell of {self.benchmark}, {self.label}, does not say its seconds.")
+        return self.seconds
 
     def ranks_for(self, name: str) -> Ranks:
         """The ranks that a metric looks at: among all candidates, or in the subset."""
@@ -107,11 +109,6 @@ class Cell:
         if self.subset_ranks is None:
             raise BadInput(f'"{name}" needs ranks within a subset; {self.benchmark} has none.')
         return self.subset_ranks
-
-    def _seconds(self) -> float:
-        if self.seconds is None:
-            raise BadInput(f"a cell of {self.benchmark}, {self.label}, does not say its seconds.")
-        return self.seconds
 
 
 class Lines(NamedTuple):

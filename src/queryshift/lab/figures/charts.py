@@ -49,7 +49,7 @@ class Curves(Chart):
     """Lines over one axis."""
 
     x_label: str
-    y_label: str
+    y_label: str = "recall at 1 (%)"
     lines: Sequence[Line]
     marks: Sequence[Mark] = ()
     log_x: bool = False

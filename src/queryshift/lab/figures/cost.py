@@ -9,25 +9,16 @@ from statistics import median
 from typing import Any
 
 from queryshift.galleries import Gallery
-from queryshift.methods.base import Method
-from queryshift.methods.eata import EATA
-from queryshift.methods.read import READ
-from queryshift.methods.rest import REST
-from queryshift.methods.tent import Tent
-from queryshift.methods.tsa import TSA
+from queryshift.methods.specs import Spec
 from queryshift.sessions.session import Session
 from queryshift.support.progress import track
 
 from .charts import Grid
 from .experiment import Experiment, Request
 
-METHODS: dict[str, Method] = {
-    "Tent": Tent(),
-    "EATA": EATA(),
-    "READ": READ(),
-    "TSA": TSA(),
-    "REST": REST(),
-    "REST, decoupled": REST(decouple=True),
+METHODS = {
+    **{name: Spec.read(name.lower()).make() for name in ("Tent", "EATA", "READ", "TSA", "REST")},
+    "REST, decoupled": Spec.read("rest:decouple=true").make(),
 }
 BENCHMARKS = ("tangram-o-image", "tangram-o-text")
 SHARES = (0.5, 1.0)  # of the gallery

@@ -28,7 +28,6 @@ def compute(request: Request) -> Curves:
             f"{at[best]:.1f} % (K = {best})."
         ),
         x_label="K (logarithmic)",
-        y_label="recall at 1 (%)",
         lines=[Line("REST", COUNTS, recalls)],
         marks=[Mark(PAPER, "the paper's K")],
         log_x=True,

@@ -40,7 +40,6 @@ def compute(request: Request) -> Curves:
             f"spread (factor {wide:g}), {recalls[tight]:.1f} % drawn together (factor {tight:g})."
         ),
         x_label="scaling factor of the queries (1: untouched; logarithmic)",
-        y_label="recall at 1 (%)",
         lines=lines,
         marks=[Mark(1.0, "untouched")],
         log_x=True,

@@ -46,7 +46,6 @@ def compute(request: Request) -> Curves:
         holds=better and loss["REST"] == min(loss.values()),
         finding=f"recall at 1 at severity 5: {at_most} %; points lost from severity 1: {falls}.",
         x_label="severity",
-        y_label="recall at 1 (%)",
         lines=lines,
     )
 

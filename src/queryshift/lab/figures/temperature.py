@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from queryshift.methods.base import Method
 from queryshift.methods.frozen import Frozen
-from queryshift.methods.refined import Refined
-from queryshift.methods.rest import REST
-from queryshift.methods.tent import Tent
+from queryshift.methods.specs import Spec
 from queryshift.support.progress import track
 
 from .charts import Curves, Line
 from .experiment import Experiment, Request
 
 TEMPERATURES = (1e-4, 1e-3, 5e-3, 0.01, 0.02, 0.05, 0.1)
-METHODS: dict[str, Callable[[float], Method]] = {
-    "Tent": lambda temperature: Tent(temperature=temperature),
-    "Tent, refined": lambda temperature: Refined(Tent(temperature=temperature)),
-    "REST": lambda temperature: REST(temperature=temperature),
+METHODS = {
+    "Tent": "tent:temperature={}",
+    "Tent, refined": "tent:temperature={}+refined",
+    "REST": "rest:temperature={}",
 }
 
 
@@ -27,7 +22,7 @@ def compute(request: Request) -> Curves:
     experiment = Experiment.open(request)
     cells = [(name, one) for name in METHODS for one in TEMPERATURES]
     found = {
-        (name, one): experiment.recall(METHODS[name](one))
+        (name, one): experiment.recall(Spec.read(METHODS[name].format(one)).make())
         for name, one in track(cells, "temperatures")
     }
     frozen = experiment.recall(Frozen())
@@ -46,7 +41,6 @@ def compute(request: Request) -> Curves:
         holds=high - low < plain_high - plain_low and low > plain_low and high > plain_high,
         finding=f"recall at 1 over temperatures 0.0001 to 0.1: {ranges}.",
         x_label="temperature of the prediction (logarithmic)",
-        y_label="recall at 1 (%)",
         lines=lines,
         log_x=True,
     )

@@ -54,7 +54,8 @@ def html(evaluation: Evaluation) -> str:
 def recall_along(cells: Sequence[Cell]) -> Chart:
     """Recall at 1 in windows of the stream, one after another."""
     count = cells[0].queries
-    ends = np.unique(np.linspace(0, count, _points(count) + 1).round().astype(int))[1:]
+    points = max(1, min(WINDOWS, count // WINDOW))
+    ends = np.unique(np.linspace(0, count, points + 1).round().astype(int))[1:]
     starts = [0, *ends[:-1]]
     lines = {
         cell.method: [
@@ -66,10 +67,6 @@ def recall_along(cells: Sequence[Cell]) -> Chart:
     values = [value for line in lines.values() for value in line]
     low, high = 10 * np.floor(min(values) / 10), 10 * np.ceil(max(values) / 10)
     return Chart(lines, ends.tolist(), bounds=(float(low), float(max(high, low + 10))))
-
-
-def _points(queries: int) -> int:
-    return max(1, min(WINDOWS, queries // WINDOW))
 
 
 def difficult(evaluation: Evaluation) -> list[tuple[str, list[Difficult]]]:

@@ -46,6 +46,10 @@ class Limits:
 LIMITS = Limits()
 
 
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
 @dataclass(frozen=True)
 class Signals:
     """Statistics that need no labels; shares from 0 to 1."""
@@ -64,6 +68,11 @@ class Signals:
     def spread(self) -> float:
         """How much of the hubs' top-1 results adaptation gives to others."""
         return 1 - self.hub_share_after / self.hub_share_before
+
+    @property
+    def hub_shares(self) -> str:
+        """The hub share before and after, in words."""
+        return f"{_percent(self.hub_share_before)} before, {_percent(self.hub_share_after)} after"
 
 
 @dataclass(frozen=True)
@@ -100,7 +109,7 @@ class Advice:
         return (
             f"{needed} clicks on a top-1 result of one of the two models settle it, if the better "
             f"one has twice as many (sign test, 5 % level, 80 % power): they differ for "
-            f"{100 * changed:.0f} % of the queries, so ask at least {queries:,} queries in shadow "
+            f"{_percent(changed)} of the queries, so ask at least {queries:,} queries in shadow "
             "mode, or give matches for as many."
         )
 
@@ -108,30 +117,19 @@ class Advice:
     def measured(self) -> list[tuple[str, str]]:
         """Each measure in words, and its value."""
         now = self.signals
+        hubs = "hub share: top-1 results that the most frequent 1 % of the candidates take"
+        nearness = "repetition: how near queries lie to each other, compared with candidates"
+        different = f"{now.different_before:.2f} before, {now.different_after:.2f} after"
         rows = [
             ("queries", f"{now.queries:,}"),
-            ("top-1 results that adaptation changes", f"{100 * now.changed:.0f} %"),
-            (
-                "hub share: top-1 results that the most frequent 1 % of the candidates take",
-                f"{100 * now.hub_share_before:.0f} % before, "
-                f"{100 * now.hub_share_after:.0f} % after",
-            ),
-            (
-                "different top-1 results per query",
-                f"{now.different_before:.2f} before, {now.different_after:.2f} after",
-            ),
-            (
-                "repetition: how near queries lie to each other, compared with candidates",
-                f"{now.repeats:.2f} times",
-            ),
+            ("top-1 results that adaptation changes", _percent(now.changed)),
+            (hubs, now.hub_shares),
+            ("different top-1 results per query", different),
+            (nearness, f"{now.repeats:.2f} times"),
         ]
         if now.shift_score is not None:
-            rows.append(
-                (
-                    "shift score: distance from your reference queries",
-                    f"{now.shift_score:.1f} standard errors",
-                )
-            )
+            distance = f"{now.shift_score:.1f} standard errors"
+            rows.append(("shift score: distance from your reference queries", distance))
         return rows
 
     def as_dict(self) -> dict[str, Any]:
@@ -194,11 +192,9 @@ def judge(signals: Signals, limits: Limits = LIMITS) -> tuple[Verdict, list[str]
     against = _reasons_against(signals)
     if against:
         return "do not adapt", against
-    changed = f"Adaptation changes {100 * signals.changed:.0f} % of the top-1 results"
-    hubs = (
-        f"hubs, the candidates that come first most often, lose {100 * signals.spread:.0f} % of "
-        "theirs to others"
-    )
+    changed = f"Adaptation changes {_percent(signals.changed)} of the top-1 results"
+    lost = _percent(signals.spread)
+    hubs = f"hubs, the candidates that come first most often, lose {lost} of theirs to others"
     if signals.spread < limits.spread:
         return "cannot tell", [f"{changed}, but not those of the candidates that come first most."]
     if signals.changed >= limits.most:
@@ -230,10 +226,10 @@ def _reasons_against(signals: Signals) -> list[str]:
     before, after = signals.different_before, signals.different_after
     reasons = []
     if signals.changed < CHANGED:
-        share = f"{100 * (1 - signals.changed):.0f} %"
+        share = _percent(1 - signals.changed)
         reasons.append(f"Adaptation leaves {share} of the top-1 results as they are.")
     if signals.largest_share_after > ALIKE:
-        share = f"{100 * signals.largest_share_after:.0f} %"
+        share = _percent(signals.largest_share_after)
         reasons.append(f"After adaptation one candidate comes first for {share} of the queries.")
     if after < KEPT * before:
         reasons.append(
@@ -241,11 +237,8 @@ def _reasons_against(signals: Signals) -> list[str]:
             f"{after:.2f} after."
         )
     if signals.hub_share_after > signals.hub_share_before + CROWDED:
-        reasons.append(
-            "The most frequent 1 % of the candidates take more top-1 results: "
-            f"{100 * signals.hub_share_before:.0f} % before, "
-            f"{100 * signals.hub_share_after:.0f} % after."
-        )
+        more = "The most frequent 1 % of the candidates take more top-1 results"
+        reasons.append(f"{more}: {signals.hub_shares}.")
     return reasons
 
 

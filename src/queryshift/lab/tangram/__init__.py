@@ -5,10 +5,10 @@ Imports: the product. Start with `scenes.py`.
 """
 
 from .clips import Clip, clips
-from .edits import Edit, candidates, edits
+from .edits import candidates, edits
 from .scene_captions import captions
-from .scenes import Item, Scene, crayon_scenes, product_scenes, scenes
-from .styles import CRAYON, DOMAINS, PLAIN, STYLES, Style
+from .scenes import Scene, crayon_scenes, product_scenes, scenes
+from .styles import CRAYON, DOMAINS, PLAIN, STYLES
 from .worlds import SPLITS, belongs
 
 __all__ = [
@@ -18,10 +18,7 @@ __all__ = [
     "SPLITS",
     "STYLES",
     "Clip",
-    "Edit",
-    "Item",
     "Scene",
-    "Style",
     "belongs",
     "candidates",
     "captions",

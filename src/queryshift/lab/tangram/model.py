@@ -25,19 +25,7 @@ from queryshift.media.text import pairs, texts
 from queryshift.media.videos import clips as read_clips
 from queryshift.models.blocks import BlockEncoder
 
-from .towers import (
-    AUDIO_LENGTH,
-    FRAMES,
-    RATE,
-    SIDE,
-    AudioTower,
-    ComposedTower,
-    ImageTower,
-    PatchTower,
-    TextTower,
-    VideoTower,
-    log_mel,
-)
+from . import towers
 from .transformer import LONGEST_TEXT, PADDING
 
 PATCHES = "patches"  # key of those that are embedded
@@ -63,7 +51,7 @@ class TangramEncoder(BlockEncoder):
 class PatchEncoder(TangramEncoder):
     """An encoder whose tower looks at patches, which are embedded once per batch."""
 
-    tower: PatchTower
+    tower: towers.PatchTower
 
     def begin(self, prepared: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The embedded patches and the other inputs."""
@@ -78,7 +66,7 @@ class PatchEncoder(TangramEncoder):
 class ImageEncoder(PatchEncoder):
     """Images; those of another size are brought to 64 x 64."""
 
-    tower: ImageTower
+    tower: towers.ImageTower
 
     def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
         """The images as one tensor."""
@@ -116,11 +104,11 @@ class AudioEncoder(PatchEncoder):
 
     def prepare(self, items: Sequence[Any]) -> dict[str, Tensor]:
         """The log-mel spectrograms."""
-        waves = torch.zeros(len(items), AUDIO_LENGTH)
-        for wave, heard in zip(waves, waveforms(items, RATE), strict=True):
-            samples = torch.from_numpy(heard)[:AUDIO_LENGTH]
+        waves = torch.zeros(len(items), towers.AUDIO_LENGTH)
+        for wave, heard in zip(waves, waveforms(items, towers.RATE), strict=True):
+            samples = torch.from_numpy(heard)[: towers.AUDIO_LENGTH]
             wave[: len(samples)] = samples
-        return {"spectrograms": log_mel(waves)}
+        return {"spectrograms": towers.log_mel(waves)}
 
 
 class ComposedEncoder(PatchEncoder):
@@ -143,21 +131,21 @@ def load(name: str) -> dict[str, Encoder]:
 
 def scenes() -> dict[str, Encoder]:
     """The image and the text tower."""
-    image, text = ImageTower(), TextTower(vocabulary())
+    image, text = towers.ImageTower(), towers.TextTower(vocabulary())
     fill({"image": image, "text": text}, "tangram")
     return {"image": ImageEncoder(image), "text": TextEncoder(text)}
 
 
 def clips() -> dict[str, Encoder]:
     """The video and the audio tower."""
-    video, audio = VideoTower(), AudioTower()
+    video, audio = towers.VideoTower(), towers.AudioTower()
     fill({"video": video, "audio": audio}, "tangram-clips")
     return {"video": VideoEncoder(video), "audio": AudioEncoder(audio)}
 
 
 def edits() -> dict[str, Encoder]:
     """The composed-query tower, and the image tower of its gallery."""
-    composed, image = ComposedTower(vocabulary()), ImageTower()
+    composed, image = towers.ComposedTower(vocabulary()), towers.ImageTower()
     fill({"image+text": composed, "image": image}, "tangram-edits")
     return {"image+text": ComposedEncoder(composed), "image": ImageEncoder(image)}
 
@@ -171,9 +159,10 @@ def fill(towers: Mapping[str, nn.Module], name: str) -> None:
 
 def _ten(clip: Any) -> Any:
     """The clip, if it has ten frames."""
-    if len(clip) != FRAMES:
+    if len(clip) != towers.FRAMES:
         raise BadInput(
-            f"got a clip of {len(clip)} frames, expected {FRAMES}: take ten that are evenly spaced."
+            f"got a clip of {len(clip)} frames, expected {towers.FRAMES}: take ten that are evenly "
+            "spaced."
         )
     return clip
 
@@ -184,7 +173,7 @@ def images(items: Sequence[Any]) -> Tensor:
 
 
 def _stacked(images: Sequence[Image]) -> Tensor:
-    side = (SIDE, SIDE)
+    side = (towers.SIDE, towers.SIDE)
     scaled = [image if image.size == side else image.resize(side) for image in images]
     return torch.from_numpy(np.stack([np.asarray(image) for image in scaled]))
 

@@ -8,16 +8,7 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
-from .transformer import (
-    DIMENSIONS,
-    LONGEST_TEXT,
-    PADDING,
-    WIDTH,
-    Patches,
-    Trunk,
-    pixels,
-    positions,
-)
+from .transformer import DIMENSIONS, LONGEST_TEXT, PADDING, WIDTH, Patches, Trunk, pixels, positions
 
 SIDE, PATCH = 64, 8
 FRAMES, FRAME_PATCH = 10, 16

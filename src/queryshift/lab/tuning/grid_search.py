@@ -12,13 +12,12 @@ from torch import Tensor
 
 from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadInput
-from queryshift.galleries import Hits, Searchable
+from queryshift.galleries import Searchable
 from queryshift.lab.own_traffic.label_free_verdict import Advice
 from queryshift.media.bad_rows import BadRows
 from queryshift.methods.base import Method
 from queryshift.methods.frozen import Frozen
 from queryshift.methods.rest import REST
-from queryshift.retrieval.answer import Answer
 from queryshift.retrieval.forward import best_vectors
 from queryshift.sessions.describe import TUNABLE
 from queryshift.sessions.session import Session
@@ -175,7 +174,8 @@ def _trial(session: Session, queries: Sequence[Any], right: Sequence[set[int]]) 
     hits = [place in own for place, own in zip(first, right, strict=True) if own]
     vectors = torch.cat([answer.vectors for answer in answers]).cpu()
     around = [session.gallery.search(answer.vectors, AROUND).scores.cpu() for answer in answers]
-    nearest = torch.cat([_nearest(answer, top) for answer, top in zip(answers, tops, strict=True)])
+    pairs = zip(answers, tops, strict=True)
+    nearest = torch.cat([best_vectors(a.vectors.cpu(), top.vectors[:, 0]) for a, top in pairs])
     return Trial(
         lr=session.method.rate if session.method.adapting else 0.0,
         temperature=session.method.tau,
@@ -206,11 +206,6 @@ def _around(settings: Mapping[str, Any]) -> str:
     order = settings.get("score_from", Settings().score_from)
     more = "" if order == Settings().score_from else f', score_from="{order}"'
     return f"qs.Session(encoder, gallery, {{}}, hubs=qs.Hubs(){more})"
-
-
-def _nearest(answer: Answer, top: Hits) -> Tensor:
-    """The vector (B, D) of each query's top-1 result, the best of it if it has several."""
-    return best_vectors(answer.vectors.cpu(), top.vectors[:, 0])
 
 
 def _check(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,10 +73,7 @@ def advice_on(
     asked: Traffic, method: Method, reference: Any, settings: Mapping[str, Any]
 ) -> Advice:
     """Advice without labels on adapting to these queries with a method."""
-
-    def session() -> Session:
-        return Session(asked.encoder, asked.gallery, method, **settings)
-
+    session = partial(Session, asked.encoder, asked.gallery, method, **settings)
     return advise(asked, method.name, session, reference)
 
 

@@ -122,12 +122,6 @@ READ_GAIN_DB = (1.0, 2.0, 4.0, 6.0, 8.0)
 SYNTHETIC_RMS = 0.1  # stands in for the loudness of a recording, which a synthetic noise has not
 
 
-def check_scale(scale: str) -> None:
-    """Refuse a scale that is not one of the two."""
-    if scale not in get_args(Scale):
-        raise unknown("scale", scale, get_args(Scale))
-
-
 def at_ratio(signal: Floats, noise: Floats, severity: int) -> Floats:
     """Scale `noise` to the severity's signal-to-noise ratio; silence gets none."""
     wanted = rms(signal) * decibels(-at(severity, SNR_DB))
@@ -146,14 +140,19 @@ def decibels(level: float) -> float:
 
 
 @dataclass(frozen=True)
-class GaussianNoise:
-    """White noise; with `scale="read"` its deviation does not depend on the signal."""
-
+class _Noise:
     scale: Scale = "snr"
-    __name__ = "gaussian_noise"
 
     def __post_init__(self) -> None:
-        check_scale(self.scale)
+        if self.scale not in get_args(Scale):
+            raise unknown("scale", self.scale, get_args(Scale))
+
+
+@dataclass(frozen=True)
+class GaussianNoise(_Noise):
+    """White noise; with `scale="read"` its deviation does not depend on the signal."""
+
+    __name__ = "gaussian_noise"
 
     def __call__(self, item: Sound, severity: int, rng: Generator, /) -> Sound:
         """Add the noise to a copy."""
@@ -165,18 +164,14 @@ class GaussianNoise:
 
 
 @dataclass(frozen=True)
-class Background:
+class Background(_Noise):
     """A synthetic background named like its class, or from `noise`, a folder of recordings."""
 
-    scale: Scale = "snr"
     noise: str | Path | None = None
 
     @property
     def __name__(self) -> str:
         return type(self).__qualname__.lower()
-
-    def __post_init__(self) -> None:
-        check_scale(self.scale)
 
     def __call__(self, item: Sound, severity: int, rng: Generator, /) -> Sound:
         """Lay the background over a copy, as loud as `scale` and `severity` say."""

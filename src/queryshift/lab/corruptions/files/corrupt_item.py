@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import file_digest, sha256
 from pathlib import Path, PurePosixPath
 
@@ -34,7 +34,6 @@ class ItemTask:
 class ItemResult:
     """The result of a task: an entry for the manifest, or a problem in one sentence."""
 
-    id: str
     entry: Entry | None = None
     kept: bool = False
     problem: str | None = None
@@ -47,7 +46,7 @@ def make(task: ItemTask) -> ItemResult:
     try:
         source = _digest(task.item.sources)
         if _is_still_right(task, source):
-            return ItemResult(task.item.id, task.known, kept=True)
+            return ItemResult(task.known, kept=True)
         contents = _corrupted(task)
         if len(contents) != len(task.outputs):
             raise BadInput(f"{len(contents)} files come out, {len(task.outputs)} were expected.")
@@ -56,11 +55,11 @@ def make(task: ItemTask) -> ItemResult:
             write_whole(inside(task.root, name), content)
         changed, captions = _changed(task)
         entry = _entry(task, source, files)
-        return ItemResult(task.item.id, entry, changed=changed, captions=captions)
+        return ItemResult(entry, changed=changed, captions=captions)
     except MissingExtra:
         raise
     except (Error, OSError) as error:
-        return ItemResult(task.item.id, problem=str(error))
+        return ItemResult(problem=str(error))
 
 
 def inside(root: Path, name: str) -> Path:
@@ -117,12 +116,8 @@ def _changed(task: ItemTask) -> tuple[int, int]:
 def _entry(task: ItemTask, source: str, files: dict[str, bytes]) -> Entry:
     return Entry(
         id=task.item.id,
-        modality=task.recipe.modality,
-        corruption=task.recipe.corruption,
-        severity=task.recipe.severity,
-        seed=task.recipe.seed,
+        **asdict(task.recipe),
         backend=task.recipe.backend,
-        options=dict(task.recipe.options),
         quality=task.quality,
         version=__version__,
         source=source,

@@ -32,13 +32,7 @@ from .word_level import (
 
 FAMILIES: dict[str, tuple[Corruption, ...]] = {
     "character": (ocr, character_insert, character_replace, character_swap, character_delete),
-    "word": (
-        synonym_replacement,
-        word_insertion,
-        word_swap,
-        word_deletion,
-        insert_punctuation,
-    ),
+    "word": (synonym_replacement, word_insertion, word_swap, word_deletion, insert_punctuation),
     "sentence": (formal, casual, passive, active, backtranslation),
 }
 

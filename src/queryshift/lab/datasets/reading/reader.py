@@ -6,10 +6,10 @@ import json
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from queryshift.errors import BadFile, unknown
 
@@ -41,36 +41,33 @@ TEXTS = Kind(
 class Reader:
     """One dataset: the ways to ask it, its parts, and the numbers to expect.
 
-    A part is a split, a domain or a category, read on its own. `paper` are the counts the paper
-    gives for `paper_parts` together.
+    A part is a split, a domain or a category, read on its own.
     """
 
-    name: str
+    name: str  # in `published_counts.toml`
     asks: tuple[str, ...]  # modalities of queries, the usual one first
-    parts: Mapping[str, Counts]  # the usual one first; the publisher's counts
     read: Callable[[Path, str, str], Dataset]  # root, part, modality of the queries
-    paper_parts: tuple[str, ...] = ()
-    paper: Counts = field(default_factory=dict)
     source: str = ""  # a sentence on where to get the files
     archives: tuple[str, ...] = ()  # addresses of zip files that hold all of them
 
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        asks: tuple[str, ...],
-        read: Callable[[Path, str, str], Dataset],
-        source: str = "",
-        archives: tuple[str, ...] = (),
-    ) -> Self:
-        """A dataset whose counts are in `published_counts.toml`."""
-        known = PUBLISHED[name]
-        parts = {
+    @property
+    def parts(self) -> Mapping[str, Counts]:
+        """The publisher's counts of each part, the usual part first."""
+        return {
             part: {what: None if count == "unknown" else count for what, count in counts.items()}
-            for part, counts in known["parts"].items()
+            for part, counts in PUBLISHED[self.name]["parts"].items()
         }
-        in_paper = tuple(known.get("paper_parts", ())), known.get("paper", {})
-        return cls(name, asks, parts, read, *in_paper, source, archives)
+
+    @property
+    def paper_parts(self) -> tuple[str, ...]:
+        """The parts that the paper takes together."""
+        return tuple(PUBLISHED[self.name].get("paper_parts", ()))
+
+    @property
+    def paper(self) -> Counts:
+        """The paper's counts of them."""
+        counts: Counts = PUBLISHED[self.name].get("paper", {})
+        return counts
 
     def __call__(
         self, root: str | Path, query: str | None = None, part: str | None = None

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from queryshift.support.optional import need
+from queryshift.lab.corruptions.files.input_files import encode_audio
+from queryshift.media.waveform import Waveform
 
 RATE = 16_000
 GAP = 2  # white pixels between the frames of a video
@@ -46,15 +47,12 @@ def _side_by_side(frames: Any) -> NDArray[np.uint8]:
 def _image(pixels: Any) -> str:
     stored = BytesIO()
     Image.fromarray(np.asarray(pixels)).save(stored, "PNG")
-    return _uri("image/png", stored)
+    return _uri("image/png", stored.getvalue())
 
 
 def _wave(samples: Any) -> str:
-    stored = BytesIO()
-    soundfile = need("soundfile", "lab", "audio on a page")
-    soundfile.write(stored, np.asarray(samples), RATE, format="WAV", subtype="PCM_16")
-    return _uri("audio/wav", stored)
+    return _uri("audio/wav", encode_audio(Waveform(np.asarray(samples), RATE), ".wav"))
 
 
-def _uri(kind: str, stored: BytesIO) -> str:
-    return f"data:{kind};base64,{b64encode(stored.getvalue()).decode()}"
+def _uri(kind: str, content: bytes) -> str:
+    return f"data:{kind};base64,{b64encode(content).decode()}"

@@ -21,18 +21,9 @@ from .html_page import html
 from .markdown_latex_csv import comma_separated, latex, markdown
 from .paper_numbers import beside_paper, timed
 from .paper_numbers import check_base as check_base
-from .result_tables import Table, tabulate
+from .result_tables import Report, Table, tabulate
 from .significance_marks import LEGEND, LEVEL, places, significance
 from .terminal import terminal
-
-
-@dataclass(frozen=True)
-class Report:
-    """Tables, the meaning of their marks, and notes."""
-
-    tables: tuple[Table, ...]
-    legend: tuple[str, ...]
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..pages import render
-from .result_tables import Entry, Table, grid, one_line
+from .result_tables import Entry, Report, Table, grid, one_line
 from .significance_marks import FROZEN
-
-if TYPE_CHECKING:
-    from . import Report
 
 _PLACES = {1: "best", 2: "second"}
 _STRONGEST = 0.55  # opacity of the largest gain or loss of a table

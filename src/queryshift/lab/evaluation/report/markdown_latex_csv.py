@@ -5,13 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import re
-from typing import TYPE_CHECKING
 
-from .result_tables import Grid, Table, Text, grid, one_line
+from .result_tables import Grid, Report, Table, Text, grid, one_line
 from .significance_marks import LEGEND
-
-if TYPE_CHECKING:
-    from . import Report
 
 _LATEX = {
     "\\": r"\textbackslash{}",

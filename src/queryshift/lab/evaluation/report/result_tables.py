@@ -79,6 +79,15 @@ class Table:
         return name != SECONDS and metric(name).higher_is_better
 
 
+@dataclass(frozen=True)
+class Report:
+    """Tables, the meaning of their marks, and notes."""
+
+    tables: tuple[Table, ...]
+    legend: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
 def substituted(cell: Cell) -> tuple[str, ...]:
     """Which parts of a cell's corruptions were not made as published."""
     return tuple(map(str, cell.settings.get("not_as_published", ())))

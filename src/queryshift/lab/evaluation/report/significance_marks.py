@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -64,14 +65,11 @@ def significance(table: Table, resamples: int, seed: int = 0) -> Table:
 
 def _complete(table: Table) -> tuple[list[str], list[int]]:
     """The methods with at least one seed over all columns, and the seeds they share."""
-    streams: dict[str, dict[int, int]] = {}
-    for cell in table.cells:
-        streams.setdefault(cell.label, {}).setdefault(cell.seed, 0)
-        streams[cell.label][cell.seed] += 1
-    whole = {
-        label: {seed for seed, count in counts.items() if count == len(table.columns)}
-        for label, counts in streams.items()
-    }
+    streams = Counter((cell.label, cell.seed) for cell in table.cells)
+    whole: dict[str, set[int]] = {label: set() for label in table.rows}
+    for (label, seed), count in streams.items():
+        if count == len(table.columns):
+            whole[label].add(seed)
     labels = [label for label in table.rows if whole[label]]
     return labels, sorted(set.intersection(*(whole[label] for label in labels))) if labels else []
 

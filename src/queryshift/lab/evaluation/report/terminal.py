@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
-from .result_tables import AVERAGE, DIFFERENCE, PAPER, Grid, Table, Text, grid, heading, one_line
-
-if TYPE_CHECKING:
-    from . import Report
+from . import result_tables as tables
+from .result_tables import Grid, Report, Table, Text, grid, heading, one_line
 
 _STYLES = {1: "bold", 2: "underline"}
 _EDGE = 3  # characters of a column beside its text
@@ -71,7 +68,8 @@ def _fitting(shown: Grid, width: int) -> Iterator[Grid]:
 
 def _methods(header: tuple[str, ...]) -> list[list[int]]:
     """The columns of each method: its own, and the paper's beside it."""
-    starts = [at for at, name in enumerate(header) if at and name not in (PAPER, DIFFERENCE)]
+    beside = (tables.PAPER, tables.DIFFERENCE)
+    starts = [at for at, name in enumerate(header) if at and name not in beside]
     return [list(range(*ends)) for ends in pairwise([*starts, len(header)])]
 
 
@@ -87,7 +85,7 @@ def _dressed(shown: Grid) -> RichTable:
         table.add_column(RichText(one_line(name)), justify="right" if at else "left", no_wrap=True)
     names = [row[0].text for row in shown.rows]
     for name, row in zip(names, shown.rows, strict=True):
-        before_average = names.index(AVERAGE) - 1 == names.index(name)
+        before_average = names.index(tables.AVERAGE) - 1 == names.index(name)
         table.add_row(*map(_styled, row), end_section=before_average)
     return table
 
