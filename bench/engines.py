@@ -27,7 +27,7 @@ from torch.nn.functional import normalize
 
 from queryshift import REST, Encoder, Gallery, Searchable, Session
 from queryshift.galleries import Found
-from queryshift.galleries.recall import moved_away
+from queryshift.galleries.index_recall import moved_away
 from queryshift.retrieval.pool import DEPTH
 
 DIMENSION, QUERIES, K, MEMBERS = 256, 64, 10, 100

@@ -35,8 +35,8 @@ from engines import DIMENSION, MEMBERS, K
 from queryshift import Gallery, Searchable
 from queryshift.galleries import Found
 from queryshift.galleries.faiss import Faiss
+from queryshift.galleries.index_recall import moved_away
 from queryshift.galleries.postgres import Postgres
-from queryshift.galleries.recall import moved_away
 
 QUERIES, PART, BLOCK = 64, 1_000_000, 20_000
 NEAR = 0.05  # how far a query is from a candidate, in each dimension

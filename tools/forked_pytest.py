@@ -53,7 +53,8 @@ class ForkedPytest:
         self, function: Callable[[Path, list[str]], Any], tests: list[str], seconds: float
     ) -> tuple[int | None, Any]:
         ours, theirs = self._context.Pipe(duplex=False)
-        arguments = (function, *self._places, tests, theirs)
+        path = os.environ.get("PYTHONPATH", "")  # of now: the fork server keeps that of its start
+        arguments = (function, *self._places, path, tests, theirs)
         process = self._context.Process(target=_run, args=arguments)
         process.start()
         theirs.close()
@@ -74,6 +75,7 @@ def _run(
     root: Path,
     source: Path,
     compiled: Path,
+    more: str,
     tests: list[str],
     report: Connection,
 ) -> None:
@@ -86,7 +88,7 @@ def _run(
     paths = [str(source), str(root)]
     sys.path[:] = [*paths, *(path for path in sys.path if path not in paths)]
     sys.pycache_prefix, sys.dont_write_bytecode = str(compiled), False
-    paths += [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    paths += [path for path in more.split(os.pathsep) if path]
     os.environ |= {"PYTHONPATH": os.pathsep.join(paths), "PYTHONPYCACHEPREFIX": str(compiled)}
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     report.send(function(source, tests))

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from .models import load as load
     from .retrieval.answer import Answer as Answer
     from .retrieval.hubness.hub_correction import Hubs as Hubs
-    from .sessions.batch_result import BatchStats as BatchStats
+    from .sessions.batch_stats import BatchStats as BatchStats
     from .sessions.batched import answer_many as answer_many
     from .sessions.events import Event as Event
     from .sessions.events import GuardWarning as GuardWarning
@@ -72,7 +72,7 @@ _HOMES = {
     "check_recall": "sessions.recall_check",
     "Session": "sessions.session",
     "Answer": "retrieval.answer",
-    "BatchStats": "sessions.batch_result",
+    "BatchStats": "sessions.batch_stats",
     "ClickScores": "sessions.feedback",
     "Event": "sessions.events",
     "answer_many": "sessions.batched",

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 import queryshift as qs
 from queryshift.cli import main
 from queryshift.errors import BadInput, GalleryMismatch
-from queryshift.galleries.recall import moved_away
+from queryshift.galleries.index_recall import moved_away
 
 pytest.importorskip("faiss", exc_type=ImportError)
 

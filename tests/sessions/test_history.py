@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from miniature import same
-from queryshift.sessions.batch_result import BatchStats
+from queryshift.sessions.batch_stats import BatchStats
 from queryshift.sessions.history import packed_history, unpacked_history
 
 

@@ -92,7 +92,7 @@ SAFEGUARDS = {
         "MIXER keys_of():29 _mixers():16": IDENTITY,
     },
     "retrieval/forward.py": {"UNIT_TOLERANCE": REFUSED},
-    "sessions/batch_result.py": {
+    "sessions/batch_stats.py": {
         "NEIGHBOURS TEMPERATURE WATCHED_BATCHES WATCHED_SHARE WATCHED_PAIRS": STATISTICS
     },
     "sessions/updater.py": {"AT_ONCE": "hits that are searched for early, more if more are asked"},
@@ -196,7 +196,7 @@ def known(table: dict[str, dict[str, str]]) -> dict[tuple[str, str], str]:
 
 
 def test_a_default_batch_passes_the_files_of_every_rule(passed):
-    wanted = {"policy", "step", "batch_result", "state"}
+    wanted = {"policy", "step", "batch_stats", "state"}
     assert {f"sessions/{name}.py" for name in wanted} <= passed
     wanted = {"answer", "uncertainty", "hubness/hub_correction", "hubness/query_bank"}
     assert {f"retrieval/{name}.py" for name in wanted} <= passed

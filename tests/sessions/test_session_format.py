@@ -30,7 +30,7 @@ from queryshift import (
 )
 from queryshift.errors import BadFile, BadInput, Error
 from queryshift.methods.infomax import Learnt
-from queryshift.sessions.batch_result import BatchStats
+from queryshift.sessions.batch_stats import BatchStats
 from queryshift.sessions.state_file import packed, read_state, unpacked, write_state
 from queryshift.support.tensor_files import read, write
 from tampering import loads_otherwise, rewritten

@@ -7,7 +7,7 @@ import pytest
 import queryshift as qs
 from queryshift.galleries import EngineGallery
 from queryshift.galleries.searchable import SearchEffort
-from queryshift.sessions.batch_result import BatchStats
+from queryshift.sessions.batch_stats import BatchStats
 from queryshift.support.deprecation import DROPPED_IN, renamed_arguments
 
 SAMPLE = qs.ReferenceQueries(mean=0.9, deviation=0.1, count=100)

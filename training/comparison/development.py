@@ -4,7 +4,8 @@ python -m training.comparison.development FILE --variants default spread=0.0 par
 
 A variant names settings of the guard, of InfoMax, of hub correction, of the session, or constants
 of the policy. Each finished stream and variant is a line of FILE; the same command goes on where
-it stopped. Shifts and scenes are the development world's: nothing here is reported as a result.
+it stopped. Shifts and scenes are the development world's, by which choices are made; `--world`
+asks another split, to check what was chosen. Use one FILE for each world and size of batch.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from queryshift.support.deprecation import stored_name
 
-from .batch_result import BatchStats
+from .batch_stats import BatchStats
 
 NUMBERS = {bool: np.bool_, int: np.int64, float: np.float64}
 KINDS = {bool: "b", int: "iu", float: "fiu"}  # array kinds that can hold such numbers

@@ -14,7 +14,7 @@ from queryshift.encoders.matcher import Matching
 from queryshift.encoders.vectors import Vectors
 from queryshift.errors import BadInput, GalleryMismatch
 from queryshift.galleries import EngineGallery, Gallery, Searchable
-from queryshift.galleries.recall import ENOUGH, cached_recall
+from queryshift.galleries.index_recall import ENOUGH, cached_recall
 from queryshift.methods.base import Method
 
 from .events import outside_level

@@ -15,7 +15,13 @@ from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadInput, GalleryMismatch
 from queryshift.galleries import EngineGallery, Searchable
 from queryshift.galleries.candidate_checks import as_tensor
-from queryshift.galleries.recall import ENOUGH, ExactSearch, Recall, index_recall, store_recall
+from queryshift.galleries.index_recall import (
+    ENOUGH,
+    ExactSearch,
+    Recall,
+    index_recall,
+    store_recall,
+)
 from queryshift.methods import REST, Frozen
 from queryshift.methods.base import Method
 from queryshift.retrieval.pool import DEPTH
@@ -43,7 +49,7 @@ class RecallCheck:
 
     Examples:
         >>> import queryshift as qs
-        >>> from queryshift.galleries.recall import Recall
+        >>> from queryshift.galleries.index_recall import Recall
         >>> low = Recall(at_10=0.92, at_depth=0.88)
         >>> qs.RecallCheck(Recall(0.99, 0.98), low, 256, 100, "ef=64", "ef=256", {}).enough
         False

@@ -20,7 +20,7 @@ from queryshift.retrieval.hubness.hub_correction import Hubs
 from queryshift.support.priority import answering
 from queryshift.support.torch_modes import adaptation_modes
 
-from .batch_result import BatchStats
+from .batch_stats import BatchStats
 from .describe import found, origins, table
 from .events import Event
 from .guard import Guard

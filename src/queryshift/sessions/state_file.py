@@ -23,7 +23,7 @@ from queryshift.retrieval.reranking import Stage
 from queryshift.support.deprecation import stored_name
 from queryshift.support.tensor_files import packed_bytes, read, write
 
-from .batch_result import BatchStats
+from .batch_stats import BatchStats
 from .describe import TUNABLE, origins
 from .guard import Guard
 from .history import packed_history, unpacked_history

@@ -22,7 +22,7 @@ from queryshift.retrieval.refinement import refined
 from queryshift.support.threads import working
 
 from . import policy
-from .batch_result import NEIGHBOURS, TEMPERATURE, BatchResult, Proposal, batch_result
+from .batch_stats import NEIGHBOURS, TEMPERATURE, BatchResult, Proposal, batch_result
 from .events import Event
 from .guard import Guard
 from .state import Adaptation, State

@@ -26,7 +26,7 @@ from queryshift.retrieval.batch import Batch
 from queryshift.support.threads import RenewedLock, RenewedRLock, working
 
 from .background import Worker
-from .batch_result import BatchResult, BatchStats
+from .batch_stats import BatchResult, BatchStats
 from .events import Event, call_back
 from .inputs import warn_of_recall
 from .policy import answer_now, is_finite

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from queryshift.lab.corruptions import Corruption
 from queryshift.lab.datasets import Dataset
-from queryshift.sessions.batch_result import BatchStats
+from queryshift.sessions.batch_stats import BatchStats
 from queryshift.sessions.session import Session
 from queryshift.support.progress import track
 

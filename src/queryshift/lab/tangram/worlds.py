@@ -26,7 +26,8 @@ def belongs(content: str, split: str) -> bool:
 
     The sealed worlds draw from the same quarter as the test world, each by a seed of its own, and
     each is asked once: the first for a default that was changed after it, the second for that, the
-    third to fifth for earlier forms of the policy, the sixth for the policy of today.
+    third to fifth for earlier forms of the policy, the sixth for the policy of today. (Clean
+    streams of the sixth were asked once more, to check that policy.)
     """
     return world_of(content) == ("test" if split in SEALED else split)
 

@@ -70,7 +70,7 @@ class Recall:
         at_depth: of the best `depth`.
 
     Examples:
-        >>> from queryshift.galleries.recall import Recall
+        >>> from queryshift.galleries.index_recall import Recall
         >>> Recall(at_10=0.99, at_depth=0.95).at_10
         0.99
     """
@@ -132,7 +132,7 @@ def moved_away(queries: NDArray[np.float32], nearest: Sequence[Found]) -> NDArra
     Examples:
         >>> import numpy as np
         >>> from queryshift.galleries import Found
-        >>> from queryshift.galleries.recall import moved_away
+        >>> from queryshift.galleries.index_recall import moved_away
         >>> near = [Found(["a"], np.float32([[1, 0]]))]
         >>> bool(moved_away(np.float32([[0.6, 0.8]]), near)[0, 0] < 0.6)
         True
