@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -131,7 +132,8 @@ def best_of_pieces(
         scores = asked @ normalize(torch.from_numpy(np.asarray(vectors)), dim=1).T
         top = scores.topk(min(count, len(ids)), dim=1)
         for hits, found, rows in zip(best, top.values.tolist(), top.indices.tolist(), strict=True):
-            fresh = zip(found, rows, strict=True)
+            least = hits[-1][0] if len(hits) == count else -math.inf
+            fresh = [one for one in zip(found, rows, strict=True) if not one[0] <= least]
             hits += [(score, ids[row], vectors[row]) for score, row in fresh]
             hits.sort(key=lambda hit: -hit[0])
             del hits[count:]

@@ -42,8 +42,8 @@ def rgb(item: Any) -> Image:
         A PIL image; a copy where one was given.
 
     Example:
-        >>> rgb(np.zeros((2, 3), np.uint8)).size
-        (3, 2)
+        >>> rgb(np.zeros((2, 5), np.uint8)).size
+        (5, 2)
     """
     if isinstance(item, str):
         raise BadInput(f"{EXPECTED}; text is not opened as a path: pass pathlib.Path(...).")

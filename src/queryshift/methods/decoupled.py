@@ -63,8 +63,9 @@ class Decoupled(Wrapper):
         neighbours: K of the refined prediction that drift is measured on.
         drift_temperature: Temperature of that prediction.
         duplicates: What becomes of copies of a candidate in that prediction.
-        weight_on: What exp(-D_KL) multiplies; AdamW hides most of it on the gradient.
-        over: What is decoupled at once: "all" parameters, or each "tensor" alone.
+        weight_on: Whether exp(-D_KL) multiplies the "gradient", most of which AdamW cancels, or the
+            "lr".
+        over: Whether "all" parameters are decoupled as one vector, or each "tensor" alone.
 
     Learning rate, temperature and optimiser are those of the wrapped method.
 

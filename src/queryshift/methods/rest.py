@@ -26,20 +26,21 @@ class REST(FollowsSource):
     """Uniformity + gap + reliable entropy + reliable hard mining, over refined predictions.
 
     Args:
-        neighbours: K, the candidates listed for a query, and the centroids.
-        uniformity: Whether queries are kept spread out (L_U).
-        gap: Whether the query-gallery gap is kept where the source had it (L_G).
-        entropy: Whether the entropy of reliable queries is minimised (L_REM).
-        mining: Whether reliable queries are pushed from their hardest negative (L_RHM).
+        neighbours: K: how many candidates a query lists for the others, and how many centroids.
+        uniformity: Whether to use L_U, which spreads the queries.
+        gap: Whether to use L_G, which keeps the source model's gap.
+        entropy: Whether to use L_REM, which makes reliable queries more confident.
+        mining: Whether to use L_RHM, which moves reliable queries from their hardest negative.
         uniformity_scale: Scale t in exp(-t * distance).
-        duplicates: What becomes of copies of a candidate that several queries list.
-        own_copies: Whether predictions keep copies of a query's own positive; mining never does.
+        duplicates: "keep": a candidate counts once for each query that lists it; "merge": once.
+        own_copies: Whether a query's positive counts again in its prediction if others list it.
         consistency: Consistency c of a pair: "affine" is (1 + cos) / 2, "clamp" is cos.
-        consistency_floor: Least c, so that its logarithm stays finite.
-        mine_with: What gives c where the session has a matcher.
-        decouple: Whether gradients are decoupled, for streams of mixed queries.
-        weight_on: What exp(-D_KL) multiplies; AdamW hides most of it on the gradient.
-        over: What is decoupled at once: "all" parameters, or each "tensor" alone.
+        consistency_floor: Smallest value of c, so that its logarithm is finite.
+        mine_with: What gives c if the session has a matcher: the "matcher" or the "cosine".
+        decouple: Whether gradients are decoupled, for streams whose shift varies by query.
+        weight_on: Whether exp(-D_KL) multiplies the "gradient", most of which AdamW cancels, or the
+            "lr".
+        over: Whether "all" parameters are decoupled as one vector, or each "tensor" alone.
 
     The other arguments are those of `Method`, and those of the queue of source-like pairs.
 

@@ -85,10 +85,10 @@ class FollowsSource(Method):
     """A method that keeps source-like pairs in a queue: TCR and REST.
 
     Args:
-        queue_share: Share of each batch that may join the queue.
-        queue_size: Pairs kept; None is as many as a batch has queries.
-        queue_batches: Batches that fill the queue; None is all.
-        limit_margin: Margin added to the largest trusted entropy.
+        queue_share: Share of a batch's pairs of query and positive that may enter the queue.
+        queue_size: Pairs in the queue; None: as many as the batch has queries.
+        queue_batches: First batches that add to the queue; None: all.
+        limit_margin: Added to the largest entropy in the queue.
     """
 
     queue_share: float = setting(0.3, "TCR's code", "of each batch that may join the queue")

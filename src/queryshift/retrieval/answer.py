@@ -97,7 +97,7 @@ class Answer:
     @property
     @working()
     def adapted(self) -> Answer:
-        """The adapted model's answer: this one, except in shadow mode."""
+        """What a live session answers: this answer, except in shadow mode."""
         if self._adapted is None:
             return self
         if not isinstance(self._adapted, Answer):

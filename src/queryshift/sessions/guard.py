@@ -16,16 +16,17 @@ from .reference_queries import ReferenceQueries
 class Guard:
     """Limits what queries can do to a session: on by default, off in every benchmark.
 
-    With a guard, every answer mixes the source model's prediction with the adapted model's, and a
-    session learns more the less certain the source model is (docs/guard.md). Without one a session
-    is the bare method.
+    With a guard, a session learns more the less certain the source model is. After its first
+    update, answers mix the predictions of both models (docs/guard.md). Without a guard a session is
+    the bare method.
 
     Args:
         collapse: Largest share of the top-1 results that one candidate may gain compared with the
             source model, in batches of ten queries and more.
         spread: Smallest spread of queries to learn from, as a share of the gallery's spread.
         reference: A sample of unshifted queries. If a batch looks like them, the source model
-            answers it and the session does not learn from it.
+            answers it and the session does not learn from it. A method that learns nothing
+            (`Frozen`, vectors) only reports the shift score.
 
     Examples:
         >>> import queryshift as qs

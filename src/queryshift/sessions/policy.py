@@ -6,18 +6,18 @@
 2. What to learn from. A session learns from a batch if the source model is uncertain, at least ten
    of its queries differ (all of them in a smaller batch), and they are spread out. It does not
    learn from repeated queries.
-3. How much to learn. The learning rate is multiplied by the uncertainty and falls with the square
-   root of the number of batches. Each step learns from the whole batch at first, then from a half,
-   then from a third: the three steps together see every query.
-4. The learning rate. If neither the user nor the encoder sets one, the first batch does: query
-   vectors move by a fixed fraction of the gallery's spread.
+3. How much to learn. The learning rate is multiplied by the uncertainty. With the default method
+   it also falls with the square root of the number of batches, and each step learns from the whole
+   batch at first, then from a half, then from a third: the three steps together see every query.
+4. The learning rate. If neither the user nor the encoder sets the default method's, the first batch
+   does: query vectors move by a fixed fraction of the gallery's spread.
 5. Collapse. If one candidate takes over the top-1 results, or a number is not finite, the session
    returns to the source model.
 6. Hubs. Candidates that are close to all queries of the stream lose score in proportion to that
-   closeness and to the uncertainty, unless this concentrates the top-1 results on fewer
-   candidates (`retrieval/hubness/hub_correction.py`).
-7. Who answers. Both models: candidates are ranked by a mixture of their predictions. The adapted
-   model's weight is the uncertainty, at most 0.6 (`retrieval/answer.py`).
+   closeness and to the uncertainty of the model that gave the scores, unless this concentrates the
+   top-1 results on fewer candidates (`retrieval/hubness/hub_correction.py`).
+7. Who answers. After the first update, both models: candidates are ranked by a mixture of their
+   predictions. The adapted model's weight is the uncertainty, at most 0.6 (`retrieval/answer.py`).
 """
 
 from __future__ import annotations

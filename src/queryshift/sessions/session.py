@@ -52,8 +52,9 @@ class Session:
         gather: answer queries at once, and adapt whenever this many have come.
         worker: adapt to gathered queries in the background.
         chunk: queries per graph; limits memory.
-        depth: number of hits to fetch from a search engine for each query (100); later steps of
-            the batch search among them.
+        depth: number of hits to fetch from a search engine for each query (100), or more if the
+            guard, hub correction or a matcher needs more; later steps of the batch search among
+            them.
         guard: limits what queries can do to the session; None is the bare method (docs/guard.md).
         hubs: hub correction of the answers, with any method: `Hubs()`. It is the default without a
             method, unless the guard is None.
@@ -334,7 +335,7 @@ class Session:
 
     @property
     def history(self) -> list[BatchStats]:
-        """The statistics of the batches so far, the latest last."""
+        """The statistics of the last batches (65,536; the setting `history`), the latest last."""
         return self._updater.history
 
     @property

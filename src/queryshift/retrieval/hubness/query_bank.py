@@ -89,7 +89,7 @@ class QueryBank:
         """
         if self.vectors.is_cpu:
             pairs = [np.float32(count) for count in self.pairs]
-            return torch.tensor(min(pairs[0] / pairs[1], 1), device="cpu")
+            return torch.tensor(min(pairs[0] / pairs[1], np.float32(1)), device="cpu")
         before, after = coincidences(torch.stack((self.nearest, self.assigned))).unbind()
         return (before / after).clamp(max=1)
 
