@@ -46,7 +46,7 @@ def command() -> None:
     is_flag=False,
     flag_value="",
     metavar="[ADDRESS]",
-    help="Encode on a Ray cluster: the one at ADDRESS, or the one that Ray finds.",
+    help="Encode on a Ray cluster: the one at ADDRESS, or the one that Ray finds or starts.",
 )
 @click.option("--batch", "batch_size", type=COUNT, default=64, show_default=True)
 @click.option("--shard", "shard_size", type=COUNT, default=1024, show_default=True)

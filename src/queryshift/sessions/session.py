@@ -173,7 +173,7 @@ class Session:
         self._updater.reset()
 
     def go_live(self) -> None:
-        """Answer with the adapted model from the next batch on; nothing learnt is lost."""
+        """Answer with what was learnt from the next batch on (`Answer.adapted`)."""
         self._updater.switch("live")
 
     def go_shadow(self) -> None:

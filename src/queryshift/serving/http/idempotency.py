@@ -51,11 +51,15 @@ def find_answer(database: Database, key: Key) -> tuple[bytes, bytes] | None:
 
 
 def keep_answers(database: Database, answers: Sequence[tuple[Key, bytes]]) -> None:
-    """Keep answers; one that is there stays."""
+    """Keep answers; one that is there stays.
+
+    Those of searches are not synced: what they taught is written later, and never without them.
+    """
     now = time.time()
     values = [{**vars(key), "answer": answer, "at": now} for key, answer in answers]
     if values:
-        with database.writing() as connection:
+        synced = not all(key.path.endswith("/search") for key, _ in answers)
+        with database.writing(synced) as connection:
             connection.execute(KEEP, values)
 
 

@@ -56,9 +56,14 @@ class Database:
             yield connection.execution_options(reads=True, **level)  # one moment, for all it reads
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """A transaction, which is kept when the block ends and undone when it fails."""
-        with self._told(writing=True), self.engine.begin() as connection:
+    def writing(self, synced: bool = True) -> Iterator[Connection]:
+        """A transaction, which is kept when the block ends and undone when it fails.
+
+        In SQLite one that is not synced outlives this process at once, and a power failure when a
+        later one that is synced does: its log is kept up to some place.
+        """
+        engine = self.engine.execution_options(synced=synced)
+        with self._told(writing=True), engine.begin() as connection:
             yield connection
 
     def rows(self, statement: str, **values: Any) -> Sequence[sa.Row[Any]]:
@@ -134,8 +139,10 @@ def _sqlite(path: Path) -> Engine:
 
     @sa.event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        reads = connection.get_execution_options().get("reads", False)
-        connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+        options = connection.get_execution_options()
+        level = "FULL" if options.get("synced", True) else "NORMAL"
+        connection.exec_driver_sql(f"PRAGMA synchronous={level}")
+        connection.exec_driver_sql("BEGIN" if options.get("reads") else "BEGIN IMMEDIATE")
 
     return engine
 
