@@ -440,11 +440,21 @@ class TestTheRateOfTheStream:
 
     def test_what_the_encoder_recommends_wins(self, clean, batches):
         toy = Toy()
-        toy.recommended = {"infomax": {"lr": 3e-4}}
+        toy.recommended = {"infomax": {"lr": 3e-4}, "*": {"lr": 0.1}}
         session = in_doubt(Session(toy, Gallery.build(toy, clean)))
         session.answer(batches[0])
         assert session.state.rate == 0 and session.method.rate == 3e-4
         assert session.state.adapted.updates == 3
+
+    def test_what_it_recommends_for_all_methods_is_for_the_published_ones(self, clean, batches):
+        toy = Toy()
+        toy.recommended = {"*": {"lr": 3e-4}}
+        gallery = Gallery.build(toy, clean)
+        session = in_doubt(Session(toy, gallery))
+        session.answer(batches[0])
+        assert session.state.rate > 0 and session.method.rate != 3e-4
+        assert Session(toy, gallery, Refined(InfoMax())).method.rate != 3e-4
+        assert Session(toy, gallery, REST()).method.rate == 3e-4
 
     @pytest.mark.parametrize("method", [REST(), Refined(InfoMax())], ids=lambda one: one.name)
     def test_other_methods_have_their_own(self, method, encoder, gallery, batches):

@@ -47,7 +47,7 @@ class Encoder(FrozenModule):
     """
 
     recommended: Mapping[str, Mapping[str, float]] = {}
-    """Learning rate and temperature per method name, or "*" for all of them."""
+    """Learning rate and temperature per method name, or "*" for all but `InfoMax`, the default."""
 
     dimension: int | None = None
     """Length of the vectors, if known in advance; a session checks it."""

@@ -119,7 +119,7 @@ class Method:
         Returns:
             The method with both set.
         """
-        known = {**self.fallback, **advice(encoder.recommended, name or self.name)}
+        known = {**self.fallback, **advice(encoder.recommended, name or self.name, self)}
         return replace(
             self,
             lr=next(rate for rate in (lr, self.lr, known["lr"]) if rate is not None),
@@ -256,7 +256,13 @@ class Method:
         return forward
 
 
-def advice(recommended: Mapping[str, Mapping[str, float]], name: str) -> Mapping[str, float]:
-    """The most specific recommendation: "tent+refined", then "tent", then "*"."""
-    keys = (name, name.split("+")[0], "*")
+def advice(
+    recommended: Mapping[str, Mapping[str, float]], name: str, method: Method
+) -> Mapping[str, float]:
+    """The most specific recommendation: "tent+refined", then "tent", then "*".
+
+    A method that finds its own rate takes none that is meant for all methods.
+    """
+    named = (name, name.split("+")[0])
+    keys = named if method.rate_of_stream else (*named, "*")
     return next((recommended[key] for key in keys if key in recommended), {})

@@ -38,7 +38,7 @@ class BlipImage(ClassTokenTower):
 class BlipText(Tower):
     """BLIP's text side. Cross-attention and verdict serve a matcher only, so they stay."""
 
-    recommended: Mapping[str, Mapping[str, float]] = {"*": {"lr": 3e-5}, "infomax": {}}
+    recommended: Mapping[str, Mapping[str, float]] = {"*": {"lr": 3e-5}}
 
     def __init__(self, tower: nn.Module, head: nn.Module, words: Words, verdict: nn.Module) -> None:
         super().__init__(tower, head, words, first_token)

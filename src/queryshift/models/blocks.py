@@ -31,10 +31,10 @@ HIDDEN = "hidden_states"  # what Hugging Face's blocks call their input
 class BlockEncoder(Encoder):
     """Set `read` or write `prepare`, and write `embed`; unit length, precision, the cut are here.
 
-    Where something comes before all that adapts, such as embedding patches, write `begin` too.
+    Where something runs before the blocks, such as embedding patches, write `begin` too.
     """
 
-    recommended: Mapping[str, Mapping[str, float]] = {"*": {"lr": 3e-4}, "infomax": {}}
+    recommended: Mapping[str, Mapping[str, float]] = {"*": {"lr": 3e-4}}
 
     read: Callable[[Sequence[Any]], dict[str, Tensor]]
     """Turns items into the mapping of tensors that `begin` and `embed` take."""
@@ -62,7 +62,7 @@ class BlockEncoder(Encoder):
         """Vectors (B, D) or (B, V, D) of any length, of what `begin` gave."""
 
     def begin(self, prepared: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """A batch after all that comes before what adapts; once, however often it is embedded."""
+        """What runs before the blocks, such as embedding patches: once per batch."""
         return prepared
 
     def forward(self, prepared: Mapping[str, Tensor]) -> Tensor:

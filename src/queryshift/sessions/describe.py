@@ -37,7 +37,7 @@ def origins(
     }
     if lr is not None:
         told.add("lr")
-    advised = advice(encoder.recommended, asked.name)
+    advised = advice(encoder.recommended, asked.name, [*_layers(asked)][-1])
     published = {field.name: field.metadata.get("origin", "ours") for field in fields(asked)}
     tuned = {
         name: USER if name in told else ENCODER if name in advised else published[name]
