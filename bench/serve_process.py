@@ -63,3 +63,8 @@ class Server:
         """MB that the process holds."""
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    def cpu(self) -> float:
+        """Seconds of processor time that its threads have had."""
+        tasks = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
+        return sum(int(one.read_text().split()[0]) for one in tasks) / 1e9

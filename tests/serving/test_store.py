@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 
 import pytest
+import sqlalchemy as sa
 import torch
 from sqlalchemy import text
 
@@ -14,7 +15,7 @@ from queryshift.errors import Error
 from queryshift.serving.errors import Damaged, StoreTrouble
 from queryshift.serving.http.idempotency import Key, find_answer, keep_answers
 from queryshift.serving.settings import ServeSettings
-from queryshift.serving.store.database import Database
+from queryshift.serving.store.database import FILE, Database
 from queryshift.serving.store.retention import KEY_SECONDS, expire
 from queryshift.serving.store.schema import migrate, open_store
 from queryshift.serving.store.snapshot_rows import SnapshotRows
@@ -23,6 +24,11 @@ from queryshift.serving.store.tenant_rows import TenantRows
 from toy import ToyEncoder, toy_gallery
 
 TABLES = ("tenants", "states", "snapshots", "history", "events", "clicks", "idempotency_keys")
+KEY = ("key", b"body")  # and a digest of the body
+LOG_HEAD, FRAME = (
+    32,
+    24 + 4096,
+)  # bytes of SQLite's log of writes: its own head, a page with its head
 NO_COUNTS = dict.fromkeys(("queries", "batches", "updates", "drops", "resets"), 0)
 
 
@@ -321,6 +327,46 @@ def test_sqlite_is_as_safe_as_it_can_be(tmp_path):
             for name in ("journal_mode", "synchronous", "foreign_keys")
         }
     assert told == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
+    opened.close()
+
+
+def test_only_keys_of_searches_are_written_without_a_sync(tmp_path):
+    opened, levels = open_store(ServeSettings(data=tmp_path)), []
+
+    @sa.event.listens_for(opened.engine, "commit")
+    def note(connection):
+        levels.append(connection.exec_driver_sql("PRAGMA synchronous").scalar())
+
+    for paths in (["/v1/search"], ["/v1/undo"], ["/v1/search", "/v1/undo"]):
+        keys = [Key("me", path, "shop", "one", f"{path}{paths}", b"body") for path in paths]
+        keep_answers(opened, [(key, b"{}") for key in keys])
+    TenantRows(opened, "shop").make("one", "live", 10)
+    assert levels == [1, 2, 2, 2]  # NORMAL, FULL
+    opened.close()
+
+
+def test_after_a_power_failure_what_a_search_taught_is_not_there_without_its_key(tmp_path, taken):
+    opened, key = (
+        open_store(ServeSettings(data=tmp_path)),
+        Key("me", "/search", "shop", "one", *KEY),
+    )
+    rows = TenantRows(opened, "shop")
+    made = rows.make("one", "live", 10)
+    opened.forget_log()
+    keep_answers(opened, [(key, b"{}")])
+    rows.commit(learnt(made, taken, 1, "one"))
+    there = set()
+    log = (tmp_path / f"{FILE}-wal").read_bytes()
+    for number, length in enumerate(range(LOG_HEAD, len(log) + 1, FRAME)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / FILE).write_bytes((tmp_path / FILE).read_bytes())
+        (folder / f"{FILE}-wal").write_bytes(log[:length])  # as much as reached the disk
+        after = Database(None, folder)
+        found = TenantRows(after, "shop").find("one")
+        there.add((find_answer(after, key) is not None, found.record.batches))
+        after.close()
+    assert there == {(False, 0), (True, 0), (True, 1)}
     opened.close()
 
 

@@ -55,12 +55,10 @@ def keep_answers(database: Database, answers: Sequence[tuple[Key, bytes]]) -> No
 
     Those of searches are not synced: what they taught is written later, and never without them.
     """
-    now = time.time()
-    values = [{**vars(key), "answer": answer, "at": now} for key, answer in answers]
-    if values:
-        synced = not all(key.path.endswith("/search") for key, _ in answers)
-        with database.writing(synced) as connection:
-            connection.execute(KEEP, values)
+    values = [{**vars(key), "answer": answer, "at": time.time()} for key, answer in answers]
+    searches = all(key.path.endswith("/search") for key, _ in answers)
+    with database.writing("NORMAL" if searches else "FULL") as connection:
+        connection.execute(KEEP, values)
 
 
 @dataclass(eq=False)
@@ -118,9 +116,8 @@ class IdempotentRequests:
             logger.info("an idempotency key was not looked up: %s", error)
             return await work()
         if found is not None:
-            body, answer = found
-            _check_body(body, key)
-            kept: Told = json.loads(answer)
+            _check_body(found[0], key)
+            kept: Told = json.loads(found[1])
             return kept
         told = await work()
         self._unwritten.append((key, to_json(told)))
@@ -131,6 +128,8 @@ class IdempotentRequests:
         """Write what waits in one transaction: those who come meanwhile wait for the next one."""
         async with self._writing:
             answers, self._unwritten = self._unwritten, []
+            if not answers:
+                return  # who came before us wrote ours
             try:
                 await asyncio.to_thread(keep_answers, self._database, answers)
             except StoreTrouble as error:

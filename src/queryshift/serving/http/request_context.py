@@ -116,20 +116,19 @@ async def carried_out(request: Request, work: Work) -> Told:
 
 async def unless_hung_up(request: Request, work: Coroutine[Any, Any, Told]) -> Told:
     """What the work gives; cancelled when the client leaves or we are. The body must be read."""
-    working = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(_left(request))
-    try:
-        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            return working.result()
-        raise HungUp
-    finally:
-        leaving.cancel()
-        if not working.done():
-            working.cancel()
-            await asyncio.gather(working, return_exceptions=True)
+    async with asyncio.timeout(None) as patience:
+        leaving = asyncio.ensure_future(_left(request, patience))
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if patience.expired():
+                raise HungUp from None
+            raise
+        finally:
+            leaving.cancel()
 
 
-async def _left(request: Request) -> None:
+async def _left(request: Request, patience: asyncio.Timeout) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+    patience.reschedule(0)

@@ -56,15 +56,14 @@ class Database:
             yield connection.execution_options(reads=True, **level)  # one moment, for all it reads
 
     @contextmanager
-    def writing(self, synced: bool = True) -> Iterator[Connection]:
+    def writing(self, sync: str = "FULL") -> Iterator[Connection]:
         """A transaction, which is kept when the block ends and undone when it fails.
 
-        In SQLite one that is not synced outlives this process at once, and a power failure when a
-        later one that is synced does: its log is kept up to some place.
+        In SQLite one with `sync="NORMAL"` outlives this process at once, and a power failure when
+        a later one that is synced does: of its log a beginning is left.
         """
-        engine = self.engine.execution_options(synced=synced)
-        with self._told(writing=True), engine.begin() as connection:
-            yield connection
+        with self._told(writing=True), self.engine.execution_options(sync=sync).begin() as begun:
+            yield begun
 
     def rows(self, statement: str, **values: Any) -> Sequence[sa.Row[Any]]:
         """The rows that one look finds; a value that is a list stands for its members."""
@@ -140,8 +139,7 @@ def _sqlite(path: Path) -> Engine:
     @sa.event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         options = connection.get_execution_options()
-        level = "FULL" if options.get("synced", True) else "NORMAL"
-        connection.exec_driver_sql(f"PRAGMA synchronous={level}")
+        connection.exec_driver_sql(f"PRAGMA synchronous={options.get('sync', 'FULL')}")
         connection.exec_driver_sql("BEGIN" if options.get("reads") else "BEGIN IMMEDIATE")
 
     return engine
