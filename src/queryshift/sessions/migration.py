@@ -42,8 +42,6 @@ def _method(packed: Mapping[str, Any]) -> tuple[dict[str, Any], str, float]:
     name, inner, fields, early = packed["name"], packed["inner"], packed["fields"], 1.0
     if name == "infomax" and "early" in (kept := dict(fields["mapping"])):
         early = kept["early"]
-        if kept["lr"] is not None:
-            kept["lr"] *= early
         if kept["weight_decay"] == DECAY_BEFORE:
             del kept["weight_decay"]
         fields = {**fields, "mapping": _without(kept, GONE_OF_INFOMAX)}

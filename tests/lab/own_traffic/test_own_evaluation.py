@@ -117,6 +117,13 @@ def test_what_was_run_with_other_batches_or_queries_is_not_taken_for_finished(tm
     assert [kept(vectors[:9], 4), kept(vectors[:9], 4)] == [0, 1]
 
 
+def test_advice_without_labels_takes_nothing_from_before():
+    vectors = np.random.default_rng(0).normal(size=(20, 8)).astype(np.float32)
+    done = qs.evaluate(None, list(vectors), list(vectors))
+    assert done.advice is not None and done.use == done.advice.use
+    assert (done.kept, done.rows, done.cells) == (0, (), ())
+
+
 def test_the_page_has_the_table_the_curve_and_the_worst_queries(log, tmp_path):
     out = tmp_path / "page.html"
     command = arguments(log, tmp_path / "r.jsonl", "-m", "shot", "--out", str(out))

@@ -9,7 +9,7 @@ from queryshift.cli import main
 from queryshift.lab.evaluation.results import Cell
 from queryshift.lab.own_traffic.evaluate import _rows
 from queryshift.lab.own_traffic.evaluation_page import html
-from queryshift.lab.own_traffic.recommendation import recommended
+from queryshift.lab.own_traffic.recommendation import queries_needed, recommended, rounded
 
 COUNT = 400
 
@@ -64,7 +64,14 @@ def test_a_gain_that_may_be_chance_says_how_many_labels_settle_it():
     other[110:120], other[300:313] = False, True  # 10 lost, 13 won
     cells = [cell("frozen", right), cell("default", other)]
     use, sentence = recommended(_rows(cells), cells)
-    assert use == "frozen" and "may be chance" in sentence and "labelled queries" in sentence
+    assert use == "frozen" and "may be chance" in sentence
+    needed = rounded(queries_needed(23 / COUNT, 3 / COUNT))
+    assert f"about {needed:,} labelled queries would settle it" in sentence
+
+
+def test_one_method_alone_is_compared_with_nothing():
+    use, sentence = told(frozen=0.3)
+    assert use == "frozen" and "name a method to compare it with" in sentence
 
 
 @pytest.mark.parametrize("count", [1, 8, 29])

@@ -1,0 +1,30 @@
+"""What a query bank keeps of its counts is what it would count anew, however queries come."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.nn.functional import normalize
+
+from queryshift import Frozen, Gallery, Hubs, Session, Vectors
+
+WIDTH = 12
+
+
+def drawn(count: int, seed: int) -> torch.Tensor:
+    vectors = torch.randn(count, WIDTH, generator=torch.Generator().manual_seed(seed))
+    vectors[:, 0] += 2
+    return normalize(vectors, dim=1)
+
+
+@pytest.mark.parametrize("size", [30, 1024])
+@pytest.mark.parametrize("parts", [(1, 1, 4, 1, 3, 2, 1), (5, 1, 1, 6, 20, 1, 4)])
+def test_batches_of_one_and_of_several(size, parts):
+    gallery = Gallery(range(20), drawn(20, 0)[:, None])
+    session = Session(Vectors(WIDTH), gallery, Frozen(), hubs=Hubs(bank=size))
+    for queries in drawn(sum(parts), 1).split(parts):
+        session.answer(queries).top(1)
+        bank = session.state.stages["hubs"]
+        anew = replace(bank)
+        assert bank.pairs == anew.pairs
+        assert torch.equal(bank.keys, anew.keys) and torch.equal(bank.spread_kept, anew.spread_kept)
