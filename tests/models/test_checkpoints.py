@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from queryshift.errors import BadFile
+from queryshift.models import blip_original, cav_mae, sprc
 from queryshift.models.checkpoints import Format, read, renamed
 
 TOY = Format(
@@ -135,9 +136,12 @@ class Intruder:
 def test_code_in_a_file_never_runs(path, write, monkeypatch):
     monkeypatch.chdir(path.parent)
     write({"model": weights(), "extra": Intruder()}, path)
-    with pytest.raises(BadFile, match=r"holds Python objects .* could run code"):
+    with pytest.raises(BadFile, match=r"holds Python objects .* could run code") as caught:
         read(path)
     assert not (path.parent / "intruder-was-here").exists()
+    for name, form in (("BLIP", blip_original.FORMAT), ("SPRC", sprc.FORMAT)):
+        assert f'{{"{form.inside}": weights}} for {name}' in str(caught.value)
+    assert cav_mae.FORMAT.inside is None and "without a key for CAV-MAE" in str(caught.value)
 
 
 def test_a_truncated_file_says_so(path):

@@ -189,6 +189,7 @@ class TestGettingOne:
         for name, count in (("blip-COCO", 256), ("blip-flickr", 128)):
             (tmp_path / name).symlink_to(folder)
             assert matcher(tmp_path / name, "text").rerank == count
+            assert matcher(load(tmp_path / name), "text").rerank == count
         assert matcher(tmp_path / "blip-COCO", "text", rerank=7).rerank == 7
 
     def test_of_a_model_that_has_none(self, checkpoint):

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 import queryshift as qs
 from queryshift.cli import main
 from queryshift.errors import BadInput, UnknownName
+from queryshift.models.inspect import examine
 
 MODULE = """
 import queryshift as qs
@@ -27,6 +28,17 @@ def wrong():
 
 def broken():
     return len(3)
+
+class Pixels(qs.Encoder):
+    def prepare(self, items):
+        import torch
+        return torch.zeros(len(items), 5)
+
+    def forward(self, prepared):
+        return prepared @ prepared  # the wrong shapes
+
+def mismatched():
+    return {"image": Pixels()}
 """
 
 
@@ -92,3 +104,32 @@ def test_mistakes_are_named(module):
         qs.load(f"{module}:broken")
     with pytest.raises(BadInput, match="'text': int"):
         qs.load({"text": 3})
+
+
+class TestChecked:
+    def refusal(self, model):
+        result = CliRunner().invoke(main, ["models", "check", model])
+        assert result.exit_code == 2
+        return " ".join(result.output.split())
+
+    def test_a_mistake_in_ones_own_encoder_is_a_sentence_with_its_line(self, module):
+        told = self.refusal(f"{module}:mismatched")
+        line = MODULE[: MODULE.index("prepared @")].count("\n") + 1
+        assert 'Error: Pixels failed on two items of "image" of shape (64, 64, 3) with' in told
+        assert "mat1 and mat2 shapes cannot be multiplied (2x5 and 2x5)" in told
+        assert f"{module}.py, line {line}). prepare() and forward() have to take items of" in told
+
+    def test_a_single_encoder_is_told_how_to_say_its_modality(self, module):
+        assert (
+            'no items to try "item" with: known are image, text, audio, video. Give a mapping such '
+            'as {"text": encoder}, or set modality = "text" in the class of a single encoder.'
+        ) in self.refusal(f"{module}:one")
+
+    def test_and_then_it_is_checked(self):
+        class Words(Rows):
+            modality = "text"
+
+            def prepare(self, items):
+                return torch.tensor([[len(item), 1.0, 2.0, float(ord(item[0]))] for item in items])
+
+        assert examine(qs.load(Words), "mine").warnings == ()

@@ -12,6 +12,7 @@ from queryshift import (
     Decoupled,
     Guard,
     Hubs,
+    InfoMax,
     ReferenceQueries,
     Refined,
     Session,
@@ -92,6 +93,8 @@ class TestTheDefaultSession:
     def test_nobody_gave_what_it_chose(self, encoder, gallery):
         found = rows(Session(encoder, gallery))
         assert found["method"] == ("infomax", "the default")
+        assert found["temperature"] == ("None", "ours")
+        assert {one.name: one.metadata["origin"] for one in fields(InfoMax)}["lr"] == "ours"
         assert found["hubs"] == ("on", "the default")
         assert found["score_from"] == ("after", "the default")
 

@@ -7,7 +7,17 @@ import warnings
 
 import pytest
 
-from queryshift import REST, Event, Frozen, Guard, GuardWarning, ReferenceQueries, Session, Tent
+from queryshift import (
+    REST,
+    SAR,
+    Event,
+    Frozen,
+    Guard,
+    GuardWarning,
+    ReferenceQueries,
+    Session,
+    Tent,
+)
 from queryshift.errors import BadInput
 
 
@@ -38,8 +48,25 @@ def test_a_guards_reset_is_an_event_a_log_record_and_a_warning(encoder, gallery,
 def test_an_update_that_is_not_finite_is_an_event(encoder, gallery, batches):
     session = Session(encoder, gallery, Tent(), lr=math.inf)
     (event,), (warning,) = told(session, batches[0])
-    assert event.kind == "not_finite" and "the update was dropped" in event.reason
+    assert event.kind == "not_finite" and event.reason.endswith("the session was reset")
     assert warning.filename == __file__ and session.state.adapted.updates == 0
+
+
+def test_without_a_guard_only_the_update_is_dropped(encoder, gallery, batches):
+    session = Session(encoder, gallery, Tent(), lr=math.inf, guard=None)
+    (event,), (warning,) = told(session, batches[0])
+    assert event.reason.endswith("the update was dropped") and event.reason in str(warning.message)
+    assert session.state.resets == 0
+
+
+@pytest.mark.parametrize("guard", [None, Guard(collapse=1.0, spread=0.0)])
+def test_a_methods_own_restart_is_an_event_and_no_warning(encoder, gallery, batches, guard):
+    session = Session(encoder, gallery, SAR(reset_below=99.0), lr=0.05, guard=guard, steps=2)
+    events, warned = told(session, batches[0])
+    reason = "sar returned to the source model by itself"
+    assert [(one.kind, one.reason, one.batch) for one in events] == [("restart", reason, 1)]
+    assert warned == [] and session.stats().restart == reason
+    assert session.stats().resets == session.state.resets == 2  # a step each
 
 
 def test_the_end_of_a_shift_is_an_event_and_no_warning(encoder, gallery, batches, clean):
@@ -123,7 +150,13 @@ def test_attributes_that_do_nothing_are_refused(encoder, gallery, setting):
 
 @pytest.mark.parametrize(
     ("kind", "wrong"),
-    [("guard", True), ("not_finite", True), ("ordinary", False), ("dropped", False)],
+    [
+        ("guard", True),
+        ("not_finite", True),
+        ("ordinary", False),
+        ("restart", False),
+        ("dropped", False),
+    ],
 )
 def test_only_what_went_wrong_is_warned_of_in_the_callers_line(kind, wrong, recwarn):
     Event(kind, "it happened").warn()

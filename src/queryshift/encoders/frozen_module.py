@@ -17,7 +17,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from queryshift.errors import CannotAdapt
 from queryshift.support.priority import this_thread, yield_to_answers
-from queryshift.support.threads import lazy_property
+from queryshift.support.threads import lazy_property, one_torch_thread_after_forks
 from queryshift.support.torch_modes import retain_compiled_graphs
 
 from .adapted_parameters import NORMS, Params, is_norm, norm_params
@@ -34,6 +34,7 @@ class FrozenModule(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self._generation = 0
+        one_torch_thread_after_forks()
 
     @property
     def device(self) -> torch.device:

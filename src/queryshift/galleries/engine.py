@@ -263,7 +263,8 @@ class EngineGallery:
     def centroids(self, count: int) -> Tensor:
         """Centres of the candidates by spherical k-means over an unbiased sample.
 
-        The sample is kept until it is `refresh_after` seconds old, or another `version` is seen.
+        The sample is kept until it is `refresh_after` seconds old, or `refresh` finds another
+        `version`.
 
         Args:
             count: How many centres.

@@ -50,8 +50,8 @@ class InfoMax(Method):
             the batch has among its K best.
 
     The other arguments are those of `Method`. `lr` is the rate in the first batch; it falls with
-    the root of the number of batches. Without a rate of the user or the encoder the session takes
-    one from its first batch, such that query vectors move a set way.
+    the square root of the number of batches. If neither the user nor the encoder gives one, the
+    session finds it in its first batch: the rate that moves query vectors by a set distance.
 
     Examples:
         >>> import queryshift as qs
@@ -62,6 +62,12 @@ class InfoMax(Method):
         [[0], [2]]
     """
 
+    lr: float | None = setting(
+        None, "ours", "learning rate; None: the encoder's recommendation, else the stream's"
+    )
+    temperature: float | None = setting(
+        None, "ours", "of the predictions; None: the spread of similarities over `part`"
+    )
     part: float = setting(3.0, "ours", "the temperature is the similarities' spread over this")
     neighbours: int = setting(10, "ours", "K: hits of a query that stand for the gallery")
     weight_decay: float = setting(0.0, "ours", "decoupled, also on norm gains")

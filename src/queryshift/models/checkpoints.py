@@ -152,7 +152,9 @@ def _reason(path: Path, error: Exception) -> str:
     if isinstance(error, pickle.UnpicklingError) and "GLOBAL" in str(error):
         return (
             "it holds Python objects beside its tensors, and loading those could run code. If you "
-            "trust it, load it with torch yourself and save its state dict alone."
+            "trust it, read it with torch.load(path, weights_only=False) and save its weights "
+            'alone, as {"model": weights} for BLIP, {"Blip2QformerCirAlignPrompt": weights} for '
+            "SPRC, and without a key for CAV-MAE."
         )
     return "it is damaged, or no PyTorch file at all."
 

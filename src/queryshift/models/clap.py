@@ -26,7 +26,7 @@ class AudioReader:
     _warned: bool = False
 
     def __call__(self, items: Sequence[Any]) -> dict[str, Tensor]:
-        """Spectrograms, and that none stands for audio that was longer."""
+        """Spectrograms, and for each whether its audio was longer: always no, since it was cut."""
         rate, longest = self.extractor.sampling_rate, self.extractor.nb_max_samples
         waves = waveforms(items, rate)
         self._warn_of_cuts(max(map(len, waves)) / rate, longest / rate)

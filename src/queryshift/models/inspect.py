@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from traceback import extract_tb
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from torch import Tensor
 
 from queryshift.encoders.adapted_parameters import LayerChoice, is_norm
 from queryshift.encoders.encoder import Encoder, unreached
-from queryshift.errors import BadInput, CannotAdapt
+from queryshift.errors import BadInput, CannotAdapt, Error
 from queryshift.support.torch_modes import adaptation_modes
 
 from . import load
@@ -62,13 +64,30 @@ def examine(model: Mapping[str, Encoder], name: str) -> Inspection:
     sides, warnings = [], []
     for modality, encoder in model.items():
         items = _items(modality)
-        vectors = encoder.encode(items)
+        vectors = _encoded(encoder, items, modality)
         sides.append(_side(modality, encoder, vectors))
         warnings += [f"{modality}: {trap}" for trap in _traps(encoder, items, vectors)]
     if len({side.dimensions for side in sides}) > 1:
         sizes = ", ".join(f"{side.modality} {side.dimensions}" for side in sides)
         warnings.append(f"the encoders' vectors cannot be compared: dimensions are {sizes}.")
     return Inspection(name, tuple(sides), tuple(warnings))
+
+
+def _encoded(encoder: Encoder, items: list[Any], modality: str) -> Tensor:
+    try:
+        return encoder.encode(items)
+    except (Error, OSError):
+        raise
+    except Exception as error:  # in the user's own code, most likely
+        shape = f" of shape {items[0].shape}" if isinstance(items[0], np.ndarray) else ""
+        file = getattr(sys.modules.get(type(encoder).__module__), "__file__", None)
+        lines = [at.lineno for at in extract_tb(error.__traceback__) if at.filename == file]
+        place = f" ({file}, line {lines[-1]})" if lines else ""
+        raise BadInput(
+            f'{type(encoder).__name__} failed on two items of "{modality}"{shape} with '
+            f"{type(error).__name__}: {error}{place}. prepare() and forward() have to take "
+            "items of any size."
+        ) from error
 
 
 def _side(modality: str, encoder: Encoder, vectors: Tensor) -> Side:
@@ -147,6 +166,9 @@ def _items(modality: str) -> list[Any]:
         "video": lambda: [*draw.integers(0, 256, (2, 10, 64, 64, 3), np.uint8)],
     }
     if not all(part in makers for part in modality.split("+")):
-        raise BadInput(f'no items to try "{modality}" with: known are {", ".join(makers)}.')
+        raise BadInput(
+            f'no items to try "{modality}" with: known are {", ".join(makers)}. Give a mapping '
+            'such as {"text": encoder}, or set modality = "text" in the class of a single encoder.'
+        )
     parts = [makers[part]() for part in modality.split("+")]
     return parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))

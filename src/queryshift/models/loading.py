@@ -145,12 +145,11 @@ def matcher(
     Args:
         model: What `load` returned, or a name to load.
         query: The modality of the queries.
-        rerank: How many hits of each query are re-ranked: 256 for a name with "coco" in it, else
-            the matcher's default (128; 16 for tangram).
+        rerank: How many hits of each query are re-ranked: 256 for a model with "coco" in its name,
+            else the matcher's default (128; 16 for tangram).
     """
-    told: str | None = None
     if isinstance(model, str | Path):
-        told, model = str(model), load(model)
+        model = load(model)
     side = type(model.get("text")).__name__
     if side not in MATCHERS:
         raise BadInput(
@@ -161,7 +160,9 @@ def matcher(
     if query not in matchers:
         raise unknown("modality with a matcher", query, matchers)
     head: Matcher = matchers[query](model).eval()
-    named = [count for name, count in PUBLISHED_RERANK.items() if name in (told or "").lower()]
+    origin = model["text"].origin
+    told = "" if origin is None else origin.model.lower()
+    named = [count for name, count in PUBLISHED_RERANK.items() if name in told]
     head.rerank = rerank or next(iter(named), head.rerank)
     return head
 

@@ -1,4 +1,4 @@
-"""Answer many sessions in one forward: each row of the batch has its session's parameters."""
+"""Answer many sessions at once: each row of a forward has its session's parameters."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ def answer_many(
     exclude: Sequence[Sequence[Exclusion] | None] | None = None,
     hits: int | None = None,
 ) -> list[Answer]:
-    """Answer a batch of queries for each of many sessions of one encoder, in a single forward.
+    """Answer a batch of queries for each of many sessions of one encoder, all at once.
+
+    That takes two forwards at most: one with what the sessions have learnt, and one of the source
+    model for those that a guard or shadow mode compares with it.
 
     The answers are those of each session's `answer(batch, adapt=False)`. Nothing changes: no
     session learns or counts the batch. To adapt, call `session.answer(batch)` session by session.

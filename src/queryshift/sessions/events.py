@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-EventKind = Literal["guard", "not_finite", "ordinary", "dropped"]
+EventKind = Literal["guard", "not_finite", "ordinary", "restart", "dropped"]
 PACKAGE = str(Path(__file__).parents[1])
 logger = logging.getLogger("queryshift")
 
@@ -33,7 +33,8 @@ class Event:
     Args:
         kind: "guard" (the guard reset the session), "not_finite" (an update or the adapted model
             gave NaN or infinity), "ordinary" (batches of reference queries ended a shift, and the
-            session was reset) or "dropped" (an update in the background did not take effect).
+            session was reset), "restart" (the method returned to the source model by itself, as SAR
+            does) or "dropped" (an update in the background did not take effect).
         reason: what happened, in a sentence.
         batch: number of the batch, counted from 1.
         time: when, in seconds since the epoch.

@@ -47,8 +47,8 @@ class Session:
         on_batch: called with the `BatchStats` of each batch.
         on_event: called with each `Event`; events are also logged by the logger "queryshift".
         steps: updates per batch (3).
-        score_from: the forward pass that answers: "last_forward", "before" or "after" the updates.
-            The default is "after" without a method, else "last_forward".
+        score_from: when a batch is answered: "before" its updates, "after" them, or before the last
+            one ("last_forward"). The default is "after" without a method, else "last_forward".
         gather: answer queries at once, and adapt whenever this many have come.
         worker: adapt to gathered queries in the background.
         chunk: queries per graph; limits memory.

@@ -25,7 +25,7 @@ class Settings:
     score_from: ScoreFrom = setting(
         "last_forward",
         "TCR's code",
-        "the forward pass that answers: the last step's, before or after the updates",
+        "when a batch is answered: before its updates, after them, or before the last one",
     )
     gather: int | None = setting(
         None, "ours", "answer at once, adapt whenever this many queries have come"

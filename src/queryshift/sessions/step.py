@@ -29,6 +29,7 @@ from .state import Adaptation, State
 
 NOT_FINITE = "not finite: the adapted model gives vectors that hold NaN or infinity"
 DROPPED = "not finite: the update was dropped"
+FORGOTTEN = "not finite: the update gave NaN or infinity, the session was reset"
 SEED_STRIDE = 2_654_435_761  # keeps seeds far apart within the 32 bits that a generator takes
 
 
@@ -41,7 +42,7 @@ def advance(adaptation: Adaptation, state: State, batch: Batch, adapt: bool) -> 
         if adaptation.settings.guard is None:  # give a GPU all its work before anything waits
             result = batch_result(adaptation, proposal, batch, adapt)
         decided, event = _decide(adaptation, state, proposal, batch)
-        if decided is proposal and adaptation.settings.guard is None:
+        if event is None and adaptation.settings.guard is None:
             return result
     except (BadInput, RuntimeError):  # a method may fail on NaN before anyone looks for it
         if policy.is_finite(adaptation, state, batch):
@@ -100,7 +101,7 @@ def _decide(
     """Accept the proposal, or replace it and say why.
 
     It may be reset by the guard, because of numbers that are not finite, or because the shift is
-    over. A method may also restart by itself (`Update.restart`).
+    over. A method may also have restarted by itself (`Update.restart`).
     """
     if proposal.unshifted:
         return _after_unshifted(adaptation, proposal, batch)
@@ -109,7 +110,7 @@ def _decide(
     checked(proposal.first)
     guard, event = adaptation.settings.guard, None
     if not proposal.state.finite:
-        event = Event("not_finite", DROPPED)
+        event = Event("not_finite", DROPPED if guard is None else FORGOTTEN)
         kept, forward = replace(before, reference_streak=0), proposal.first
         if len(forward) < len(batch):  # the first step saw only a part of it
             forward = policy.answering_forward(adaptation, before, batch)
@@ -119,6 +120,9 @@ def _decide(
         source = adaptation.method.view(adaptation.source_forward(batch), fresh)
         if reason := policy.objection(guard, proposal.forward, source):
             event = Event("guard", reason)
+    if event is None and proposal.state.resets > before.resets:
+        told = f"{adaptation.method.name} returned to the source model by itself"
+        return proposal, Event("restart", told)
     if event is None or guard is None:
         return proposal, event
     state = adaptation.restarted(proposal.state, batch.gallery)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Generic, Self, TypeVar, overload
 from weakref import WeakSet
 
+logger = logging.getLogger("queryshift")
 MAX_WAIT_S = 0.2  # for others to finish their work; they may wait for something that we hold
 Thread = tuple[int, int]  # with its process: a fork has one thread, and none of its parent's
 Value = TypeVar("Value")
@@ -77,6 +80,26 @@ def _renew_all() -> None:
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
     os.register_at_fork(after_in_child=_renew_all)
+
+
+@cache
+def one_torch_thread_after_forks() -> None:
+    """Let torch compute in one thread in children forked from now on: its others stay behind.
+
+    Its pool of threads lives on only as a number, and a child that gave it work would wait for
+    ever. For models and galleries to call: without any, children may have as many as they like.
+    """
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_one_torch_thread)
+
+
+def _one_torch_thread() -> None:
+    import torch
+
+    if (threads := torch.get_num_threads()) > 1:
+        torch.set_num_threads(1)
+        told = "torch computes in 1 thread in this forked process: the other %d stayed behind."
+        logger.info(told, threads - 1)
 
 
 class lazy_property(Generic[Value]):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from queryshift.errors import BadInput
-from queryshift.support.threads import lazy_property
+from queryshift.support.threads import lazy_property, one_torch_thread_after_forks
 from queryshift.support.torch_modes import without_autocast, without_inference_mode
 
 from ..candidate_checks import check_searched
@@ -180,6 +180,7 @@ class ExactGallery:
     def __init__(self, rows: CandidateRows) -> None:
         self._rows = rows
         self._centroids: dict[int, Tensor] = {}
+        one_torch_thread_after_forks()
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -63,7 +63,7 @@ class Record:
         """Keep what happened at the next batch, the latest last.
 
         Args:
-            kind: of the event: "guard", "not_finite", "ordinary", "failed" or "kept_aside".
+            kind: of the event: as of a session, "failed" or "kept_aside".
             detail: what happened, in a sentence.
             when: seconds since the epoch.
         """
