@@ -19,6 +19,7 @@ from .results import (
     Tenant,
     TenantSummary,
 )
+from .retries import Retries
 from .sync_client import Client
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "HistoryRow",
     "Hit",
     "QueryResult",
+    "Retries",
     "SearchResult",
     "Snapshot",
     "Tenant",

@@ -19,7 +19,7 @@ class AsyncClient:
     """Searches one collection of a service from coroutines; its calls are those of `Client`.
 
     Args:
-        url: where the service is, such as "http://127.0.0.1:8000".
+        url: where the service is, such as "http://127.0.0.1:8080".
         collection: the collection that is searched.
         token: sent as a bearer token, where the service wants one.
         timeout: seconds for one try.

@@ -22,7 +22,7 @@ class Client:
     pauses. It has the same key then, so that the service answers it once and learns from it once.
 
     Args:
-        url: where the service is, such as "http://127.0.0.1:8000".
+        url: where the service is, such as "http://127.0.0.1:8080".
         collection: the collection that is searched.
         token: sent as a bearer token, where the service wants one.
         timeout: seconds for one try.

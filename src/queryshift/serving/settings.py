@@ -42,21 +42,19 @@ class CollectionSettings(Part):
     """A model, its candidates, and how its tenants adapt.
 
     Attributes:
-        model: what queryshift.load takes: a name, a directory, a file; "vectors" where clients send
-            vectors
-        device: where the model runs: "cpu", "cuda"; None: cpu
-        queries: what one query is: "image", "text", "audio", "image+text"; "vector" with model =
-            "vectors"
-        gallery: a gallery file, an engine's address, or "embedded": the tangram world
-        candidates: of the embedded world
-        method: how tenants adapt: "rest+hubs"; None: as a session without a method does
-        guard: bounds what queries can do to tenants; false: nothing
-        gather: queries of a tenant learnt at once
-        mode: of new tenants: shadow answers by the source and learns beside it
-        reference: JSON lines of reference queries, as a search takes them
+        model: what queryshift.load takes; "vectors" if clients send vectors
+        device: where the model runs, such as "cpu" or "cuda"; none: as set at the top
+        queries: what a query is: "image", "text", "audio", "image+text"; "vector" for "vectors"
+        gallery: a gallery file, a search engine's address, or "embedded" (bundled)
+        candidates: candidates of the bundled gallery
+        method: how tenants adapt, such as "rest+hubs"; none: the default session
+        guard: limits what queries can change; false: no guard
+        gather: queries that a tenant learns together (a group)
+        mode: of new tenants: "shadow", "live" or "frozen"
+        reference: JSON lines of reference queries
         samples: JSON lines of queries to try on the page
-        strict: stop at the first bad line of these two files
-        keep_queries: latest queries of a tenant to show; 0: none are kept
+        strict: stop at the first bad line of these two files; else leave it out
+        keep_queries: latest queries of a tenant to show on the page; 0: none
     """
 
     model: str = "tangram"
@@ -95,20 +93,19 @@ class LimitSettings(Part):
     """How large a request may be; looked at before anything is decoded.
 
     Attributes:
-        body_bytes: of a request
-        body_seconds: for its headers, and for its body; a body has a second more for each 10,000
-            bytes
-        header_bytes: of its headers and trailers
-        header_lines: the same, in lines
-        connections: at once; the next one closes the one that is silent for longest
+        body_bytes: of a request; at most 1 MiB for routes of a tenant
+        body_seconds: for headers, and for the body plus 1 s per 10,000 bytes
+        header_bytes: of a request, with trailers
+        header_lines: of a request, with trailers
+        connections: open at once; one more closes the one that is silent for longest
         pixels: of an image
-        seconds: of audio
+        seconds: of an audio query
         characters: of a text
-        queries: in one request
-        hits: per query: the largest k
-        hits_in_all: of one request: its queries times k
-        exclude: ids to leave out, in one request
-        clicks: in one request of feedback
+        queries: queries in a request
+        hits: hits per query: the largest k
+        hits_in_all: hits per request: queries times k
+        exclude: excluded ids in a request
+        clicks: clicks in a feedback request
     """
 
     body_bytes: int = Field(16 * 2**20, ge=1024)
@@ -130,13 +127,14 @@ class QueueSettings(Part):
     """How much may wait.
 
     Attributes:
-        batch: queries answered at once; more on a GPU
-        batch_of_tenant: of them of one tenant, while others ask for less: small is fair
-        waiting: queries waiting for an answer, in all
+        batch: queries answered together; use more on a GPU
+        batch_of_tenant: places of a tenant in a batch while another sends much less
+        waiting: queries waiting for an answer
         waiting_of_tenant: the same, of one tenant
-        updates_of_tenant: groups of a tenant waiting to be learnt; then its oldest is dropped
-        learning_share: of the time for learning, while queries wait for answers
-        gathered_bytes: of queries not yet learnt
+        updates_of_tenant: groups of a tenant waiting to be learnt; beyond that, the oldest is
+            dropped
+        learning_share: share of time for learning while queries wait, at most
+        gathered_bytes: of queries not learnt yet; beyond that, groups are dropped
     """
 
     batch: int = Field(16, ge=1)
@@ -152,15 +150,15 @@ class TenantSettings(Part):
     """What is kept of each tenant, and where.
 
     Attributes:
-        loaded: tenants of a collection in memory at once
-        known: tenants of a collection in all
+        loaded: tenants of a collection in memory
+        known: tenants of a collection
         history: batches whose statistics are kept
-        feedback_requests: latest requests that feedback may name; in memory, up to 256 KiB
-        snapshots: named snapshots of a tenant
-        save_batches: learnt batches after which it is written
+        feedback_requests: latest requests of a tenant that feedback can name; in memory, up to 256
+            KiB
+        snapshots: snapshots of a tenant
+        save_batches: learnt groups after which a tenant is written
         save_seconds: seconds after which a change is written
-        keep_days: days after which statistics, events and clicks are deleted, and tenants that
-            nobody asked since; None: never
+        keep_days: days until statistics, events, clicks and unused tenants are deleted; none: never
     """
 
     loaded: int = Field(1000, ge=1)
@@ -177,13 +175,13 @@ class TokenSettings(Part):
     """A bearer token and what it may do.
 
     Attributes:
-        name: of the token, in the log
-        sha256: of the token: queryshift serve --new-token makes both
-        scopes: read: answers without learning, and reports; adapt: searches that teach, feedback;
-            admin: everything else
+        name: name of the token in the log
+        sha256: its SHA-256, as queryshift serve --new-token prints it
+        scopes: read: searches without learning, statistics; adapt: searches with learning,
+            feedback; admin: everything else
         collections: names, or "*"
         tenants: names, or "*"
-        rate: requests a second; None: no limit
+        rate: requests per second; none: no limit
         burst: requests at once within the rate
     """
 
@@ -200,23 +198,23 @@ class ServeSettings(BaseSettings):
     """All of a server's settings: `serve.toml`, then `QUERYSHIFT_...` of the environment.
 
     Attributes:
-        host: address to listen at
-        port: port to listen at; 0: a free one
-        data: folder of the SQLite file, and of galleries that were made
-        store: postgresql://… where several processes serve; None: SQLite in the data folder
-        device: where models run whose collection does not say: "cuda:1"; None: cpu
-        threads: of torch; None: one less than cores
-        collections: by name
-        limits: of requests
-        queues: bounds of queues
+        host: address to listen on
+        port: port to listen on; 0: a free one
+        data: folder of the SQLite file and of built galleries
+        store: a PostgreSQL address (postgresql://…), for several replicas; none: SQLite in data
+        device: where models run, such as "cuda:1"; none: cpu
+        threads: torch threads; none: CPU cores minus one
+        collections: one table per collection
+        limits: limits of requests
+        queues: limits of queues
         tenants: what is kept
-        tokens: without any, only the loopback address is served
+        tokens: one table per token; without any, only the loopback address is served
         open_metrics: whether /metrics needs no token
         origins: other sites whose pages may call (CORS)
-        hosts: names it is reached by; empty: any, with tokens
-        tls_certificate: PEM file; with it HTTPS is served
+        hosts: host names of the service; empty: any with tokens, else loopback names
+        tls_certificate: PEM file; turns on HTTPS
         tls_key: PEM file of its private key
-        drain_seconds: for all that is under way at shutdown
+        drain_seconds: to finish requests and learning at shutdown
     """
 
     model_config = SettingsConfigDict(

@@ -37,8 +37,12 @@ class Guard:
         [[0], [2]]
     """
 
-    collapse: float = setting(0.5, "ours", "share of top-1 results one candidate may gain")
-    spread: float = setting(0.19, "ours", "least spread to learn from, relative to the gallery's")
+    collapse: float = setting(
+        0.5, "ours", "largest share of top-1 results that one candidate may gain"
+    )
+    spread: float = setting(
+        0.19, "ours", "smallest spread of queries to learn from, as a share of the gallery's"
+    )
     reference: ReferenceQueries | None = setting(
         None, "ours", "a sample of unshifted queries", stored_as="ordinary"
     )
