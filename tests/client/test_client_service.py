@@ -175,8 +175,6 @@ def test_clicks_score_both_answers(client, files):
 
 def test_reference_queries_are_handed_over(client, files):
     assert client.set_reference(files) == 8
-    with pytest.warns(DeprecationWarning, match="set_reference"):
-        assert client.ordinary(files) == 8
 
 
 def test_errors_are_the_libraries_in_the_services_words(service, client, files):

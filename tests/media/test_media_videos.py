@@ -1,8 +1,5 @@
 """Clips are sequences of pictures; a frame that is none is named."""
 
-import sys
-from importlib import import_module
-
 import numpy as np
 import pytest
 
@@ -28,9 +25,3 @@ def test_what_is_no_clip_is_named_by_index_and_type(item, complaint):
     with pytest.raises(BadItem, match=f"^item 1, {complaint}") as caught:
         qs.load("tangram-clips")["video"].encode([CLIP, item])
     assert caught.value.index == 1
-
-
-def test_the_old_module_name_works_and_names_the_new_one(monkeypatch):
-    monkeypatch.delitem(sys.modules, "queryshift.media.films", raising=False)
-    with pytest.warns(DeprecationWarning, match="is now queryshift.media.videos"):
-        assert import_module("queryshift.media.films") is import_module("queryshift.media.videos")

@@ -5,8 +5,6 @@ from dataclasses import replace
 import pytest
 
 import queryshift as qs
-from queryshift.galleries import EngineGallery
-from queryshift.galleries.searchable import SearchEffort
 from queryshift.sessions.batch_stats import BatchStats
 from queryshift.support.deprecation import DROPPED_IN, renamed_arguments
 
@@ -36,15 +34,6 @@ def test_statistics_have_their_old_name():
     values = (1, 8, True, 0.5, 0.1, None, 0.7, 0.2, None)
     with pytest.warns(DeprecationWarning, match="BatchStats.strangeness is now BatchStats.shift_s"):
         assert BatchStats(*values, shift_score=2.5).strangeness == 2.5
-
-
-def test_the_search_effort_of_an_engine_is_read_and_set_by_its_old_name():
-    gallery, effort = EngineGallery(4), SearchEffort("ef", 512, 1000)
-    with pytest.warns(DeprecationWarning, match="breadth is now EngineGallery.search_eff"):
-        gallery.breadth = effort
-    with pytest.warns(DeprecationWarning):
-        assert gallery.breadth is effort
-    assert gallery.search_effort is effort
 
 
 def test_functions_take_old_arguments_and_say_until_when():

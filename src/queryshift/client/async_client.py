@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Self, cast
 
-from queryshift.support.deprecation import warn_renamed
-
 from . import results
 from .core import Core, Outcome, Plan, Request, T, httpx
 from .queries import Query
@@ -88,11 +86,6 @@ class AsyncClient:
     async def set_reference(self, queries: Sequence[Query]) -> int:
         """As `Client.set_reference`."""
         return await self._result(self._core.set_reference(queries))
-
-    async def ordinary(self, queries: Sequence[Query]) -> int:
-        """The former name of `set_reference`."""
-        warn_renamed("Client.ordinary", "Client.set_reference")
-        return await self.set_reference(queries)
 
     async def tenants(self) -> list[results.TenantSummary]:
         """As `Client.tenants`."""

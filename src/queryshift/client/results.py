@@ -7,8 +7,6 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Self, TypeAlias
 
-from queryshift.support.deprecation import RenamedAttribute
-
 Id: TypeAlias = str | int
 Json: TypeAlias = Mapping[str, Any]
 
@@ -183,12 +181,6 @@ class HistoryRow(_Record):
     updated: bool
     dropped: int
     guard: str | None
-    strangeness = RenamedAttribute("shift_score")
-
-    @classmethod
-    def from_json(cls, data: Json) -> Self:
-        """The row that a JSON object says; older services call the shift score otherwise."""
-        return super().from_json({"shift_score": data.get("strangeness"), **data})
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Self, cast
 
-from queryshift.support.deprecation import warn_renamed
-
 from . import results
 from .core import Core, Outcome, Plan, Request, T, httpx
 from .queries import Query
@@ -135,18 +133,6 @@ class Client:
             How many the service took.
         """
         return self._result(self._core.set_reference(queries))
-
-    def ordinary(self, queries: Sequence[Query]) -> int:
-        """The former name of `set_reference`.
-
-        Args:
-            queries: as in `set_reference`.
-
-        Returns:
-            How many the service took.
-        """
-        warn_renamed("Client.ordinary", "Client.set_reference")
-        return self.set_reference(queries)
 
     def tenants(self) -> list[results.TenantSummary]:
         """All tenants of the collection.

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from queryshift.errors import BadInput, EngineLost, NeedsVectors
-from queryshift.support.deprecation import RenamedAttribute
 from queryshift.support.threads import RenewedLock
 from queryshift.support.torch_modes import without_autocast
 
@@ -105,7 +104,6 @@ class EngineGallery:
     """Whether a search misses nothing; otherwise sessions want its recall measured."""
     search_effort: SearchEffort | None = None
     """How much of the index a search visits (ef, nprobe), which may be set to another value."""
-    breadth = RenamedAttribute("search_effort")
     recall_told: bool = False  # whether the user was warned about recall
     origin: ModelOrigin | None = None
     """The model that made the vectors, where the engine keeps it."""

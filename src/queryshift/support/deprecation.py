@@ -50,7 +50,7 @@ def renamed_arguments(**new_by_old: str) -> Callable[[Renamed], Renamed]:
 
 
 class RenamedAttribute:
-    """An attribute under its old name: reads and sets the new one, with a warning."""
+    """An attribute under its old name: reads the new one, with a warning."""
 
     def __init__(self, new: str) -> None:
         self._new = new
@@ -63,11 +63,6 @@ class RenamedAttribute:
             return self
         warn_renamed(f"{owner.__name__}.{self._old}", f"{owner.__name__}.{self._new}")
         return getattr(instance, self._new)
-
-    def __set__(self, instance: Any, value: Any) -> None:
-        owner = type(instance).__name__
-        warn_renamed(f"{owner}.{self._old}", f"{owner}.{self._new}")
-        setattr(instance, self._new, value)
 
 
 def stored_as(key: str, **given: Any) -> Any:
