@@ -9,14 +9,14 @@ import pytest
 import torch
 from PIL import Image
 
-from queryshift.client import failures, queries, retries
-from queryshift.client.failures import failure
+from queryshift.client import core, queries, retries
+from queryshift.client.core import failure
 from queryshift.client.queries import encoded, encoded_all
 from queryshift.client.retries import Retries
 from queryshift.errors import BadInput, NotAllowed, ServiceBusy, ServiceLost, UnknownName
 
 
-@pytest.mark.parametrize("module", [queries, retries, failures])
+@pytest.mark.parametrize("module", [queries, retries, core])
 def test_examples(module):
     tried = doctest.testmod(module)
     assert tried.attempted and not tried.failed

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Self, cast
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, cast
 
-from . import results
 from .core import Core, Outcome, Plan, Request, T, httpx
-from .queries import Query
-from .results import Id
 from .retries import Retries
+
+Arguments = ParamSpec("Arguments")
+Awaited: TypeAlias = Coroutine[Any, Any, T]
+
+
+def _awaited(
+    plan: Callable[Concatenate[Core, Arguments], Plan[T]],
+) -> Callable[Concatenate[AsyncClient, Arguments], Awaited[T]]:
+    """A call of the core as one of the client's coroutines, with the same arguments."""
+
+    @wraps(plan)
+    async def call(client: AsyncClient, /, *given: Arguments.args, **named: Arguments.kwargs) -> T:
+        return await client._result(plan(client._core, *given, **named))
+
+    return call
 
 
 class AsyncClient:
@@ -54,74 +67,20 @@ class AsyncClient:
         """Close the connections to the service."""
         await self._http.aclose()
 
-    async def search(
-        self,
-        queries: Sequence[Query],
-        k: int = 10,
-        *,
-        tenant: str = "default",
-        adapt: bool = True,
-        compare: bool = False,
-        exclude: Sequence[Sequence[Id]] | None = None,
-        key: str | None = None,
-    ) -> results.SearchResult:
-        """As `Client.search`."""
-        asked = (queries, k, tenant, adapt, compare, exclude, key)
-        return await self._result(self._core.search(*asked))
-
-    async def feedback(
-        self, request_id: str, clicks: Mapping[int, Sequence[Id]], *, tenant: str = "default"
-    ) -> results.ClickMeans:
-        """As `Client.feedback`."""
-        return await self._result(self._core.feedback(tenant, request_id, clicks))
-
-    async def collections(self) -> list[results.Collection]:
-        """As `Client.collections`."""
-        return await self._result(self._core.collections())
-
-    async def collection(self) -> results.Collection:
-        """As `Client.collection`."""
-        return await self._result(self._core.collection())
-
-    async def set_reference(self, queries: Sequence[Query]) -> int:
-        """As `Client.set_reference`."""
-        return await self._result(self._core.set_reference(queries))
-
-    async def tenants(self) -> list[results.TenantSummary]:
-        """As `Client.tenants`."""
-        return await self._result(self._core.tenants())
-
-    async def tenant(self, tenant: str = "default") -> results.Tenant:
-        """As `Client.tenant`."""
-        return await self._result(self._core.tenant(tenant))
-
-    async def history(self, tenant: str = "default", since: int = 0) -> list[results.HistoryRow]:
-        """As `Client.history`."""
-        return await self._result(self._core.history(tenant, since))
-
-    async def set_mode(self, mode: str, tenant: str = "default") -> results.Tenant:
-        """As `Client.set_mode`."""
-        return await self._result(self._core.change(tenant, "mode", {"mode": mode}))
-
-    async def reset(self, tenant: str = "default") -> results.Tenant:
-        """As `Client.reset`."""
-        return await self._result(self._core.change(tenant, "reset"))
-
-    async def undo(self, tenant: str = "default") -> results.Tenant:
-        """As `Client.undo`."""
-        return await self._result(self._core.change(tenant, "undo"))
-
-    async def snapshot(self, name: str, tenant: str = "default") -> results.Snapshot:
-        """As `Client.snapshot`."""
-        return await self._result(self._core.snapshot(tenant, name))
-
-    async def snapshots(self, tenant: str = "default") -> list[results.Snapshot]:
-        """As `Client.snapshots`."""
-        return await self._result(self._core.snapshots(tenant))
-
-    async def rollback(self, name: str, tenant: str = "default") -> results.Tenant:
-        """As `Client.rollback`."""
-        return await self._result(self._core.change(tenant, "rollback", {"name": name}))
+    search = _awaited(Core.search)
+    feedback = _awaited(Core.feedback)
+    collections = _awaited(Core.collections)
+    collection = _awaited(Core.collection)
+    set_reference = _awaited(Core.set_reference)
+    tenants = _awaited(Core.tenants)
+    tenant = _awaited(Core.tenant)
+    history = _awaited(Core.history)
+    set_mode = _awaited(Core.set_mode)
+    reset = _awaited(Core.reset)
+    undo = _awaited(Core.undo)
+    snapshot = _awaited(Core.snapshot)
+    snapshots = _awaited(Core.snapshots)
+    rollback = _awaited(Core.rollback)
 
     async def _result(self, plan: Plan[T]) -> T:
         """Carry a plan out: send what it yields, wait as long as it says."""

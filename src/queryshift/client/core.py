@@ -13,10 +13,17 @@ from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
-from queryshift.errors import BadInput, Error, missing
+from queryshift.errors import (
+    BadInput,
+    Error,
+    NotAllowed,
+    ServiceBusy,
+    ServiceLost,
+    UnknownName,
+    missing,
+)
 
 from . import results
-from .failures import failure, foreign, unreachable
 from .queries import Query, encoded_all
 from .results import Id, Json
 from .retries import Retries
@@ -31,6 +38,12 @@ Outcome: TypeAlias = httpx.Response | httpx.TransportError
 Request: TypeAlias = dict[str, Any]  # arguments of httpx's `request`
 Plan: TypeAlias = Generator[Request | float, Outcome | None, T]
 MOST_ROWS = 1000  # of a tenant's history in one answer
+ERRORS: dict[int, type[Error]] = {
+    401: NotAllowed,
+    403: NotAllowed,
+    404: UnknownName,
+    429: ServiceBusy,
+}
 
 
 class Core:
@@ -60,12 +73,13 @@ class Core:
     def search(
         self,
         queries: Sequence[Query],
-        k: int,
-        tenant: str,
-        adapt: bool,
-        compare: bool,
-        exclude: Sequence[Sequence[Id]] | None,
-        key: str | None,
+        k: int = 10,
+        *,
+        tenant: str = "default",
+        adapt: bool = True,
+        compare: bool = False,
+        exclude: Sequence[Sequence[Id]] | None = None,
+        key: str | None = None,
     ) -> Plan[results.SearchResult]:
         """The hits of several queries."""
         body: dict[str, Any] = {"tenant": tenant, "queries": encoded_all(queries)}
@@ -76,7 +90,7 @@ class Core:
         return self._call("POST", path, read, body, key=key, tenant=tenant)
 
     def feedback(
-        self, tenant: str, request_id: str, clicks: Mapping[int, Sequence[Id]]
+        self, request_id: str, clicks: Mapping[int, Sequence[Id]], *, tenant: str = "default"
     ) -> Plan[results.ClickMeans]:
         """Which hits of an earlier search were clicked."""
         rows = [{"query": query, "ids": list(ids)} for query, ids in clicks.items()]
@@ -111,11 +125,11 @@ class Core:
             if after is None:
                 return rows
 
-    def tenant(self, tenant: str) -> Plan[results.Tenant]:
+    def tenant(self, tenant: str = "default") -> Plan[results.Tenant]:
         """One tenant."""
         return self._of_tenant("GET", tenant, "", results.Tenant.from_json)
 
-    def history(self, tenant: str, since: int) -> Plan[list[results.HistoryRow]]:
+    def history(self, tenant: str = "default", since: int = 0) -> Plan[list[results.HistoryRow]]:
         """The batches of a tenant after one of them, page by page."""
         rows, read = list[results.HistoryRow](), _list_of(results.HistoryRow.from_json, "rows")
         while True:
@@ -125,19 +139,35 @@ class Core:
                 return rows
             rows, since = rows + more, more[-1].batch
 
-    def change(self, tenant: str, verb: str, body: Json | None = None) -> Plan[results.Tenant]:
-        """A change of a tenant ("reset", "undo", "mode", "rollback"), and what it is after it."""
-        return self._of_tenant("POST", tenant, f"/{verb}", results.Tenant.from_json, body or {})
+    def set_mode(self, mode: str, tenant: str = "default") -> Plan[results.Tenant]:
+        """Change who answers."""
+        return self._changed(tenant, "mode", {"mode": mode})
 
-    def snapshots(self, tenant: str) -> Plan[list[results.Snapshot]]:
+    def reset(self, tenant: str = "default") -> Plan[results.Tenant]:
+        """Give up all that was learnt."""
+        return self._changed(tenant, "reset", {})
+
+    def undo(self, tenant: str = "default") -> Plan[results.Tenant]:
+        """Take back the last update."""
+        return self._changed(tenant, "undo", {})
+
+    def rollback(self, name: str, tenant: str = "default") -> Plan[results.Tenant]:
+        """Put a kept state in force."""
+        return self._changed(tenant, "rollback", {"name": name})
+
+    def snapshots(self, tenant: str = "default") -> Plan[list[results.Snapshot]]:
         """The kept states of a tenant."""
         read = _list_of(results.Snapshot.from_json, "snapshots")
         return self._of_tenant("GET", tenant, "/snapshots", read)
 
-    def snapshot(self, tenant: str, name: str) -> Plan[results.Snapshot]:
+    def snapshot(self, name: str, tenant: str = "default") -> Plan[results.Snapshot]:
         """Keep the state of a tenant."""
         read, body = results.Snapshot.from_json, {"name": name}
         return self._of_tenant("POST", tenant, "/snapshots", read, body)
+
+    def _changed(self, tenant: str, verb: str, body: Json) -> Plan[results.Tenant]:
+        """What a tenant is after a change."""
+        return self._of_tenant("POST", tenant, f"/{verb}", results.Tenant.from_json, body)
 
     def _of_tenant(
         self, verb: str, tenant: str, path: str, read: Callable[[Any], T], *body: Json, **more: Any
@@ -206,3 +236,39 @@ class Core:
 
 def _list_of(read: Callable[[Json], T], name: str) -> Callable[[Json], list[T]]:
     return lambda data: [read(row) for row in data[name]]
+
+
+def failure(status: int, problem: Any) -> Error:
+    """The error that a problem of the service stands for.
+
+    Args:
+        status: of the answer.
+        problem: its JSON, or None where it has none.
+
+    Returns:
+        An error with the service's own sentence, and the request's id as a note.
+
+    Examples:
+        >>> failure(404, {"detail": 'no tenant "bob".'})
+        UnknownName('no tenant "bob".')
+    """
+    told = problem if isinstance(problem, dict) else {}
+    sentence = told.get("detail") or f"the service answered with the status {status}."
+    kind = ERRORS.get(status, BadInput if 400 <= status < 500 else ServiceLost)
+    error = kind(str(sentence))
+    error.add_note(f"status {status}, request {told.get('request_id', 'without an id')}")
+    return error
+
+
+def foreign(address: str) -> ServiceLost:
+    """The error for an answer that no queryshift service gives."""
+    return ServiceLost(
+        f"{address} answered with something that is not queryshift's: check the address, and what "
+        "lies between."
+    )
+
+
+def unreachable(address: str, reason: Exception | None) -> ServiceLost:
+    """The error for a service that does not answer."""
+    why = str(reason) or type(reason).__name__
+    return ServiceLost(f"{address} does not answer ({why}): is the service running?")

@@ -89,8 +89,10 @@ class Client:
             >>> [len(ids) for ids in found.ids]
             [2, 2]
         """
-        asked = (queries, k, tenant, adapt, compare, exclude, key)
-        return self._result(self._core.search(*asked))
+        plan = self._core.search(
+            queries, k, tenant=tenant, adapt=adapt, compare=compare, exclude=exclude, key=key
+        )
+        return self._result(plan)
 
     def feedback(
         self, request_id: str, clicks: Mapping[int, Sequence[Id]], *, tenant: str = "default"
@@ -105,7 +107,7 @@ class Client:
         Returns:
             Mean reciprocal ranks of all clicks so far.
         """
-        return self._result(self._core.feedback(tenant, request_id, clicks))
+        return self._result(self._core.feedback(request_id, clicks, tenant=tenant))
 
     def collections(self) -> list[results.Collection]:
         """All collections of the service.
@@ -176,7 +178,7 @@ class Client:
         Returns:
             The tenant in the new mode.
         """
-        return self._result(self._core.change(tenant, "mode", {"mode": mode}))
+        return self._result(self._core.set_mode(mode, tenant))
 
     def reset(self, tenant: str = "default") -> results.Tenant:
         """Give up all that was learnt.
@@ -187,7 +189,7 @@ class Client:
         Returns:
             The tenant after it.
         """
-        return self._result(self._core.change(tenant, "reset"))
+        return self._result(self._core.reset(tenant))
 
     def undo(self, tenant: str = "default") -> results.Tenant:
         """Take back the last update.
@@ -198,7 +200,7 @@ class Client:
         Returns:
             The tenant after it.
         """
-        return self._result(self._core.change(tenant, "undo"))
+        return self._result(self._core.undo(tenant))
 
     def snapshot(self, name: str, tenant: str = "default") -> results.Snapshot:
         """Keep the present state under a name; it is on disk when this returns.
@@ -210,7 +212,7 @@ class Client:
         Returns:
             The snapshot.
         """
-        return self._result(self._core.snapshot(tenant, name))
+        return self._result(self._core.snapshot(name, tenant))
 
     def snapshots(self, tenant: str = "default") -> list[results.Snapshot]:
         """The kept states of a tenant.
@@ -241,7 +243,7 @@ class Client:
             ...     client.rollback("before", "bob").batches == kept.batches
             True
         """
-        return self._result(self._core.change(tenant, "rollback", {"name": name}))
+        return self._result(self._core.rollback(name, tenant))
 
     def _result(self, plan: Plan[T]) -> T:
         """Carry a plan out: send what it yields, wait as long as it says."""
