@@ -31,7 +31,7 @@ from queryshift.models import load
 
 from . import forked
 from .sealed import _by_content as by_content
-from .sealed_streams import QUERIES, Stream, items, phases, rows
+from .sealed_streams import DEVELOPMENT, QUERIES, Stream, items, phases, rows
 
 WHOLE = ("sorted", "noise")  # streams of several phases are not cut
 PICTURES = ("image", "video")
@@ -49,7 +49,7 @@ def streams(seed: int) -> Iterator[Stream]:
         kinds += [(kind, noisy) for kind in ("zipf", "few", "half", "tenth")]
         kinds.append(("sorted", "0*1.5"))
         for kind, name in kinds:
-            yield Stream(kind, task, f"dev:{name}", 3, seed)
+            yield Stream(kind, task, DEVELOPMENT + name, 3, seed)
         for kind in ("clean", "noise"):
             yield Stream(kind, task, "clean", 3, seed)
 

@@ -16,7 +16,10 @@ from queryshift.lab.datasets.tangram import CAPTIONS, TASKS
 from queryshift.lab.evaluation import corrupted_queries
 from queryshift.lab.evaluation.benchmarks import AS_IT_IS, BENCHMARKS
 
+from .dev_shifts import dev_shift
+
 QUERIES, SCENES, FEW = 1000, 2000, 20
+DEVELOPMENT = "dev:"  # begins the names of shifts by which choices are made
 ALONE, AMONG, AFTER = 250, 500, 500  # queries of hostile streams: nothing else, half of them, none
 SEVERITIES = (3, 5)
 POPULAR = {  # shifts under which scenes are asked for by a Zipf law; the first also for mixtures
@@ -72,6 +75,8 @@ def corruption_of(stream: Stream) -> Corruption | None:
     """The corruption of a stream's shifted queries; None for clean streams."""
     if stream.shift == "clean":
         return None
+    if stream.shift.startswith(DEVELOPMENT):
+        return dev_shift(stream.task, stream.shift.removeprefix(DEVELOPMENT))
     row, shift = ("d", AS_IT_IS) if stream.shift == "diverse" else ("o", stream.shift)
     return corrupted_queries.corruption_of(BENCHMARKS[f"tangram-{row}-{stream.task}"], shift)
 
