@@ -1,6 +1,8 @@
 """Runs of pytest forked from a process that has the large libraries imported already."""
 
+import math
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable
@@ -19,6 +21,7 @@ OPTIONS = (
     *("-q", "-p", "no:xdist", "-p", "no:cacheprovider", "--tb=no"),
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # plugins are imported before pytest runs
 )
+IDLE = 60.0  # seconds on the clock without CPU time after which tests wait for ever
 
 
 class ForkedPytest:
@@ -28,10 +31,13 @@ class ForkedPytest:
         root: The project's folder.
         source: The copy, which comes first on the path.
         compiled: The folder for what Python compiles.
+
+    Attributes:
+        spent: The CPU seconds that all runs took.
     """
 
     def __init__(self, root: Path, source: Path, compiled: Path) -> None:
-        self._places = root, source, compiled
+        self._places, self.spent = (root, source, compiled), 0.0
         os.environ.setdefault("OMP_NUM_THREADS", "1")
         self._context = get_context("forkserver")
         self._context.set_forkserver_preload(list(LIBRARIES))
@@ -39,8 +45,13 @@ class ForkedPytest:
     def run(self, tests: list[str], seconds: float) -> tuple[int | None, str]:
         """Run tests until one fails.
 
+        Args:
+            tests: Their names.
+            seconds: The CPU time they may take: how busy the machine is does not matter.
+
         Returns:
-            Pytest's exit code, None where time was up; and the test that failed.
+            Pytest's exit code, None where time was up or the tests only waited; and the test that
+            failed.
         """
         code, failed = self._forked(_failed_first, tests, seconds)
         return code, failed or tests[0]
@@ -54,20 +65,37 @@ class ForkedPytest:
     ) -> tuple[int | None, Any]:
         ours, theirs = self._context.Pipe(duplex=False)
         path = os.environ.get("PYTHONPATH", "")  # of now: the fork server keeps that of its start
-        arguments = (function, *self._places, path, tests, theirs)
+        arguments = (function, *self._places, path, tests, seconds, theirs)
         process = self._context.Process(target=_run, args=arguments)
         process.start()
         theirs.close()
+        used, before = 0.0, -1.0
         try:
-            return ours.recv() if ours.poll(max(0.0, seconds)) else (None, None)
-        except EOFError:
-            return -1, None  # it died
+            while not ours.poll(IDLE) and (used := _cpu_seconds(process.pid or 0)) > before + 0.1:
+                before = used
+            code, found, used = ours.recv() if ours.poll() else (None, None, used)
+            return code, found
+        except EOFError:  # it died
+            process.join()
+            if process.exitcode != -signal.SIGXCPU:
+                return -1, None
+            used = seconds
+            return None, None
         finally:
+            self.spent += used
             with suppress(ProcessLookupError):  # with servers that tests have started
                 os.killpg(process.pid or 0, signal.SIGKILL)
             process.kill()
             process.join()
             ours.close()
+
+
+def _cpu_seconds(process: int) -> float:
+    """The CPU time of a process so far."""
+    with suppress(FileNotFoundError):
+        times = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:15]
+        return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+    return 0.0  # it has ended
 
 
 def _run(
@@ -77,10 +105,12 @@ def _run(
     compiled: Path,
     more: str,
     tests: list[str],
+    seconds: float,
     report: Connection,
 ) -> None:
     """Run the tests in this process, and send what came of it."""
     os.setpgid(0, 0)
+    resource.setrlimit(resource.RLIMIT_CPU, (max(1, math.ceil(seconds)), resource.RLIM_INFINITY))
     os.chdir(root)
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
@@ -91,7 +121,8 @@ def _run(
     paths += [path for path in more.split(os.pathsep) if path]
     os.environ |= {"PYTHONPATH": os.pathsep.join(paths), "PYTHONPYCACHEPREFIX": str(compiled)}
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    report.send(function(source, tests))
+    code, found = function(source, tests)
+    report.send((code, found, sum(os.times()[:4])))
     os._exit(0)  # whatever threads the tests have left
 
 

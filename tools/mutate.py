@@ -76,7 +76,7 @@ class Outcome:
     fault: Fault
     result: str  # "noticed", "survived", "out of time" or "no verdict"
     by: str  # the test that failed
-    seconds: float
+    seconds: float  # of CPU time, with a second look at that test
 
 
 def faults_of(path: str, text: str) -> list[Fault]:
@@ -142,7 +142,7 @@ class Trial:
         root: The project's folder.
         folder: A temporary one.
         tests: Which tests run which lines; None: the nearest tests are run.
-        seconds: How long the tests of one fault may take.
+        seconds: The CPU time that the tests of one fault may take.
     """
 
     def __init__(self, root: Path, folder: Path, tests: FaultTests | None, seconds: float) -> None:
@@ -154,7 +154,7 @@ class Trial:
 
     def outcome(self, fault: Fault) -> Outcome:
         """Plant a fault, run its tests until one notices it, and take it back."""
-        started = time.monotonic()
+        started = self._pytest.spent
         file = self._copy / "queryshift" / fault.path
         before, times = file.read_text(encoding="utf-8"), file.stat()
         file.write_text(planted(fault, before), encoding="utf-8")
@@ -167,7 +167,7 @@ class Trial:
             os.utime(file, (times.st_atime, times.st_mtime))
         if result == "noticed" and not self._passes(by):
             result = "no verdict"  # that test fails without the fault too
-        return Outcome(fault, result, by, round(time.monotonic() - started, 1))
+        return Outcome(fault, result, by, round(self._pytest.spent - started, 1))
 
     def _stages(self, fault: Fault) -> list[list[str]]:
         """Tests that run the fault's line, a few quick ones first; else the nearest."""
@@ -189,7 +189,7 @@ class Trial:
 
     def _judged(self, stages: list[list[str]], started: float) -> tuple[str, str]:
         for tests in stages:
-            left = self._seconds - (time.monotonic() - started)
+            left = self._seconds - (self._pytest.spent - started)
             code, failed = self._pytest.run(tests, left)
             if code is None:
                 return "out of time", tests[0]
@@ -252,7 +252,7 @@ def run(
         root: The project's folder.
         faults: What to plant.
         journal: The file of outcomes.
-        seconds: How long the tests of one fault may take.
+        seconds: The CPU time that the tests of one fault, or of one file, may take.
         copies: How many files of tests are recorded at once, and then faults tried, each in a
             copy of its own.
         lines: Whether to record which lines the tests run; else the nearest tests are run.
@@ -380,7 +380,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seed", type=int, default=0, help="which faults are drawn")
     parser.add_argument("--faults", type=int, default=300, help="how many")
-    parser.add_argument("--seconds", type=float, default=600, help="for the tests of one fault")
+    parser.add_argument("--seconds", type=float, default=600, help="CPU time for one fault's tests")
     parser.add_argument("--copies", type=int, default=1, help="files or faults at once")
     parser.add_argument("--nearest", action="store_true", help="record no lines: for few faults")
     parser.add_argument("--room", action="append", help=f"only there; one of {', '.join(ROOMS)}")

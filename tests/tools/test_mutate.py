@@ -209,15 +209,28 @@ def test_a_run_goes_on_where_it_was(project, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_test_that_fails_anyway_and_one_without_end_give_no_verdict(project, tmp_path):
+def test_a_test_that_fails_anyway_gives_no_verdict(project):
     tests = project / "tests" / "retrieval" / "test_sums.py"
     (fault,) = (one for one in drawn(project, 1, 100) if one.after == "pass")
     tests.write_text(TESTS + "\ndef test_broken():\n    assert False\n")
     assert run(project, [fault], project / "a.jsonl", 60)[0].result == "noticed"
     tests.write_text("def test_broken():\n    assert False\n")
     assert run(project, [fault], project / "b.jsonl", 60)[0].result == "no verdict"
-    tests.write_text("import time\ndef test_long():\n    time.sleep(60)\n")
-    assert run(project, [fault], project / "c.jsonl", 1)[0].result == "out of time"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "seconds", "code"),
+    [("while True: pass", 2, None), ("time.sleep(60)", 9, None), ("time.sleep(6)", 5, 0)],
+)
+def test_the_time_of_tests_is_cpu_time(project, monkeypatch, text, seconds, code):
+    """Those that only wait for long are given up, and those that wait for others are not."""
+    monkeypatch.setattr(forked_pytest, "IDLE", 4.0)
+    file = "tests/retrieval/test_sums.py"
+    (project / file).write_text(f"import time\ndef test_long():\n    {text}\n")
+    forked = forked_pytest.ForkedPytest(project, project / "src", project / "compiled")
+    assert forked.run([file], seconds)[0] == code
+    assert 0 < forked.spent < 5
 
 
 def test_a_fault_of_another_version_is_refused():
