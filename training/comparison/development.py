@@ -1,11 +1,13 @@
 """Variants of the default session on the development world, stream by stream.
 
 python -m training.comparison.development FILE --variants default spread=0.0 part=2.0,rate=2
+python -m training.comparison.development FILE --without-rules
 
 A variant names settings of the guard, of InfoMax, of hub correction, of the session, or constants
-of the policy. Each finished stream and variant is a line of FILE; the same command goes on where
-it stopped. Shifts and scenes are the development world's, by which choices are made; `--world`
-asks another split, to check what was chosen. Use one FILE for each world and size of batch.
+of the policy; `--without-rules` are those of `without_rules.py`, each without one rule. Each
+finished stream and variant is a line of FILE; the same command goes on where it stopped. Shifts and
+scenes are the development world's, by which choices are made; `--world` asks another split, to
+check what was chosen. Use one FILE for each world and size of batch.
 """
 
 from __future__ import annotations
@@ -23,13 +25,13 @@ from unittest.mock import patch
 
 import torch
 
-from queryshift import Gallery, Guard, Hubs, Session
+from queryshift import Gallery, Guard, Hubs, InfoMax, Session
 from queryshift.lab.datasets import Dataset
 from queryshift.lab.datasets.tangram import TASKS, tangram
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
 from queryshift.models import load
 
-from . import forked
+from . import forked, without_rules
 from .sealed import _by_content as by_content
 from .sealed_streams import DEVELOPMENT, QUERIES, Stream, items, phases, rows
 
@@ -66,8 +68,9 @@ def changed(variant: str) -> tuple[dict[str, Any], list[AbstractContextManager[A
     """Settings of a session that a variant names, and patches of the policy's constants."""
     if variant == "default":
         return {}, []
-    from queryshift import InfoMax
-
+    if variant in without_rules.PATCHES:
+        return {}, list(without_rules.patches(variant))
+    variant = without_rules.SETTINGS.get(variant, variant)
     pairs = dict(one.split("=") for one in variant.split(","))
     parts: dict[type, dict[str, Any]] = {Guard: {}, InfoMax: {}, Hubs: {}}
     settings: dict[str, Any] = {}
@@ -93,6 +96,8 @@ def _session(variant: str, task: str, stack: ExitStack) -> Session:
     settings, patches = changed(variant)
     for one in patches:
         stack.enter_context(one)
+    if not settings.pop("recommended", True):
+        stack.enter_context(patch.object(encoder, "recommended", {}))
     factor = settings.pop("rate", None)
     if factor is not None:
         settings["lr"] = factor * encoder.recommended["infomax"]["lr"]
@@ -162,12 +167,15 @@ def main() -> None:
     parser = forked.parser(__doc__)
     parser.add_argument("--world", default="dev", help="another split, to check what was chosen")
     parser.add_argument("--variants", nargs="*", default=["default"])
+    parser.add_argument("--without-rules", action="store_true", help="the default, then each")
     parser.add_argument("--label", help="of the variant in the file: for another version's code")
     parser.add_argument("--seeds", type=int, nargs="*", default=[0])
     parser.add_argument("--kinds", nargs="*")
     parser.add_argument("--queries", type=int, default=768)
     parser.add_argument("--batch", type=int, help="queries at a time; None: the benchmark's")
     options = parser.parse_args()
+    if options.without_rules:
+        options.variants = ["default", *without_rules.NAMES]
     OPTIONS.update(vars(options))
     forked.run(work, _left(options), options, WORLDS, _world)
 
