@@ -34,7 +34,7 @@ def said(before):
         pytest.skip("processes cannot be forked here")
     ran = subprocess.run(
         [sys.executable, "-c", FORKED.format(before=textwrap.dedent(before))],
-        env={**os.environ, "OMP_NUM_THREADS": "2"},
+        env={**os.environ, "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"},
         capture_output=True,
         text=True,
         timeout=120,
