@@ -40,11 +40,13 @@ def test_no_learning_rate_is_recommended():
 
 def test_validation_has_one_shift_of_each_modality_and_test_has_the_clean_streams():
     assert [(one.benchmark.name, one.shift) for one in rows.streams("val")] == [
-        ("flickr8k-o-image", "gaussian_noise"),
-        ("flickr8k-o-text", "character_swap"),
+        ("flickr8k-dev-o-image", "gaussian_noise"),
+        ("flickr8k-dev-o-text", "character_swap"),
     ]
     found = list(rows.streams("test"))
-    assert len(found) == 9 and {one.benchmark.part for one in found} == {"test"}
+    assert len(found) == 9 and {one.benchmark.part for one in found} == {""}
+    (ocr,) = rows.streams("test", only="text-ocr")
+    assert (ocr.benchmark.name, ocr.shift) == ("flickr8k-o-text", "ocr")
     assert [one.benchmark.name for one in found if not one.shift] == [
         "flickr8k-clean-image",
         "flickr8k-clean-text",

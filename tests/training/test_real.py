@@ -1,11 +1,13 @@
 """The measurement on real sets: rows by name, runs that go on, and the page made from them."""
 
 import csv
+import json
 import shutil
 
 import numpy as np
 import pytest
 from training.real import measure, other_scripts, pages, rates
+from training.real.advice import meaning
 from training.real.measure import Row
 
 from queryshift.errors import UnknownName
@@ -80,8 +82,7 @@ BETTER, WORSE = np.arange(400) % 2 == 0, np.arange(400) % 8 == 0
 
 
 def page(cells):
-    some = streams(cells)
-    return pages.page(cells, some)
+    return pages.page(streams(cells))
 
 
 def streams(cells):
@@ -93,18 +94,46 @@ def test_the_page_shows_losses_first():
     text = page(cells)
     lost = text.split("## Losses first")[1].split("##")[0]
     assert "| AWS | m | clean | `default` | `frozen` | **-12.5** (" in lost
-    assert "**Do not turn it on for queries without typos.**" in text.split("## Losses")[0]
+    assert "**Do not turn it on for queries without typos**" in text.split("## Losses")[0]
     assert "-12.5 points" in text.split("## Losses")[0]
     assert "| m | rest | 50.0 |" in text
+    assert "| AWS | `rest` | 1 | 0 | 0 | 1 | -37.5 |" in lost
 
 
 def test_gains_are_no_losses():
     cells = [cell("frozen", RIGHT), cell("default", BETTER), cell("frozen+hubs", BETTER)]
     some = streams(cells)
     assert pages.losses(some) == "None in what was run."
-    assert "**Turn it on for queries without typos.**" in pages.meaning(some)
-    assert "above it beyond chance in 1, below it beyond chance in 0" in pages.meaning(some)
-    assert "gives +25.0 points by itself, the default +25.0" in pages.meaning(some)
+    (said,) = meaning(some).splitlines()
+    assert said.startswith("- **Turn it on for queries without typos**")
+    assert "is +25.0 points" in said and "(beyond chance above it in 1, below it in 0)" in said
+    assert said.endswith(
+        "hub correction alone, which works without access to the encoder, has +25.0."
+    )
+
+
+def test_vectors_are_left_out_where_they_are_hub_correction():
+    cells = [cell("frozen", RIGHT), cell("frozen+hubs", BETTER), cell("vectors", BETTER)]
+    assert "vectors" not in pages.recalls(streams(cells))
+    assert "| m | vectors | 25.0 |" in pages.recalls(streams([*cells[:2], cell("vectors", RIGHT)]))
+
+
+def test_images_and_audio_are_counted_apart():
+    shifts = {"clean": ("esc50-clean", WORSE), "rain": ("esc50-noisy", BETTER)}
+    cells = [
+        cell(name, hits, benchmark, shift="" if shift == "clean" else shift)
+        for shift, (benchmark, ours) in shifts.items()
+        for name, hits in (("frozen", RIGHT), ("default", ours))
+    ]
+    (said,) = meaning(streams(cells)).splitlines()
+    assert "in 1 of 1 shifted stream, below it in 0" in said
+    assert "in 0 of 1 clean stream, below it in 1" in said
+
+
+def test_ndcg_is_told_in_a_sentence():
+    cells = [cell("frozen", RIGHT), cell("default", BETTER)]
+    assert "+25.0 points against the encoder alone (1, 0); in" in pages.by_ndcg(streams(cells))
+    assert pages.by_ndcg(streams(cells[:1])) == pages.NOT_RUN
 
 
 def test_only_differences_beyond_chance_are_bold():
@@ -149,12 +178,17 @@ def test_a_table_of_differences_says_how_many_queries_were_asked():
     assert "| m | clean | 400 | **+25.0** (" in text
 
 
-def test_rates_are_means_over_development_streams():
+def test_rates_are_means_over_development_streams(tmp_path):
     dev = [
         cell("rest:lr=0.001", hits, benchmark=name)
         for name, hits in (("aws-dev-clean", RIGHT), ("aws-dev-chatty", BETTER))
     ]
-    assert "| m | rest | 37.5 |" in pages.rates(dev)
+    assert "aws,m,rest,0.001,37.50" in pages.all_rates(dev, tmp_path)
+    own = {"image": {"shot": {"0.01": 4, "0.001": 5}}}
+    (tmp_path / pages.PHOTOGRAPH_RATES).write_text(json.dumps(own), encoding="utf-8")
+    lines = pages.all_rates([], tmp_path).splitlines()
+    head = "flickr8k-image,photographs,shot"
+    assert lines[1:] == [f"{head},0.001,5.00", f"{head},0.01,4.00"]
 
 
 def test_cells_are_kept_beside_those_kept_before(monkeypatch, capsys, runs, tmp_path):
@@ -169,10 +203,10 @@ def test_cells_are_kept_beside_those_kept_before(monkeypatch, capsys, runs, tmp_
 def test_what_correcting_the_spelling_gives_is_said_beside_ours():
     typed = {"benchmark": "aws-typos", "shift": "typos", "severity": 2}
     rows = {"frozen": WORSE, "default": RIGHT, "spelling+frozen": BETTER}
-    text = pages.meaning(streams([cell(name, hits, **typed) for name, hits in rows.items()]))
-    assert "The default alone is +12.5 points against the encoder alone" in text
-    assert "1 encoder: `frozen` 12.5 %, `default` 25.0 %, `spelling+frozen` 50.0 %." in text
-    assert "queries without typos" not in text
+    text = meaning(streams([cell(name, hits, **typed) for name, hits in rows.items()]))
+    (said,) = text.splitlines()
+    assert "the encoder alone finds 12.5 %, the default session 25.0 %" in said
+    assert said.endswith("spelling correction and the encoder 50.0 %.")
 
 
 def test_every_row_answers_misspelt_words_of_other_scripts():
@@ -198,7 +232,12 @@ def test_the_page_is_what_the_kept_cells_give(tmp_path):
     kept = shutil.copytree(pages.RESULTS / "real", tmp_path / "real")
     cells = pages.keep([], kept)
     some = [stream for series in pages.SERIES for stream in pages.streams(cells, series)]
-    assert pages.page(cells, some) == (pages.RESULTS / "real.md").read_text(encoding="utf-8")
+    assert pages.page(some) == (pages.RESULTS / "real.md").read_text(encoding="utf-8")
+    for name, made in (
+        (pages.FIGURES, pages.all_figures(some)),
+        (pages.RATES, pages.all_rates(cells, kept)),
+    ):
+        assert made == (kept / name).read_text(encoding="utf-8")
 
 
 def test_what_the_page_says_of_pacs_and_esc50_holds():

@@ -12,7 +12,6 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from queryshift.lab.evaluation.benchmarks import AS_IT_IS, BENCHMARKS
@@ -42,11 +41,11 @@ CHOSEN = "photographs-rates.json"  # by query and row, recall@1 at each rate
 Means = Mapping[str, Mapping[str, Mapping[str, float]]]
 
 
-def streams(part: str, model: str = MODEL, query: str = "") -> Iterator[measure.Stream]:
-    """The streams of a part, of one modality of queries or of both."""
+def streams(part: str, model: str = MODEL, only: str = "") -> Iterator[measure.Stream]:
+    """The streams of a part, those whose name has `only`: a modality or a shift."""
     for name, shift, severity in STREAMS:
-        if query in name and shift in SHIFTS[part] and not BENCHMARKS[name].diverse:
-            row = replace(BENCHMARKS[name], part=part)
+        row = BENCHMARKS[name if part == "test" else name.replace("flickr8k", "flickr8k-dev")]
+        if only in f"{row.name}-{shift}" and shift in SHIFTS[part] and not row.diverse:
             yield measure.Stream(row, shift, severity, model)
 
 
@@ -75,7 +74,7 @@ def left(options: argparse.Namespace, out: Path, by_rate: Means) -> Iterator[mea
     tuned = options.part == "val"
     named = [name for name in options.methods if name.endswith(BEST)] if tuned else options.methods
     for name in named:
-        for stream in streams(options.part, options.model, options.query):
+        for stream in streams(options.part, options.model, options.only):
             tries = [name.replace(BEST, f":lr={rate:g}") for rate in RATES] if tuned else [name]
             for method in (best(one, stream.benchmark.query, by_rate) for one in tries):
                 if stream.key(0, method) not in done:
@@ -104,7 +103,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--model", default=MODEL, metavar="LABEL=PLACE")
     parser.add_argument("--out", type=Path, default=Path("runs") / "photographs")
     parser.add_argument("--methods", nargs="+", default=METHODS)
-    parser.add_argument("--query", default="", choices=("", "image", "text"))
+    parser.add_argument("--only", default="", help="streams whose name has this: image, text-ocr")
     parser.add_argument("--queries", type=int, help="of each stream; else 192 or 500")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", default="cpu")

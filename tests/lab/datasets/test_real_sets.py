@@ -4,9 +4,10 @@ import pytest
 
 from queryshift.errors import BadFile
 from queryshift.lab.datasets import DATASETS, aws
+from queryshift.lab.evaluation.benchmarks import BENCHMARKS
 from small_datasets import WRITERS, small
 
-REAL = ("aws", "msmarco", "pacs", "esc50")
+REAL = ("aws", "msmarco", "pacs", "esc50", "flickr8k")
 
 
 @pytest.mark.parametrize("name", REAL)
@@ -20,14 +21,26 @@ def test_a_missing_folder_says_where_the_files_are(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", REAL)
+def test_every_set_is_a_benchmark_with_a_development_part(name):
+    own = {row.name: row for row in BENCHMARKS.values() if row.dataset == name}
+    tests = [each for each in own if "-dev" not in each and not own[each].downloads]
+    assert len(tests) > 1
+    for each in tests:
+        row, dev = own[each], own[each.replace(name, f"{name}-dev", 1)]
+        assert (row.query, row.shifts, row.severities) == (dev.query, dev.shifts, dev.severities)
+        assert (row.part or next(iter(DATASETS[name].parts))) != dev.part
+        assert dev.part in DATASETS[name].parts
+
+
+@pytest.mark.parametrize("name", REAL)
 def test_development_and_test_share_no_query(tmp_path, name):
     root, reader = WRITERS[name](tmp_path), DATASETS[name]
-    pairs = [(part, part.replace("dev", "test")) for part in reader.parts if part.startswith("dev")]
-    pairs += [(part, part[:-4]) for part in reader.parts if part.endswith("-dev")]
-    for dev, test in (pair for pair in pairs if "train" not in pair[0]):
+    own = {row.name: row for row in BENCHMARKS.values() if row.dataset == name}
+    for dev in (row for row in own.values() if "-dev" in row.series):
+        test = own[dev.name.replace("-dev", "", 1)]
         asked = [
-            {id_.split(":")[-1] for id_ in reader(root, part=part).query_ids}
-            for part in (dev, test)
+            {id_.split(":")[-1] for id_ in reader(root, row.query, row.part or None).query_ids}
+            for row in (dev, test)
         ]
         assert all(asked) and not asked[0] & asked[1]
 

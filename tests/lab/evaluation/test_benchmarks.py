@@ -42,7 +42,7 @@ def test_the_papers_twenty():
     assert sorted(PAPER) == sorted(TWENTY.split())
     ways = {f"tangram{world}-{way}" for world in ("", "-sealed") for way in ("o", "d", "clean")}
     embedded = ways | {"tangram2crayon", "tangram2products", "tangram-sentence"}
-    photographs = {"flickr8k-o", "flickr8k-d", "flickr8k-clean"}
+    photographs = {f"flickr8k{dev}-{way}" for dev in ("", "-dev") for way in ("o", "d", "clean")}
     assert set(SERIES) == set(PAPER) | embedded | photographs | REAL | {"real-clip"}
 
 

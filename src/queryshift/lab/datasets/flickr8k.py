@@ -61,6 +61,8 @@ READER = Reader(
     "flickr8k",
     ("image", "text"),
     read,
+    source="Unpack Flickr8k_text.zip and Flickr8k_Dataset.zip, which are releases of "
+    "github.com/jbrownlee/Datasets.",
     archives=tuple(
         f"https://github.com/jbrownlee/Datasets/releases/download/Flickr8k/Flickr8k_{which}.zip"
         for which in ("text", "Dataset")
