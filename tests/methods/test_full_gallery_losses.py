@@ -5,7 +5,8 @@ import pytest
 import torch
 from fixed_retrieval import CANDIDATES, GALLERY, SIZE, entropy, retrieval, shares, softmax
 
-from queryshift.methods import COME, EATA, PL, READ, SHOT, Refined, Tent
+from queryshift.galleries import Gallery
+from queryshift.methods import COME, EATA, PL, READ, SHOT, InfoMax, Refined, Tent
 from queryshift.methods.eata import Familiar
 from queryshift.retrieval.forward import Forward
 
@@ -24,6 +25,22 @@ def tau(request):
 
 def same(found, expected):
     assert found.item() == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("method", [Tent, SHOT, COME, EATA, InfoMax])
+def test_what_all_queries_leave_out_is_as_if_the_gallery_lacked_it(method):
+    method, less = method(temperature=0.2), CANDIDATES - 2
+    left_out = torch.tensor([(row, column) for row in range(SIZE) for column in (less, less + 1)])
+    lacking = Gallery.from_vectors(range(less), GALLERY.vectors[:less])
+    whole, part = retrieval(exclude=left_out), retrieval()
+    part = Forward(part.vectors, lacking)
+    memory = method.observe(part, Familiar(), step=0) if isinstance(method, EATA) else None
+    found, expected = (method.loss(one, memory) for one in (whole, part))
+    same(found, expected.item())
+    slopes = [
+        torch.autograd.grad(*pair)[0] for pair in ((found, whole.vectors), (expected, part.vectors))
+    ]
+    torch.testing.assert_close(*slopes, atol=1e-12, rtol=0)
 
 
 def test_tent(seen, tau):
