@@ -59,6 +59,12 @@ class Runs:
         (frozen, own), _ = self.means(stream, FROZEN, run)
         return max(one - other for one, other in zip(frozen, own, strict=True))
 
+    def worst(self, stream: str, run: Run) -> float:
+        """The same in the seed where it is furthest."""
+        frozen, own = self.found[stream, FROZEN], self.found[stream, run]
+        seeds = [(frozen[seed], own[seed]) for seed in frozen.keys() & own.keys()]
+        return max(one - other for pair in seeds for one, other in zip(*pair, strict=True))
+
     def share(self, stream: str, run: Run) -> float | None:
         """The share of the bare method's gain on a stream that a run keeps; None without a gain."""
         found, _ = self.means(stream, FROZEN, run, (run[0], BARE))
@@ -99,7 +105,10 @@ def misses(runs: Runs) -> str:
     for stream, run in runs.guarded():
         below, share = runs.below(stream, run), runs.share(stream, run)
         if below > LIMIT:
-            lines.append(f"- *{stream}*, {name(run)}: {below:.2f} points below the frozen model")
+            lines.append(
+                f"- *{stream}*, {name(run)}: {below:.2f} points below the frozen model on average, "
+                f"{runs.worst(stream, run):.2f} in the worst seed"
+            )
         if share is not None and share < SHARE:
             lines.append(f"- *{stream}*, {name(run)}: keeps {share:.0%} of the bare method's gain")
     return "\n".join(lines) or "None."
