@@ -450,6 +450,7 @@ class TestWithinASession:
         session.answer(batches[0])
         assert len(session.state.stages["hubs"]) == 12
         monkeypatch.setattr(State, "finite", False)
+        monkeypatch.setattr("queryshift.sessions.step._sound", lambda *_: False)
         with pytest.warns(GuardWarning):
             session.answer(batches[1])
         assert session.state.resets == 1

@@ -146,6 +146,7 @@ def test_a_warning_as_an_error_leaves_the_session_as_it_was(image, captions, pic
     before, events = session.state, []
     session.on_event = events.append
     monkeypatch.setattr(State, "finite", False)
+    monkeypatch.setattr("queryshift.sessions.step._sound", lambda *_: False)
     with warnings.catch_warnings():
         warnings.simplefilter("error", GuardWarning)
         with pytest.raises(GuardWarning, match="not finite"):

@@ -144,6 +144,7 @@ class Proposal:
     measures: Mapping[str, Tensor] = field(default_factory=dict)  # of the steps
     unshifted: bool = False  # the batch looks like the reference queries
     weight: float = 1.0  # of this forward in the answer; the rest is the source model's
+    sound: bool = False  # its state and all vectors are known to be finite
     rows: Tensor | None = None  # (B,) queries that hub correction remembers; None: all
 
 

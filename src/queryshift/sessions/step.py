@@ -17,7 +17,7 @@ from queryshift.methods.decoupled import drift
 from queryshift.methods.gradients import angle
 from queryshift.methods.optimiser import Adapted
 from queryshift.retrieval.batch import Batch, StepView
-from queryshift.retrieval.forward import Forward, checked, fitting
+from queryshift.retrieval.forward import UNIT_TOLERANCE, Forward, checked, fitting
 from queryshift.retrieval.refinement import refined
 from queryshift.support.threads import working
 
@@ -107,9 +107,11 @@ def _decide(
         return _after_unshifted(adaptation, proposal, batch)
     if proposal.first is None:
         return proposal, None
-    checked(proposal.first)
+    sound = proposal.sound or _sound(proposal.state, proposal.first)
+    if not sound:
+        checked(proposal.first)
     guard, event = adaptation.settings.guard, None
-    if not proposal.state.finite:
+    if not sound and not proposal.state.finite:
         event = Event("not_finite", DROPPED if guard is None else FORGOTTEN)
         kept, forward = replace(before, reference_streak=0), proposal.first
         if len(forward) < len(batch):  # the first step saw only a part of it
@@ -192,11 +194,40 @@ def learn(
     first, last = forwards[0], forwards[-1]
     answers = {"before": (state, first), "last_forward": (before, last), "after": (after, None)}
     seen, forward = answers[adaptation.settings.score_from]
-    if forward is None and not after.finite:  # only here: it waits for a GPU
+    proposal = Proposal(after, last, first, _means(measured))
+    if forward is None and (now := _forward_after(adaptation, after, first, batch)) is not None:
+        return replace(proposal, forward=now, sound=True)
+    if forward is None and not after.finite:
         seen, forward = before, last
     if forward is None or len(forward) < len(batch):
         forward = policy.answering_forward(adaptation, seen, batch)
-    return Proposal(after, forward, first, _means(measured))
+    return replace(proposal, forward=forward)
+
+
+def _forward_after(
+    adaptation: Adaptation, after: State, first: Forward, batch: Batch
+) -> Forward | None:
+    """The forward of a state that was just learnt; None if there is none or anything is wrong.
+
+    A GPU gets the work before anyone waits to see whether the state is finite.
+    """
+    params = adaptation.params(after)
+    if params is adaptation.source:
+        return None
+    try:
+        forward = fitting(batch.forward(params, graph=False))
+        viewed = adaptation.method.view(forward, after.memory).detached()
+        return viewed if _sound(after, first, forward) else None
+    except (BadInput, RuntimeError):
+        return None
+
+
+def _sound(state: State, *forwards: Forward) -> bool:
+    """Whether a state is finite and all vectors have unit length; one wait for a GPU."""
+    vectors = [fitting(forward).vectors.detach() for forward in forwards]
+    lengths = torch.cat([torch.linalg.vector_norm(one, dim=1).double() for one in vectors])
+    alike = (lengths - 1).abs() <= UNIT_TOLERANCE  # NaN is not
+    return bool(torch.isfinite(state.adapted.values).all() & alike.all())
 
 
 def step_view(adaptation: Adaptation, state: State, batch: Batch, step: int) -> StepView:
