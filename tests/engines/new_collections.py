@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from queryshift import Gallery
-from queryshift.galleries import faiss
+from queryshift.galleries import faiss, qdrant
 from queryshift.galleries.addresses import address_options
 from queryshift.galleries.engine_writer import WRITERS, Layout
-from queryshift.galleries.qdrant import qdrant_edge
 
 WRITTEN = 1_000  # points of a shard written at once
 
@@ -38,7 +37,7 @@ def create_edge(address, ids, vectors, distance="Cosine", indexed=False):
     import qdrant_edge as edge
 
     folder, _, query = address.removeprefix("qdrant-edge:").partition("?")
-    name = address_options(query, qdrant_edge.OPTIONS).get("vector", "")
+    name = address_options(query, qdrant.EDGE_OPTIONS).get("vector", "")
     array = np.ascontiguousarray(vectors, dtype=np.float32)
     one = edge.EdgeVectorParams(array.shape[1], getattr(edge.Distance, distance))
     optimisers = edge.EdgeOptimizersConfig(indexing_threshold=1) if indexed else None
@@ -56,4 +55,4 @@ def create_edge(address, ids, vectors, distance="Cosine", indexed=False):
     if indexed:
         shard.optimize()
     shard.close()
-    return qdrant_edge.open(address)
+    return qdrant.open_edge(address)

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from new_collections import create, create_edge, create_faiss
 
-from queryshift.galleries import elasticsearch
+from queryshift.galleries import elasticsearch, qdrant
 from queryshift.galleries.engine_writer import Layout
-from queryshift.galleries.milvus.milvus_gallery import MilvusWriter
+from queryshift.galleries.milvus import MilvusWriter
 from queryshift.galleries.postgres import postgres_gallery
-from queryshift.galleries.qdrant import qdrant_gallery
 
 PAGE = (Path(__file__).parents[2] / "docs" / "engines.md").read_text(encoding="utf-8")
 DRAWN = np.random.default_rng(0).normal(size=(80, 8)).astype(np.float32)
@@ -66,7 +65,7 @@ def test_only_a_graph_of_milvus_is_made_with_settings_of_a_graph(index, params, 
     assert {name: made[name] for name in ("M", "efConstruction") if name in made} == params
 
 
-class OnAServer(qdrant_gallery.Connection):
+class OnAServer(qdrant.Connection):
     """A folder, which looks as a server does."""
 
     def __init__(self, *given):
@@ -82,13 +81,13 @@ def test_qdrant(tmp_path, monkeypatch):
     pytest.importorskip("qdrant_client")
     create(f"qdrant://{tmp_path}/items", IDS, VECTORS).close()
     for connection, exact, effort in (
-        (qdrant_gallery.Connection, False, "None"),  # a folder has no index
+        (qdrant.Connection, False, "None"),  # a folder has no index
         (OnAServer, False, "ef=256"),
         (OnAServer, True, "None"),
     ):
-        monkeypatch.setattr(qdrant_gallery, "Connection", connection)
+        monkeypatch.setattr(qdrant, "Connection", connection)
         how = {"exact": True} if exact else {}
-        opened = qdrant_gallery.Qdrant(str(tmp_path), "items", **how)
+        opened = qdrant.Qdrant(str(tmp_path), "items", **how)
         assert str(opened.search_effort) == effort and opened.exact == (effort == "None")
         opened.close()
 

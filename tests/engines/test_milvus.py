@@ -21,8 +21,8 @@ from queryshift.errors import BadInput, EngineLost, Error
 
 pymilvus = pytest.importorskip("pymilvus")
 
-from queryshift.galleries.milvus.milvus_connection import check_version  # noqa: E402
-from queryshift.galleries.milvus.milvus_gallery import open as open_milvus  # noqa: E402
+from queryshift.galleries.engine import check_version  # noqa: E402
+from queryshift.galleries.milvus import open as open_milvus  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of gRPC, protobuf and pandas
 
@@ -101,7 +101,7 @@ def test_quotes_in_ids_are_only_text(base, gallery):
 def test_a_sample_reads_every_page(base, monkeypatch):
     vectors = np.random.default_rng(0).normal(size=(700, 4)).astype(np.float32)
     opened = create(f"{base}/paged?consistency=Strong", range(700), vectors)
-    monkeypatch.setattr("queryshift.galleries.milvus.milvus_gallery.LARGEST", 100)
+    monkeypatch.setattr("queryshift.galleries.milvus.LARGEST", 100)
     pages = opened._pages(["id"], 100)
     assert [row["id"] for page in pages for row in page] == list(range(700))
     assert np.allclose(opened.sample(700, 0), vectors, atol=1e-6)
@@ -174,7 +174,7 @@ def test_a_collection_without_an_index(base, numbered):
 @pytest.mark.parametrize("version", ["2.2.16", "unknown"])
 def test_a_server_of_an_unknown_version(version):
     with pytest.raises(BadInput, match=f'this is Milvus "{version}", expected 2.3 or later'):
-        check_version(version)
+        check_version("Milvus", version, (2, 3), "upgrade the server")
 
 
 def test_no_server_and_no_token_shown():

@@ -282,7 +282,7 @@ class TestBadInput:
             ).fetchone()
         execute(change, version)
         try:
-            with pytest.raises(BadInput, match=f"has pgvector {version}, expected 0.8 or later"):
+            with pytest.raises(BadInput, match=f'pgvector "{version}", expected 0.8 or later'):
                 open_postgres(table)
         finally:
             execute(change, real)

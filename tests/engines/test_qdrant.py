@@ -13,8 +13,8 @@ from queryshift.errors import BadInput, EngineLost, GalleryMismatch
 
 pytest.importorskip("qdrant_client")
 
-from queryshift.galleries.qdrant.qdrant_gallery import can_be_an_id
-from queryshift.galleries.qdrant.qdrant_gallery import open as open_qdrant
+from queryshift.galleries.qdrant import can_be_an_id
+from queryshift.galleries.qdrant import open as open_qdrant
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of its local mode, about sizes
 

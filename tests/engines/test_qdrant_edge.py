@@ -14,7 +14,7 @@ from queryshift.errors import BadFile, BadInput, GalleryMismatch
 
 edge = pytest.importorskip("qdrant_edge")
 
-from queryshift.galleries.qdrant.qdrant_edge import open as open_edge  # noqa: E402
+from queryshift.galleries.qdrant import open_edge  # noqa: E402
 
 
 @pytest.fixture(scope="module")

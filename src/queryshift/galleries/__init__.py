@@ -1,8 +1,8 @@
-"""Galleries: the candidates a query is searched among, its hits, and what is left out of them.
+"""Galleries: the candidates that queries search, the hits, and exclusions.
 
-Imports: `support`, `media`, `encoders`. Start with `searchable.py`, what a session needs of any
-gallery, then `memory/`, exact search in this process, and `engine.py`, what all search engines
-share; each engine has a file or a folder.
+Imports: `support`, `media`, `encoders`. Start with `searchable.py`, the interface that sessions
+use, then `memory/`, exact search in this process, and `engine.py`, the base class of search
+engines; each engine has a file or a folder.
 """
 
 from .engine import EngineGallery

@@ -1,4 +1,4 @@
-"""Addresses of galleries: which engine opens which, and what an address says."""
+"""Addresses of galleries: find the engine for an address, and split it into its parts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENGINES: Table[Opener] = Table(
         "postgres": "queryshift.galleries.postgres:open",
         "postgresql": "queryshift.galleries.postgres:open",
         "qdrant": "queryshift.galleries.qdrant:open",
-        "qdrant-edge": "queryshift.galleries.qdrant.qdrant_edge:open",
+        "qdrant-edge": "queryshift.galleries.qdrant:open_edge",
         "faiss": "queryshift.galleries.faiss:open",
         "elasticsearch": "queryshift.galleries.elasticsearch:open",
         "opensearch": "queryshift.galleries.elasticsearch:open",
@@ -41,12 +41,12 @@ class ServerAddress(NamedTuple):
 
 
 def opener_of(address: str | Path) -> Opener | None:
-    """Return what opens an engine's address or a Parquet file; None for a gallery file's path."""
+    """Return the function that opens an address or a Parquet file; None for a gallery file."""
     if str(address).endswith(".parquet"):
         return _open_parquet
     kind, colon, rest = str(address).partition(":")
     if not colon or (kind not in ENGINES and not rest.startswith("//")):
-        return None  # a path, which may have a colon in it
+        return None  # a path, which may contain a colon
     return ENGINES[kind]
 
 
@@ -58,8 +58,8 @@ def split_address(
     Args:
         address: "kind://user:password@host:port/collection?option=value", or
             "kind:///path/collection".
-        port: The port if the address names none.
-        kinds: The options that the engine knows, each with its type.
+        port: The default port.
+        kinds: The options of the engine, each with its type.
         example: An address of this kind, for errors.
     """
     try:
@@ -78,7 +78,7 @@ def split_address(
 
 
 def address_options(query: str, kinds: Mapping[str, type]) -> dict[str, Any]:
-    """Return the options after the "?" of an address, each as its type; refuse unknown ones.
+    """Return the options after the "?" of an address, converted to their types.
 
     Examples:
         >>> from queryshift.galleries.addresses import address_options

@@ -1,4 +1,4 @@
-"""What candidates must be, here and in engines: ids that tell them apart, finite unit vectors."""
+"""Checks of candidates, in memory and in engines: unique ids and finite unit vectors."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from queryshift.errors import BadInput, GalleryMismatch
 from .hits import Id, is_id
 
 LENGTH_TOLERANCE = 1e-2
-EPSILONS = 8  # of the type, within which the length of a unit vector is rounded
-MAPPED_LENGTHS = (1e-15, 1e15)  # whose squares are in float32's range
+EPSILONS = 8  # rounding error of a unit vector's length, in epsilons of its type
+MAPPED_LENGTHS = (1e-15, 1e15)  # their squares are in float32's range
 LOOKED_AT_ONCE = 2**24  # numbers: 64 MB in float32
 STORED_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 Metric = Literal["cosine", "inner product", "euclidean"]
@@ -33,7 +33,7 @@ METRICS: dict[str, Metric] = {
 
 
 def checked_ids(ids: Any, expected: int) -> list[Id]:
-    """One id for each candidate, as plain text and numbers: a file can hold no others."""
+    """Check that each candidate has an id of its own; return them as plain text and numbers."""
     if not hasattr(ids, "__iter__"):
         raise BadInput(f"got {ids!r} as ids, expected a list with one for each candidate.")
     plain: list[Id] = list(ids)
@@ -56,13 +56,13 @@ def checked_ids(ids: Any, expected: int) -> list[Id]:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's and torch's scalars as Python's; all else as it is."""
+    """Convert scalars of NumPy and torch to Python's; leave other values as they are."""
     scalar = hasattr(value, "item") and getattr(value, "ndim", None) == 0
     return value.item() if scalar and not getattr(value, "is_meta", False) else value
 
 
 def as_tensor(vectors: Any) -> Tensor:
-    """Vectors as one tensor, whether they come as one, as an array or as a list of either."""
+    """Convert a tensor, an array, or a list of either to one tensor."""
     if isinstance(vectors, Tensor):
         return vectors
     try:
@@ -72,7 +72,7 @@ def as_tensor(vectors: Any) -> Tensor:
         if isinstance(first, np.ndarray):
             vectors = np.stack(vectors)
         if isinstance(vectors, np.ndarray) and not vectors.flags.writeable:
-            vectors = vectors.copy()  # torch warns of memory that must not be written to
+            vectors = vectors.copy()  # torch warns about read-only memory
         return torch.as_tensor(vectors)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise BadInput(
@@ -82,7 +82,7 @@ def as_tensor(vectors: Any) -> Tensor:
 
 
 def checked_vectors(vectors: Tensor, rescale: bool) -> Tensor:
-    """Finite unit vectors (N, V, D), or an error that names the first candidate at fault."""
+    """Return finite unit vectors (N, V, D); an error names the first bad candidate."""
     if vectors.layout != torch.strided or vectors.is_meta:
         raise BadInput(
             f"got gallery vectors as a {'meta' if vectors.is_meta else 'sparse'} tensor, expected "
@@ -113,23 +113,23 @@ def checked_vectors(vectors: Tensor, rescale: bool) -> Tensor:
 
 
 def unit_vectors(vectors: Any) -> Tensor:
-    """Vectors (N, D) or (N, V, D) of any kind as unit vectors (N, V, D), copied."""
+    """Return a copy of vectors (N, D) or (N, V, D) as unit vectors (N, V, D)."""
     return checked_vectors(as_tensor(vectors), rescale=True)
 
 
 def vectors_and_lengths(vectors: Any) -> tuple[Tensor, Tensor | None]:
-    """Vectors (N, V, D), and their lengths (N, V) where these are to be divided by at a search.
+    """Return vectors (N, V, D), and their lengths (N, V) if a search must divide scores by them.
 
-    A memory map stays on disk, with the lengths of its vectors unless all are 1; all else is scaled
-    to unit length.
+    A memory map stays on disk, and its lengths are returned unless all are 1. Other vectors are
+    scaled to unit length.
     """
     mapped = _mapped(vectors) if isinstance(vectors, np.memmap) else None
     return (unit_vectors(vectors), None) if mapped is None else mapped
 
 
 def _mapped(vectors: np.memmap[Any, Any]) -> tuple[Tensor, Tensor | None] | None:
-    """A memory map's vectors (N, V, D) and their lengths; None for lengths out of range or none."""
-    with warnings.catch_warnings():  # torch warns of memory that must not be written to: we do not
+    """Return a memory map's vectors (N, V, D) and lengths; None if they cannot stay on disk."""
+    with warnings.catch_warnings():  # torch warns about read-only memory
         warnings.simplefilter("ignore", UserWarning)
         mapped = torch.from_numpy(vectors)
     mapped = mapped[:, None] if mapped.ndim == 2 else mapped
@@ -146,7 +146,7 @@ def _mapped(vectors: np.memmap[Any, Any]) -> tuple[Tensor, Tensor | None] | None
 
 
 def check_searched(queries: Any, exclude: Any, dimension: int) -> None:
-    """Refuse queries that are no unit vectors of this length, and exclusions that are no pairs."""
+    """Refuse queries that are not float vectors of this dimension, and exclusions without pairs."""
     if not isinstance(queries, Tensor) or queries.is_meta or queries.layout != torch.strided:
         raise BadInput(
             f"got {_kind(queries)} as query vectors, expected a tensor of unit vectors (queries, "
@@ -175,7 +175,7 @@ def _kind(value: Any) -> str:
 
 
 def check_unit_length(vectors: Tensor) -> None:
-    """Refuse stored vectors (N, V, D) that are not finite or not of unit length, in chunks."""
+    """Refuse stored vectors (N, V, D) that are not finite unit vectors; check them in chunks."""
     if vectors.dtype not in STORED_TYPES:
         raise BadInput(f"got vectors of type {vectors.dtype}, expected floating-point ones.")
     rows = max(1, LOOKED_AT_ONCE // vectors[0].numel())
@@ -191,13 +191,13 @@ def check_unit_length(vectors: Tensor) -> None:
 
 
 def _lengths(vectors: Tensor) -> Tensor:
-    """Euclidean lengths (N, V), in float32 or wider."""
+    """Return Euclidean lengths (N, V), in float32 or wider."""
     wide = torch.promote_types(vectors.dtype, torch.float32)
     return cast(Tensor, torch.linalg.vector_norm(vectors, dim=2, dtype=wide))
 
 
 def _rescaled(vectors: Tensor, largest: Tensor) -> Tensor:
-    """Vectors at unit length; those whose squares leave the type's range are scaled twice."""
+    """Scale vectors to unit length, in two steps where squares leave the type's range."""
     lengths = _lengths(vectors)
     outside = ~torch.isfinite(lengths) | (lengths == 0)
     if bool(outside.any()):

@@ -13,7 +13,7 @@ ITERATIONS = 30
 
 
 class Candidates(Protocol):
-    """A tensor (N, V, D), or anything that is indexed as one."""
+    """A tensor (N, V, D), or an object with the same indexing."""
 
     def __len__(self) -> int: ...
 
@@ -21,9 +21,9 @@ class Candidates(Protocol):
 
 
 def spherical_kmeans(candidates: Candidates, count: int, seed: int = 0) -> Tensor:
-    """Unit centres (min(count, N), D) of the mean vectors of candidates (N, V, D).
+    """Return unit centres (min(count, N), D) of the mean vectors of candidates (N, V, D).
 
-    The same for the same seed; of more than `SAMPLE` candidates, so many are drawn.
+    The same seed gives the same centres. At most `SAMPLE` candidates are used, drawn at random.
     """
     generator = torch.Generator().manual_seed(seed)
     chosen = torch.arange(len(candidates), device="cpu")
@@ -50,7 +50,7 @@ def spherical_kmeans(candidates: Candidates, count: int, seed: int = 0) -> Tenso
 
 
 def _spread(vectors: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """First centres by k-means++: each far from the ones before, by chance."""
+    """Draw first centres by k-means++: the further from those before, the likelier."""
     chosen = [int(torch.randint(len(vectors), (1,), generator=generator, device="cpu"))]
     distance = 1 - vectors @ vectors[chosen[0]]
     for _ in range(count - 1):

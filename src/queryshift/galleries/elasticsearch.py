@@ -1,4 +1,4 @@
-"""Elasticsearch and OpenSearch over plain HTTP, after their reference: never met a real server."""
+"""Elasticsearch and OpenSearch over plain HTTP, written after their reference documentation."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class Elasticsearch(EngineGallery):
         field: The vector field: a dense_vector of Elasticsearch, a knn_vector of OpenSearch.
         dialect: "elasticsearch" or "opensearch".
         user: A user name, never printed.
-        password: Its password; without a user an API key, as in ELASTICSEARCH_API_KEY.
+        password: Its password, or without a user an API key, by default
+            ELASTICSEARCH_API_KEY (OPENSEARCH_API_KEY).
         ef: Breadth of an HNSW search: num_candidates, ef_search.
         timeout: Seconds that a call may take.
 
@@ -66,6 +67,7 @@ class Elasticsearch(EngineGallery):
         timeout: float = 10.0,
     ) -> None:
         self._url, self._index, self._field, self._dialect = url, index, field, dialect
+        self._name = f'index="{index}", field="{field}"'
         key = password or os.environ.get(f"{dialect.upper()}_API_KEY", "")
         basic = base64.b64encode(f"{user}:{key}".encode()).decode()
         told = f"Basic {basic}" if user else f"ApiKey {key}"
@@ -77,11 +79,11 @@ class Elasticsearch(EngineGallery):
         super().__init__(about.get("dims", about.get("dimension", 0)), timeout=timeout)
         said = about.get("similarity") or about.get("space_type")
         said = said or (about.get("method") or {}).get("space_type")
-        said = said or ("cosine" if dialect == "elasticsearch" else "l2")  # what each takes
+        said = said or ("cosine" if dialect == "elasticsearch" else "l2")  # their defaults
         self._check_stored(index, METRICS.get(said, said))
 
     def find(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
-        """The best `count` documents of each query with their vectors, all in one call."""
+        """Find the best `count` documents of each query with their vectors, in one call."""
         ef, field, rows = max(self.search_effort.value, count), self._field, queries.tolist()
         if self._dialect == "elasticsearch":
             how = {"field": field, "k": count, "num_candidates": ef}
@@ -91,7 +93,7 @@ class Elasticsearch(EngineGallery):
         return self._found([{"query": {"knn": one}} for one in named], count)
 
     def find_exact(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
-        """The best `count` documents of each query by a script that reads all of them."""
+        """Find the best `count` documents of each query by a script that reads all of them."""
         same = f"cosineSimilarity(params.query_value, '{self._field}') + 1.0"
         how = {"source": same, "lang": "painless"}
         if self._dialect == "opensearch":
@@ -102,7 +104,7 @@ class Elasticsearch(EngineGallery):
         return self._found([{"query": {"script_score": one}} for one in scored], count)
 
     def sample(self, count: int, seed: int) -> NDArray[np.float32]:
-        """Vectors of documents in an order drawn from the seed; 10,000 at most."""
+        """Draw vectors of documents with the seed; at most 10,000."""
         drawn = {"query": self._having, "random_score": {"seed": seed, "field": "_seq_no"}}
         (found,) = self._found([{"query": {"function_score": drawn}}], min(count, MOST))
         return found.vectors
@@ -112,7 +114,7 @@ class Elasticsearch(EngineGallery):
         return int(self._call("_count", {"query": self._having})["count"])
 
     def known(self, ids: Sequence[Id]) -> set[Id]:
-        """Those of the ids that are documents with a vector; of 10,000 at most at a time."""
+        """Return the ids of documents with a vector; at most 10,000 at a time."""
         asked = {"ids": {"values": [one for one in ids if isinstance(one, str)]}}
         query = {"bool": {"filter": [self._having, asked]}}
         told = self._call("_search", {"query": query, "size": min(len(ids), MOST)})
@@ -123,15 +125,12 @@ class Elasticsearch(EngineGallery):
         """Server, index and field."""
         return f"{self._url}/{self._index}?field={self._field}"
 
-    def __repr__(self) -> str:
-        return f'Elasticsearch(index="{self._index}", field="{self._field}")'
-
     @property
     def _having(self) -> dict[str, Any]:
         return {"exists": {"field": self._field}}
 
     def _about(self) -> Mapping[str, Any]:
-        """What the mapping says of the field."""
+        """Return the field's entry in the mapping."""
         (told,) = self._call("_mapping").values()
         about: Mapping[str, Any] = told["mappings"].get("properties", {}).get(self._field, {})
         if about.get("type") != TYPES[self._dialect]:
@@ -142,9 +141,9 @@ class Elasticsearch(EngineGallery):
         return about
 
     def _found(self, asked: Sequence[Mapping[str, Any]], count: int) -> list[Found]:
-        """What each search finds, all of them in one request."""
+        """Run several searches in one request."""
         vectors: dict[str, Any] = {"_source": [self._field]}
-        if self._dialect == "elasticsearch":  # whose _source leaves vectors out from 9.2 on
+        if self._dialect == "elasticsearch":  # from 9.2 on, _source has no vectors
             vectors = {"_source": False, "fields": [self._field]}
         lines = [line for one in asked for line in ({}, {**one, **vectors, "size": count})]
         answers = self._call("_msearch", *lines)["responses"]
@@ -155,11 +154,10 @@ class Elasticsearch(EngineGallery):
 
     def _rows(self, hits: Sequence[Mapping[str, Any]]) -> Found:
         held = [hit.get("fields") or hit["_source"] for hit in hits]
-        rows = np.array([one[self._field] for one in held], dtype=np.float32)
-        return Found([hit["_id"] for hit in hits], rows.reshape(len(hits), self.dimension))
+        return Found([hit["_id"] for hit in hits], self._array([one[self._field] for one in held]))
 
     def _call(self, verb: str, *lines: Mapping[str, Any]) -> Any:
-        """What the server answers to lines of JSON; errors become the library's."""
+        """Send lines of JSON to the server and return its answer; raise the library's errors."""
         sent = "".join(f"{json.dumps(line)}\n" for line in lines).encode() or None
         url = f"{self._url}/{quote(self._index, safe='')}/{verb}"
         request = urllib.request.Request(url, sent, self._headers)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
@@ -40,7 +42,7 @@ Told = TypeVar("Told")
 
 @dataclass(frozen=True)
 class _Sample:
-    """An unbiased sample of the candidates, and what was computed of it."""
+    """An unbiased sample of the candidates, and centroids computed from it."""
 
     vectors: Tensor  # (N, V, D)
     version: str
@@ -49,12 +51,12 @@ class _Sample:
 
 
 def as_array(vectors: Tensor) -> NDArray[np.float32]:
-    """Vectors as engines take them."""
+    """Convert vectors to an array in float32, as engines take them."""
     return np.ascontiguousarray(vectors.detach().to("cpu", torch.float32).numpy())
 
 
 def with_retries(verb: Callable[[], Told], retries: int, first_wait: float) -> Told:
-    """Call a verb, and again where the connection was lost; each wait is twice as long."""
+    """Call a verb, and again if the connection was lost; each wait is twice as long."""
     for attempt in range(retries):
         try:
             return verb()
@@ -63,20 +65,28 @@ def with_retries(verb: Callable[[], Told], retries: int, first_wait: float) -> T
     return verb()
 
 
+def check_version(engine: str, version: str, oldest: tuple[int, int], advice: str) -> None:
+    """Refuse an engine that is too old; the advice says what to do."""
+    if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < oldest:
+        raise BadInput(
+            f'this is {engine} "{version}", expected {oldest[0]}.{oldest[1]} or later: {advice}.'
+        )
+
+
 class EngineGallery:
     """A gallery in a search engine. A subclass writes four methods; the rest is here.
 
-    The methods know only NumPy and ids: `find` (the best candidates with their vectors), `sample`
-    (an unbiased sample of vectors), `count`, and `known` (which ids are there). A method that loses
-    its connection, or waits for longer than `timeout`, raises `EngineLost`, and connects again when
-    it is called the next time. It is called again after 0.1 s, 0.2 s, 0.4 s and so on, then the
-    error is raised: a session stays as it was, and answers when the engine is back.
+    The methods use only NumPy and ids: `find` (the best candidates with their vectors), `sample`
+    (an unbiased sample of vectors), `count`, and `known` (which ids exist). A method that loses
+    its connection, or waits for longer than `timeout`, raises `EngineLost`, and reconnects in its
+    next call. It is called again after 0.1 s, 0.2 s, 0.4 s and so on; then the error is raised.
+    The session is unchanged, and answers again when the engine is back.
 
     Args:
         dimension: Length of a vector.
-        retries: How often a verb that lost its connection is called again.
-        timeout: Seconds that one call of a verb may take; verbs hand it to their client.
-        refresh_after: Seconds after which centroids are made of a new sample.
+        retries: How often a method that lost its connection is called again.
+        timeout: Seconds that one call of a method may take; methods pass it to their client.
+        refresh_after: Seconds after which centroids are computed from a new sample.
 
     Examples:
         >>> import numpy as np
@@ -98,16 +108,18 @@ class EngineGallery:
     """
 
     metric: Metric = "cosine"
-    """What the engine ranks by: "cosine", or "inner product" and "euclidean", which need vectors
-    of unit length."""
+    """How the engine ranks: "cosine", or "inner product" and "euclidean", which need unit
+    vectors."""
     exact: bool = False
-    """Whether a search misses nothing; otherwise sessions want its recall measured."""
+    """Whether a search misses nothing; if not, sessions ask you to measure its recall."""
     search_effort: SearchEffort | None = None
-    """How much of the index a search visits (ef, nprobe), which may be set to another value."""
+    """How much of the index a search visits (ef, nprobe); you can set another value."""
     recall_told: bool = False  # whether the user was warned about recall
     origin: ModelOrigin | None = None
-    """The model that made the vectors, where the engine keeps it."""
+    """The model that made the vectors, if the engine stores it."""
     _connection: Any = None
+    _name: str = ""
+    """The arguments that `repr` shows."""
 
     def __init__(
         self,
@@ -132,24 +144,24 @@ class EngineGallery:
         self._at_once = HITS_AT_ONCE
 
     def find(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
-        """The best candidates of all queries, in one call of the engine.
+        """Find the best candidates of all queries, in one call of the engine.
 
         Args:
             queries: Unit vectors (B, D).
             count: Candidates per query.
 
         Returns:
-            For each query what was found, best first; fewer than `count` are allowed.
+            The candidates of each query, best first; fewer than `count` are allowed.
         """
         raise NotImplementedError(f"{type(self).__name__} has no find(queries, count).")
 
     def sample(self, count: int, seed: int) -> NDArray[np.float32]:
-        """An unbiased sample of the candidates' vectors: each is as likely as any other.
+        """Draw an unbiased sample of the candidates' vectors: each is equally likely.
 
         Args:
-            count: How many; all of them, in the order they were added if the engine knows it, where
-                there are no more.
-            seed: The same seed gives the same sample, where the engine can do that.
+            count: How many. If there are no more than that, all of them, in the order they were
+                added if the engine knows it.
+            seed: The same seed gives the same sample, if the engine can do that.
 
         Returns:
             Vectors (n, D) or (n, V, D).
@@ -157,49 +169,49 @@ class EngineGallery:
         raise NotImplementedError(f"{type(self).__name__} has no sample(count, seed).")
 
     def count(self) -> int:
-        """How many candidates there are now.
+        """Count the candidates.
 
         Returns:
-            Their number, as the engine gives it.
+            Their number now.
         """
         raise NotImplementedError(f"{type(self).__name__} has no count().")
 
     def known(self, ids: Sequence[Id]) -> set[Id]:
-        """Which of these ids are candidates.
+        """Find out which ids are candidates.
 
         Args:
             ids: Ids of any kind.
 
         Returns:
-            Those that the engine has now.
+            The ids that the engine has now.
         """
         raise NotImplementedError(f"{type(self).__name__} has no known(ids).")
 
     def find_exact(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
-        """The best candidates without the index, which recall is measured against.
+        """Find the best candidates without the index, as ground truth for recall.
 
         Args:
             queries: Unit vectors (B, D).
             count: Candidates per query.
 
         Returns:
-            For each query its exact best, best first.
+            The exact best of each query, best first.
         """
         if self.exact:
             return self.find(queries, count)
         raise BadInput(
-            f"{type(self).__name__} cannot search without its index, so that nothing can be "
-            "compared with it: write find_exact(queries, count)."
+            f"{type(self).__name__} cannot search without its index, so recall cannot be "
+            "measured: write find_exact(queries, count)."
         )
 
     @property
     def place(self) -> str:
-        """What this collection is called and where it is, without credentials; "" if nowhere."""
+        """The address of this collection, without credentials; "" if it has none."""
         return ""
 
     @property
     def version(self) -> str:
-        """Text that changes when the candidates do; by default it is their number."""
+        """Text that changes when the candidates change; by default their number."""
         return str(self._count_now())
 
     def close(self) -> None:
@@ -208,14 +220,14 @@ class EngineGallery:
             self._connection.close()
 
     def __len__(self) -> int:
-        """How many candidates there are, as of at most `refresh_after` seconds ago."""
+        """The number of candidates, counted at most `refresh_after` seconds ago."""
         if self._counted is None or self._aged(self._counted[1]):
             return self._count_now()
         return self._counted[0]
 
     @property
     def vectors(self) -> NoReturn:
-        """A search engine does not hand out all of its vectors."""
+        """Not available: a search engine does not return all of its vectors."""
         raise NeedsVectors(
             f"a {type(self).__name__} gallery cannot give its vectors, and this method is over the "
             "whole gallery: wrap it as Refined(method), or use REST or TCR, which need only hits "
@@ -225,28 +237,28 @@ class EngineGallery:
     @torch.no_grad()
     @without_autocast()
     def search(self, queries: Tensor, count: int, exclude: Tensor | None = None) -> Hits:
-        """The best candidates of each query, scored again in float from the vectors found.
+        """Find the best candidates of each query, and score them again in float.
 
         Args:
             queries: Unit vectors (B, D).
-            count: Candidates per query; fewer come back where the engine finds fewer.
+            count: Candidates per query; fewer if the engine finds fewer.
             exclude: (query, handle) pairs (P, 2) that must not be found.
 
         Returns:
-            Hits on the queries' device, with handles in the place of positions.
+            Hits on the queries' device, with handles as positions.
         """
         return self.fetch(queries, count, exclude).search(queries, at_least_one(count), exclude)
 
     @torch.no_grad()
     def fetch(self, queries: Tensor, count: int, exclude: Tensor | None = None) -> SeenCandidates:
-        """All candidates that the engine finds for these queries, with their vectors.
+        """Fetch all candidates that the engine finds for these queries, with their vectors.
 
-        One call, or several where the engine would need too long for one.
+        This takes one call, or several if one would take too long.
 
         Args:
             queries: Unit vectors (B, D).
             count: Candidates per query that are left after exclusion.
-            exclude: (query, handle) pairs (P, 2): so many more are asked for.
+            exclude: (query, handle) pairs (P, 2); as many more candidates are fetched.
 
         Returns:
             The candidates found for any of the queries, on their device.
@@ -259,9 +271,9 @@ class EngineGallery:
         return SeenCandidates.of(self._handles_of(ids), ids, vectors.to(queries.device))
 
     def centroids(self, count: int) -> Tensor:
-        """Centres of the candidates by spherical k-means over an unbiased sample.
+        """Compute centres of the candidates by spherical k-means over an unbiased sample.
 
-        The sample is kept until it is `refresh_after` seconds old, or `refresh` finds another
+        The sample is reused until it is `refresh_after` seconds old, or `refresh` finds another
         `version`.
 
         Args:
@@ -278,16 +290,16 @@ class EngineGallery:
         return sample.centroids[count]
 
     def refresh(self) -> None:
-        """Read the version again; if it has changed, recompute centroids."""
+        """Read the version again; if it has changed, draw a new sample for centroids."""
         self._counted = None
         if self._sample is not None and self._ask(lambda: self.version) != self._sample.version:
             self._sample = None
 
     def positions(self, ids: Sequence[Id]) -> list[int]:
-        """The handles of candidates; the engine is asked for those that were not met before.
+        """Return the handles of candidates; the engine is asked about ids that are new.
 
         Args:
-            ids: A list of ids; one that is not there is refused.
+            ids: A list of ids; an unknown one is an error.
 
         Returns:
             A handle for each id.
@@ -302,7 +314,7 @@ class EngineGallery:
         return self._handles_of(ids)
 
     def ids_at(self, positions: Tensor) -> list[list[Id]]:
-        """The ids of candidates that were met.
+        """Return the ids of candidates that were found before.
 
         Args:
             positions: Handles (B, K).
@@ -313,18 +325,31 @@ class EngineGallery:
         return [[self._ids[handle] for handle in row] for row in positions.tolist()]
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.dimension} dimensions)"
+        return f"{type(self).__name__}({self._name or f'{self.dimension} dimensions'})"
+
+    @contextmanager
+    def _closed_on_error(self) -> Iterator[None]:
+        """Close the connection if the block fails: nobody else can."""
+        try:
+            yield
+        except Exception:
+            self.close()
+            raise
+
+    def _array(self, vectors: Sequence[Any]) -> NDArray[np.float32]:
+        """Stored vectors as (n, D), also where there are none."""
+        return np.array(vectors, dtype=np.float32).reshape(len(vectors), self.dimension)
 
     def _check_stored(
         self, collection: str, metric: str, vectors: NDArray[np.float32] | None = None
     ) -> None:
-        """Take over the metric of a collection, and check the length of some of its vectors."""
+        """Set the metric of the collection, and check the length of some of its vectors."""
         self.metric = known_metric(collection, metric)
         some = self.sample(LOOKED_AT, 0) if vectors is None else vectors
         checked_engine_vectors(some, self.dimension, self.metric)
 
     def _ask(self, verb: Callable[Asked, Told], *args: Asked.args, **options: Asked.kwargs) -> Told:
-        """Call a verb, again after a pause where the connection was lost."""
+        """Call a method, and again after a pause if the connection was lost."""
         try:
             return with_retries(lambda: verb(*args, **options), self.retries, FIRST_WAIT)
         except EngineLost as error:
@@ -332,10 +357,10 @@ class EngineGallery:
             raise EngineLost(
                 f"{str(error).rstrip('.')} ({tries} {'try' if tries == 1 else 'tries'}): nothing "
                 "has changed here, ask again when the engine is back."
-            ) from None  # what a client raised may show where it connected, and as whom
+            ) from None  # a client's error may show the address and the user
 
     def _find_in_parts(self, queries: NDArray[np.float32], count: int) -> list[Found]:
-        """What the engine finds, in as many calls as keep each well within the timeout."""
+        """Find candidates in several calls, each well within the timeout."""
         answers: list[Found] = []
 
         def some() -> Sequence[Found]:
@@ -376,7 +401,7 @@ class EngineGallery:
         return _Sample(checked, version, time.monotonic(), {})
 
     def _handles_of(self, ids: Sequence[Id]) -> list[int]:
-        """A handle for each id, a new one for those not met before."""
+        """Return a handle for each id; new ids get new ones."""
         with self._lock:
             for one in ids:
                 if one not in self._handles:

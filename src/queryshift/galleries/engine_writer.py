@@ -1,4 +1,4 @@
-"""Write candidates into a collection of an engine, where writing twice changes nothing."""
+"""Write candidates into a collection of an engine; writing them twice changes nothing."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Writer(ABC):
         """Return the number of candidates."""
 
     def finish(self, layout: Layout) -> None:  # noqa: B027  (most engines have nothing to do)
-        """Index what was written, if the engine has not done so already."""
+        """Create the index, if the engine has not done so already."""
 
     def close(self) -> None:
         """Close the connection; the next call opens it again."""
@@ -112,9 +112,9 @@ WriterOf: TypeAlias = Callable[[str], Writer]
 WRITERS: Table[WriterOf] = Table(
     "kind of gallery address",
     {
-        "milvus": "queryshift.galleries.milvus.milvus_gallery:MilvusWriter",
+        "milvus": "queryshift.galleries.milvus:MilvusWriter",
         "postgres": "queryshift.galleries.postgres.postgres_gallery:PostgresWriter",
         "postgresql": "queryshift.galleries.postgres.postgres_gallery:PostgresWriter",
-        "qdrant": "queryshift.galleries.qdrant.qdrant_gallery:QdrantWriter",
+        "qdrant": "queryshift.galleries.qdrant:QdrantWriter",
     },
 )

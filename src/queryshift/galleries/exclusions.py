@@ -1,4 +1,4 @@
-"""Candidates that must not be found: which are left out for each query, and scores without them."""
+"""Exclusions: candidates that a query must not find, and scores without them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .searchable import Searchable
 
 Exclusion = Sequence[Id] | Id | None
 Missing = Literal["raise", "ignore"]
-Group = Sequence[tuple[Any, Exclusion]]  # queries with what to leave out for each
+Group = Sequence[tuple[Any, Exclusion]]  # queries with their exclusions
 
 
 def excluded_pairs(
     exclude: Sequence[Exclusion] | None, queries: int, gallery: Searchable
 ) -> Tensor | None:
-    """(query, position) pairs that must not meet; None if there are none."""
+    """Return the excluded (query, position) pairs (P, 2); None if there are none."""
     ids = exclusions_by_query(exclude)
     if ids is None:
         return None
@@ -41,7 +41,7 @@ def excluded_pairs(
 
 
 def joined_queries(parts: Sequence[tuple[Tensor, Tensor | None]]) -> tuple[Tensor, Tensor | None]:
-    """Query vectors and excluded pairs of several batches as those of one."""
+    """Join the query vectors and the excluded pairs of several batches."""
     pairs, first = [], 0
     for queries, exclude in parts:
         if exclude is not None:
@@ -51,7 +51,7 @@ def joined_queries(parts: Sequence[tuple[Tensor, Tensor | None]]) -> tuple[Tenso
 
 
 def exclusions_of_rows(rows: Tensor, exclude: Tensor | None) -> Tensor | None:
-    """The excluded pairs (P, 2) of some queries, counted among themselves."""
+    """Return the excluded pairs (P, 2) of some queries, renumbered from 0."""
     if exclude is None:
         return None
     kept = exclude[rows[exclude[:, 0]]]
@@ -61,7 +61,7 @@ def exclusions_of_rows(rows: Tensor, exclude: Tensor | None) -> Tensor | None:
 def mask_excluded(
     scores: Tensor, exclude: Tensor | None, first_query: int = 0, columns: int | Tensor = 0
 ) -> Tensor:
-    """Scores (B, C) with -inf where a query must not meet a candidate; in place without a graph.
+    """Return scores (B, C) with -inf at excluded pairs; in place if no gradient is needed.
 
     Arguments:
         scores: of the queries from `first_query` on.
@@ -91,7 +91,7 @@ def excluded_cells(
 
 
 def exclusions_by_query(exclude: Any) -> list[list[Id]] | None:
-    """The ids to leave out for each query, as lists: an iterator can be looked at only once."""
+    """Return the ids to leave out for each query as lists; iterators can be read only once."""
     if exclude is None:
         return None
     if isinstance(exclude, str) or not hasattr(exclude, "__iter__"):
@@ -103,7 +103,7 @@ def exclusions_by_query(exclude: Any) -> list[list[Id]] | None:
 
 
 def known_exclusions(group: Group, gallery: Searchable, missing: Missing) -> Group:
-    """Queries with their exclusions; where missing ids are ignored, only those that are there."""
+    """Return queries with their exclusions, without unknown ids if `missing` is "ignore"."""
     if missing not in ("raise", "ignore"):
         raise unknown("choice of missing", missing, ("raise", "ignore"))
     if missing == "raise":
@@ -113,7 +113,7 @@ def known_exclusions(group: Group, gallery: Searchable, missing: Missing) -> Gro
 
 
 def _known(ids: list[Id], gallery: Searchable) -> set[Id]:
-    """Those of the ids that are there: an engine is asked twice at most, and not for met ones."""
+    """Return the ids that exist; an engine is asked at most twice, and only about new ids."""
     try:
         gallery.positions(ids)
     except BadInput:
@@ -122,9 +122,9 @@ def _known(ids: list[Id], gallery: Searchable) -> set[Id]:
 
 
 def exclusions_left(group: Group, gallery: Searchable) -> list[tuple[Any, Exclusion]]:
-    """Queries with what another gallery still has to leave out for them.
+    """Return queries with the exclusions that still apply in another gallery.
 
-    A query for which it would leave out everything is dropped.
+    A query whose candidates are all excluded is dropped.
     """
     if not any(ids for _, ids in group):
         return list(group)
@@ -134,7 +134,7 @@ def exclusions_left(group: Group, gallery: Searchable) -> list[tuple[Any, Exclus
 
 
 def _listed(ids: Any) -> list[Id]:
-    """The ids of one query's exclusion, which may be NumPy's or torch's."""
+    """Return the ids of one query's exclusion as a list; arrays and tensors are converted."""
     try:
         ids = ids.tolist() if hasattr(ids, "tolist") else ids
     except (NotImplementedError, RuntimeError, TypeError):  # sparse, without values, or a class

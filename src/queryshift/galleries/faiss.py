@@ -26,23 +26,23 @@ from .model_origin import ModelOrigin
 from .searchable import SearchEffort
 from .seen_candidates import Found, best_of_pieces
 
-OVERSAMPLING = 10  # hits of a compressed index that are ranked again, per hit asked for
-PIECE = 16_384  # vectors that an exact search looks at once
+OVERSAMPLING = 10  # hits of a compressed index that are ranked again, per wanted hit
+PIECE = 16_384  # vectors that an exact search compares at once
 
 
 class Faiss(EngineGallery):
     """Candidates in a FAISS index: flat, HNSW, or IVF with or without compression.
 
-    Beside the index lie `PATH.ids.json`, a list with an id for each row (without it the index's
-    own numbers are the ids), `PATH.origin.json`, the model that it was built by, and `PATH.npy`,
-    the vectors in float32, which is mapped, not read. An index that keeps only compressed vectors
-    needs the latter: ten times the hits asked for are ranked again by it, and no loss ever sees a
-    decoded vector.
+    Other files next to the index: `PATH.ids.json`, a list with an id for each row (without it the
+    index's own numbers are the ids); `PATH.origin.json`, the model that made the vectors; and
+    `PATH.npy`, the vectors in float32, which stays on disk. An index with compressed vectors needs
+    `PATH.npy`: ten times as many hits are ranked again by it, and losses never use decoded
+    vectors.
 
     Args:
         path: The file of the index.
         ef: Breadth of an HNSW search; at least 256 for shifted queries.
-        nprobe: Lists that an IVF search looks through.
+        nprobe: Lists that an IVF search visits.
 
     Examples:
         >>> gallery = Faiss("captions.faiss")  # doctest: +SKIP
@@ -50,9 +50,9 @@ class Faiss(EngineGallery):
     """
 
     def __init__(self, path: str | Path, *, ef: int = 256, nprobe: int = 64) -> None:
-        self._path = Path(path)
+        self._path, self._name = Path(path), f'"{path}"'
         self._faiss = need("faiss", "faiss", "a FAISS index")
-        self._file = self._read()  # which owns the memory of the index inside it
+        self._file = self._read()  # it owns the memory of the index inside it
         self._index, labels = self._unwrapped()
         super().__init__(self._index.d)
         self.search_effort = self._effort(ef, nprobe)
@@ -74,7 +74,7 @@ class Faiss(EngineGallery):
         self.origin = ModelOrigin.from_text(beside.read_text()) if beside.is_file() else None
 
     def find(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
-        """The best `count` candidates of each query, with their float32 vectors."""
+        """Find the best `count` candidates of each query, with their float32 vectors."""
         wanted = min(count * (OVERSAMPLING if self._compressed else 1), self.count())
         with self._fast_flat_search():
             _, rows = self._index.search(queries, wanted, params=self._parameters(wanted))
@@ -84,29 +84,29 @@ class Faiss(EngineGallery):
         ]
 
     def find_exact(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
-        """The exact best of each query, among the vectors themselves."""
+        """Find the exact best of each query, without the index."""
         starts = range(0, self.count(), PIECE)
         rows = (np.arange(start, min(start + PIECE, self.count())) for start in starts)
         pieces = ((self._ids_of(piece), self._vectors_of(piece)) for piece in rows)
         return best_of_pieces(queries, pieces, count)
 
     def sample(self, count: int, seed: int) -> NDArray[np.float32]:
-        """`count` vectors drawn without bias, in the order of the index; all of fewer."""
+        """Draw `count` vectors without bias, in the order of the index; all if there are fewer."""
         total = self.count()
         drawn = np.random.default_rng(seed).choice(total, min(count, total), replace=False)
         return self._vectors_of(np.sort(drawn))
 
     def rows(self) -> tuple[Sequence[Id], NDArray[np.float32]]:
-        """All ids and vectors, in the order of the index."""
+        """Return all ids and vectors, in the order of the index."""
         places = np.arange(self.count())
         return self._row_ids or places.tolist(), self._vectors_of(places)
 
     def count(self) -> int:
-        """The number of candidates."""
+        """Return the number of candidates."""
         return int(self._index.ntotal)
 
     def known(self, ids: Sequence[Id]) -> set[Id]:
-        """Those of the ids that the index has."""
+        """Return the ids that are in the index."""
         if self._row_ids is not None:
             return self._known.intersection(ids)
         return {one for one in ids if isinstance(one, int) and 0 <= one < self.count()}
@@ -122,9 +122,6 @@ class Faiss(EngineGallery):
         content = hashlib.sha256(self.sample(LOOKED_AT, 0).tobytes())
         content.update(json.dumps(self._row_ids or self.count()).encode())
         return content.hexdigest()[:16]
-
-    def __repr__(self) -> str:
-        return f'Faiss("{self._path}")'
 
     @lazy_property
     def _known(self) -> set[Id]:
@@ -142,7 +139,7 @@ class Faiss(EngineGallery):
             ) from error
 
     def _unwrapped(self) -> tuple[Any, NDArray[np.int64] | None]:
-        """The index inside an IndexIDMap, and that one's numbers for its rows."""
+        """Return the index inside an IndexIDMap, and the id numbers of its rows."""
         if not isinstance(self._file, self._faiss.IndexIDMap):
             return self._file, None
         labels = self._faiss.vector_to_array(self._file.id_map)
@@ -188,7 +185,7 @@ class Faiss(EngineGallery):
 
     @contextmanager
     def _fast_flat_search(self) -> Iterator[None]:
-        """Flat search by matrix products at any batch size, not from 20 queries on only."""
+        """Use matrix products for flat search at any batch size; FAISS does from 20 queries on."""
         settings = self._faiss.cvar
         before = settings.distance_compute_blas_threshold
         settings.distance_compute_blas_threshold = 1
@@ -215,7 +212,7 @@ class Faiss(EngineGallery):
 
 
 def open(address: str) -> Faiss:
-    """The index at "faiss:PATH", or "faiss:PATH?ef=512&nprobe=128"."""
+    """Open the index at "faiss:PATH", or "faiss:PATH?ef=512&nprobe=128"."""
     path, _, query = address.removeprefix("faiss:").partition("?")
     return Faiss(path, **address_options(query, {"ef": int, "nprobe": int}))
 
@@ -227,7 +224,7 @@ def write_index(
     factory: str,
     origin: ModelOrigin | None = None,
 ) -> None:
-    """Write an index and what lies beside it; it is gone until all of that is there."""
+    """Write an index and the files next to it; the index itself is written last."""
     faiss = need("faiss", "faiss", "a FAISS index")
     array = np.ascontiguousarray(vectors, dtype=np.float32)
     index = faiss.index_factory(array.shape[1], factory, faiss.METRIC_INNER_PRODUCT)

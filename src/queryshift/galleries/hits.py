@@ -16,12 +16,12 @@ Id: TypeAlias = str | int
 
 
 def is_id(value: Any) -> bool:
-    """Whether a value can be an id: text or a whole number, also NumPy's."""
+    """Return whether a value can be an id: text or a whole number, also NumPy's."""
     return isinstance(value, str | int | np.integer) and not isinstance(value, bool)
 
 
 class Candidates(Protocol):
-    """Where the ids and vectors of hits are looked up."""
+    """Looks up the ids and vectors of hits."""
 
     def ids_at(self, positions: Tensor) -> list[list[Id]]:
         """The ids at positions (B, K), one list per query."""
@@ -35,9 +35,9 @@ class Hits:
     """The K best candidates of each of B queries, best first.
 
     Attributes:
-        positions: (B, K), where each candidate stands in the gallery.
+        positions: (B, K), the position of each candidate in the gallery.
         scores: (B, K), in the order of the ranking; cosines unless a stage re-ranked them.
-        candidates: where `ids` and `vectors` are looked up when they are asked for.
+        candidates: looks up `ids` and `vectors` when you read them.
 
     Examples:
         >>> import torch
@@ -61,7 +61,7 @@ class Hits:
     def vectors(self) -> Tensor:
         """The candidates' vectors (B, K, V, D), in the precision and on the device of the scores.
 
-        They are fetched by each call: many hits cost their memory only where it is needed.
+        Each call fetches them, so hits take little memory until then.
         """
         return self.candidates.vectors_at(self.positions).to(self.scores)
 
@@ -69,7 +69,7 @@ class Hits:
         """The first hits of each query.
 
         Args:
-            count: How many; fewer come back where there are fewer.
+            count: How many; fewer if there are fewer.
 
         Returns:
             Hits of at most that many.
@@ -86,7 +86,7 @@ class Hits:
             device: A torch device, or its name.
 
         Returns:
-            Hits whose positions and scores lie there.
+            Hits whose positions and scores are there.
         """
         positions = self.positions.to(device, non_blocking=True)  # the scores' copy waits for both
         return Hits(positions, self.scores.to(device), self.candidates)
@@ -96,7 +96,7 @@ class Hits:
 
 
 def at_least_one(count: int, of: str = "hits") -> int:
-    """`count` as a plain int, or an error: at least one must be asked for."""
+    """Return `count` as a plain int, or raise an error if it is not at least 1."""
     try:
         whole = operator.index(count)
     except TypeError:

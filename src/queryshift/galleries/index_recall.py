@@ -1,9 +1,10 @@
-"""How much of an exact search an index finds, and earlier checks kept in the user's folder."""
+"""Recall of an index against exact search, and the cache of checks in the user's folder."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -18,47 +19,23 @@ from queryshift.support.paths import user_folder
 from queryshift.support.progress import track
 
 from .engine import EngineGallery, as_array
-from .hits import Id
 from .searchable import SearchEffort
 from .seen_candidates import Found
 
-ENOUGH = 0.97  # of the best ten: below, adaptation loses answers with the index
+ENOUGH = 0.97  # recall of the best ten; below it, adaptation loses accuracy
 AWAY = 0.1  # how far queries move from the mean of their nearest candidates
 NEAREST = 10  # candidates that they move away from
 BATCH = 64  # queries per call of the engine
 ROUNDING = 1e-6  # of scores that are computed twice
-WIDER, DEEPER = 6, 3  # doublings of the search effort that are tried, then so many times the depth
-GROWTH = 0.1  # share of its candidates by which a gallery may change before a check is too old
+WIDER, DEEPER = 6, 3  # tries: up to 6 doublings of the search effort, then 3 times the depth
+GROWTH = 0.1  # a check is too old if the number of candidates changed by more than this share
 
 
-class ExactSearch(EngineGallery):
-    """A gallery whose every search goes past the index.
-
-    Args:
-        gallery: The engine's, with its index.
-    """
-
-    exact = True
-
-    def __init__(self, gallery: EngineGallery) -> None:
-        super().__init__(gallery.dimension, timeout=gallery.timeout)
-        self.metric, self._gallery = gallery.metric, gallery
-
-    def find(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
-        """The exact best candidates of each query."""
-        return self._gallery.find_exact(queries, count)
-
-    def sample(self, count: int, seed: int) -> NDArray[np.float32]:
-        """The gallery's."""
-        return self._gallery.sample(count, seed)
-
-    def count(self) -> int:
-        """The gallery's."""
-        return self._gallery.count()
-
-    def known(self, ids: Sequence[Id]) -> set[Id]:
-        """The gallery's."""
-        return self._gallery.known(ids)
+def exact_search(gallery: EngineGallery) -> EngineGallery:
+    """Return the same gallery, but every search goes past the index."""
+    exact = copy(gallery)
+    exact.exact, exact.find = True, gallery.find_exact  # type: ignore[method-assign]
+    return exact
 
 
 @dataclass(frozen=True)
@@ -81,7 +58,7 @@ class Recall:
 
 @dataclass(frozen=True)
 class IndexRecall:
-    """What an index finds, as it is searched now, and how it would find enough."""
+    """Recall of an index as it is searched now, and advice if it is too low."""
 
     ordinary: Recall
     shifted: Recall
@@ -89,7 +66,7 @@ class IndexRecall:
 
     @property
     def worst(self) -> float:
-        """The lower of the two recalls at ten: what is held against `ENOUGH`."""
+        """The lower of the two recalls at ten, which is compared with `ENOUGH`."""
         return min(self.ordinary.at_10, self.shifted.at_10)
 
 
@@ -101,7 +78,7 @@ def index_recall(
     Args:
         gallery: The engine's; it is searched as it is set now.
         queries: Unit vectors (B, D).
-        shifted: The same or other queries under a shift; None: `moved_away` makes them.
+        shifted: The same or other queries under a shift; by default `moved_away` makes them.
         depth: Hits that sessions fetch for a query.
     """
     asked = as_array(queries)
@@ -120,10 +97,10 @@ def index_recall(
 
 
 def moved_away(queries: NDArray[np.float32], nearest: Sequence[Found]) -> NDArray[np.float32]:
-    """Queries (B, D) moved away from the candidates nearest to them, at unit length.
+    """Move queries (B, D) away from their nearest candidates, at unit length.
 
-    A shift takes from a query what it had in common with its candidates. Moved so far, queries are
-    as hard to search for as the hardest corrupted images of docs/research/engines.md.
+    A shift makes queries less similar to their candidates. Moved this far, queries are as hard to
+    search for as the hardest corrupted images of docs/research/engines.md.
 
     Args:
         queries: Unit vectors (B, D).
@@ -147,7 +124,7 @@ def moved_away(queries: NDArray[np.float32], nearest: Sequence[Found]) -> NDArra
 def recall(
     gallery: EngineGallery, queries: NDArray[np.float32], exact: NDArray[np.float32], depth: int
 ) -> Recall:
-    """The recall of an index, each query by itself.
+    """Measure the recall of an index, one query at a time.
 
     Args:
         gallery: The engine's.
@@ -162,7 +139,7 @@ def recall(
 
 
 def _share(scores: Sequence[NDArray[np.float32]], exact: NDArray[np.float32], count: int) -> float:
-    """How many of the best `count` have a score that only the exact best have."""
+    """Return the share of the first `count` hits that score as high as the exact best `count`."""
     count = min(count, exact.shape[1])
     last = exact[:, count - 1] - ROUNDING
     found = [int((row[:count] >= least).sum()) for row, least in zip(scores, last, strict=True)]
@@ -170,14 +147,14 @@ def _share(scores: Sequence[NDArray[np.float32]], exact: NDArray[np.float32], co
 
 
 def _scores(query: NDArray[np.float32], hits: Found) -> NDArray[np.float32]:
-    """The cosines of hits in float, best first."""
+    """Return the cosines of hits in float, best first."""
     vectors = np.asarray(hits.vectors, dtype=np.float32).reshape(len(hits.ids), -1, len(query))
     cosines = (vectors / np.linalg.norm(vectors, axis=2, keepdims=True)) @ query
     return cast("NDArray[np.float32]", -np.sort(-cosines.max(axis=1)))
 
 
 def _all_scores(queries: NDArray[np.float32], found: Sequence[Found]) -> NDArray[np.float32]:
-    """The cosines (B, count) of all queries' hits."""
+    """Return the cosines (B, count) of all queries' hits."""
     return np.stack([_scores(query, hits) for query, hits in zip(queries, found, strict=True)])
 
 
@@ -187,7 +164,7 @@ def _advice(
     exact: Sequence[NDArray[np.float32]],
     depth: int,
 ) -> str:
-    """What to change so that enough is found, tried out."""
+    """Try broader and deeper searches, and say which setting finds enough."""
 
     def worst(hits: int) -> float:
         pairs = zip(queries, exact, strict=True)
@@ -216,7 +193,7 @@ def _advice(
 
 
 def _wider(gallery: EngineGallery) -> Iterator[SearchEffort]:
-    """Twice as broad, four times and so on, up to what the engine allows."""
+    """Yield twice the effort, four times and so on, up to the engine's limit."""
     effort = gallery.search_effort
     for _ in range(WIDER):
         if effort is None or effort.value >= effort.largest:
@@ -227,19 +204,19 @@ def _wider(gallery: EngineGallery) -> Iterator[SearchEffort]:
 
 @dataclass(frozen=True)
 class CachedRecall:
-    """What is remembered of a gallery's check."""
+    """The stored result of a gallery's check."""
 
     place: str
     version: str
     candidates: int
     breadth: str  # "ef=256", or nothing
-    recall: float  # at ten, of ordinary or shifted queries, whichever is lower
+    recall: float  # at ten; the lower of ordinary and shifted queries
     advice: str
-    measured: Any  # everything, for readers of the file
+    measured: Any  # all measurements, for people who read the file
 
 
 def store_recall(gallery: EngineGallery, recall: float, advice: str, measured: Any) -> None:
-    """Write a gallery's check in the place of an earlier one, whole or not at all."""
+    """Store a gallery's check, replacing an earlier one atomically."""
     state = (gallery.place, gallery.version, gallery.count(), _effort(gallery))
     check = CachedRecall(*state, recall, advice, measured)
     with replacing(_path(gallery)) as temporary:
@@ -247,10 +224,10 @@ def store_recall(gallery: EngineGallery, recall: float, advice: str, measured: A
 
 
 def cached_recall(gallery: EngineGallery) -> CachedRecall | None:
-    """The check that still holds for a gallery.
+    """Return the stored check of a gallery if it still holds.
 
-    None where it was never checked, or checked at another breadth, or has changed since: its
-    version, and the number of its candidates by more than a tenth.
+    None if there is none, if it was made at another search effort, or if both the version and
+    the number of candidates have changed since, the number by more than a tenth.
     """
     try:
         check = CachedRecall(**json.loads(_path(gallery).read_text()))

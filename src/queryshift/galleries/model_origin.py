@@ -1,4 +1,4 @@
-"""Where a gallery's vectors come from: kept beside them, compared when a session uses them."""
+"""The model that made a gallery's vectors: stored with them, and compared by sessions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
 
-MARK = "queryshift: "  # begins the line of a comment that holds an origin
+MARK = "queryshift: "  # start of the comment line that holds an origin
 
 
 @dataclass(frozen=True)
@@ -16,9 +16,8 @@ class ModelOrigin:
 
     Args:
         model: Its name.
-        modality: That of the candidates, whose encoder made the vectors.
-        encoders: The fingerprint of each of its encoders by modality: queries come from one of
-            them.
+        modality: The modality of the candidates.
+        encoders: The fingerprint of each of its encoders, by modality.
 
     Examples:
         >>> ModelOrigin("tangram", "image", {"image": "ab12", "text": "cd34"}).fingerprint
@@ -26,7 +25,7 @@ class ModelOrigin:
     """
 
     KEY: ClassVar[str] = "queryshift.origin"
-    """What engines that keep named values know it by."""
+    """The name under which engines with named values store it."""
 
     model: str
     modality: str
@@ -34,16 +33,16 @@ class ModelOrigin:
 
     @property
     def fingerprint(self) -> str:
-        """Of the encoder that made the vectors."""
+        """The fingerprint of the encoder that made the vectors."""
         return self.encoders[self.modality]
 
     def as_text(self) -> str:
-        """One line of JSON, for an engine to keep."""
+        """Return one line of JSON, for an engine to store."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_text(cls, text: str | bytes | None) -> Self | None:
-        """What `as_text` wrote; None for anything else, which is somebody else's."""
+        """Read what `as_text` wrote; None for any other text."""
         try:
             return cls.from_values(json.loads(text or ""))
         except ValueError:
@@ -51,7 +50,7 @@ class ModelOrigin:
 
     @classmethod
     def from_values(cls, values: Any) -> Self | None:
-        """The origin in named values, or None where they are no origin."""
+        """Read an origin from named values; None if they hold none."""
         try:
             encoders = {str(name): str(print_) for name, print_ in values["encoders"].items()}
             origin = cls(str(values["model"]), str(values["modality"]), encoders)
@@ -60,13 +59,13 @@ class ModelOrigin:
         return origin if origin.modality in encoders else None
 
     def in_comment(self, comment: str) -> str:
-        """A comment with this origin as its last line; what else it says stays."""
+        """Return a comment with this origin as its last line; its other lines stay."""
         lines = [line for line in comment.splitlines() if not line.startswith(MARK)]
         return "\n".join([*lines, f"{MARK}{self.as_text()}"])
 
     @classmethod
     def from_comment(cls, comment: str | None) -> Self | None:
-        """The origin that `in_comment` added."""
+        """Read the origin that `in_comment` added."""
         lines = (comment or "").splitlines()
         told = next((line for line in reversed(lines) if line.startswith(MARK)), "")
         return cls.from_text(told.removeprefix(MARK))

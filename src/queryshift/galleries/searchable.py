@@ -1,4 +1,4 @@
-"""What a session needs of a gallery, wherever it is, and how broadly an index is searched."""
+"""The interface of galleries that sessions use, and the effort of a search."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .hits import Hits, Id
 class Searchable(Protocol):
     """A gallery in this process, in another one, or on another machine.
 
-    Candidates have positions: whole numbers, each equal for the same candidate as long as the
-    gallery object lives. In memory they count the candidates; a search engine numbers candidates
-    as it meets them, and its positions are handles.
+    Candidates have positions: whole numbers that stay the same as long as the gallery object
+    lives. In memory they count the candidates. A gallery in a search engine numbers candidates
+    when it first finds them; we call these positions handles.
 
     Examples:
         >>> import queryshift as qs
@@ -32,22 +32,22 @@ class Searchable(Protocol):
 
     @property
     def version(self) -> str:
-        """Text that changes when the candidates do: saved sessions are compared by it."""
+        """Text that changes when the candidates change; saved sessions compare it."""
 
     @property
     def vectors(self) -> Tensor:
-        """Unit vectors (N, V, D), or NeedsVectors where they cannot be had."""
+        """Unit vectors (N, V, D); raises NeedsVectors if the gallery cannot give them."""
 
     def __len__(self) -> int: ...
 
     def search(self, queries: Tensor, count: int, exclude: Tensor | None = None) -> Hits:
-        """The best candidates of each query.
+        """Find the best candidates of each query.
 
         Args:
             queries: Unit vectors (B, D).
-            count: Candidates per query; an engine may give fewer, equally many for all queries.
-            exclude: (query, position) pairs (P, 2) that must not be found; the query with the most
-                of them bounds `count` for all.
+            count: Candidates per query. An engine may return fewer, the same number for all.
+            exclude: (query, position) pairs (P, 2) that must not be found. The query with the most
+                exclusions limits `count` for all.
 
         Returns:
             Hits on the queries' device, best first.
@@ -64,20 +64,20 @@ class Searchable(Protocol):
         """
 
     def known(self, ids: Sequence[Id]) -> set[Id]:
-        """Which of some ids are candidates now.
+        """Find out which ids are candidates now.
 
         Args:
             ids: Ids of any kind.
 
         Returns:
-            Those that are there.
+            The ids that are candidates.
         """
 
     def positions(self, ids: Sequence[Id]) -> list[int]:
         """The positions of candidates.
 
         Args:
-            ids: A list of ids; one that is not there is a `BadInput`.
+            ids: A list of ids; an unknown one raises `BadInput`.
 
         Returns:
             A position for each id.
@@ -87,7 +87,7 @@ class Searchable(Protocol):
         """The ids at positions.
 
         Args:
-            positions: (B, K), as hits have them.
+            positions: (B, K), as in hits.
 
         Returns:
             One list of ids per query.
@@ -96,11 +96,11 @@ class Searchable(Protocol):
 
 @dataclass(frozen=True)
 class SearchEffort:
-    """What widens a search: more of it finds more, and takes longer.
+    """The effort of a search in an index: more of it finds more, and takes longer.
 
     Args:
-        name: the option of the gallery's address: "ef", "nprobe", "probes".
-        value: how broadly the gallery searches now.
+        name: the option in the gallery's address: "ef", "nprobe", "probes".
+        value: the effort that is used now.
         largest: the most that the engine allows.
 
     Examples:

@@ -1,9 +1,11 @@
-"""Candidates that an engine has answered with: their vectors, searched again in memory."""
+"""Candidates found by an engine: their vectors, searched again in memory."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
+from heapq import nlargest
+from itertools import chain
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +22,7 @@ from .memory.memory_gallery import Gallery
 
 
 class Found(NamedTuple):
-    """What an engine finds for one query.
+    """The candidates that an engine finds for one query.
 
     Args:
         ids: the candidates' ids, best first.
@@ -40,7 +42,7 @@ class Found(NamedTuple):
 class SeenCandidates:
     """Candidates with handles, ids and vectors. A value: it never changes.
 
-    A handle takes the place of a position: an int that is equal for the same candidate while the
+    A handle is used as a position: a number that stays the same for a candidate as long as the
     gallery object lives.
     """
 
@@ -49,14 +51,14 @@ class SeenCandidates:
 
     @classmethod
     def of(cls, handles: Sequence[int], ids: Sequence[Id], vectors: Tensor) -> SeenCandidates:
-        """Candidates in any order, each once; vectors (N, V, D)."""
+        """Make them from candidates in any order, each once; vectors (N, V, D)."""
         ordered, order = torch.tensor(handles, device="cpu").sort()
         device = vectors.device
         kept = Gallery([ids[row] for row in order.tolist()], vectors[order.to(device)])
         return cls(ordered.to(device), kept)
 
     def joined(self, more: SeenCandidates) -> SeenCandidates:
-        """These candidates and more; where both have one, it is taken from these."""
+        """Return these candidates and more; a candidate of both keeps the vectors it has here."""
         new = (~torch.isin(more.handles, self.handles)).nonzero().flatten().tolist()
         vectors = torch.cat((self.gallery.vectors, more.gallery.vectors[new]))
         return self.of(
@@ -66,18 +68,18 @@ class SeenCandidates:
         )
 
     def search(self, queries: Tensor, count: int, exclude: Tensor | None = None) -> Hits:
-        """The exact best of these candidates, as `Searchable.search` gives them."""
+        """Find the exact best of these candidates, like `Searchable.search`."""
         excluded = None if exclude is None else self._excluded_rows(exclude)
         hits = self.gallery.search(queries, count, excluded)
         handles = self.handles.to(hits.positions.device)[hits.positions]
         return Hits(handles, hits.scores, self)
 
     def ids_at(self, positions: Tensor) -> list[list[Id]]:
-        """The ids of handles (B, K), one list per query."""
+        """Return the ids of handles (B, K), one list per query."""
         return self.gallery.ids_at(self._rows(positions))
 
     def vectors_at(self, positions: Tensor) -> Tensor:
-        """The vectors (B, K, V, D) of handles (B, K)."""
+        """Return the vectors (B, K, V, D) of handles (B, K)."""
         return self.gallery.vectors_at(self._rows(positions))
 
     def _rows(self, handles: Tensor) -> Tensor:
@@ -89,14 +91,14 @@ class SeenCandidates:
         return rows
 
     def _excluded_rows(self, exclude: Tensor) -> Tensor:
-        """(query, handle) pairs as (query, row) pairs of those that are here."""
+        """Convert (query, handle) pairs to (query, row) pairs, without unknown handles."""
         exclude = exclude.to(self.handles.device)
         pair, row = (exclude[:, 1:] == self.handles).nonzero().T
         return torch.stack((exclude[pair, 0], row), dim=1)
 
 
 def joined_answers(answers: Sequence[Found]) -> tuple[list[Id], NDArray[np.float32]]:
-    """Return the ids and vectors of all that an engine found, each candidate once."""
+    """Return the ids and vectors of all candidates found, each once."""
     rows: dict[Id, int] = {}
     seen = 0
     for answer in answers:
@@ -117,7 +119,7 @@ def best_of_pieces(
     pieces: Iterable[tuple[Sequence[Id], NDArray[np.float32]]],
     count: int,
 ) -> list[Found]:
-    """The exact best by cosine of candidates that come in pieces: ids, and vectors (n, D).
+    """Find the exact best by cosine among candidates that come in pieces: ids, and vectors (n, D).
 
     Examples:
         >>> import numpy as np
@@ -132,11 +134,8 @@ def best_of_pieces(
         scores = asked @ normalize(torch.from_numpy(np.asarray(vectors)), dim=1).T
         top = scores.topk(min(count, len(ids)), dim=1)
         for hits, found, rows in zip(best, top.values.tolist(), top.indices.tolist(), strict=True):
-            least = hits[-1][0] if len(hits) == count else -math.inf
-            fresh = [one for one in zip(found, rows, strict=True) if not one[0] <= least]
-            hits += [(score, ids[row], vectors[row]) for score, row in fresh]
-            hits.sort(key=lambda hit: -hit[0])
-            del hits[count:]
+            new = ((score, ids[row], vectors[row]) for score, row in zip(found, rows, strict=True))
+            hits[:] = nlargest(count, chain(hits, new), key=itemgetter(0))
     return [
         Found([one for _, one, _ in hits], np.stack([row for *_, row in hits])) for hits in best
     ]

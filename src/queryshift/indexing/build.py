@@ -132,12 +132,12 @@ def build_gallery(
         journal(folder, digest, settings.restart) as kept,
         closing(target_for(str(to), folder)) as target,
     ):
-        several, dimension = shape = _probe(encoder, planned)
+        several, dimension = _probe(encoder, planned)
         layout = Layout(dimension, planned.whole_ids, settings.index, encoder.origin, several)
         _forget_lost(kept, target.begin(layout, list(kept.finished.values())))
         before = sum(receipt.rows for receipt in kept.finished.values())
         remote = target if target.workers_write else None
-        job = Job(digest, model, modality, settings, shape, remote)
+        job = Job(digest, model, modality, settings, remote)
         _encode_all(encoder, job, planned, kept, target)
         receipts = [kept.finished[number] for number in sorted(kept.finished)]
         target.finish(receipts)

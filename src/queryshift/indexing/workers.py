@@ -5,17 +5,14 @@ Items that cannot be read are left out and reported.
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,7 +20,6 @@ from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadFile, BadInput, BadItem, Error
 from queryshift.galleries.candidate_checks import checked_vectors
 from queryshift.galleries.hits import Id
-from queryshift.galleries.memory.gallery_file import fixed_size_lists
 from queryshift.models import load
 from queryshift.support.optional import need
 from queryshift.support.processes import lanes, processors
@@ -50,7 +46,6 @@ class Job:
         model: The model's name, or the function that makes it.
         modality: Which of its encoders.
         settings: The build's.
-        shape: Vectors per item, and their length.
         target: Where the worker writes itself, if it does.
     """
 
@@ -58,7 +53,6 @@ class Job:
     model: Any
     modality: str
     settings: BuildSettings
-    shape: tuple[int, int]
     target: Target | None
 
 
@@ -179,17 +173,17 @@ def on_ray(job: Job, shards: Sequence[Shard]) -> Iterator[Encoded]:
     with _connected(ray, job.settings.ray or None):
         work = [{"work": pickle.dumps((here, job, shard))} for shard in shards]
         blocks = min(len(work), MOST_BLOCKS)
-        encoded = ray.data.from_items(work, override_num_blocks=blocks).map_batches(
+        encoded = ray.data.from_items(work, override_num_blocks=blocks).map(
             _in_task,
-            batch_size=1,
-            batch_format="pyarrow",
             num_cpus=1,
             num_gpus=1 if (job.settings.device or "").startswith("cuda") else 0,
             max_retries=-1,
         )
-        for table in encoded.iter_batches(batch_size=None, batch_format="pyarrow"):
-            for row in range(len(table)):
-                yield _received(table.slice(row, 1), job.shape)
+        for row in encoded.iter_rows():
+            done = pickle.loads(row["done"])
+            if isinstance(done, str):
+                raise BadInput(done)
+            yield done
 
 
 @contextmanager
@@ -208,36 +202,13 @@ def _connected(ray: Any, address: str | None) -> Iterator[None]:
             ray.shutdown()
 
 
-def _in_task(batch: Any) -> Any:
-    """Encode a shard in a Ray task; return our own errors, since a retry cannot help."""
-    started_in, job, shard = pickle.loads(batch.column("work")[0].as_py())
+def _in_task(row: dict[str, Any]) -> dict[str, bytes]:
+    """Encode a shard in a Ray task; return our own errors as text, since a retry cannot help."""
+    started_in, job, shard = pickle.loads(row["work"])
     with suppress(OSError):  # another machine may not have the folder
         os.chdir(started_in)
     try:
-        return _sent(in_worker((job, shard)), job.shape)
+        done: Encoded | str = in_worker((job, shard))
     except Error as error:
-        receipt = Receipt(shard.number, 0, ())
-        return _sent(Encoded(receipt, (), None), job.shape, str(error))
-
-
-def _sent(encoded: Encoded, shape: tuple[int, int], error: str = "") -> Any:
-    """A shard as one row of Arrow; vectors are lists of one length, which Ray leaves alone."""
-    arrow = need("pyarrow", "ray", "building on a cluster")
-    vectors = torch.zeros((0, *shape)) if encoded.vectors is None else encoded.vectors
-    rows = fixed_size_lists(vectors.reshape(len(vectors), math.prod(shape)).numpy())
-    told = {**asdict(encoded.receipt), "ids": list(encoded.ids), "error": error}
-    together = arrow.ListArray.from_arrays(arrow.array([0, len(rows)], "int32"), rows)
-    return arrow.table({"told": arrow.array([json.dumps(told)]), "vectors": together})
-
-
-def _received(row: Any, shape: tuple[int, int]) -> Encoded:
-    told = json.loads(row.column("told")[0].as_py())
-    if told["error"]:
-        raise BadInput(told["error"])
-    bad = tuple(BadRow(*one) for one in told["bad"])
-    receipt = Receipt(told["shard"], told["rows"], bad)
-    if not told["ids"]:
-        return Encoded(receipt, (), None)
-    flat = row.column("vectors").combine_chunks().flatten().flatten()
-    vectors = torch.from_numpy(np.array(flat, dtype=np.float32))
-    return Encoded(receipt, told["ids"], vectors.reshape(receipt.rows, *shape))
+        done = str(error)
+    return {"done": pickle.dumps(done)}

@@ -58,11 +58,9 @@ def padded(image: Image, ratio: float) -> Image:
         return image
     target = max(width, height) / ratio
     across, down = (max(int((target - length) / 2), 0) for length in (width, height))
-    from PIL.Image import new
+    from PIL.ImageOps import expand
 
-    canvas = new("RGB", (width + 2 * across, height + 2 * down))
-    canvas.paste(image, (across, down))
-    return canvas
+    return expand(image, (across, down))
 
 
 def stacked(images: Sequence[Image], scale: Scale) -> Tensor:

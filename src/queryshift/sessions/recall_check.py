@@ -17,8 +17,8 @@ from queryshift.galleries import EngineGallery, Searchable
 from queryshift.galleries.candidate_checks import as_tensor
 from queryshift.galleries.index_recall import (
     ENOUGH,
-    ExactSearch,
     Recall,
+    exact_search,
     index_recall,
     store_recall,
 )
@@ -165,7 +165,7 @@ def _agreements(
     encoder: Encoder, gallery: EngineGallery, items: Sequence[Any], depth: int
 ) -> dict[str, float]:
     """For each method, the share of top-1 results equal to those over exact search."""
-    exact = ExactSearch(gallery)
+    exact = exact_search(gallery)
     return {
         method.name: _agreement(
             _top_results(encoder, gallery, items, depth, method),

@@ -23,39 +23,36 @@ IN_LINES: ContextVar[bool] = ContextVar("progress_in_lines", default=False)
 def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterator[Item]:
     """Yield `items`; once two seconds have passed, show a bar on a terminal's standard error."""
     total = len(items) if total is None and isinstance(items, Sized) else total
-    if not sys.stderr.isatty():
-        with counting(label, total) as more:
-            for item in items:
-                yield item
-                more(1)
-        return
-    started, bar, done = time.monotonic(), None, 0
-    try:
+    with counting(label, total, PATIENCE_S) as more:
         for item in items:
             yield item
-            done += 1
-            if bar is None and time.monotonic() - started > PATIENCE_S:
-                bar = _bar()
-                bar.start()
-                task = bar.add_task(label, total=total)
-            if bar is not None:
-                bar.update(task, completed=done)
-    finally:
-        if bar is not None:
-            bar.stop()
+            more(1)
 
 
 @contextmanager
-def counting(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Yield a function that adds to the count; on a terminal, show a bar at once."""
+def counting(
+    label: str, total: int | None, patience: float = 0.0
+) -> Iterator[Callable[[int], None]]:
+    """Yield a function that adds to the count; on a terminal, show a bar after so many seconds."""
     if not sys.stderr.isatty():
         lines = _Lines(label, total)
         yield lines.more
         lines.end()
         return
-    with _bar() as bar:
-        task = bar.add_task(label, total=total)
-        yield lambda more: bar.advance(task, more)
+    due, bar = time.monotonic() + patience, _bar()
+    task = bar.add_task(label, total=total)
+
+    def more(count: int) -> None:
+        bar.advance(task, count)
+        if time.monotonic() >= due:
+            bar.start()
+
+    more(0)
+    try:
+        yield more
+    finally:
+        if bar.live.is_started:
+            bar.stop()
 
 
 class _Lines:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from queryshift.errors import Error, GalleryMismatch
+from queryshift.errors import GalleryMismatch
 from queryshift.support.optional import need
 
 from ..engine import EngineGallery
@@ -21,8 +21,7 @@ from ..seen_candidates import Found
 from .postgres_table import COMMENT, Connection, Table, as_texts, describe, read_address
 
 SLOW_WITHOUT_INDEX = 10_000  # rows
-EFFORTS = {"hnsw": "ef", "ivfflat": "probes"}
-LARGEST = {"ef": 1_000, "probes": 32_768}
+LARGEST_EF, LARGEST_PROBES = 1_000, 32_768
 SETTINGS = {"ef": "hnsw.ef_search", "probes": "ivfflat.probes"}
 WRITING = 3600.0  # seconds that a statement may take: an index of many rows is slow
 INDEXES = {"exact": "", "hnsw": "USING hnsw ({vector} vector_cosine_ops)"}
@@ -64,7 +63,7 @@ class Postgres(EngineGallery):
             ~/.pgpass; it is never printed.
         table: The table or view, "items" or "schema.items".
         vector: The column of the vectors, of type vector or halfvec.
-        id: The column of the ids: whole numbers stay, everything else becomes text.
+        id: The column of the ids; values other than whole numbers become text.
         ef: `hnsw.ef_search`; at least 256 for shifted queries, at most 1,000.
         probes: `ivfflat.probes`.
         timeout: Seconds that connecting or a statement may take.
@@ -88,27 +87,23 @@ class Postgres(EngineGallery):
         timeout: float = 10.0,
     ) -> None:
         settings = {
-            "hnsw.ef_search": ef,
+            SETTINGS["ef"]: ef,
             "hnsw.iterative_scan": "strict_order",  # else LIMIT 100 finds `ef` rows at most
-            "ivfflat.probes": probes,
+            SETTINGS["probes"]: probes,
             "ivfflat.iterative_scan": "relaxed_order",
         }
         self._connection = Connection(connection, settings, timeout)
-        self._name = f'table="{table}", vector="{vector}", id="{id}"'
-        try:
-            self._table = describe(self._connection, table, vector, id)
-            super().__init__(self._table.dimension, timeout=timeout)
-            self.origin = self._table.origin
-            self.exact = not self._table.index
-            if not self.exact:
-                name = EFFORTS[self._table.index]
-                value = {"ef": ef, "probes": probes}[name]
-                self.search_effort = SearchEffort(name, value, LARGEST[name])
-            self._check_stored(table, self._table.metric)
-            slow = not self._table.index and self.count() > SLOW_WITHOUT_INDEX
-        except Error:
-            self._connection.close()
-            raise
+        with self._closed_on_error():
+            self._table = described = describe(self._connection, table, vector, id)
+            super().__init__(described.dimension, timeout=timeout)
+            self._name = f'table="{table}", vector="{vector}", id="{id}"'
+            self.origin, self.exact = described.origin, not described.index
+            if described.index == "hnsw":
+                self.search_effort = SearchEffort("ef", ef, LARGEST_EF)
+            elif described.index == "ivfflat":
+                self.search_effort = SearchEffort("probes", probes, LARGEST_PROBES)
+            self._check_stored(table, described.metric)
+            slow = self.exact and self.count() > SLOW_WITHOUT_INDEX
         if slow:
             warnings.warn(
                 f'table "{table}" has no index on "{vector}", so that every search reads all of '
@@ -117,35 +112,35 @@ class Postgres(EngineGallery):
             )
 
     def find(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
-        """The best `count` rows of each query, all in one statement."""
+        """Find the best `count` rows of each query, in one statement."""
         if self.search_effort is not None:
             self._connection.change(SETTINGS[self.search_effort.name], self.search_effort.value)
         return self._found(queries, count)
 
     def find_exact(self, queries: NDArray[np.float32], count: int) -> Sequence[Found]:
-        """The best `count` rows of each query by reading all of them."""
+        """Find the best `count` rows of each query by reading all of them."""
         return self._found(queries, count, indexed=False)
 
     def sample(self, count: int, seed: int) -> NDArray[np.float32]:
-        """`count` vectors drawn by a hash of their ids: without bias, and the same ones again."""
+        """Draw `count` vectors by a hash of their ids; the same seed gives the same ones."""
         rows = self._execute(SAMPLE, seed, count)
         return self._read(vector for (vector,) in rows)
 
     def count(self) -> int:
-        """The number of rows that have a vector."""
+        """Return the number of rows with a vector."""
         return int(self._execute(COUNT)[0][0])
 
     def known(self, ids: Sequence[Id]) -> set[Id]:
-        """Those of the ids that the table has."""
+        """Return the ids that are in the table."""
         kind = int if self._table.whole_ids else str
         asked = [one for one in ids if isinstance(one, kind)]
         return {one for (one,) in self._execute(KNOWN, asked)}
 
     @property
     def version(self) -> str:
-        """The number of rows and the sum of the transactions that wrote them; a view has none.
+        """The number of rows, and the sum of their transaction numbers (0 for a view).
 
-        A later transaction has a larger number, so that updates in place are noticed too.
+        A later transaction has a larger number, so updates in place change the version too.
         """
         rows, written = self._execute(VERSION)[0]
         return f"{rows} rows, {written or 0}"
@@ -155,14 +150,11 @@ class Postgres(EngineGallery):
         """Server, database, table and column."""
         return f"{self._connection.place}?{self._name}"
 
-    def __repr__(self) -> str:
-        return f"Postgres({self._name})"
-
     def _execute(self, statement: str, *values: Any, indexed: bool = True) -> list[tuple[Any, ...]]:
         return self._connection.execute(statement, values, indexed, **self._table.words)
 
     def _found(self, queries: NDArray[np.float32], count: int, indexed: bool = True) -> list[Found]:
-        """What a search finds, which gives (place of the query from 1, id, vector) per row."""
+        """Search, and group the rows (number of the query from 1, id, vector) by query."""
         hits: list[list[tuple[Id, bytes]]] = [[] for _ in queries]
         for place, one, vector in self._execute(SEARCH, as_texts(queries), count, indexed=indexed):
             hits[place - 1].append((one, vector))
@@ -171,9 +163,8 @@ class Postgres(EngineGallery):
         ]
 
     def _read(self, stored: Iterable[bytes]) -> NDArray[np.float32]:
-        """Vectors (n, D) from what pgvector sends: two 16-bit words, then big-endian floats."""
-        rows = [np.frombuffer(vector, ">f4", offset=4) for vector in stored]
-        return np.array(rows, dtype=np.float32).reshape(len(rows), self.dimension)
+        """Read vectors (n, D) from pgvector's format: two 16-bit words, then big-endian floats."""
+        return self._array([np.frombuffer(vector, ">f4", offset=4) for vector in stored])
 
 
 class PostgresWriter(Writer):
@@ -193,7 +184,7 @@ class PostgresWriter(Writer):
         self._quoted = self._words["table"].as_string()
 
     def exists(self) -> bool:
-        """Return whether the table exists; pgvector is set up on the way."""
+        """Create the extension pgvector if needed, and return whether the table exists."""
         self._connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
         found = self._connection.execute("SELECT to_regclass(%s)::text", (self._quoted,))
         return found[0][0] is not None
@@ -220,7 +211,7 @@ class PostgresWriter(Writer):
         self._run("COMMENT ON TABLE {table} IS {told}", told=told)
 
     def upsert(self, ids: Sequence[Id], vectors: NDArray[np.float32]) -> None:
-        """Insert rows, or give those of the same id their new vector, in one statement."""
+        """Insert rows, or replace the vectors of existing ids, in one statement."""
         kind = _kind(all(isinstance(one, int) for one in ids))
         self._run(UPSERT, list(ids), as_texts(vectors), kind=kind)
 
@@ -229,7 +220,7 @@ class PostgresWriter(Writer):
         return int(self._run(COUNT)[0][0])
 
     def finish(self, layout: Layout) -> None:
-        """Create the index, if one is wanted and there is none."""
+        """Create the index, if one is wanted and does not exist."""
         wanted = INDEXES.get(layout.index, layout.index)
         if wanted and not self._described().index:
             self._run(f"CREATE INDEX ON {{table}} {wanted}")
@@ -238,7 +229,7 @@ class PostgresWriter(Writer):
         return describe(self._connection, self._name, self._vector, self._id)
 
     def _run(self, statement: str, *values: Any, **words: Any) -> list[tuple[Any, ...]]:
-        """Run a statement about the table with more words in it; values are parameters."""
+        """Run a statement about the table; `words` are filled in, `values` are parameters."""
         return self._connection.execute(statement, values, **self._words, **words)
 
 

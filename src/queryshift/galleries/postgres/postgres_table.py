@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from queryshift.errors import BadInput, EngineLost, GalleryMismatch
 from queryshift.support.optional import need
 
 from ..addresses import address_options
+from ..engine import check_version
 from ..model_origin import ModelOrigin
 
 OPTIONS = {"table": str, "vector": str, "id": str, "ef": int, "probes": int}
@@ -49,7 +49,7 @@ class Connection:
 
     Args:
         string: A connection string of libpq.
-        settings: Settings of PostgreSQL that hold while the connection lives.
+        settings: Settings of PostgreSQL for this connection.
         timeout: Seconds that connecting or a statement may take.
     """
 
@@ -64,9 +64,9 @@ class Connection:
     def execute(
         self, statement: str, arguments: Sequence[Any] = (), indexed: bool = True, **words: Any
     ) -> list[tuple[Any, ...]]:
-        """Return all rows of a statement, its `{words}` filled in; reconnect if that was lost.
+        """Fill in the `{words}` of a statement, run it and return all rows.
 
-        With `indexed=False` it reads whole tables, however long that takes.
+        With `indexed=False` it reads whole tables, without a time limit.
         """
         plain = {n: self._sql.SQL(w) if isinstance(w, str) else w for n, w in words.items()}
         filled = self._sql.SQL(statement).format(**plain)
@@ -75,12 +75,12 @@ class Connection:
             return list(cursor.fetchall()) if cursor.description else []
 
     def quoted(self, table: str, vector: str, id: str) -> dict[str, Any]:
-        """Return the names of a table and its columns as words of statements."""
+        """Return the quoted names of a table and its columns, as words of statements."""
         parts = {"table": table.split("."), "vector": [vector], "id": [id]}
         return {word: self._sql.Identifier(*names) for word, names in parts.items()}
 
     def change(self, name: str, setting: Any) -> None:
-        """Change a setting from the next statement on, which reconnects."""
+        """Change a setting; the next statement reconnects."""
         if self._settings.get(name) != setting:
             self._settings[name] = setting
             self.close()
@@ -99,7 +99,7 @@ class Connection:
 
     @contextmanager
     def _scanning(self, cursor: Any, indexed: bool) -> Iterator[None]:
-        """Let the statements of the block read whole tables, unless they may use the index."""
+        """Make the statements of the block read whole tables, unless `indexed`."""
         if indexed:
             yield
             return
@@ -110,16 +110,16 @@ class Connection:
 
     @contextmanager
     def _cursor(self) -> Iterator[Any]:
-        """Give a cursor while no other thread has one; raise the library's errors."""
+        """Yield a cursor, to one thread at a time; raise the library's errors."""
         with self._lock:
             try:
                 with self._connected().cursor(binary=True) as cursor:
                     yield cursor
             except self._psycopg.errors.QueryCanceled as error:
                 raise EngineLost(
-                    f"PostgreSQL ended a statement ({self._text(error)}), which may take "
-                    f"{self._timeout:g} seconds here: give the gallery a longer timeout, or find "
-                    "out what holds the table up."
+                    f"PostgreSQL stopped a statement after {self._timeout:g} seconds "
+                    f"({self._text(error)}): give the gallery a longer timeout, or find out what "
+                    "blocks the table."
                 ) from None
             except self._psycopg.OperationalError as error:
                 self._drop()
@@ -162,9 +162,9 @@ class Connection:
 
 @dataclass(frozen=True)
 class Table:
-    """What is known of a table."""
+    """The description of a table."""
 
-    words: dict[str, Any]  # that statements about it are filled with
+    words: dict[str, Any]  # filled into statements about it
     dimension: int
     metric: str
     index: str  # hnsw, ivfflat, or nothing
@@ -173,9 +173,9 @@ class Table:
 
 
 def describe(connection: Connection, table: str, vector: str, id: str) -> Table:
-    """Look a table up, or refuse it with what to do."""
+    """Look up a table; raise an error that says what to do."""
     execute, words = connection.execute, connection.quoted(table, vector, id)
-    _check_version(execute)
+    _check_extension(execute)
     quoted = words["table"].as_string()
     columns = {row[0]: row[1:] for row in execute(COLUMNS, (quoted,))}
     _check_columns(columns, table, vector, id)
@@ -198,17 +198,13 @@ def describe(connection: Connection, table: str, vector: str, id: str) -> Table:
     return Table(words, dimension, metric, index, whole_ids, origin)
 
 
-def _check_version(execute: Any) -> None:
-    """Refuse a server without a pgvector that scans on until enough rows are found."""
+def _check_extension(execute: Any) -> None:
+    """Refuse a server whose pgvector is missing, or too old to find enough rows."""
     versions = execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
     if not versions:
         raise BadInput("this database has no pgvector: CREATE EXTENSION vector.")
-    version = versions[0][0]
-    if [int(part) for part in re.findall(r"\d+", version)[:2]] < [0, 8]:
-        raise BadInput(
-            f"this database has pgvector {version}, expected 0.8 or later, which finds as many "
-            "rows as asked for: install it, then ALTER EXTENSION vector UPDATE."
-        )
+    advice = "install it, then ALTER EXTENSION vector UPDATE"  # older ones stop scanning too early
+    check_version("pgvector", versions[0][0], (0, 8), advice)
 
 
 def _check_columns(columns: dict[str, Any], table: str, vector: str, id: str) -> None:
@@ -253,5 +249,5 @@ def read_address(address: str) -> tuple[str, dict[str, Any]]:
 
 
 def as_texts(vectors: NDArray[np.float32]) -> list[str]:
-    """Vectors in pgvector's text form, exact to the last bit."""
+    """Convert vectors to pgvector's text form, exact to the last bit."""
     return [json.dumps(vector) for vector in vectors.astype(np.float64).tolist()]
