@@ -1,10 +1,10 @@
-"""Galleries built from files of items: in batches, in several processes or on a Ray cluster.
+"""Build galleries from files of items, in one process, in several or on a Ray cluster.
 
-A build goes on where it was stopped, even by `kill -9`, with no candidate twice or missing.
+A build that was stopped, even by `kill -9`, continues without missing or duplicate candidates.
 
 Imports: `support`, `media`, `encoders`, `galleries`, `models`. Start with `build.py`; `plan.py`
-cuts the items into shards, `journal.py` records which are finished, `targets.py` says what can be
-written, `workers.py` where shards are encoded.
+splits the items into shards, `journal.py` records finished ones, `targets.py` writes files and
+engines, `workers.py` encodes shards.
 """
 
 from .build import BuildSettings, Built, build_gallery

@@ -1,4 +1,4 @@
-"""A gallery from files of items, in shards that are recorded as they finish."""
+"""Build a gallery from files of items, in shards that are recorded when they finish."""
 
 from __future__ import annotations
 
@@ -29,17 +29,18 @@ class BuildSettings:
     """How a gallery is built.
 
     Args:
-        modality: Which of the model's encoders; by default that of the items, "image" for images.
-        columns: The columns of a table by role, where they have names of their own.
+        modality: The encoder of the model; by default the one for the items, "image" for images.
+        columns: The columns of a table by role, if they have other names.
         batch_size: Items that are encoded at once.
-        shard_size: Items after which the journal says that they are done.
-        processes: How many encode.
+        shard_size: Items per shard; finished shards are recorded in the journal.
+        processes: The number of processes that encode.
         ray: The address of a Ray cluster that encodes, "" for the one that Ray finds or starts.
-        index: "exact", or "hnsw" for an approximate index, where the target is an engine.
-        device: "cpu", "cuda", ...; by default where the model is loaded.
-        strict: Whether an item that cannot be read is an error; else it is left out and reported.
-        restart: Whether to start over instead of continuing a build that was stopped.
-        journal: The folder of what is done; beside the target, or here for an engine.
+        index: "exact", or "hnsw" for an approximate index, if the target is an engine.
+        device: "cpu", "cuda", ...; by default the device that the model is loaded on.
+        strict: Whether a bad item is an error; otherwise it is left out and reported.
+        restart: Whether to start over instead of continuing a stopped build.
+        journal: The journal's folder; by default next to the file, for an engine in the working
+            folder.
 
     Examples:
         >>> from queryshift.indexing import BuildSettings
@@ -69,14 +70,14 @@ class BuildSettings:
 
 @dataclass(frozen=True)
 class Built:
-    """What a build did.
+    """The result of a build.
 
     Args:
-        to: Where the gallery is.
-        rows: Its candidates.
-        kept: Those of them that an earlier run had encoded.
+        to: The file or address of the gallery.
+        rows: The number of candidates.
+        kept: How many of them an earlier run had encoded.
         bad: The items that were left out.
-        seconds: How long it took.
+        seconds: The time it took.
     """
 
     to: str
@@ -92,24 +93,25 @@ DEFAULTS = BuildSettings()
 def build_gallery(
     model: Any, items: Any, to: str | Path, settings: BuildSettings = DEFAULTS
 ) -> Built:
-    """Encode items and keep their vectors where a session can search them.
+    """Encode items and store their vectors in a gallery that sessions can search.
 
-    Stopped at any point, even by `kill -9`, the same call goes on where it was: a journal says
-    which shards are finished, and one that is written twice is there once.
+    If it is stopped, even by `kill -9`, the same call continues: a journal records finished
+    shards, and a shard that is written twice is stored once.
 
     Args:
-        model: What `load` takes: a name, a path, "package.module:make".
+        model: A model as `load` takes it: a name, a path, "package.module:make".
         items: A folder of images or audio files, a table (.jsonl, .csv, .tsv, .parquet, .txt), a
             list of such paths, or `{id: item}`.
         to: A file that ends in .safetensors or .parquet, "faiss:PATH", or the address of a
-            collection in PostgreSQL, Milvus or Qdrant, which is made where it is not there.
-        settings: Batches, processes, Ray, what to do with items that cannot be read.
+            collection in PostgreSQL, Milvus or Qdrant, which is created if it does not exist.
+        settings: Batches, processes, Ray, and how to treat bad items.
 
     Returns:
-        How many candidates there are, and which items were left out.
+        The number of candidates, and the items that were left out.
 
     Raises:
-        BadInput: Items, model and target do not fit together, or another build is unfinished there.
+        BadInput: Items, model and target do not fit together, or the target has another unfinished
+            build.
 
     Examples:
         >>> from pathlib import Path
@@ -148,7 +150,7 @@ def build_gallery(
 
 
 def _encode_all(encoder: Encoder, job: Job, planned: Plan, kept: Journal, target: Target) -> None:
-    """Encode the shards that are not finished, and record each."""
+    """Encode unfinished shards, and record each."""
     left = [shard for shard in planned.shards() if shard.number not in kept.finished]
     with counting("encoding", sum(len(shard.ids) for shard in left)) as more:
         for encoded in _executed(encoder, job, left):
@@ -159,7 +161,7 @@ def _encode_all(encoder: Encoder, job: Job, planned: Plan, kept: Journal, target
 
 
 def _executed(encoder: Encoder, job: Job, shards: Sequence[Shard]) -> Iterator[Encoded]:
-    """The shards as they are encoded, where the settings say."""
+    """Encode shards here, in processes or on Ray, as the settings say."""
     if job.settings.ray is not None:
         return on_ray(job, shards)
     if job.settings.processes > 1 and len(shards) > 1:
@@ -168,7 +170,7 @@ def _executed(encoder: Encoder, job: Job, shards: Sequence[Shard]) -> Iterator[E
 
 
 def _modality(wanted: str, encoders: dict[str, Encoder]) -> str:
-    """The encoder for the items; a model of one encoder has no choice."""
+    """Return the modality of the encoder; a model with one encoder uses that one."""
     if wanted in encoders:
         return wanted
     if len(encoders) == 1:
@@ -177,25 +179,25 @@ def _modality(wanted: str, encoders: dict[str, Encoder]) -> str:
 
 
 def _journal_folder(to: str) -> Path:
-    """Beside a file; in the working folder for an engine, whose address may hold a password."""
+    """Return a folder next to the file; for an engine a hash, as addresses may hold passwords."""
     if "://" in to:
         return Path(f"gallery-{blake2b(to.encode(), digest_size=6).hexdigest()}.building")
     return Path(f"{to.removeprefix('faiss:').partition('?')[0]}.building")
 
 
 def _probe(encoder: Encoder, planned: Plan) -> tuple[int, int]:
-    """Vectors per item and their length, from the first item that can be read."""
+    """Return vectors per item and their length, from the first readable item."""
     for shard in planned.shards():
         for row in range(len(shard.ids)):
             alone = Shard(0, shard.ids[row : row + 1], shard.items[row : row + 1])
             vectors = encode_shard(encoder, alone, 1).vectors
             if vectors is not None:
                 return vectors.shape[1], vectors.shape[2]
-    raise BadInput("none of the items can be read, so that there is no gallery to build.")
+    raise BadInput("none of the items can be read, so there is no gallery to build.")
 
 
 def _forget_lost(kept: Journal, lost: set[int]) -> None:
-    """Take shards that are not there any more for unfinished."""
+    """Mark lost shards as unfinished."""
     if lost:
         left = [receipt for number, receipt in kept.finished.items() if number not in lost]
         kept.forget()

@@ -1,4 +1,4 @@
-"""The journal of a build: which shards are finished, on disk before anybody relies on it."""
+"""The journal of a build: a record of finished shards, written to disk at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from queryshift.galleries.hits import Id
 
 
 class BadRow(NamedTuple):
-    """An item that was left out: its id, and why."""
+    """An item that was left out, and the reason."""
 
     id: Id
     reason: str
@@ -24,7 +24,7 @@ class BadRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Receipt:
-    """A finished shard: how many rows it has, and what was left out of it."""
+    """A finished shard: the number of its rows, and the items that were left out."""
 
     shard: int
     rows: int
@@ -32,12 +32,12 @@ class Receipt:
 
 
 class Journal:
-    """A folder with a line for each finished shard. One process at a time has it.
+    """A folder with a line for each finished shard. One process at a time can open it.
 
     Args:
-        folder: Where it is; it is made where it is not there.
+        folder: The folder; it is created if needed.
         plan: The digest of the items and the model; a journal of another plan is refused.
-        restart: Whether to forget what is finished.
+        restart: Whether to forget finished shards.
     """
 
     def __init__(self, folder: Path, plan: str, restart: bool = False) -> None:
@@ -57,23 +57,23 @@ class Journal:
         self.finished[receipt.shard] = receipt
 
     def forget(self) -> None:
-        """Start over: nothing is finished."""
+        """Forget all finished shards."""
         self.finished = {}
         self._file.seek(0)
         self._file.truncate()
         self._append({"plan": self._plan})
 
     def remove(self) -> None:
-        """Remove the folder, the journal first: without it nothing in there counts."""
+        """Remove the folder, the journal first: without it the other files are ignored."""
         (self.folder / "journal.jsonl").unlink()
         rmtree(self.folder)
 
     def close(self) -> None:
-        """Let another process have it."""
+        """Close the file, so that another process can open it."""
         self._file.close()
 
     def _read(self, restart: bool) -> None:
-        """Take over the whole lines; a last one that was cut off by a kill is dropped."""
+        """Read the complete lines; drop a last line that a kill cut off."""
         content = self._file.read()
         whole = content[: content.rfind(b"\n") + 1]
         header, *lines = [json.loads(line) for line in whole.splitlines()] or [{}]
@@ -99,9 +99,9 @@ class Journal:
 
 @contextmanager
 def journal(folder: Path, plan: str, restart: bool) -> Iterator[Journal]:
-    """The journal in a folder, for this process alone while the block lasts.
+    """Open the journal in a folder, for this process alone during the block.
 
-    One without a finished shard is removed in the end: it would only be in the way.
+    A journal without finished shards is removed at the end.
     """
     opened = Journal(folder, plan, restart)
     try:
@@ -113,7 +113,7 @@ def journal(folder: Path, plan: str, restart: bool) -> Iterator[Journal]:
 
 
 def _locked(folder: Path) -> BinaryIO:
-    """The journal's file, which no other process has open; a killed one has let go of it."""
+    """Open the journal's file and lock it; the lock of a killed process is gone."""
     file = (folder / "journal.jsonl").open("ab+")
     if os.name == "posix":
         import fcntl

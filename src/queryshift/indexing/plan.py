@@ -1,4 +1,4 @@
-"""What is to be built: the items with their ids, cut into shards."""
+"""The plan of a build: items with their ids, split into shards."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Plan:
-    """All items in their order.
+    """All items in order.
 
     Args:
         collection: The items and their ids.
@@ -45,13 +45,13 @@ class Plan:
         return all(isinstance(one, int) for one in self.collection.ids)
 
     def shards(self) -> Iterator[Shard]:
-        """The shards in their order, none of their items opened."""
+        """Yield the shards in order, without opening their items."""
         for number, start in enumerate(range(0, len(self.collection), self.shard_size)):
             rows = slice(start, start + self.shard_size)
             yield Shard(number, self.collection.ids[rows], self.collection.items[rows])
 
     def digest(self, *more: object) -> str:
-        """A hash of the ids, of what the items are, of the shards, and of what else counts."""
+        """Return a hash of the ids, the items, the shard size, and other values."""
         digest = blake2b(repr((self.shard_size, *more)).encode(), digest_size=16)
         for one, item in zip(self.collection.ids, _traces(self.collection.items), strict=True):
             digest.update(repr(one).encode() + b"\0" + item + b"\0")
@@ -59,7 +59,7 @@ class Plan:
 
 
 def plan(items: Any, columns: Mapping[str, str], shard_size: int) -> Plan:
-    """The plan for items as users give them: a path, several, `{id: item}` or a list of items."""
+    """Make a plan for a path, several paths, `{id: item}` or a list of items."""
     given = items if _are_collections(items) else [items]
     parts = [as_collection(one, columns, check_rows=False) for one in given]
     modalities = {part.modality for part in parts}
@@ -74,7 +74,7 @@ def plan(items: Any, columns: Mapping[str, str], shard_size: int) -> Plan:
 
 
 def _are_collections(items: Any) -> bool:
-    """Whether these are folders and tables, and not the images or audio files themselves."""
+    """Return whether these are folders and tables, not images or audio files."""
     return isinstance(items, list | tuple) and all(
         isinstance(one, Path) and not kind_of(one) for one in items
     )
@@ -90,7 +90,7 @@ def _joined(parts: Sequence[Collection]) -> Collection:
 
 
 def _traces(items: Sequence[Any]) -> Iterator[bytes]:
-    """What tells items apart without opening them: the text, the path, the numbers."""
+    """Yield bytes that identify items without opening them: the text, the path, the numbers."""
     if isinstance(items, LazyItems):
         for source in items.sources:
             yield repr(source).encode()

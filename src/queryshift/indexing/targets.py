@@ -1,4 +1,4 @@
-"""What a gallery is built into: a file that is put together at the end, or a search engine."""
+"""Targets of a build: a file, assembled from shards at the end, or a search engine."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ FACTORIES = {"exact": "Flat", "hnsw": "HNSW32"}
 
 
 def one_vector_each(layout: Layout, to: str) -> None:
-    """Refuse candidates of several vectors where only one can be kept."""
+    """Refuse candidates with several vectors if the target stores one."""
     if layout.several > 1:
         raise BadInput(
-            f"the model gives {layout.several} vectors per item, and {to} keeps one: "
+            f"the model gives {layout.several} vectors per item, and {to} stores one: "
             "build into a .safetensors file."
         )
 
 
 class EngineTarget:
-    """A collection at an address, which any process can write into if it is on a server.
+    """A collection at an address; any process can write into it if it is on a server.
 
     Args:
         to: The address.
@@ -52,7 +52,7 @@ class EngineTarget:
         self._open: Writer | None = None
 
     def begin(self, layout: Layout, finished: Sequence[Receipt]) -> set[int]:
-        """Make the collection; all shards are lost where it has fewer rows than they."""
+        """Create the collection; if it has fewer rows than the shards, all of them are lost."""
         one_vector_each(layout, f"a collection of {self._kind}")
         self._layout = layout
         there = self._writer.prepare(self._layout)
@@ -62,12 +62,12 @@ class EngineTarget:
         return set()
 
     def write(self, shard: int, ids: Sequence[Id], vectors: Tensor) -> None:
-        """Store a shard's rows; those that are there already are replaced."""
+        """Store a shard's rows; existing ones are replaced."""
         rows = vectors[:, 0].numpy()
         with_retries(lambda: self._writer.upsert(ids, rows), RETRIES, FIRST_WAIT)
 
     def finish(self, receipts: Sequence[Receipt]) -> None:
-        """Index the rows, and see that all are there."""
+        """Create the index, and check that all rows are stored."""
         self._writer.finish(self._layout)
         rows, there = sum(receipt.rows for receipt in receipts), self._writer.count()
         if there < rows:
@@ -77,7 +77,7 @@ class EngineTarget:
             )
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection."""
         if self._open is not None:
             self._open.close()
 
@@ -88,17 +88,17 @@ class EngineTarget:
         return self._open
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the connection out: another process opens its own."""
+        """Leave out the connection: each process opens its own."""
         return {**vars(self), "_open": None}
 
 
 class FileTarget:
-    """Shards as files in the folder of the journal, and the file that is made of them.
+    """Shards as files in the journal's folder, and the file assembled from them.
 
     Args:
         path: The gallery's file.
-        folder: Where shards wait.
-        assemble: Makes the file.
+        folder: The folder of the shards' files.
+        assemble: Writes the gallery's file.
     """
 
     workers_write = False
@@ -108,7 +108,7 @@ class FileTarget:
         self.layout: Layout
 
     def begin(self, layout: Layout, finished: Sequence[Receipt]) -> set[int]:
-        """Refuse what the file cannot hold; shards whose file is gone are lost."""
+        """Refuse what the file cannot store; shards without their file are lost."""
         self.layout = layout
         if self._assemble is not _safetensors:
             one_vector_each(layout, f'"{self.path}"')
@@ -120,20 +120,20 @@ class FileTarget:
         return {one.shard for one in finished if one.rows and not self._file(one.shard).is_file()}
 
     def write(self, shard: int, ids: Sequence[Id], vectors: Tensor) -> None:
-        """Write the shard's file, whole or not at all."""
+        """Write the shard's file atomically."""
         write_gallery(self._file(shard), ids, vectors, None)
 
     def finish(self, receipts: Sequence[Receipt]) -> None:
-        """Write the file of all shards, which takes the place of one of this name."""
+        """Write the gallery's file, replacing an existing one."""
         if not any(receipt.rows for receipt in receipts):
-            raise BadInput("no item could be read, so that there is no gallery.")
+            raise BadInput("no item could be read, so there is no gallery.")
         self._assemble(self, receipts)
 
     def close(self) -> None:
-        """There is nothing to give back."""
+        """Nothing to close."""
 
     def shards(self, receipts: Sequence[Receipt]) -> Iterator[tuple[list[Id], Tensor]]:
-        """Ids and vectors of each shard that has any, in their order."""
+        """Yield ids and vectors of each shard that has any, in order."""
         for receipt in sorted(receipts, key=lambda one: one.shard):
             if receipt.rows:
                 file = self._file(receipt.shard)
@@ -146,7 +146,7 @@ class FileTarget:
                 yield ids, vectors
 
     def joined(self, receipts: Sequence[Receipt]) -> tuple[list[Id], NDArray[np.float32]]:
-        """All ids, and all vectors (N, V, D) in a mapped file: they may not fit into memory."""
+        """Return all ids, and all vectors (N, V, D) in a mapped file: memory may be too small."""
         rows = sum(receipt.rows for receipt in receipts)
         shape = (rows, self.layout.several, self.layout.dimension)
         joined = np.lib.format.open_memmap(
@@ -189,15 +189,15 @@ ASSEMBLERS: Mapping[str, Assemble] = {
 
 
 Target: TypeAlias = EngineTarget | FileTarget
-"""Where finished shards go; writing a shard again changes nothing.
+"""A target of a build; writing a shard twice changes nothing.
 
-`begin` refuses what cannot be kept and says which finished shards are lost; after `write` a shard
+`begin` refuses what cannot be stored and returns the numbers of lost shards; after `write` a shard
 survives a kill; `workers_write` says whether any process, on any machine, can write.
 """
 
 
 def target_for(to: str, journal: Path) -> Target:
-    """The target at an address; shards wait in the journal's folder where it is a file."""
+    """Return the target at an address; a file's shards are stored in the journal's folder."""
     kind, colon, _ = to.partition(":")
     if "://" in to:
         return EngineTarget(to)

@@ -1,6 +1,6 @@
-"""Shards are encoded: in this process, in several, or on a Ray cluster.
+"""Encode shards in this process, in several, or on a Ray cluster.
 
-Items that cannot be read are left out and reported.
+Bad items are left out and reported.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
     from .build import BuildSettings
 
 _loaded: dict[str, Encoder] = {}
-"""In a worker process: the encoder at hand, by the digest of its plan."""
-MOST_BLOCKS = 2_000  # more tasks than that cost Ray more than they spread
+"""In a worker process: the loaded encoder, by the digest of its plan."""
+MOST_BLOCKS = 2_000  # more tasks cost Ray more than they gain
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker must know: all but the shard.
+    """Everything a worker needs, except the shard.
 
     Args:
         plan: The digest of the plan.
         model: The model's name, or the function that makes it.
-        modality: Which of its encoders.
-        settings: The build's.
-        target: Where the worker writes itself, if it does.
+        modality: The modality of its encoder.
+        settings: The settings of the build.
+        target: The target, if the worker writes into it itself.
     """
 
     plan: str
@@ -58,7 +58,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Encoded:
-    """What became of a shard: vectors (N, V, D), None where they are written already."""
+    """An encoded shard: vectors (N, V, D), None if they are already written or there are none."""
 
     receipt: Receipt
     ids: Sequence[Id]
@@ -66,14 +66,14 @@ class Encoded:
 
 
 def in_processes(job: Job, shards: Iterable[Shard]) -> Iterator[Encoded]:
-    """The shards in so many processes, as they finish."""
+    """Encode shards in several processes; yield them as they finish."""
     check_loadable(job.model)
     with lanes(job.settings.processes) as processes:
         yield from processes.as_finished(in_worker, [[(job, shard)] for shard in shards])
 
 
 def in_worker(work: tuple[Job, Shard]) -> Encoded:
-    """A shard in a process that keeps the model for the next one."""
+    """Encode a shard in a process that keeps the model for the next one."""
     job, shard = work
     if job.plan not in _loaded:
         workers = job.settings.processes if job.settings.ray is None else processors()
@@ -84,7 +84,7 @@ def in_worker(work: tuple[Job, Shard]) -> Encoded:
 
 
 def worked(encoder: Encoder, job: Job, shard: Shard) -> Encoded:
-    """A shard encoded, and written where the worker is to write it."""
+    """Encode a shard, and write it if the job has a target."""
     encoded = encode_shard(encoder, shard, job.settings.batch_size, job.settings.strict)
     if job.target is None or encoded.vectors is None:
         return encoded
@@ -95,7 +95,7 @@ def worked(encoder: Encoder, job: Job, shard: Shard) -> Encoded:
 
 @adaptation_modes()
 def encode_shard(encoder: Encoder, shard: Shard, batch_size: int, strict: bool = False) -> Encoded:
-    """The vectors of a shard's items; with `strict`, the first bad item is an error."""
+    """Encode a shard's items; with `strict`, the first bad item is an error."""
     ids: list[Id] = []
     parts: list[Tensor] = []
     bad: list[BadRow] = []
@@ -113,7 +113,7 @@ def encode_shard(encoder: Encoder, shard: Shard, batch_size: int, strict: bool =
 
 
 def _opened(shard: Shard, rows: Sequence[int], bad: list[BadRow]) -> dict[Id, Any]:
-    """The items of these rows by id, without those that cannot be opened."""
+    """Open the items of these rows; return them by id, without bad ones."""
     items: dict[Id, Any] = {}
     for row in rows:
         try:
@@ -129,7 +129,7 @@ def _opened(shard: Shard, rows: Sequence[int], bad: list[BadRow]) -> dict[Id, An
 
 
 def _encoded(encoder: Encoder, items: dict[Id, Any], bad: list[BadRow]) -> Tensor | None:
-    """Vectors (N, V, D) of the items; one that the encoder refuses is taken out of them."""
+    """Encode items to vectors (N, V, D); remove items that the encoder refuses."""
     while items:
         try:
             vectors = encoder.encode(list(items.values()))
@@ -161,10 +161,10 @@ def check_loadable(model: Any) -> None:
 
 
 def on_ray(job: Job, shards: Sequence[Shard]) -> Iterator[Encoded]:
-    """The shards on a cluster, as they finish; a task whose node dies is done again elsewhere.
+    """Encode shards on a cluster; yield them as they finish. If a node dies, others take over.
 
-    Engines on servers are written to by the tasks; for files the vectors come back here. Images
-    and audio files must be found under the same paths on every node, and so must the model.
+    Tasks write into engines on servers themselves; for files the vectors come back here. Images,
+    audio files and the model must have the same paths on all nodes.
     """
     check_loadable(job.model)
     ray = need("ray", "ray", "building on a cluster")
@@ -188,7 +188,7 @@ def on_ray(job: Job, shards: Sequence[Shard]) -> Iterator[Encoded]:
 
 @contextmanager
 def _connected(ray: Any, address: str | None) -> Iterator[None]:
-    """A connection to the cluster, which stays if it was there before."""
+    """Connect to the cluster; disconnect at the end unless it was connected before."""
     before = ray.is_initialized()
     if not before:
         ray.init(address=address, log_to_driver=False, logging_level="error")

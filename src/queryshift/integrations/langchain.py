@@ -29,7 +29,7 @@ class SessionRetriever(BaseRetriever):  # type: ignore[misc]
         documents: a text or a `Document` for each id of the session's gallery.
         k: how many documents a query gets.
         adapt: whether the session learns from the queries.
-        embed: makes a query's vector, for a session over `Vectors`: `embeddings.embed_query`.
+        embed: computes a query's vector if the session takes vectors: `embeddings.embed_query`.
     """
 
     session: Session
@@ -46,7 +46,7 @@ class SessionRetriever(BaseRetriever):  # type: ignore[misc]
 
 
 def _with_score(match: Match) -> Document:
-    """The document, its score among its metadata."""
+    """Return the document with its score in the metadata."""
     document, score = match.document, {"score": match.score}
     if isinstance(document, Document):
         return document.model_copy(update={"metadata": {**document.metadata, **score}})

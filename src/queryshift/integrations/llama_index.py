@@ -28,7 +28,7 @@ class SessionRetriever(BaseRetriever):  # type: ignore[misc]
         documents: a text or a node for each id of the session's gallery.
         k: how many nodes a query gets.
         adapt: whether the session learns from the queries.
-        embed: makes a query's vector, for a session over `Vectors`:
+        embed: computes a query's vector if the session takes vectors:
             `embed_model.get_query_embedding`.
     """
 

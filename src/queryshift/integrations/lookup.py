@@ -1,4 +1,4 @@
-"""From a query to the documents behind a session's hits."""
+"""Find the documents of a session's hits for a query."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Embed: TypeAlias = Callable[[str], Any]
 
 
 class Match(NamedTuple):
-    """A candidate that was found."""
+    """A hit with its document."""
 
     id: Id
     document: Any
@@ -30,22 +30,22 @@ def matches(
     adapt: bool,
     embed: Embed | None = None,
 ) -> list[Match]:
-    """The best k candidates of one query with their documents, best first.
+    """Return the best k candidates of one query with their documents, best first.
 
     Args:
         session: answers the query.
         documents: a text or document for each id of the gallery.
-        query: what is asked.
+        query: the text of the query.
         k: how many candidates.
         adapt: whether the session learns from the query.
-        embed: the query's vector, where the session is over `Vectors`.
+        embed: computes the query's vector if the session takes vectors.
 
     Returns:
         One match for each hit.
     """
     if embed is None and isinstance(session.encoder, Vectors):
         raise BadInput(
-            "the session takes vectors, and the retriever is asked with text: say what makes a "
+            "the session takes vectors, but the retriever gets text: add a function that makes a "
             "query's vector, embed=embeddings.embed_query."
         )
     asked = query if embed is None else embed(query)
@@ -59,6 +59,6 @@ def _document(documents: Mapping[Any, Any], id: Id) -> Any:
         return documents[id]
     except KeyError:
         raise BadInput(
-            f"the gallery has the candidate {id!r}, but `documents` has no text for it: give one "
+            f"the gallery has the candidate {id!r}, but `documents` has no text for it: add one "
             "for every id of the gallery."
         ) from None

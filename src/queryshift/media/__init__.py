@@ -1,9 +1,9 @@
-"""Images, videos, audio and text as users give them: the one room where they are read.
+"""Reading images, videos, audio and text as users give them.
 
-Models, laboratory and service all read here: arrays, PIL images, bytes, file objects and
-`pathlib.Path`, within limits that are checked before anything is decoded. Text is never opened as a
-path. Pillow, soundfile and PyAV are imported when the first such item is read.
+Models, laboratory and service all use this folder. Items are arrays, PIL images, bytes, file
+objects or `pathlib.Path`; limits are checked before anything is decoded. Text is never opened as a
+path. Pillow, soundfile and PyAV are imported when they are first needed.
 
 Imports: `support`, `errors`. Start with `images.py`; `item_collection.py` reads whole folders and
-tables, `item_reading.py` has what all kinds share, `limits.py` how large an item may be.
+tables, `item_reading.py` has shared code, `limits.py` the largest sizes of items.
 """

@@ -23,17 +23,17 @@ EXPECTED = (
 
 
 def waveforms(items: Iterable[Any], rate: int) -> list[NDArray[np.float32]]:
-    """The audio of a batch at `rate`, or a `BadItem` for the first that is none."""
+    """Read the audio of a batch at `rate`; the first bad item raises `BadItem`."""
     return read_each(items, lambda item: waveform(item, rate))
 
 
 def waveform(item: Any, rate: int) -> NDArray[np.float32]:
-    """Mono samples at a rate.
+    """Read mono samples at a rate.
 
     Args:
         item: samples at 16 kHz, floats from -1 to 1 or signed integers; an object with `samples`
             and `rate`; or an audio file: its `pathlib.Path`, its bytes, a file object.
-        rate: samples a second that are wanted.
+        rate: samples per second of the result.
 
     Returns:
         The samples as an array of float32.
@@ -57,14 +57,14 @@ def waveform(item: Any, rate: int) -> NDArray[np.float32]:
 
 
 def read_audio(item: Stored) -> Waveform:
-    """An audio file as a mono `Waveform`: several channels become their mean.
+    """Read an audio file as a mono `Waveform`, the mean of its channels.
 
     Args:
-        item: a `pathlib.Path` of a regular file, bytes, or a file object, which is put back to
-            the place it was at.
+        item: a `pathlib.Path` of a regular file, bytes, or a file object, whose position is
+            restored.
 
     Returns:
-        The samples at the file's own rate. Its length is checked before it is decoded.
+        The samples at the file's own rate. The length is checked before decoding.
     """
     soundfile = need("soundfile", "lab", "reading audio")
     with decoding(item, "an audio file"), soundfile.SoundFile(source(item)) as file:
@@ -74,7 +74,7 @@ def read_audio(item: Stored) -> Waveform:
 
 
 def resampled(samples: NDArray[Any], old: int, new: int) -> NDArray[Any]:
-    """The same audio at another rate, by its Fourier series: exact up to the lower band."""
+    """Resample audio by its Fourier series, exact up to half the lower rate."""
     if old == new or not len(samples):
         return samples
     length = max(1, round(len(samples) * new / old))
@@ -82,11 +82,11 @@ def resampled(samples: NDArray[Any], old: int, new: int) -> NDArray[Any]:
 
 
 def _waveform(item: Any) -> Waveform:
-    """Samples and their rate, refused where they are none: a pair of the two, a number."""
+    """Read samples in memory and their rate; refuse anything else."""
     try:
         samples = np.asarray(getattr(item, "samples", item))
         rate = int(getattr(item, "rate", USUAL_RATE))
-    except Exception as error:  # of several shapes, on a GPU, a rate that is no number
+    except Exception as error:  # ragged lists, tensors on a GPU, a rate that is no number
         raise BadInput(f"{EXPECTED} ({error}).") from error
     if samples.dtype.kind not in "buif" or samples.ndim == 0 or rate < 1:
         raise BadInput(f"{EXPECTED}.")

@@ -1,4 +1,4 @@
-"""Rows that cannot be used: left out, counted and named, up to a fifth of a file."""
+"""Bad rows of a file: skipped, counted and named, up to a fifth of the file."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from queryshift.errors import BadFile, BadInput, Error
 
-NAMED = 10  # rows that are named; of the others there is a count
-MOST = 0.2  # of the rows of a file: with more, it is likely to be the wrong file
+NAMED = 10  # rows that are named; the others are only counted
+MOST = 0.2  # of a file's rows; with more bad rows it is probably the wrong file
 
 
 @dataclass
@@ -17,7 +17,7 @@ class BadRows:
     """The bad rows of one source.
 
     Args:
-        what: the source in words, such as "queries".
+        what: the name of the source for messages, such as "queries".
         strict: whether the first bad row is an error.
     """
 
@@ -28,14 +28,14 @@ class BadRows:
 
     @contextmanager
     def skipping(self, name: str = "") -> Iterator[None]:
-        """Leave out the row that fails in this block; `name` says which, if its error does not."""
+        """Skip the row that fails in this block; give its `name` if the error does not have it."""
         try:
             yield
         except (BadFile, BadInput) as error:
             self.add(error, name)
 
     def add(self, error: Error, name: str = "") -> None:
-        """Count a bad row, or raise its error where rows are strict."""
+        """Count a bad row, or raise its error if `strict`."""
         told = BadFile(f"{self.what}, {name}: {error}") if name else error
         if self.strict:
             raise told
@@ -44,10 +44,10 @@ class BadRows:
             self.named.append(str(told))
 
     def check(self, total: int) -> None:
-        """Refuse a source of which too many rows are bad.
+        """Refuse a source with too many bad rows.
 
         Args:
-            total: its rows, bad ones among them.
+            total: the number of all rows, including bad ones.
         """
         if self.count > MOST * total:
             raise BadFile(
@@ -58,7 +58,7 @@ class BadRows:
 
     @property
     def sentences(self) -> list[str]:
-        """How many were left out, and the first of them; nothing where all are good."""
+        """Sentences that say how many rows were left out, and name the first of them."""
         if not self.count:
             return []
         lines = [

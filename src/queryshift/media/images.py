@@ -27,19 +27,19 @@ EXPECTED = (
 
 
 def images(items: Iterable[Any]) -> list[Image]:
-    """The images of a batch in RGB, or a `BadItem` for the first that is none."""
+    """Read the images of a batch in RGB; the first bad item raises `BadItem`."""
     return read_each(items, rgb)
 
 
 def rgb(item: Any) -> Image:
-    """An image in RGB, turned upright where its EXIF data say so.
+    """Convert an image to RGB, turned upright as its EXIF data say.
 
     Args:
         item: a PIL image of any 8-bit mode, an array (height, width[, channels]) of 8-bit values or
             of floats from 0 to 1, or an image file: its `pathlib.Path`, its bytes, a file object.
 
     Returns:
-        A PIL image; a copy where one was given.
+        A PIL image; a copy if you gave one.
 
     Example:
         >>> rgb(np.zeros((2, 5), np.uint8)).size
@@ -53,20 +53,20 @@ def rgb(item: Any) -> Image:
     if not isinstance(item, pillow.Image):
         return _in_rgb(pillow.fromarray(_eight_bit(_array(item))))
     check_pixels(*item.size)
-    with decoding(item, "an image"):  # one that Pillow has not decoded yet may be damaged
+    with decoding(item, "an image"):  # Pillow may not have decoded it yet
         upright = _pillow("ImageOps").exif_transpose(item)
     return _in_rgb(upright)
 
 
 def read_image(item: Stored) -> Image:
-    """An image from a file or bytes: decoded, upright, in the mode it has there.
+    """Read an image from a file or bytes: decoded, upright, in its own mode.
 
     Args:
-        item: a `pathlib.Path` of a regular file, bytes, or a file object, which is put back to
-            the place it was at.
+        item: a `pathlib.Path` of a regular file, bytes, or a file object, whose position is
+            restored.
 
     Returns:
-        A PIL image. Its size is checked before it is decoded.
+        A PIL image. The size is checked before decoding.
     """
     turned = _pillow("ImageOps").exif_transpose
     with decoding(item, "an image"), _opened(item) as image:
@@ -75,7 +75,7 @@ def read_image(item: Stored) -> Image:
 
 
 def image_size(item: Stored) -> tuple[int, int]:
-    """Width and height of an image file, as its header says; nothing is decoded.
+    """Read width and height of an image file from its header, without decoding it.
 
     Args:
         item: as `read_image` takes it.
@@ -108,7 +108,7 @@ def _in_rgb(image: Image) -> Image:
 
 
 def _array(item: Any) -> NDArray[Any]:
-    """The item as an array of numbers, refused where it is none."""
+    """Convert the item to an array of numbers, or refuse it."""
     try:
         pixels = np.asarray(item)
     except Exception as error:  # ragged lists, tensors on a GPU
@@ -119,7 +119,7 @@ def _array(item: Any) -> NDArray[Any]:
 
 
 def _eight_bit(pixels: NDArray[Any]) -> NDArray[np.uint8]:
-    """8-bit pixels from 8-bit ones, or from floats between 0 and 1."""
+    """Convert floats between 0 and 1 to 8-bit pixels; 8-bit ones stay."""
     if pixels.ndim == 2 and pixels.shape[1] in CHANNELS:
         raise BadInput(
             f"got an array of shape {pixels.shape}, one row of an image that was given as the "

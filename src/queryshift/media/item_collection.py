@@ -29,15 +29,15 @@ OPENED: Mapping[str, Callable[[Path], Source]] = {"image": ImageFile, "audio": A
 
 @dataclass(frozen=True, eq=False)
 class Collection:
-    """Items in their order, each with an id, and what the rows say beside them.
+    """Items in order, each with an id, and other columns of their rows.
 
     Args:
         modality: "text", "image", "audio", or "vector".
-        ids: one each, text or whole numbers.
-        items: texts, vectors, or files that are opened when they are asked for.
+        ids: one for each item, text or whole numbers.
+        items: texts, vectors, or files that are opened when they are accessed.
         partners: ids on the other side that a row names: matches, clicks, a caption's image.
-        times: seconds since the epoch, where the rows have time stamps; the items are in this
-            order then.
+        times: seconds since the epoch, if the rows have time stamps; the items are then sorted
+            by them.
     """
 
     modality: str
@@ -50,7 +50,7 @@ class Collection:
         return len(self.items)
 
     def chosen(self, rows: Sequence[int]) -> Collection:
-        """The items in these rows, none of them opened."""
+        """Select items by row number, without opening them."""
         items = self.items
         return Collection(
             self.modality,
@@ -67,7 +67,7 @@ def as_collection(
     check_rows: bool = True,
     bad: BadRows | None = None,
 ) -> Collection:
-    """A collection from a path, or from `{id: item}` or a list of texts, arrays or paths."""
+    """Make a collection from a path, `{id: item}`, or a list of texts, arrays or paths."""
     if isinstance(given, Collection):
         return given
     if isinstance(given, str | Path):
@@ -82,7 +82,7 @@ def as_collection(
 
 
 def _modality(item: Any) -> str:
-    """What an item in memory is: of arrays, images have three axes and vectors one."""
+    """Return the modality of an item in memory; arrays of three axes are images, of one vectors."""
     if isinstance(item, str):
         return "text"
     if hasattr(item, "convert") or getattr(item, "ndim", 0) == 3:
@@ -96,16 +96,15 @@ def read_collection(
     check_rows: bool = True,
     bad: BadRows | None = None,
 ) -> Collection:
-    """A collection from a file or a folder.
+    """Read a collection from a file or a folder.
 
     Args:
         path: a folder of images or of audio files, a table (.jsonl, .csv, .tsv, .parquet), vectors
-            (.npy, .safetensors), captions one a line (.txt), or a folder that `datasets` saved.
-        columns: the columns of a table by role, where they have names of their own:
-            `{"id": "sku", "path": "photo"}`.
-        check_rows: whether a table's empty items and missing files are refused now, not when they
+            (.npy, .safetensors), captions, one per line (.txt), or a folder that `datasets` saved.
+        columns: the table's columns by role, if they have other names: `{"id": "sku"}`.
+        check_rows: whether empty items and missing files of a table are refused now, not when they
             are opened.
-        bad: counts rows that cannot be used, which are left out; without it, the first is an error.
+        bad: counts bad rows, which are left out; without it, the first one is an error.
     """
     path = user_path(path)
     if not is_there(path):
@@ -136,12 +135,12 @@ def _folder(path: Path) -> Collection:
 
 
 def kind_of(file: Path) -> str:
-    """What a file holds by its ending: "image", "audio", or nothing known."""
+    """Return what a file holds by its ending: "image", "audio", or "" if unknown."""
     return next((kind for kind, ends in KINDS.items() if file.suffix.lower() in ends), "")
 
 
 def _files(ids: Sequence[Id], files: Sequence[Path], mixed: bool = False) -> Collection:
-    """Files of one kind; of mixed ones, all are opened as the first known kind."""
+    """Make a collection of files of one kind; `mixed` ones are opened as the first known kind."""
     kinds = {kind_of(file): file for file in files}
     if mixed and len(kinds) > 1:
         kinds = {kind: file for kind, file in kinds.items() if kind}
@@ -153,9 +152,9 @@ def _files(ids: Sequence[Id], files: Sequence[Path], mixed: bool = False) -> Col
 
 
 def _table(path: Path, records: Iterator[Record], check_rows: bool, bad: BadRows) -> Collection:
-    """The items of a table, in the order of their time stamps where it has them.
+    """Read the items of a table, sorted by time stamp if it has time stamps.
 
-    Of each row nothing is kept but its id, its item, its partners and its time.
+    Only the id, the item, the partners and the time of a row are kept.
     """
     base = path if path.is_dir() else path.parent
     ids, values, named, times = list[Id](), list[Any](), list[Sequence[Id]](), list[float]()
@@ -180,7 +179,7 @@ def _table(path: Path, records: Iterator[Record], check_rows: bool, bad: BadRows
 
 
 def _value(base: Path, record: Record, role: str, check_rows: bool) -> Any:
-    """The item of a row as the table has it; of a vector, the numbers in little space."""
+    """Return the item of a row; vectors become compact arrays."""
     if check_rows:
         _check_row(base, record, role)
     value = record.values[role]
@@ -202,7 +201,7 @@ def _id(record: Record, default: Id) -> Id:
 
 
 def _items(base: Path, role: str, values: Sequence[Any], mixed: bool) -> tuple[str, Sequence[Any]]:
-    """The modality and the items of a column; paths are relative to the table's folder."""
+    """Return the modality and the items of a column; paths are relative to the table's folder."""
     if role in ("text", "vector"):
         return role, values
     if hasattr(values[0], "convert"):  # images that the dataset has decoded
@@ -215,13 +214,13 @@ def _items(base: Path, role: str, values: Sequence[Any], mixed: bool) -> tuple[s
 
 
 def _encoded(value: Any) -> bytes | None:
-    """The bytes of an image's file that a row holds, as such or as `datasets` keeps them."""
+    """Return the bytes of an image file in a row, plain or as `datasets` stores them."""
     stored = value.get("bytes") if isinstance(value, Mapping) else value
     return stored if isinstance(stored, bytes) else None
 
 
 def _item_role(path: Path, first: Record) -> str:
-    """The column that holds the items; a table with two such columns must say which."""
+    """Find the column of the items; a table must not have two of them."""
     present = [role for role in ("vector", "text", "path") if role in first.values]
     if len(present) > 1 and present[0] != "vector":
         raise BadFile(

@@ -1,4 +1,4 @@
-"""Read items of any kind: what files, bytes and batches share."""
+"""Shared code for reading items: batches, files, bytes and errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def read_each(items: Iterable[Any], read: Callable[[Any], T]) -> list[T]:
-    """Each item as `read` gives it; one that `read` refuses is a `BadItem` with its index."""
+    """Read each item; an item that `read` refuses raises `BadItem` with its index."""
     every, values = list(items), list[T]()
     try:
         for value in map(read, every):
@@ -30,7 +30,7 @@ def read_each(items: Iterable[Any], read: Callable[[Any], T]) -> list[T]:
 
 
 def described(item: Any) -> str:
-    """The type of an item with its article: "a float", "an ndarray", "None"."""
+    """Return the type of an item with its article: "a float", "an ndarray", "None"."""
     name = type(item).__name__
     if item is None or isinstance(item, bytes):
         return "None" if item is None else "bytes"
@@ -39,12 +39,12 @@ def described(item: Any) -> str:
 
 
 def is_stored(item: Any) -> bool:
-    """Whether an item is to be decoded: a path, bytes, or a file object."""
+    """Return whether an item must be decoded: a path, bytes, or a file object."""
     return isinstance(item, Path | bytes | bytearray) or hasattr(item, "read")
 
 
 def source(item: Stored) -> Path | BytesIO:
-    """What a decoder reads of a stored item: the path of a regular file, or bytes in memory."""
+    """Return what a decoder reads: the path of a regular file, or bytes in memory."""
     if isinstance(item, Path):
         return regular(item, sized=True)
     content = bytes(item) if isinstance(item, bytes | bytearray) else _content(item)
@@ -53,7 +53,7 @@ def source(item: Stored) -> Path | BytesIO:
 
 
 def regular(path: Path, sized: bool = False) -> Path:
-    """The path, refused where it is a folder, a pipe, a socket or a device; or too large."""
+    """Return the path of a regular file; refuse others, and with `sized` too large ones."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise BadInput("got a folder, pipe or device, expected a regular file.")
@@ -63,7 +63,7 @@ def regular(path: Path, sized: bool = False) -> Path:
 
 
 def _content(file: BinaryIO) -> bytes:
-    """What a file object holds from its place on, to which it is put back: it may be read again."""
+    """Read the rest of a file object and restore its position, so that it can be read again."""
     try:
         place = file.seek(0, 1)
         content = file.read(limits().file_bytes)
@@ -79,7 +79,7 @@ def _content(file: BinaryIO) -> bytes:
 
 @contextmanager
 def decoding(item: Any, kind: str) -> Iterator[None]:
-    """Turn whatever goes wrong into a `BadFile` that names the file: decoders raise anything."""
+    """Turn every error of a decoder into a `BadFile` that names the file."""
     name = f'"{item}"' if isinstance(item, Path) else "what it holds"
     try:
         yield
@@ -96,7 +96,7 @@ def decoding(item: Any, kind: str) -> Iterator[None]:
 
 
 def _reason(error: Exception, item: Any) -> str:
-    """What a decoder said, in one line; libsndfile and the system keep it apart from the name."""
+    """Return a decoder's message in one line, with the file's name instead of its path."""
     said = getattr(error, "error_string", None) or getattr(error, "strerror", None) or str(error)
     plain = str(said).strip().rstrip(".") or type(error).__name__
     return plain.replace(str(item), item.name) if isinstance(item, Path) else plain

@@ -1,6 +1,6 @@
-"""Items on disk that are opened when they are asked for, each with the files it is made of.
+"""Items on disk that are opened when they are accessed.
 
-The readers are imported then, so that the datasets' names load no NumPy.
+Their readers are imported only then, so listing the datasets does not import NumPy.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ FRAMES = 10  # of a clip, in the folders frame_0 to frame_9
 
 
 class Source(Protocol):
-    """Where an item comes from."""
+    """The source of an item."""
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files that must be there."""
+        """The files that must exist."""
 
     def open(self) -> Any:
-        """The item itself, or a `BadFile` that names the file."""
+        """Open the item; a `BadFile` names the file that cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class AudioFile(_OneFile):
 
 @dataclass(frozen=True)
 class EncodedImage:
-    """The bytes of an image file, which a table holds; opened upright and in RGB."""
+    """The bytes of an image file in a table, opened upright and in RGB."""
 
     data: bytes
     files: tuple[Path, ...] = ()  # none: the table is in memory
@@ -73,19 +73,19 @@ class EncodedImage:
 
 @dataclass(frozen=True)
 class Clip:
-    """The frames of a clip, `folder/frame_0/name.jpg` to `frame_9`; some of the ten may be lost."""
+    """The frames of a clip, `folder/frame_0/name.jpg` to `frame_9`; some may be missing."""
 
     folder: Path
     name: str
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The frames that are there; the place of the first where there are none."""
+        """The frames that exist; the path of the first if none does."""
         frames = [self.folder / f"frame_{i}" / f"{self.name}.jpg" for i in range(FRAMES)]
         return tuple(frame for frame in frames if is_file(frame)) or (frames[0],)
 
     def open(self) -> Any:
-        """A list of Pillow images in order."""
+        """Return a list of Pillow images in order."""
         from .videos import read_clip
 
         frames = self.files
@@ -95,7 +95,7 @@ class Clip:
 
 @dataclass(frozen=True)
 class Composed:
-    """An image, and words that say how to change it."""
+    """An image, and a text that says how to change it."""
 
     image: ImageFile
     text: str
@@ -106,7 +106,7 @@ class Composed:
         return self.image.files
 
     def open(self) -> Any:
-        """The pair of Pillow image and text."""
+        """Return the pair of Pillow image and text."""
         return self.image.open(), self.text
 
 
@@ -129,12 +129,12 @@ class LazyItems(Sequence[Any]):
         return self.sources[place].open()
 
     def chosen(self, rows: Sequence[int]) -> LazyItems:
-        """The items in these rows, none of them opened."""
+        """Select items by row number, without opening them."""
         return LazyItems([self.sources[row] for row in rows])
 
 
 def present(path: Path) -> Path:
-    """`path`, if there is such a file."""
+    """Return `path` if the file exists."""
     if not is_file(path):
         raise BadFile(f'there is no file "{path}": `queryshift data check` names all that lack.')
     return path

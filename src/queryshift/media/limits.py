@@ -1,4 +1,4 @@
-"""How large an item may be before it is refused."""
+"""The largest sizes of items; larger ones are refused."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ FULL_RATE = 48_000  # samples a second
 
 @dataclass(frozen=True)
 class Limits:
-    """Items of this size, and larger ones, are refused.
+    """Items of these sizes, and larger ones, are refused.
 
     Args:
-        pixels: of an image or of a video's frame. Above 178 million Pillow refuses files itself.
-        ratio: of an image's longer side to its shorter one, which models enlarge to theirs.
+        pixels: of an image or of a video frame. Pillow itself refuses files above 178 million.
+        ratio: of an image's longer side to its shorter one; models enlarge the shorter one.
         file_bytes: of a file or of bytes that hold an image or an audio file.
-        seconds: of audio; all its channels together may have as many samples as one at 48 kHz.
+        seconds: of audio; all channels together may have as many samples as one at 48 kHz.
         characters: of a text.
 
     Example:
@@ -41,18 +41,18 @@ _in_force = Limits()
 
 
 def limits() -> Limits:
-    """The limits in force."""
+    """Return the current limits."""
     return _in_force
 
 
 def set_limits(new: Limits) -> Limits:
-    """Put other limits in force, for every thread of this process.
+    """Set the limits for all threads of this process.
 
     Args:
-        new: the limits for whatever is read from now on.
+        new: the limits from now on.
 
     Returns:
-        The limits that were in force, to be put back.
+        The previous limits, so that you can restore them.
 
     Example:
         >>> before = set_limits(Limits(characters=1000))
@@ -65,7 +65,7 @@ def set_limits(new: Limits) -> Limits:
 
 
 def check_pixels(width: int, height: int) -> None:
-    """Refuse an image that is too large, or so narrow that a model would enlarge it too far."""
+    """Refuse an image that is too large or too narrow."""
     most, ratio = limits().pixels, limits().ratio
     if width * height >= most:
         raise BadInput(
@@ -79,7 +79,7 @@ def check_pixels(width: int, height: int) -> None:
 
 
 def check_samples(frames: int, channels: int, rate: int) -> None:
-    """Refuse audio that is too long, or has too many samples in all its channels."""
+    """Refuse audio that is too long, or has too many samples in all channels."""
     most = limits().seconds
     if frames >= most * rate or frames * channels >= most * FULL_RATE:
         raise BadInput(
@@ -89,7 +89,7 @@ def check_samples(frames: int, channels: int, rate: int) -> None:
 
 
 def check_bytes(count: int) -> None:
-    """Refuse a file, or what one holds, that is too large."""
+    """Refuse a file, or bytes, that are too large."""
     most = limits().file_bytes
     if count >= most:
         raise BadInput(f"got {count:,} bytes; {most:,} or more are not read: shrink it first.")

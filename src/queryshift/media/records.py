@@ -28,7 +28,7 @@ ROLES: Mapping[str, tuple[str, ...]] = {
     "file": ("file_name", "file", "filename"),
     "time": ("time", "timestamp", "ts"),
 }
-"""What a column is for, to the names it may have, in any case of letters."""
+"""Role of a column to the names it may have, in upper or lower case."""
 TABLES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
 ROWS_AT_ONCE = 1024  # of a Parquet file
 VECTORS = (".npy", ".safetensors")
@@ -37,38 +37,38 @@ Floats = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True)
 class Record:
-    """A row of a file: its values by role, and where it stands."""
+    """A row of a file: its values by role, and its place, such as "line 7"."""
 
     place: str
     values: Mapping[str, Any]
 
     def problem(self, reason: str) -> BadFile:
-        """The error that names the file and the line."""
+        """Return an error that names the file and the line."""
         return BadFile(f"{self.place}: {reason}")
 
 
-Row = tuple[str, Mapping[str, Any] | BadFile]  # where it stands; its values by column, or its fault
+Row = tuple[str, Mapping[str, Any] | BadFile]  # its place; its values by column, or its fault
 
 
 @dataclass(frozen=True)
 class _Table:
-    """A file whose rows pass by one at a time."""
+    """A file whose rows are read one at a time."""
 
     names: Iterable[str]
-    rows: Callable[[list[str]], Iterator[Row]]  # with the values of these columns, or of more
+    rows: Callable[[list[str]], Iterator[Row]]  # with at least these columns
 
 
 def read_records(
     path: Path, columns: Mapping[str, str] | None = None, bad: BadRows | None = None
 ) -> Generator[Record, None, None]:
-    """The rows of a table, one at a time, so that none but the caller's are in memory.
+    """Yield the rows of a table one at a time, so that the table is never in memory.
 
-    Close it where its rows may not be read to their end: the file is open until then.
+    Close the generator if you do not read all rows; the file is open until then.
 
     Args:
         path: the file, or a folder that `datasets` saved.
-        columns: the column of a role, where it is called otherwise than in `ROLES`.
-        bad: counts rows that cannot be read; without it, the first is an error.
+        columns: the column of a role, if its name is not in `ROLES`.
+        bad: counts bad rows, which are left out; without it, the first one is an error.
     """
     for role in columns or {}:
         if role not in ROLES:
@@ -91,12 +91,12 @@ def read_records(
 
 
 def is_dataset(path: Path) -> bool:
-    """Whether a folder was written by `datasets.Dataset.save_to_disk`."""
+    """Return whether `datasets.Dataset.save_to_disk` wrote a folder."""
     return (path / "dataset_info.json").is_file() and (path / "state.json").is_file()
 
 
 def _columns(names: set[str], chosen: Mapping[str, str]) -> dict[str, str]:
-    """The column of each role that a table has; one table may lack a name that another has."""
+    """Find the table's column of each role; `chosen` names come first."""
     by_lower = {name.lower(): name for name in names}
     used = {}
     for role, known in ROLES.items():
@@ -108,7 +108,7 @@ def _columns(names: set[str], chosen: Mapping[str, str]) -> dict[str, str]:
 
 
 def _jsonl(path: Path) -> _Table:
-    """A table whose rows may have columns of their own: it is read once for their names."""
+    """Rows may have different columns, so the file is read once for their names."""
     rows = (values for _, values in _objects(path) if not isinstance(values, BadFile))
     names = dict.fromkeys(name for values in rows for name in values)
     return _Table(names, lambda used: _objects(path))
@@ -133,7 +133,7 @@ def _object(place: str, line: str) -> dict[str, Any] | BadFile:
 
 
 def _csv(path: Path) -> _Table:
-    """A table whose first line has the names: it is opened for them, and again for the rows."""
+    """The first line has the names; the file is opened again for the rows."""
     with closing(_fields(path)) as lines:
         _, header = next(lines, ("", []))
 
@@ -152,7 +152,7 @@ def _csv(path: Path) -> _Table:
 
 
 def _fields(path: Path) -> Generator[tuple[str, list[str]], None, None]:
-    """The fields of each line of a CSV or TSV file."""
+    """Yield the place and the fields of each line of a CSV or TSV file."""
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     with _opened(path) as file:
         reader = csv.reader(file, delimiter=delimiter, strict=True)
@@ -165,7 +165,7 @@ def _fields(path: Path) -> Generator[tuple[str, list[str]], None, None]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[TextIO]:
-    """Open a text file; raise an error that names it if it cannot be read."""
+    """Open a text file; an error names the file."""
     try:
         with path.open(encoding="utf-8-sig") as file:
             yield file
@@ -206,7 +206,7 @@ def _dataset(path: Path) -> _Table:
 
 @contextmanager
 def _refused(path: Path, kind: str) -> Iterator[None]:
-    """Name the file that cannot be read; pyarrow's own errors are one of the two."""
+    """Name the file in errors; pyarrow's own are subclasses of these two."""
     try:
         yield
     except (OSError, ValueError) as error:
@@ -214,7 +214,7 @@ def _refused(path: Path, kind: str) -> Iterator[None]:
 
 
 def read_vectors(path: Path) -> tuple[list[Any], Floats]:
-    """Ids and vectors (N, D); ids are the positions where no `NAME.ids.txt` or `.json` is there."""
+    """Read ids and vectors (N, D); ids are in `NAME.ids.txt` or `.json`, else positions."""
     try:
         stored = np.load(path) if path.suffix.lower() == ".npy" else _tensor(path)
     except (OSError, ValueError, EOFError, MemoryError) as error:

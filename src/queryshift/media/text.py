@@ -1,4 +1,4 @@
-"""Texts, and the pairs of an image and a text that composed queries are."""
+"""Texts, and composed queries: pairs of an image and a text."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .limits import check_characters
 
 
 def texts(items: Iterable[Any]) -> list[str]:
-    """The texts of a batch as they are, or a `BadItem` for the first that is none."""
+    """Check the texts of a batch; the first bad item raises `BadItem`."""
     return read_each(items, text)
 
 
 def text(item: Any) -> str:
-    """The text itself, refused where it is no string, is too long, or cannot be written."""
+    """Return the text; refuse one that is no string, too long, or not valid Unicode."""
     if not isinstance(item, str):
         raise BadInput("expected a text: a string.")
     check_characters(len(item))
@@ -32,7 +32,7 @@ def text(item: Any) -> str:
 
 
 def pairs(items: Iterable[Any]) -> tuple[list[Any], list[Any]]:
-    """The images and the texts of composed queries, which are pairs of them."""
+    """Split composed queries into their images and their texts."""
     both = read_each(items, _pair)
     return [image for image, _ in both], [words for _, words in both]
 

@@ -1,4 +1,4 @@
-"""Videos: clips as sequences of frames, and frames and audio of video files."""
+"""Videos: clips as sequences of frames, and the frames and audio of video files."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 VIDEO_SUFFIXES = (".mp4", ".mkv", ".webm", ".avi", ".mov")
 FRAMES_PER_VIDEO = 10  # as in the published video benchmarks
-USUAL_RATE = 25  # frames a second, of a video that does not say
+USUAL_RATE = 25  # frames per second, if the video does not say
 
 
 def clips(items: Iterable[Any], choose: Callable[[Any], Sequence[Any]]) -> list[list[Image]]:
-    """The frames that `choose` takes of each clip, in RGB; a `BadItem` for the first bad clip."""
+    """Read the frames that `choose` picks from each clip, in RGB; a bad clip raises `BadItem`."""
     return read_each(items, lambda clip: _frames(choose(_clip(clip))))
 
 
 def _clip(item: Any) -> Any:
-    """The item, refused where it is no sequence of images: a video, or one frame of a clip."""
+    """Return the item; refuse one that is no sequence of images, such as a file or one frame."""
     is_sequence = hasattr(item, "__getitem__") and hasattr(item, "__len__")
     if isinstance(item, str | dict) or is_stored(item) or not is_sequence:
         raise BadInput(
@@ -57,13 +57,13 @@ def _frames(chosen: Sequence[Any]) -> list[Image]:
 
 @dataclass(frozen=True)
 class Sampling:
-    """Which ten frames represent a video: one out of each of ten equal parts."""
+    """Which ten frames represent a video: one from each of ten equal parts."""
 
-    within: float  # where in its part a frame is taken: 0 at the beginning, 0.5 in the middle
-    seconds: int | None = None  # of the video's beginning that count; None: all of it
+    within: float  # position in its part: 0 is the beginning, 0.5 the middle
+    seconds: int | None = None  # use only the first seconds; None: the whole video
 
     def chosen(self, count: int) -> list[int]:
-        """The places of the ten among `count` frames; in a short video some are the same."""
+        """Return the numbers of the ten frames among `count`; a short video repeats some."""
         parts = range(FRAMES_PER_VIDEO)
         return [int((part + self.within) * count / FRAMES_PER_VIDEO) for part in parts]
 
@@ -72,7 +72,7 @@ THROUGHOUT = Sampling(within=0.5)
 
 
 def read_clip(paths: Sequence[Path]) -> list[Image]:
-    """The frames of a clip, which must be of one size, or ten frames of a video."""
+    """Read the frames of a clip, which must have one size, or ten frames of a video."""
     if paths[0].suffix.lower() in VIDEO_SUFFIXES:
         return read_frames(paths[0])
     frames = [read_image(path) for path in paths]
@@ -87,14 +87,14 @@ def read_clip(paths: Sequence[Path]) -> list[Image]:
 
 
 def read_frames(video: Path, sampling: Sampling = THROUGHOUT) -> list[Image]:
-    """Ten frames of a video; it is decoded twice, to count and to take them.
+    """Read ten frames of a video; it is decoded twice, first to count the frames.
 
     Args:
         video: a video file.
         sampling: which ten.
 
     Returns:
-        PIL images. Their size is checked before they are decoded.
+        PIL images. The size is checked before decoding.
     """
     with _opened(video, "video") as (container, stream):
         check_pixels(stream.width, stream.height)
@@ -111,7 +111,7 @@ def read_frames(video: Path, sampling: Sampling = THROUGHOUT) -> list[Image]:
 
 
 def read_video_audio(video: Path, rate: int) -> Waveform:
-    """The first channel of a video's audio at `rate`."""
+    """Read the first channel of a video's audio at `rate`."""
     with _opened(video, "audio") as (container, stream):
         resampler = need("av", "video", "reading videos").AudioResampler(format="s16p", rate=rate)
         parts: list[NDArray[np.int16]] = []
@@ -127,7 +127,7 @@ def read_video_audio(video: Path, rate: int) -> Waveform:
 
 @contextmanager
 def _opened(video: Path, kind: Literal["video", "audio"]) -> Iterator[tuple[Any, Any]]:
-    """The video and its first stream of one kind; what goes wrong inside names the video."""
+    """Open a video and its first stream of one kind; errors in the block name the video."""
     av = need("av", "video", f'reading the video "{video}"')
     with decoding(video, "a video"), av.open(str(regular(video))) as container:
         streams = getattr(container.streams, kind)

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from queryshift.errors import BadInput
 
-USUAL_RATE = 16_000  # of a plain array, which does not say
+USUAL_RATE = 16_000  # of a plain array
 
 
 @dataclass(frozen=True, eq=False)
 class Waveform:
-    """Mono samples at `rate` samples a second; slices of it, and slices concatenated, are too.
+    """Mono samples at `rate` samples per second. You can slice it and concatenate slices.
 
     Example:
         >>> len(Waveform(np.zeros(48_000), rate=48_000)[:100])
@@ -38,14 +38,14 @@ class Waveform:
     def __array_function__(
         self, function: Any, types: Any, args: tuple[list[Waveform]], kwargs: dict[str, Any]
     ) -> Any:
-        """Let `numpy.concatenate` join parts of one waveform, and nothing else."""
+        """Let `numpy.concatenate` join parts of one waveform; refuse other functions."""
         if function is not np.concatenate or {type(part) for part in args[0]} != {Waveform}:
             return NotImplemented
         return Waveform(np.concatenate([part.samples for part in args[0]]), self.rate)
 
 
 def as_floats(samples: NDArray[Any]) -> NDArray[np.floating]:
-    """Mono samples as floats of full scale 1: floats as they are, signed integers scaled."""
+    """Convert mono samples to floats of full scale 1; signed integers are scaled."""
     if samples.ndim != 1:
         raise BadInput(
             f"expected audio of one channel of samples, got the shape {samples.shape}: take the "
@@ -64,5 +64,5 @@ def as_floats(samples: NDArray[Any]) -> NDArray[np.floating]:
 
 
 def full_scale(dtype: np.dtype[Any]) -> float:
-    """What a signed integer type counts as 1."""
+    """Return the value of a signed integer type that becomes 1."""
     return float(np.iinfo(dtype).max) + 1.0

@@ -20,14 +20,14 @@ from .tokenising import Words
 from .vision_towers import ClassTokenTower, every_row
 
 PUBLISHED_TOKENS = 35
-ENC = "[ENC]"  # stands first in a text that is matched, where [CLS] stands in one that is encoded
+ENC = "[ENC]"  # first token of a text that is matched; an encoded text has [CLS]
 
 
 class BlipImage(ClassTokenTower):
     """BLIP's image side."""
 
     def finish_for_matcher(self, shared: Mapping[str, Tensor]) -> tuple[Tensor, Prepared]:
-        """Unit vectors, and the tokens they were read from."""
+        """Return unit vectors, and the tokens that they were computed from."""
         outputs: list[Any] = []
         keep = self.tower.register_forward_hook(lambda *run: outputs.append(run[-1]))
         with keep, every_row(self.blocks):
@@ -36,7 +36,7 @@ class BlipImage(ClassTokenTower):
 
 
 class BlipText(Tower):
-    """BLIP's text side. Cross-attention and verdict serve a matcher only, so they stay."""
+    """BLIP's text side. Only a matcher uses cross-attention and verdict, so they do not adapt."""
 
     recommended: Mapping[str, Mapping[str, float]] = {"*": {"lr": 3e-5}}
 
@@ -47,18 +47,18 @@ class BlipText(Tower):
         self.norm_names = norm_layer_names(self, "*crossattention*")
 
     def finish_for_matcher(self, shared: Mapping[str, Tensor]) -> tuple[Tensor, Prepared]:
-        """Unit vectors, and the words: the matcher reads them itself, looking at images."""
+        """Return unit vectors, and the words, which the matcher reads together with images."""
         return self.finish(shared), {name: shared[name] for name in ("input_ids", "attention_mask")}
 
 
 def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
-    """Image and text encoders of one checkpoint."""
+    """Load image and text encoders of one checkpoint."""
     limit = PUBLISHED_TOKENS if checkpoint.published else 0
     return encoders(checkpoint.model, checkpoint.image_reader(), checkpoint.words(limit=limit))
 
 
 def encoders(model: Any, reader: ImageReader, words: Words) -> dict[str, Encoder]:
-    """The two sides of a `BlipForImageTextRetrieval`, wherever its weights came from."""
+    """Return both sides of a `BlipForImageTextRetrieval`."""
     return {
         "image": BlipImage(model.vision_model, model.vision_proj, reader, first_token),
         "text": BlipText(model.text_encoder, model.text_proj, words, model.itm_head),
@@ -66,7 +66,7 @@ def encoders(model: Any, reader: ImageReader, words: Words) -> dict[str, Encoder
 
 
 class _BlipMatcher(Matcher):
-    """What both directions share: a text is read while looking at an image's tokens."""
+    """Base class of both directions: read a text with cross-attention to an image's tokens."""
 
     def __init__(self, text: BlipText) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class _BlipMatcher(Matcher):
         self.first = _first_token(text)
 
     def judged(self, tokens: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
-        """Logits (n, 2) of n texts, of which n / len(tokens) in a row look at the same image."""
+        """Return logits (n, 2) of n texts; each n / len(tokens) texts in a row share an image."""
         longest = int(mask.sum(dim=1).max())
         ids, mask = ids[:, :longest].clone(), mask[:, :longest]
         ids[:, 0] = self.first
@@ -85,39 +85,39 @@ class _BlipMatcher(Matcher):
             padding = (1 - mask[:, None, None].to(rows)) * torch.finfo(rows.dtype).min
             for layer in layers:
                 rows = layer.attention(rows, attention_mask=padding)[0]
-                rows = rows[:, :1] if layer is layers[-1] else rows  # no more is read of the last
+                rows = rows[:, :1] if layer is layers[-1] else rows  # the last needs one row
                 rows = layer.feed_forward_chunk(_looked(layer.crossattention, rows, tokens))
             logits: Tensor = self.text.verdict(rows[:, 0])
         return logits
 
 
 class CaptionMatcher(_BlipMatcher):
-    """For images that look for captions; all norm layers of the text side are its own."""
+    """For image queries and captions; all norm layers of the text side are its own."""
 
     def __init__(self, model: Mapping[str, Encoder]) -> None:
         super().__init__(_text_side(model))
         self.norm_names = _norms(self)
 
     def keep(self, items: Sequence[str]) -> Prepared:
-        """The captions' tokens."""
+        """Return the captions' tokens."""
         return self.text.prepare(items)
 
     def forward(self, readings: Mapping[str, Tensor], candidates: Mapping[str, Tensor]) -> Tensor:
-        """Logits of each image with its captions, its keys and values computed once."""
+        """Return logits of each image with its captions."""
         kept = candidates["input_ids"], candidates["attention_mask"]
         return self.judged(readings["tokens"], *kept)
 
 
 class ImageMatcher(_BlipMatcher):
-    """For captions that look for images.
+    """For caption queries and images.
 
-    The text side is the query's encoder, and shares its norm layers; those behind the
-    cross-attention are the matcher's own.
+    The text side is the query's encoder, and shares its norm layers; the norm layers behind the
+    cross-attention belong to the matcher.
     """
 
-    pairs_at_once = 256  # each with an image of its own: at 384 pixels 1.8 MB, as much per layer
+    pairs_at_once = 256  # each with its own image: at 384 pixels 1.8 MB, and as much per layer
     kept_as: ClassVar[torch.dtype] = torch.float16
-    """Precision of the images' tokens: 0.9 MB each at 384 pixels."""
+    """Precision of the images' tokens, which take 0.9 MB each at 384 pixels."""
 
     def __init__(self, model: Mapping[str, Encoder]) -> None:
         super().__init__(_text_side(model))
@@ -126,14 +126,14 @@ class ImageMatcher(_BlipMatcher):
         self.norm_names = [name for name in _norms(self) if ".crossattention." in name]
 
     def keep(self, items: Sequence[Any]) -> Prepared:
-        """The images' tokens, in half precision on the CPU."""
+        """Return the images' tokens, in half precision on the CPU."""
         _, readings = self.image.through_for_matcher({}, self.image.ready(items))
         if not isinstance(readings, Mapping):
             raise BadInput(f"{type(self.image).__name__} gives no tokens to match: take BLIP's.")
         return {"tokens": readings["tokens"].to("cpu", self.kept_as)}
 
     def forward(self, readings: Mapping[str, Tensor], candidates: Mapping[str, Tensor]) -> Tensor:
-        """Logits of each caption with its images."""
+        """Return logits of each caption with its images."""
         tokens = candidates["tokens"].to(self.text.dtype)
         ids, mask = readings["input_ids"], readings["attention_mask"]
         each = len(tokens) // len(ids)
@@ -141,14 +141,14 @@ class ImageMatcher(_BlipMatcher):
 
 
 MATCHERS = {"image": CaptionMatcher, "text": ImageMatcher}
-"""Modality of the query to its matcher."""
+"""Modality of the query to the matcher class."""
 
 
 def _looked(cross: nn.Module, rows: Tensor, tokens: Tensor) -> Tensor:
-    """Rows (n, L, W) after looking at images' tokens (m, T, W).
+    """Apply cross-attention from rows (n, L, W) to images' tokens (m, T, W).
 
-    Texts that look at the same image stand side by side as one long text, so that the image's
-    keys and values are computed once.
+    Texts with the same image are joined into one long text, so the image's keys and values are
+    computed once.
     """
     aside = rows.reshape(len(tokens), -1, rows.shape[-1])
     seen: Tensor = cross(aside, encoder_hidden_states=tokens)[0]
@@ -163,12 +163,12 @@ def _text_side(model: Mapping[str, Encoder]) -> BlipText:
 
 
 def _norms(matcher: _BlipMatcher) -> list[str]:
-    """The norm layers of the text side."""
+    """Return the norm layers of the text side."""
     return [name for name in norm_layer_names(matcher) if name.startswith("text.")]
 
 
 def _first_token(text: BlipText) -> int:
-    """The id of [ENC]: the tokenizer's, else the last word the checkpoint has (30523)."""
+    """Return the id of [ENC]: the tokenizer's, else the last word of the checkpoint (30523)."""
     table: Any = text.tower.get_submodule("embeddings.word_embeddings")
     rows, tokenizer = len(table.weight), text.words.tokenizer
     known: int | None = tokenizer.get_vocab().get(ENC)

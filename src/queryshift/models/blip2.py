@@ -22,7 +22,7 @@ SEEN = "seen"  # key of the image encoder's hidden states
 class Blip2Image(BlockEncoder):
     """Images to one vector per query token, (B, 32, D); the best of them counts.
 
-    The Q-Former is what adapts. The image encoder below it, far larger, runs once per batch.
+    Only the Q-Former adapts. The image encoder below it, which is far larger, runs once per batch.
     """
 
     def __init__(self, model: Any, reader: ImageReader) -> None:
@@ -36,12 +36,12 @@ class Blip2Image(BlockEncoder):
         keep_input_layers_precise(self.vision_model)
 
     def begin(self, prepared: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """What the image encoder saw."""
+        """Return the hidden states of the image encoder."""
         with self.precision():
             return {SEEN: self.vision_model(**self._cast(prepared)).last_hidden_state}
 
     def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
-        """Projected query tokens."""
+        """Return the projected query tokens."""
         seen = prepared[SEEN]
         tokens = self.query_tokens.expand(len(seen), -1, -1)
         everywhere = torch.ones(seen.shape[:2], dtype=torch.long, device=seen.device)
@@ -52,7 +52,7 @@ class Blip2Image(BlockEncoder):
 
 
 class Blip2Text(BlockEncoder):
-    """Texts to one vector each, through the Q-Former's own text path."""
+    """Texts to one vector each, by the Q-Former's text path."""
 
     def __init__(self, model: Any, words: Words) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class Blip2Text(BlockEncoder):
         self.requires_grad_(False)
 
     def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
-        """The projected class token."""
+        """Return the projected class token."""
         output = self.qformer(
             query_embeds=self.embeddings(input_ids=prepared["input_ids"]),
             query_length=0,
@@ -73,7 +73,7 @@ class Blip2Text(BlockEncoder):
 
 
 def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
-    """Image and text encoders of one checkpoint, on the same Q-Former."""
+    """Load image and text encoders of one checkpoint, on the same Q-Former."""
     checkpoint.refuse_published()
     model = checkpoint.model
     return {

@@ -1,4 +1,4 @@
-"""BLIP (Li et al., 2022) from the authors' `.pth` files, on Hugging Face's classes."""
+"""BLIP (Li et al., 2022) from the authors' `.pth` files, with Hugging Face's classes."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ def load(
     tokenizer: Source = None,
     image_size: int | None = None,
 ) -> dict[str, Encoder]:
-    """The encoders "image" and "text" of a checkpoint, base or large.
+    """Load the encoders "image" and "text" of a checkpoint, base or large.
 
-    `published` reads captions and images as the published evaluation does. `image_size` is the
-    checkpoint's own unless given, or 384 pixels as published (pre-trained ones are made for 224).
+    `published` reads captions and images as the published evaluation does. The default
+    `image_size` is the checkpoint's own, with `published` 384 (pre-trained ones have 224).
     """
     checkpoint = FORMAT.open(path)
     wanted = image_size or (PUBLISHED_SIDE if published else None)
@@ -84,7 +84,7 @@ def load(
 
 
 def build(checkpoint: Checkpoint) -> Any:
-    """The checkpoint as a `BlipForImageTextRetrieval`, its matching head included."""
+    """Build a `BlipForImageTextRetrieval` with its matching head from the checkpoint."""
     transformers = need("transformers", "hf", "loading BLIP")
     config = transformers.BlipConfig(
         vision_config=vision_config(checkpoint, _HEAD)
@@ -99,7 +99,7 @@ def build(checkpoint: Checkpoint) -> Any:
 
 
 def vision_config(checkpoint: Checkpoint, head: int) -> dict[str, Any]:
-    """Sizes of a vision transformer of BLIP's or BLIP-2's authors, `head` features a head."""
+    """Return the sizes of a vision transformer of BLIP's or BLIP-2's authors."""
     _, places, width = checkpoint.shape(_PLACES)
     patch = checkpoint.shape("visual_encoder.patch_embed.proj.weight")[-1]
     return {
@@ -113,7 +113,7 @@ def vision_config(checkpoint: Checkpoint, head: int) -> dict[str, Any]:
 
 
 def text_config(checkpoint: Checkpoint, prefix: str) -> dict[str, Any]:
-    """Sizes of a BERT whose weights' names start with `prefix`."""
+    """Return the sizes of a BERT whose weights' names start with `prefix`."""
     words, width = checkpoint.shape(f"{prefix}embeddings.word_embeddings.weight")
     places = checkpoint.shape(f"{prefix}embeddings.position_embeddings.weight")[0]
     layer = f"{prefix}encoder.layer."
@@ -128,11 +128,11 @@ def text_config(checkpoint: Checkpoint, prefix: str) -> dict[str, Any]:
 
 
 def bert_tokenizer(checkpoint: Checkpoint, words: str, added: list[str], source: Source) -> Any:
-    """The tokenizer for a checkpoint whose table of words is called `words`.
+    """Load the tokenizer for a checkpoint whose word embeddings are called `words`.
 
-    Taken from `source`, a directory or a name on the Hugging Face Hub; without one, from files
-    beside the checkpoint, else from the Hub. Nothing but a fitting number of words tells whether
-    it was really found: transformers makes up a tokenizer where it finds no files.
+    It comes from `source`, a directory or a name on the Hugging Face Hub; by default from files
+    next to the checkpoint, else from the Hub. The number of words is checked, because
+    transformers makes up a tokenizer if it finds no files.
     """
     near, rows = checkpoint.path.parent, checkpoint.shape(words)[0]
     beside = any((near / file).is_file() for file in _FILES)
@@ -152,7 +152,7 @@ def bert_tokenizer(checkpoint: Checkpoint, words: str, added: list[str], source:
 
 
 def _resized(checkpoint: Checkpoint, image_size: int) -> Checkpoint:
-    """The checkpoint for images of another size, its positions interpolated as in BLIP's code."""
+    """Interpolate the positions for images of another size, as in BLIP's code."""
     patch = checkpoint.shape("visual_encoder.patch_embed.proj.weight")[-1]
     if image_size < patch or image_size % patch:
         raise BadInput(f"image_size is {image_size}: expected a multiple of the patches' {patch}.")

@@ -27,15 +27,15 @@ from .image_preprocessing import IMAGENET, cropped, stacked
 Frames = Literal["mean"] | int
 _CLIP_FRAMES = 10
 PUBLISHED_FRAME = 5
-_PATCH, _HEAD = 16, 64  # pixels of a patch's side, features of an attention head
+_PATCH, _HEAD = 16, 64  # side of a patch in pixels, features of an attention head
 _MEAN, _SPREAD = np.float32(-5.081), np.float32(4.4849)  # of AudioSet's filter banks
 FORMAT = Format(
     name="CAV-MAE",
     marks=frozenset({"patch_embed_a.proj.weight", "patch_embed_v.proj.weight", "modality_a"}),
     prefix="module.",
     unused=(
-        r"blocks_[av]\.\d+\.norm[12]_[av]\..*",  # every block has a pair of norm layers for each
-        r"blocks_u\.\d+\.norm[12]\..*",  # way through it; these are for ways not taken here
+        r"blocks_[av]\.\d+\.norm[12]_[av]\..*",  # a block has norm layers for audio, for video
+        r"blocks_u\.\d+\.norm[12]\..*",  # and for both; these belong to unused paths
         r"norm\..*",
         r"decoder_.*",
         r"mask_token",
@@ -50,7 +50,7 @@ Floats = NDArray[np.floating[Any]]
 
 
 class _TowerEncoder(BlockEncoder):
-    """What both modalities share: patches are embedded once per batch."""
+    """Base class of both modalities; patches are embedded once per batch."""
 
     block_list = "tower.blocks"
 
@@ -59,12 +59,12 @@ class _TowerEncoder(BlockEncoder):
         self.tower = tower
 
     def begin(self, prepared: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """The patches."""
+        """Embed the patches."""
         (values,) = prepared.values()
         return {"rows": self.tower.look(values)}
 
     def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
-        """Vectors (B, D), or one for each frame (B, frames, D)."""
+        """Return vectors (B, D), or one for each frame (B, frames, D)."""
         return self.tower.read(prepared["rows"])
 
 
@@ -72,17 +72,17 @@ class AudioEncoder(_TowerEncoder):
     """Mono waveforms: arrays at 16 kHz, or objects with `samples` and `rate`."""
 
     def prepare(self, items: Sequence[Any]) -> Mapping[str, Tensor]:
-        """Normalised filter banks (B, 1, 128, 1024)."""
+        """Return normalised filter banks (B, 1, 128, 1024)."""
         length = self.tower.pos_embed.shape[1] * _PATCH**2 // BINS
         banks = np.stack(read_each(items, lambda item: filter_bank(item, length).T))
         return {"bank": torch.from_numpy(banks)[:, None]}
 
 
 class VideoEncoder(_TowerEncoder):
-    """Clips: arrays (frames, height, width, 3) or lists of images, of which ten are taken.
+    """Clips: arrays (frames, height, width, 3) or lists of images, from which ten are taken.
 
-    `frames` says how they become one vector: "mean" of the ten vectors, or the number of the one
-    that is looked at (5 in the published script).
+    `frames` is "mean", the mean of the ten vectors, or the number of the only frame that is used
+    (5 in the published script).
     """
 
     def __init__(self, tower: Tower, frames: Frames = "mean") -> None:
@@ -95,26 +95,26 @@ class VideoEncoder(_TowerEncoder):
         self.taken = range(_CLIP_FRAMES) if frames == "mean" else (frames,)
 
     def prepare(self, items: Sequence[Any]) -> Mapping[str, Tensor]:
-        """The frames that are looked at, (B, frames, 3, 224, 224)."""
+        """Return the frames that are used, (B, frames, 3, 224, 224)."""
         side = _PATCH * round(self.tower.pos_embed.shape[1] ** 0.5)
         squares = [[cropped(frame, side) for frame in clip] for clip in clips(items, self._look)]
         return {"frames": torch.stack([stacked(clip, IMAGENET) for clip in squares])}
 
     def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
-        """Vectors (B, D)."""
+        """Return vectors (B, D)."""
         return normalize(super().embed(prepared), dim=-1).mean(1)
 
     def _look(self, clip: Any) -> list[Any]:
-        """The frames to look at, of ten that lie evenly over the clip, as the authors take them."""
+        """Return the frames to use, of ten at equal distances, as the authors take them."""
         return [clip[index * len(clip) // _CLIP_FRAMES] for index in self.taken]
 
 
 def load(
     path: Path, *, published: bool = False, frames: Frames | None = None
 ) -> dict[str, Encoder]:
-    """The encoders "audio" and "video" of a checkpoint, pre-trained or fine-tuned.
+    """Load the encoders "audio" and "video" of a checkpoint, pre-trained or fine-tuned.
 
-    `frames` is "mean" unless given, or 5 as `published`.
+    The default of `frames` is "mean", with `published` 5.
     """
     if frames is None:
         frames = PUBLISHED_FRAME if published else "mean"
@@ -123,7 +123,7 @@ def load(
 
 
 def build(checkpoint: Checkpoint) -> dict[str, Tower]:
-    """The towers "audio" and "video" of a checkpoint; what both go through lies in memory once."""
+    """Build the towers "audio" and "video" of a checkpoint; they share memory of shared blocks."""
     own, shared = checkpoint.depth("blocks_a."), checkpoint.depth("blocks_u.")
     shapes = {"audio": checkpoint.shape("pos_embed_a"), "video": checkpoint.shape("pos_embed_v")}
     with torch.device("meta"):
@@ -135,14 +135,14 @@ def build(checkpoint: Checkpoint) -> dict[str, Tower]:
 
 
 def filter_bank(item: Any, length: int) -> NDArray[np.float32]:
-    """Normalised log energies (length, 128) of a waveform, cut, or padded before normalising."""
+    """Return normalised log energies (length, 128) of a waveform, which is cut or padded."""
     energies = log_mel(waveform(item, RATE))[:length]
     padded = np.pad(energies, ((0, length - len(energies)), (0, 0)))
     return (padded - _MEAN) / _SPREAD
 
 
 def _authors_names(own: int) -> Callable[[str], str]:
-    """From names in our towers to the authors', who number the shared blocks from 0 again."""
+    """Return a function from our names to the authors', who number shared blocks from 0."""
 
     def authors_name(name: str) -> str:
         tower, part, *rest = name.split(".")
@@ -159,7 +159,7 @@ def _authors_names(own: int) -> Callable[[str], str]:
 
 
 class Tower(nn.Module):
-    """One modality's way: patches, its own blocks, the shared ones, the mean over patches."""
+    """The tower of one modality: patches, its own blocks, shared blocks, mean over patches."""
 
     def __init__(self, channels: int, depth: int, places: tuple[int, ...]) -> None:
         super().__init__()
@@ -171,19 +171,19 @@ class Tower(nn.Module):
         self.norm = nn.LayerNorm(width)
 
     def look(self, values: Tensor) -> Tensor:
-        """Patches (..., T, D) of images (..., channels, height, width), embedded."""
+        """Embed images (..., channels, height, width) as patches (..., T, D)."""
         rows: Tensor = self.patch_embed(values)
         return rows + (self.pos_embed + self.modality)
 
     def read(self, rows: Tensor) -> Tensor:
-        """Vectors (..., D) of patches."""
+        """Compute vectors (..., D) from patches."""
         for block in self.blocks:
             rows = block(rows)
         return cast(Tensor, self.norm(rows).mean(-2))
 
 
 class _Patches(nn.Module):
-    """Squares of pixels as rows."""
+    """Embeds squares of pixels as rows."""
 
     def __init__(self, channels: int, width: int) -> None:
         super().__init__()
@@ -226,7 +226,7 @@ class _Attention(nn.Module):
 
 
 def log_mel(samples: Floats) -> NDArray[np.float32]:
-    """Log energies (frames, 128) of a mono waveform at 16 kHz, a frame every 10 ms."""
+    """Return log energies (frames, 128) of a mono waveform at 16 kHz, a frame every 10 ms."""
     if len(samples) < _WINDOW:
         raise BadInput(
             f"a waveform of {len(samples)} samples is shorter than one window of {_WINDOW} "
@@ -242,7 +242,7 @@ def log_mel(samples: Floats) -> NDArray[np.float32]:
 
 @cache
 def _triangles() -> Floats:
-    """Weights (257, 128): triangles that are straight in mel, as Kaldi draws them."""
+    """Return weights (257, 128): triangles on the mel scale, as in Kaldi."""
     lowest, highest = _mel(np.array([_LOWEST, RATE / 2]))
     edges = np.linspace(lowest, highest, BINS + 2)
     tones = _mel(np.arange(_TRANSFORM // 2 + 1) * (RATE / _TRANSFORM))[:, None]

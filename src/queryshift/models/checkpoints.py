@@ -1,8 +1,8 @@
-"""Checkpoints in their authors' own formats, read without running code, every weight accounted for.
+"""Checkpoints in their authors' own formats, read completely and without running code.
 
 A `Format` says how one group of authors names its weights; a `Checkpoint` is one file of that
-format, whose weights `fill` a module. Nothing is left at random values: a weight that is missing,
-unknown or of another shape is named in an error.
+format, whose weights `fill` a module. No weight stays random: an error names each weight that is
+missing, unknown or of another shape.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ class Format:
     """How one group of authors writes its checkpoints."""
 
     name: str
-    marks: frozenset[str]  # names of weights that no other format has together
+    marks: frozenset[str]  # names of weights; no other format has all of them
     inside: str | None = None  # the entry of the file that holds the weights
-    prefix: str = ""  # what stands before every name
-    unused: tuple[str, ...] = ()  # patterns of names that retrieval has no use for
+    prefix: str = ""  # start of every name
+    unused: tuple[str, ...] = ()  # patterns of names that retrieval does not need
 
     def recognises(self, path: Path) -> bool:
-        """Whether a file is of this format, by the names of its weights."""
+        """Return whether a file has this format, by the names of its weights."""
         if path.suffix not in SUFFIXES or not path.is_file():
             return False
         return self.marks <= self._weights(read(path)).keys()
 
     def open(self, path: Path) -> Checkpoint:
-        """The checkpoint in a file of this format."""
+        """Open a file of this format."""
         weights = self._weights(read(path))
         if absent := self.marks - weights.keys():
             raise BadFile(
@@ -51,7 +51,7 @@ class Format:
         return Checkpoint(path, self, weights)
 
     def leaves_out(self, name: str) -> bool:
-        """Whether retrieval has no use for a weight."""
+        """Return whether retrieval does not need a weight."""
         return any(re.fullmatch(pattern, name) for pattern in self.unused)
 
     def _weights(self, held: Any) -> dict[str, Tensor]:
@@ -75,20 +75,20 @@ class Checkpoint:
     weights: dict[str, Tensor]
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of a weight that has to be there."""
+        """Return the shape of a weight; a missing one is an error."""
         if name not in self.weights:
             raise self._misfit([name])
         return tuple(self.weights[name].shape)
 
     def depth(self, prefix: str) -> int:
-        """How many numbered blocks there are under `prefix`."""
+        """Count the numbered blocks under `prefix`."""
         numbers = (name.removeprefix(prefix).partition(".")[0] for name in self.weights)
         return max((int(number) + 1 for number in numbers if number.isdecimal()), default=0)
 
     def fill(self, module: Module, authors_name: Callable[[str], str]) -> Module:
-        """The module, built on the meta device, with the weights of this file in float32.
+        """Fill a module, built on the meta device, with the weights of this file in float32.
 
-        `authors_name` gives the authors' name for a weight of the module.
+        `authors_name` maps the name of a weight to the authors' name.
         """
         wanted = {name: authors_name(name) for name in module.state_dict()}
         known = set(wanted.values())
@@ -122,7 +122,7 @@ class Checkpoint:
 
 
 def renamed(*renames: tuple[str, str]) -> Callable[[str], str]:
-    """A function from our names to the authors' that replaces parts of them, in order."""
+    """Return a function from our names to the authors' that replaces parts, in order."""
 
     def authors_name(name: str) -> str:
         for ours, authors in renames:
@@ -133,7 +133,7 @@ def renamed(*renames: tuple[str, str]) -> Callable[[str], str]:
 
 
 def read(path: Path) -> Any:
-    """What a file holds, its tensors lying in the file; never runs code that stands in it."""
+    """Read a file without running code in it; tensors stay on disk."""
     if not path.is_file():
         raise BadFile(f"there is no file {path}.")
     try:
@@ -160,7 +160,7 @@ def _reason(path: Path, error: Exception) -> str:
 
 
 def _count_positions(module: nn.Module) -> None:
-    """Fill the position counters of Hugging Face's text models, which no checkpoint holds."""
+    """Fill the `position_ids` of Hugging Face's text models, which checkpoints do not store."""
     for part in module.modules():
         counter = part._buffers.get("position_ids")
         if counter is not None and counter.is_meta:

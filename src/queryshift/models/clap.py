@@ -20,20 +20,20 @@ from .hf import Checkpoint, Tower, pooled
 
 @dataclass
 class AudioReader:
-    """Turn audio into spectrograms at the model's rate; what is too long is cut at its end."""
+    """Turn audio into spectrograms at the model's rate; cut the end of long audio."""
 
     extractor: Any
     _warned: bool = False
 
     def __call__(self, items: Sequence[Any]) -> dict[str, Tensor]:
-        """Spectrograms, and for each whether its audio was longer: always no, since it was cut."""
+        """Return spectrograms, and `is_longer`, which is always false because audio was cut."""
         rate, longest = self.extractor.sampling_rate, self.extractor.nb_max_samples
         waves = waveforms(items, rate)
         self._warn_of_cuts(max(map(len, waves)) / rate, longest / rate)
         features = self.extractor(
             [wave[:longest] for wave in waves], sampling_rate=rate, return_tensors="pt"
         )["input_features"]
-        # The library would pick one item of the batch at random and call it a long one.
+        # The library would mark a random item of the batch as longer.
         none_is_longer = torch.zeros(len(waves), 1, dtype=torch.bool)
         spectrograms = torch.as_tensor(np.asarray(features))
         return {"input_features": spectrograms, "is_longer": none_is_longer}
@@ -49,12 +49,12 @@ class AudioReader:
 
 
 def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
-    """Audio and text encoders of one checkpoint."""
+    """Load audio and text encoders of one checkpoint."""
     checkpoint.refuse_published()
     model = checkpoint.model
     spectrograms = AudioReader(checkpoint.extractor())
     audio = Tower(model.audio_model, model.audio_projection, spectrograms, pooled)
-    # The batch norm at the input holds each mel band's statistics in decibels: it stays.
+    # The batch norm at the input holds each mel band's statistics in decibels: it does not adapt.
     audio.norm_names = norm_layer_names(audio, "*batch_norm", "*fusion_model*")
     text = Tower(model.text_model, model.text_projection, checkpoint.words(), pooled)
     return {"audio": audio, "text": text}

@@ -10,10 +10,10 @@ from .vision_towers import ClassTokenTower
 
 
 def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
-    """Image and text encoders of one checkpoint.
+    """Load image and text encoders of one checkpoint.
 
-    As published with TCR (ICLR 2025), images are squeezed to the tower's side instead of scaled
-    and cropped, and the text tower's final norm layer does not adapt.
+    As published with TCR (ICLR 2025), images are squeezed to a square instead of scaled and
+    cropped, and the text tower's final norm layer does not adapt.
     """
     if checkpoint.architecture != "CLIPModel":
         checkpoint.refuse_published()

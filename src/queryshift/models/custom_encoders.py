@@ -1,4 +1,4 @@
-"""Encoders of a user's own: made by a function or a class, given itself or as "module:name"."""
+"""Encoders of your own: made by a function or a class, or named as "module:name"."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any
 from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadInput, unknown
 
-ONLY = "item"  # the modality of a single encoder that does not say its own
+ONLY = "item"  # default modality of a single encoder
 _REFERENCE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
 def is_reference(name: str) -> bool:
-    """Whether a model's name says where Python makes it.
+    """Return whether a model's name is a reference such as "module:name".
 
     >>> is_reference("mypackage.models:make"), is_reference("openai/clip-vit-base-patch16")
     (True, False)
@@ -27,7 +27,7 @@ def is_reference(name: str) -> bool:
 
 
 def referenced(name: str) -> dict[str, Encoder]:
-    """The encoders that "package.module:make" makes; modules of the working folder are found."""
+    """Get the encoders of "package.module:make"; modules in the working folder are found too."""
     module_name, _, attribute = name.partition(":")
     value = _module(module_name, name)
     for part in attribute.split("."):
@@ -39,11 +39,11 @@ def referenced(name: str) -> dict[str, Encoder]:
 
 
 def encoders_from(made: Any, origin: str) -> dict[str, Encoder]:
-    """Encoders by modality from an encoder, a mapping of them, or what gives either when called.
+    """Get encoders by modality from an encoder, a mapping, or a function that returns either.
 
     Args:
         made: an encoder, a mapping, a class or a function without arguments.
-        origin: what made it, for errors.
+        origin: its name, for errors.
     """
     if not isinstance(made, Encoder | Mapping) and callable(made):
         made = _called(made, origin)
@@ -76,7 +76,7 @@ def _called(make: Callable[[], Any], origin: str) -> Any:
 
 
 def _module(module_name: str, name: str) -> Any:
-    """The module, which may lie in the working folder, as a command's user expects."""
+    """Import the module, from the working folder too, as users of commands expect."""
     top = module_name.partition(".")[0]
     if find_spec(top) is None:
         sys.path.append(str(Path.cwd()))

@@ -1,4 +1,4 @@
-"""Hugging Face checkpoints: found, read and refused in one place, never half-loaded."""
+"""Hugging Face checkpoints: find them, read them, and refuse incomplete ones."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from .blocks import BlockEncoder, keep_input_layers_precise
 from .image_preprocessing import ImageReader
 from .tokenising import Words
 
-NAMED = 5  # of many keys, how many an error names
-COUNT_FROM_PADDING = ("altclip_text_model", "clap_text_model")  # positions, as RoBERTa does
-PATIENCE = 3.0  # seconds in which the Hub must answer: its own client tries for long
+NAMED = 5  # missing weights that an error names
+COUNT_FROM_PADDING = ("altclip_text_model", "clap_text_model")  # number positions as RoBERTa does
+PATIENCE = 3.0  # seconds in which the Hub must answer; its own client tries much longer
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class Checkpoint:
 
     name: str
     published: bool = False
-    """Read items as the paper's code does, where that differs from the library."""
+    """Whether items are read as in the paper's code, if that differs from the library."""
 
     subfolder: str = ""
-    """Where in the directory or repository it lies."""
+    """The folder of the model in the directory or repository."""
 
     @lazy_property
     def config(self) -> Mapping[str, Any]:
-        """What `config.json` says."""
+        """The content of `config.json`."""
         here = is_there(Path(self.name))
         file = self.file("config.json") if here else self._fetched("config.json")
         if file is None:
@@ -52,7 +52,7 @@ class Checkpoint:
         return cast("Mapping[str, Any]", _parsed(file))
 
     def file(self, name: str) -> Path | None:
-        """Where a file of the model lies on this machine; None if the model has none."""
+        """Return the path of a file of the model on this machine; None if it does not exist."""
         if is_there(Path(self.name)):
             path = Path(self.name) / self.subfolder / name
             return path if path.is_file() else None
@@ -62,23 +62,23 @@ class Checkpoint:
             return None
 
     def json(self, name: str) -> Any:
-        """What a JSON file of the model says; None if the model has none."""
+        """Return the content of a JSON file of the model; None if it does not exist."""
         file = self.file(name)
         return None if file is None else _parsed(file)
 
     @property
     def architecture(self) -> str:
-        """The class the weights were saved from, which `AutoModel` does not look at."""
+        """The class that the weights were saved from; `AutoModel` ignores it."""
         named = self.config.get("architectures") or ["none"]
         return str(named[0])
 
     @lazy_property
     def model(self) -> Any:
-        """The whole model, in eval mode and float32, every weight from the checkpoint."""
+        """The model in eval mode and float32, with all weights from the checkpoint."""
         return self.read_as(self.architecture)
 
     def read_as(self, class_name: str, unused: str | None = None) -> Any:
-        """The model as a class of transformers; weights under the name `unused` may be absent."""
+        """Load the model as a class of transformers; weights under `unused` may be missing."""
         cls = getattr(_transformers(), class_name)
         with self.reading("the weights"):
             model, notes = cls.from_pretrained(self.name, output_loading_info=True, **self._safely)
@@ -94,25 +94,25 @@ class Checkpoint:
         return model.float().eval()
 
     def words(self, to_the_limit: bool = False, masked: bool = True, limit: int = 0) -> Words:
-        """How this model reads texts; `limit` is the model's own unless given."""
+        """Return the reader of texts; the default `limit` is the model's own."""
         tokenizer = self._processor("AutoTokenizer", "the tokenizer")
         most = limit or min(tokenizer.model_max_length, self._positions())
         return Words(tokenizer, most, to_the_limit, masked, cleaned=self.published)
 
     def image_reader(self, square: int | None = None) -> ImageReader:
-        """How this model reads images; always by Pillow, so that numbers do not depend on
-        whether torchvision is installed."""
+        """Return the reader of images; it always uses Pillow, so results do not depend on
+        torchvision."""
         pil = {"backend": "pil"} if _version() >= 5 else {"use_fast": False}
         return ImageReader(
             self._processor("AutoImageProcessor", "the image processor", **pil), square
         )
 
     def extractor(self) -> Any:
-        """How this model reads audio."""
+        """Return the reader of audio."""
         return self._processor("AutoFeatureExtractor", "the feature extractor")
 
     def refuse_published(self) -> None:
-        """For models whose published preprocessing is the library's, or not known."""
+        """Refuse "published" preprocessing if it is unknown, or the same as the library's."""
         if self.published:
             raise BadInput(
                 f"no published preprocessing is known for {self.architecture} that differs: "
@@ -121,7 +121,7 @@ class Checkpoint:
 
     @lazy_property
     def _local(self) -> bool:
-        """Whether nothing is to be fetched: a directory, or the Hub is out of reach."""
+        """Whether nothing is downloaded: it is a directory, or the Hub cannot be reached."""
         return is_there(Path(self.name)) or not reachable()
 
     @property
@@ -133,7 +133,7 @@ class Checkpoint:
         }
 
     def _positions(self) -> int:
-        """How many tokens the text tower has positions for."""
+        """Return the number of tokens that the text tower has positions for."""
         whole = self.model.config
         text = getattr(whole, "qformer_config", None) or whole.text_config
         kept = text.pad_token_id + 1 if text.model_type in COUNT_FROM_PADDING else 0
@@ -161,12 +161,12 @@ class Checkpoint:
 
     @contextmanager
     def reading(self, what: str) -> Iterator[None]:
-        """Whatever goes wrong while this lasts becomes a `BadFile` that names what was read."""
+        """Turn every error of the block into a `BadFile` that names what was read."""
         try:
             yield
         except MemoryError:
             raise
-        except Exception as error:  # of a dozen kinds, by file format and version
+        except Exception as error:  # many kinds, by file format and version
             raise BadFile(
                 f'{what} of "{self.name}" ({self.architecture}) could not be read: '
                 f"{_first_line(error)}"
@@ -174,7 +174,7 @@ class Checkpoint:
 
 
 class Tower(BlockEncoder):
-    """One side of a dual encoder: read, run the tower, pool, project."""
+    """One side of a dual encoder: read items, run the tower, pool, project."""
 
     def __init__(
         self,
@@ -192,22 +192,22 @@ class Tower(BlockEncoder):
         keep_input_layers_precise(tower)
 
     def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
-        """The pooled and projected output."""
+        """Return the pooled and projected output."""
         return cast(Tensor, self.head(self.pool(self.tower(**prepared))))
 
 
 def pooled(output: Any) -> Tensor:
-    """What the tower's own pooling gives."""
+    """Return the output of the tower's own pooling."""
     return cast(Tensor, output.pooler_output)
 
 
 def first_token(output: Any) -> Tensor:
-    """The hidden state of the class token."""
+    """Return the hidden state of the class token."""
     return cast(Tensor, output.last_hidden_state[:, 0])
 
 
 def blocks_of(tower: nn.Module, prefix: str) -> str | None:
-    """The name of a tower's one list of blocks; None if it has none, or several."""
+    """Return the name of a tower's only list of blocks; None if it has none or several."""
     lists = [name for name, part in tower.named_modules() if isinstance(part, nn.ModuleList)]
     return f"{prefix}.{lists[0]}" if len(lists) == 1 else None
 
@@ -232,14 +232,14 @@ def _first_line(error: Exception) -> str:
 
 
 def endpoint() -> str:
-    """The Hub's address: HF_ENDPOINT, or its own."""
+    """Return the Hub's address, which HF_ENDPOINT can change."""
     return str(need("huggingface_hub.constants", "hf", "loading a Hugging Face model").ENDPOINT)
 
 
 def reachable() -> bool:
-    """Whether the Hub answers anything at all in a few seconds; False where HF_HUB_OFFLINE is set.
+    """Return whether the Hub answers within a few seconds; False if HF_HUB_OFFLINE is set.
 
-    A thread asks, since no timeout bounds the search for a name's address.
+    A thread asks, because a DNS lookup has no timeout.
     """
     constants = need("huggingface_hub.constants", "hf", "loading a Hugging Face model")
     if constants.HF_HUB_OFFLINE:
@@ -256,7 +256,7 @@ def _ask(address: str, answered: threading.Event) -> None:
     try:
         urllib.request.urlopen(request, timeout=PATIENCE).close()
     except urllib.error.HTTPError:
-        pass  # it is there, and says no
+        pass  # it answers, with an error
     except (OSError, ValueError):
         return
     answered.set()

@@ -1,4 +1,4 @@
-"""Images to pixels: by a model's own processor, or cropped, padded and scaled by Pillow alone."""
+"""Images to pixels, by a model's own processor or by Pillow."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ BICUBIC = 3  # PIL.Image.Resampling.BICUBIC
 
 @dataclass(frozen=True)
 class Scale:
-    """The mean and spread of each colour that a tower was trained with."""
+    """The mean and spread of each colour in a tower's training."""
 
     mean: tuple[float, float, float]
     spread: tuple[float, float, float]
 
     def pixels(self, image: Image) -> Tensor:
-        """The image as a tensor (3, height, width) of about zero mean and unit spread."""
+        """Convert an image to a tensor (3, height, width) of about zero mean and unit spread."""
         values = np.asarray(image, dtype=np.float32) / 255.0
         scaled = (values - np.array(self.mean, np.float32)) / np.array(self.spread, np.float32)
         return torch.from_numpy(scaled.transpose(2, 0, 1).copy())
@@ -37,7 +37,7 @@ CLIP = Scale((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.275
 
 
 def cropped(image: Image, side: int) -> Image:
-    """The middle square, after the shorter edge was made `side` pixels long (bicubic)."""
+    """Resize the shorter edge to `side` pixels (bicubic) and crop the middle square."""
     width, height = image.size
     shorter = min(width, height)
     size = (int(side * width / shorter), int(side * height / shorter))
@@ -47,12 +47,12 @@ def cropped(image: Image, side: int) -> Image:
 
 
 def squeezed(image: Image, side: int) -> Image:
-    """The whole image as a square, whatever its proportions were (bicubic)."""
+    """Resize the whole image to a square (bicubic)."""
     return image.resize((side, side), BICUBIC)
 
 
 def padded(image: Image, ratio: float) -> Image:
-    """The image with black bars where it is longer or taller than `ratio` (TargetPad)."""
+    """Add black bars to an image that is longer or taller than `ratio` (TargetPad)."""
     width, height = image.size
     if max(width, height) / min(width, height) < ratio:
         return image
@@ -64,7 +64,7 @@ def padded(image: Image, ratio: float) -> Image:
 
 
 def stacked(images: Sequence[Image], scale: Scale) -> Tensor:
-    """Images of one size as one tensor (B, 3, height, width)."""
+    """Convert images of one size to one tensor (B, 3, height, width)."""
     return torch.stack([scale.pixels(image) for image in images])
 
 
@@ -76,7 +76,7 @@ class Processor:
     scale: Scale
 
     def __call__(self, images: Sequence[Image], return_tensors: str) -> dict[str, Tensor]:
-        """The images as the tensor `pixel_values`."""
+        """Return the images as the tensor `pixel_values`."""
         return {"pixel_values": stacked([self.shape(image) for image in images], self.scale)}
 
 
@@ -88,7 +88,7 @@ class ImageReader:
     square: int | None = None
 
     def __call__(self, items: Sequence[Any]) -> dict[str, Tensor]:
-        """What the processor makes of the images."""
+        """Read images and apply the processor."""
         read, how = images(items), dict[str, bool]()
         if self.square is not None:
             read = [squeezed(image, self.square) for image in read]

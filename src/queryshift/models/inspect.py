@@ -1,4 +1,4 @@
-"""What a model is, and whether it falls into one of the traps that cost its users weeks."""
+"""Describe a model, and warn of common mistakes in encoders."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from queryshift.support.torch_modes import adaptation_modes
 from . import load
 
 FLOAT_BYTES = 4
-COPIES = 3  # of each adapted parameter: itself, and AdamW's two moments
+COPIES = 3  # of each adapted parameter: its value and AdamW's two moments
 CLOSE = 1e-3
 
 
@@ -49,18 +49,18 @@ class Inspection:
     warnings: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """The same as plain values."""
+        """Return the same as plain values."""
         return asdict(self)
 
 
 def check(name: str, adapt: LayerChoice = "all", preprocessing: str = "library") -> Inspection:
-    """Load a model by name or directory, look at it, and run items through it and back."""
+    """Load a model by name or directory and examine it with a forward and a backward pass."""
     return examine(load(name, adapt=adapt, preprocessing=preprocessing), name)
 
 
 @adaptation_modes()
 def examine(model: Mapping[str, Encoder], name: str) -> Inspection:
-    """Look at a model that is loaded already, such as one's own."""
+    """Examine a loaded model, such as your own."""
     sides, warnings = [], []
     for modality, encoder in model.items():
         items = _items(modality)
@@ -107,7 +107,7 @@ def _side(modality: str, encoder: Encoder, vectors: Tensor) -> Side:
 
 
 def _traps(encoder: Encoder, items: list[Any], vectors: Tensor) -> Iterator[str]:
-    """One sentence for each trap the encoder is in."""
+    """Yield a sentence for each mistake."""
     lengths = vectors.float().norm(dim=-1)
     if not torch.allclose(lengths, torch.ones_like(lengths), atol=1e-2):
         yield (
@@ -152,12 +152,12 @@ def _adapted(encoder: Encoder) -> dict[str, Tensor]:
 
 
 def _uneven(vectors: Tensor) -> Tensor:
-    """A direction that unit length does not cancel."""
+    """Return a direction with a gradient at unit length."""
     return torch.linspace(-1, 1, vectors.numel(), device=vectors.device).reshape(vectors.shape)
 
 
 def _items(modality: str) -> list[Any]:
-    """Two different items that any encoder of a modality takes."""
+    """Return two different items that every encoder of a modality accepts."""
     draw = np.random.default_rng(0)
     makers: dict[str, Callable[[], list[Any]]] = {
         "image": lambda: [*draw.integers(0, 256, (2, 64, 64, 3), np.uint8)],

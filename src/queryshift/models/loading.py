@@ -54,15 +54,15 @@ ARCHITECTURES = {
     "BlipForImageTextRetrieval": "blip",
     "Blip2ForImageTextRetrieval": "blip2",
 }
-"""Class a Hugging Face checkpoint was saved from, to the module here that loads it."""
+"""Class of a Hugging Face checkpoint to the module here that loads it."""
 
 FORMATS = ("blip_original", "cav_mae", "sprc")
-"""Modules for authors' own files, asked in this order whether they recognise one."""
+"""Modules for authors' own files, in the order in which they try to recognise one."""
 
 MATCHERS.add("BlipText", "queryshift.models.blip:MATCHERS")
 
 PUBLISHED_RERANK = {"coco": 256, "flickr": 128}
-"""Part of a model's name to the number of hits that the published evaluation re-ranks."""
+"""Part of a model's name to the number of hits that its published evaluation re-ranks."""
 
 PREPROCESSINGS = ("library", "published")
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
@@ -83,15 +83,15 @@ def load(
         name: A name of `MODELS`, a name on the Hugging Face Hub, a directory in its format or in
             that of sentence-transformers, or a checkpoint file of BLIP, CAV-MAE or SPRC. For
             encoders of your own: "package.module:make", or the class or function itself, which
-            gives an `Encoder` or a mapping of them.
+            returns an `Encoder` or a mapping of them.
         adapt: The norm layers that may adapt: "all", "last:3" (of the last three blocks), name
             patterns, or one of these by modality.
         precision: "float32", "bfloat16", "float16", or "auto": bfloat16 on CUDA, else float32.
         compile: Whether blocks are compiled by `torch.compile`.
-        device: Where the encoders go; None leaves them where they were loaded.
-        preprocessing: "library", or "published": items are read as the paper's code read them.
-        cuda_graphs: Whether a GPU records forwards as CUDA graphs, by shape: faster, and their
-            memory stays allocated.
+        device: The device of the encoders; None leaves them where they were loaded.
+        preprocessing: "library", or "published": items are read as in the paper's code.
+        cuda_graphs: Whether a GPU records forward passes as CUDA graphs, by shape: faster, but
+            their memory stays allocated.
 
     Returns:
         A mapping such as `{"image": Encoder, "text": Encoder}`, in evaluation mode.
@@ -126,7 +126,7 @@ def load(
 
 
 def _tell_origin(name: Any, model: dict[str, Encoder]) -> None:
-    """Tell encoders which were loaded together, so that a gallery of other weights is noticed."""
+    """Store in each encoder where it comes from, so that galleries of other models are noticed."""
     from queryshift.galleries.model_origin import ModelOrigin
 
     if any(encoder.device.type == "meta" for encoder in model.values()):
@@ -143,7 +143,7 @@ def matcher(
     """Return the matching head of a model for queries of one modality (the single-stream model).
 
     Args:
-        model: What `load` returned, or a name to load.
+        model: The result of `load`, or a name to load.
         query: The modality of the queries.
         rerank: How many hits of each query are re-ranked: 256 for a model with "coco" in its name,
             else the matcher's default (128; 16 for tangram).
@@ -168,7 +168,7 @@ def matcher(
 
 
 def _made(given: Any) -> dict[str, Encoder]:
-    """Encoders from a class, a function, a mapping or an encoder of the user's."""
+    """Get encoders from a user's class, function, mapping or encoder."""
     import torch
 
     from .custom_encoders import encoders_from
@@ -184,7 +184,7 @@ def _made(given: Any) -> dict[str, Encoder]:
 
 
 def _found(name: str, published: bool) -> dict[str, Encoder]:
-    """The model under this name, in whatever format."""
+    """Load the model with this name, in any format."""
     if name in BUNDLED_MODELS:
         return BUNDLED_MODELS[name](name)
     source = MODELS.get(name, name)
@@ -201,7 +201,7 @@ def _found(name: str, published: bool) -> dict[str, Encoder]:
 
 
 def _from_file(path: Path, published: bool) -> dict[str, Encoder]:
-    """A model in a file of its authors' own format."""
+    """Load a file in its authors' own format."""
     for module in map(_module, FORMATS):
         if module.FORMAT.recognises(path):
             return cast("dict[str, Encoder]", module.load(path, published=published))
@@ -212,7 +212,7 @@ def _from_file(path: Path, published: bool) -> dict[str, Encoder]:
 
 
 def _loader(checkpoint: Checkpoint) -> str:
-    """The module that loads this class of checkpoint."""
+    """Return the module that loads this class of checkpoint."""
     architecture = checkpoint.architecture
     if architecture in ARCHITECTURES:
         return ARCHITECTURES[architecture]
@@ -238,7 +238,7 @@ def _module(name: str) -> Any:
 
 
 def _speed_up(encoder: Encoder, precision: str, compile: bool, cuda_graphs: bool) -> None:
-    """Set half precision, compilation and recording where they were asked for."""
+    """Set half precision, compilation and CUDA graphs."""
     import torch
 
     from .blocks import BlockEncoder

@@ -22,7 +22,7 @@ VISUAL = "model.visual."
 
 
 class OpenClipSide(BlockEncoder):
-    """The image or the text side of a model, read by what came with it."""
+    """The image or the text side of a model."""
 
     def __init__(
         self, model: nn.Module, side: str, read: Callable[[Sequence[Any]], dict[str, Tensor]]
@@ -38,7 +38,7 @@ class OpenClipSide(BlockEncoder):
             keep_input_layers_precise(model)
 
     def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
-        """What `encode_image` or `encode_text` gives."""
+        """Return the result of `encode_image` or `encode_text`."""
         return cast(Tensor, getattr(self.model, f"encode_{self.side}")(*prepared.values()))
 
 
@@ -48,10 +48,10 @@ def wrap(
     tokenize: Callable[[list[str]], Tensor],
     adapt: LayerChoice | Mapping[str, LayerChoice] = "all",
 ) -> dict[str, Encoder]:
-    """Image and text encoders of what `open_clip.create_model_and_transforms` gave.
+    """Make image and text encoders from the result of `open_clip.create_model_and_transforms`.
 
-    They share the model, which is frozen and whose pixels are read in full precision from then on:
-    put it on its device first.
+    They share the model, which is frozen and reads pixels in full precision from then on. Move it
+    to its device first.
     """
     absent = [name for name in SHAPE if not hasattr(model, name)]
     if absent:
@@ -75,7 +75,7 @@ def wrap(
 
 
 def _blocks(encoder: Encoder, visual: bool) -> str | None:
-    """The one list of residual blocks in the visual tower, or outside it."""
+    """Return the name of the only list of blocks inside or outside the visual tower."""
     lists = [
         name
         for name, _ in encoder.named_modules()

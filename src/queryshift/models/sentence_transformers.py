@@ -1,4 +1,4 @@
-"""Models in the format of sentence-transformers: a text tower, its pooling, and what follows."""
+"""Models in the format of sentence-transformers: a text tower, pooling, and more modules."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .blocks import copy_on_same_storage
 from .hf import Checkpoint, Tower
 from .tokenising import Words
 
-LIBRARY = "sentence_transformers."  # how the names of its modules start
-PASSAGES = ("document", "passage", "corpus")  # what models call the prompt of the candidates
-COUNT_FROM_PADDING = ("roberta", "xlm-roberta", "camembert", "mpnet")  # positions
+LIBRARY = "sentence_transformers."  # start of its modules' names
+PASSAGES = ("document", "passage", "corpus")  # names of the prompt for candidates
+COUNT_FROM_PADDING = ("roberta", "xlm-roberta", "camembert", "mpnet")  # number positions from there
 WITHOUT_DECODER = {"t5": "T5EncoderModel", "mt5": "MT5EncoderModel"}
-NO_LIMIT = 1_000_000  # tokens, where a model has relative positions
+NO_LIMIT = 1_000_000  # tokens, for models with relative positions
 _TOWER_FILES = tuple(
     f"sentence_{kind}_config.json"
     for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
@@ -31,19 +31,19 @@ _TOWER_FILES = tuple(
 
 
 class SentenceEncoder(Tower):
-    """Texts through a tower, a pooling and what follows it."""
+    """Texts through a tower, pooling and the modules behind it."""
 
     def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
-        """The pooled tokens after all modules that follow."""
+        """Return the pooled tokens after all other modules."""
         tokens = self.tower(**prepared).last_hidden_state
         return cast(Tensor, self.head(self.pool(tokens, prepared["attention_mask"])))
 
 
 class Normalize(nn.Module):
-    """Vectors to unit length, where a model does so between other modules."""
+    """Scales vectors to unit length, for models that do so between other modules."""
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """The unit vectors."""
+        """Return unit vectors."""
         return normalize(vectors, dim=-1)
 
 
@@ -53,16 +53,16 @@ class Module:
 
     kind: str
     checkpoint: Checkpoint
-    """The part of the model that it lies in."""
+    """The model, with the module's subfolder."""
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """What the module's own `config.json` says."""
+        """The content of the module's own `config.json`."""
         return self.checkpoint.json("config.json") or {}
 
 
 def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
-    """The encoders "text", with prompts also "query" and "passage"; of CLIP "image" and "text"."""
+    """Load "text", with prompts also "query" and "passage"; for CLIP "image" and "text"."""
     tower, *rest = _modules(checkpoint)
     if tower.kind not in ("Transformer", "CLIPModel"):
         raise _unknown(tower, "Transformer or CLIPModel as the first")
@@ -87,7 +87,7 @@ def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
 
 
 def _modules(checkpoint: Checkpoint) -> list[Module]:
-    """What `modules.json` lists, in order."""
+    """Return the modules in `modules.json`, in order."""
     entries = checkpoint.json("modules.json")
     if not entries or not all(isinstance(entry, dict) and "type" in entry for entry in entries):
         raise BadFile(f'"{checkpoint.name}" lists no modules in modules.json: download it again.')
@@ -104,7 +104,7 @@ def _modules(checkpoint: Checkpoint) -> list[Module]:
 
 
 def _clip(checkpoint: Checkpoint, rest: Sequence[Module]) -> dict[str, Encoder]:
-    """Both sides of CLIP; only what leaves the direction of a vector may follow."""
+    """Load both sides of CLIP; other modules must not change the direction of a vector."""
     for module in rest:
         if module.kind not in ("Normalize", "Dropout"):
             raise _unknown(module, "nothing but Normalize behind CLIP")
@@ -112,7 +112,7 @@ def _clip(checkpoint: Checkpoint, rest: Sequence[Module]) -> dict[str, Encoder]:
 
 
 def _tower(checkpoint: Checkpoint) -> nn.Module:
-    """The tower without the pooler that some classes have: it is not used, and may be random."""
+    """Load the tower without the pooler of some classes, which is unused and may be random."""
     kind = str(checkpoint.config.get("model_type"))
     tower = checkpoint.read_as(WITHOUT_DECODER.get(kind, "AutoModel"), unused="pooler")
     if getattr(tower, "pooler", None) is not None:
@@ -121,7 +121,7 @@ def _tower(checkpoint: Checkpoint) -> nn.Module:
 
 
 def _words(checkpoint: Checkpoint) -> Words:
-    """How the tower reads texts, up to the length its files give and its positions allow."""
+    """Return the reader of texts, with the length that files and positions allow."""
     config = checkpoint.config
     positions = int(config.get("max_position_embeddings") or NO_LIMIT)
     if config.get("model_type") in COUNT_FROM_PADDING:
@@ -134,7 +134,7 @@ def _words(checkpoint: Checkpoint) -> Words:
 
 
 def _prompts(checkpoint: Checkpoint) -> dict[str, str]:
-    """What texts start with, by the name of the encoder."""
+    """Return the prompt before texts, by the name of the encoder."""
     config = checkpoint.json("config_sentence_transformers.json") or {}
     told = {name: text or "" for name, text in (config.get("prompts") or {}).items()}
     usual = told.get(config.get("default_prompt_name"), "")
@@ -184,7 +184,7 @@ def _dense(module: Module) -> nn.Module:
 
 
 def _filled(layer: nn.Module, module: Module, prefix: str) -> nn.Module:
-    """The layer with the weights of the module's file, all of them."""
+    """Load all weights of the module's file into the layer."""
     with module.checkpoint.reading(f"the weights of {module.kind}"):
         weights = _weights(module.checkpoint)
         layer.load_state_dict({name.removeprefix(prefix): w for name, w in weights.items()})
@@ -208,7 +208,7 @@ def _unknown(module: Module, expected: str) -> BadFile:
 
 @dataclass(frozen=True)
 class Pooling:
-    """One vector per text; several modes are put side by side."""
+    """Pool to one vector per text; the vectors of several modes are concatenated."""
 
     modes: Sequence[str]
 
@@ -218,37 +218,37 @@ class Pooling:
                 raise unknown("pooling mode", mode, MODES)
 
     def __call__(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        """Vectors (B, D) of token vectors (B, T, D), without those the mask (B, T) leaves out."""
+        """Pool token vectors (B, T, D) under a mask (B, T) to vectors (B, D)."""
         return torch.cat([MODES[mode](tokens, mask) for mode in self.modes], dim=-1)
 
 
 def first(tokens: Tensor, mask: Tensor) -> Tensor:
-    """The first token, which padding may come before."""
+    """Return the first token after padding."""
     return _at(tokens, mask.argmax(dim=1))
 
 
 def last(tokens: Tensor, mask: Tensor) -> Tensor:
-    """The last token, which padding may come behind."""
+    """Return the last token before padding."""
     return _at(tokens, mask.shape[1] - 1 - mask.flip(1).argmax(dim=1))
 
 
 def maximum(tokens: Tensor, mask: Tensor) -> Tensor:
-    """The largest value of each dimension."""
+    """Return the largest value of each dimension."""
     return tokens.masked_fill(mask[..., None] == 0, float("-inf")).amax(dim=1)
 
 
 def mean(tokens: Tensor, weights: Tensor) -> Tensor:
-    """The mean of the tokens."""
+    """Return the mean of the tokens."""
     return _sum(tokens, weights) / weights.sum(dim=1, keepdim=True)
 
 
 def mean_by_root(tokens: Tensor, mask: Tensor) -> Tensor:
-    """The sum of the tokens over the square root of how many there are."""
+    """Return the sum of the tokens, divided by the square root of their number."""
     return _sum(tokens, mask) / mask.sum(dim=1, keepdim=True).sqrt()
 
 
 def mean_by_position(tokens: Tensor, mask: Tensor) -> Tensor:
-    """The mean of the tokens, the first weighing 1, the second 2, and so on."""
+    """Return the mean of the tokens with weights 1, 2, 3 and so on."""
     return mean(tokens, mask.cumsum(dim=1) * mask)
 
 
@@ -260,11 +260,11 @@ MODES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
     "weightedmean": mean_by_position,
     "lasttoken": last,
 }
-"""The modes by their names in checkpoints, in the order they are put side by side."""
+"""Names in checkpoints to modes, in the order in which they are concatenated."""
 
 
 def modes_of(config: Mapping[str, object]) -> list[str]:
-    """The modes that a Pooling module's config names: one, several, or a flag for each."""
+    """Return the modes in a Pooling module's config: one, several, or a flag for each."""
     named = config.get("pooling_mode")
     if isinstance(named, str):
         return [named]

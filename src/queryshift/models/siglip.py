@@ -13,17 +13,17 @@ from .vision_towers import PatchTower
 
 
 class NaFlexImage(Tower):
-    """SigLIP 2's image side, for images cut in patches at their own aspect ratio."""
+    """SigLIP 2's image side, for patches of images at their own aspect ratio."""
 
     def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
-        """The pooled output; the mask has another name in each version of the library."""
+        """Return the pooled output; the mask's name depends on the version of the library."""
         names = ("pixel_values", "pixel_attention_mask", "spatial_shapes")
         return self.pool(self.tower(*(prepared[name] for name in names)))
 
 
 def load(checkpoint: Checkpoint) -> dict[str, Encoder]:
-    """Image and text encoders; the text tower reads its last position, so all of them are filled,
-    and none is masked: it was trained so."""
+    """Load image and text encoders. The text tower reads its last position, so texts are padded to
+    the limit without a mask, as in training."""
     checkpoint.refuse_published()
     model = checkpoint.model
     words = checkpoint.words(to_the_limit=True, masked=False)

@@ -52,10 +52,10 @@ _authors_name = renamed(
 
 
 class ComposedEncoder(BlockEncoder):
-    """Pairs `(image, text)`: an image, and words that say how to change it, as one vector.
+    """Pairs `(image, text)`, an image and how to change it, to one vector each.
 
-    The Q-Former reads twice: query tokens and words over the image, then what became of the
-    query tokens and the words alone. It adapts; the image encoder below runs once per batch.
+    The Q-Former runs twice: on query tokens, words and the image, then on its outputs for the
+    query tokens and the words. It adapts; the image encoder below it runs once per batch.
     """
 
     def __init__(self, model: Any, reader: ImageReader, words: Words) -> None:
@@ -69,28 +69,28 @@ class ComposedEncoder(BlockEncoder):
         keep_input_layers_precise(self.vision_model)
 
     def prepare(self, items: Sequence[tuple[Any, str]]) -> dict[str, Tensor]:
-        """Pixels, and tokens with their mask."""
+        """Return pixels, and tokens with their mask."""
         images, texts = pairs(items)
         return self.reader(images) | self.words(texts)
 
     def begin(self, prepared: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """What the image encoder saw, and the tokens."""
+        """Return the hidden states of the image encoder, and the tokens."""
         rest = dict(prepared)
         pixels = self._cast({"pixel_values": rest.pop("pixel_values")})
         with self.precision():
             return {SEEN: self.vision_model(**pixels).last_hidden_state, **rest}
 
     def embed(self, prepared: Mapping[str, Tensor]) -> Tensor:
-        """Projected class tokens of the second reading."""
+        """Return the projected class tokens of the second run."""
         count = self.query_tokens.shape[1]
         asked = self.query_tokens.expand(len(prepared[SEEN]), -1, -1)
         seeing = {"query_length": count, "encoder_hidden_states": prepared[SEEN]}
         fused = self._read(asked, prepared, **seeing)[:, :count]
-        # A length of 0 sends all of them through the feed-forward layers for words, as here.
+        # With a length of 0 all of them use the feed-forward layers for words, as the authors do.
         return cast(Tensor, self.head(self._read(fused, prepared, query_length=0)[:, count]))
 
     def _read(self, before: Tensor, tokens: Mapping[str, Tensor], **seeing: Any) -> Tensor:
-        """The Q-Former's rows for `before` and then the words."""
+        """Run the Q-Former on the rows `before`, followed by the words."""
         mask = tokens["attention_mask"]
         output = self.qformer(
             query_embeds=self.embeddings(input_ids=tokens["input_ids"], query_embeds=before),
@@ -101,22 +101,22 @@ class ComposedEncoder(BlockEncoder):
 
 
 def load(path: Path, *, published: bool = False, tokenizer: Source = None) -> dict[str, Encoder]:
-    """The encoders "image+text", for queries, and "image", for a gallery of 32 vectors each.
+    """Load the encoders "image+text", for queries, and "image", with 32 vectors per candidate.
 
-    Items are read as the authors do whether or not that is asked for as `published`.
+    Items are always read as the authors do, with or without `published`.
     """
     checkpoint = FORMAT.open(path)
     model = build(checkpoint)
     words = bert_tokenizer(checkpoint, _WORDS, ["[DEC]"], tokenizer)
     framed = partial(_framed, side=model.config.vision_config.image_size)
     reader = ImageReader(Processor(framed, CLIP))
-    # The authors keep 50 words instead of BLIP's 30, but of either no more than 30 tokens are read.
+    # The authors keep 50 words instead of BLIP's 30, but at most 30 tokens of them are read.
     composed = ComposedEncoder(model, reader, Words(words, limit=_TOKENS, cleaned=True))
     return {"image+text": composed, "image": Blip2Image(model, reader)}
 
 
 def build(checkpoint: Checkpoint) -> Any:
-    """The checkpoint as a `Blip2ForImageTextRetrieval`."""
+    """Build a `Blip2ForImageTextRetrieval` from the checkpoint."""
     transformers = need("transformers", "hf", "loading SPRC")
     config = transformers.Blip2Config(
         vision_config=_vision(checkpoint),
@@ -140,7 +140,7 @@ def _vision(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def _with_joined_biases(checkpoint: Checkpoint) -> Checkpoint:
-    """EVA has biases for queries and values; Hugging Face one for all, with zeros for keys."""
+    """Join EVA's biases of queries and values to one, with zeros for keys, as Hugging Face has."""
     weights = dict(checkpoint.weights)
     for name in checkpoint.weights:
         block, is_bias, _ = name.partition(".q_bias")
@@ -151,5 +151,5 @@ def _with_joined_biases(checkpoint: Checkpoint) -> Checkpoint:
 
 
 def _framed(image: Image, side: int) -> Image:
-    """Black bars beside long images, then the middle square."""
+    """Add black bars to long images, then crop the middle square."""
     return cropped(padded(image, _RATIO), side)

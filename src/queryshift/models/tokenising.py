@@ -1,4 +1,4 @@
-"""Captions to tokens, by the tokenizer that comes with a model."""
+"""Captions to tokens, with a model's own tokenizer."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from torch import Tensor
 from queryshift.media.text import texts
 from queryshift.support.threads import RenewedLock
 
-PUBLISHED_WORDS = 30  # kept of a caption by BLIP's evaluation, and TCR's after it
+PUBLISHED_WORDS = 30  # of a caption that BLIP's and TCR's evaluations keep
 
 
 def clean_caption(text: str) -> str:
-    """A caption as BLIP's published evaluation reads it: lower case, less punctuation, 30 words."""
+    """Clean a caption as BLIP's evaluation does: lower case, less punctuation, 30 words."""
     spaced = re.sub(r"\s{2,}", " ", re.sub(r'[.!"()*#:;~]', " ", text.lower()))
     return " ".join(spaced.strip().split(" ")[:PUBLISHED_WORDS])
 
@@ -33,12 +33,12 @@ class Words:
     cleaned: bool = False
     lower_case: bool = False
     prompt: str = ""
-    """What every text starts with."""
+    """The start of every text."""
     _warned: bool = False
     _lock: RenewedLock = field(default_factory=RenewedLock)  # a tokenizer is not reentrant
 
     def __call__(self, items: Sequence[str]) -> dict[str, Tensor]:
-        """Token ids, and where they are not padding."""
+        """Return token ids and the mask of tokens that are not padding."""
         words = texts(items)
         if self.cleaned:
             words = [clean_caption(text) for text in words]
@@ -60,7 +60,7 @@ class Words:
         return {name: tokens[name] for name in wanted}
 
     def _warn_of_cuts(self, full: Sequence[str]) -> None:
-        """Say once that texts are cut; only a text that fills its row can have been."""
+        """Warn once that texts are cut; only texts that fill their row can be cut."""
         if self._warned or not full:
             return
         longest = max(len(ids) for ids in self.tokenizer(list(full), verbose=False)["input_ids"])

@@ -1,8 +1,8 @@
-"""Hugging Face's vision towers at less cost: the same numbers from less work and less memory.
+"""Hugging Face's vision towers, with the same results in less time and memory.
 
-Patches are embedded once per batch, as no norm layer lies before them. A tower that is read at its
-class token needs no other row of its last block. Attention never holds its scores, which BLIP's own
-does, and quick-GELU keeps its input alone for the way back.
+Patches are embedded once per batch, as no norm layer comes before them. If only the class token is
+used, the last block computes no other row. Attention does not store its scores, as BLIP's own
+does, and quick-GELU stores only its input for the backward pass.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class PatchTower(Tower):
         stem.forward = Stem(stem)
 
     def begin(self, prepared: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """The batch with its patches embedded."""
+        """Embed the patches of the batch."""
         embedded = self.tower.get_submodule("embeddings")(prepared[PIXELS])
         return {**prepared, PIXELS: embedded}
 
 
 class ClassTokenTower(PatchTower):
-    """One that is read at its class token."""
+    """Such a tower of which only the class token is used."""
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
@@ -44,13 +44,13 @@ class ClassTokenTower(PatchTower):
 
 
 class Stem:
-    """The forward of what embeds patches, which hands through those that are embedded already."""
+    """The forward of the patch embedding, which returns embedded patches unchanged."""
 
     def __init__(self, module: nn.Module) -> None:
         self.embed = module.forward
 
     def __call__(self, pixel_values: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Patches (B, T, W) of images (B, C, height, width)."""
+        """Embed images (B, C, height, width) as patches (B, T, W)."""
         if pixel_values.ndim == 3:
             return pixel_values
         return cast(Tensor, self.embed(pixel_values, *args, **kwargs))
@@ -67,7 +67,7 @@ class Slim:
         self.in_tuple = _gives(block) is tuple
 
     def __call__(self, hidden_states: Tensor, *_: Any, **__: Any) -> Any:
-        """The rows behind the block; a vision block is given no mask."""
+        """Return the rows after the block; a vision block gets no mask."""
         block = self.block
         seen = block.layer_norm1(hidden_states)
         rows = hidden_states[:, : self.rows]
@@ -77,9 +77,9 @@ class Slim:
 
 
 def slim(blocks: Sequence[nn.Module]) -> None:
-    """Let the blocks of a tower that is read at its class token alone do no more than that takes.
+    """Make the blocks of a tower compute only what its class token needs.
 
-    Blocks that are not built as expected stay as they are.
+    Blocks of an unknown structure stay as they are.
     """
     if all(map(_known, blocks)):
         for block in blocks:
@@ -88,7 +88,7 @@ def slim(blocks: Sequence[nn.Module]) -> None:
 
 @contextmanager
 def every_row(blocks: Sequence[nn.Module]) -> Iterator[None]:
-    """Let the last block compute all rows, as a matcher reads them."""
+    """Let the last block compute all rows, which a matcher needs."""
     last = blocks[-1].forward
     if not isinstance(last, Slim):
         yield
@@ -101,14 +101,14 @@ def every_row(blocks: Sequence[nn.Module]) -> Iterator[None]:
 
 
 def _known(block: nn.Module) -> bool:
-    """Whether a block is put together as CLIP's and BLIP's are."""
+    """Return whether a block has the structure of CLIP's and BLIP's."""
     attention = getattr(block, "self_attn", None)
     projected = any(hasattr(attention, name) for name in ("qkv", "q_proj"))
     return projected and all(hasattr(block, part) for part in _PARTS) and _gives(block) is not None
 
 
 def _gives(block: nn.Module) -> type | None:
-    """What the block's class says its forward gives: `Tensor`, or `tuple` (transformers 4)."""
+    """Return the annotated type of the block's result: `Tensor`, or `tuple` (transformers 4)."""
     try:
         told = get_type_hints(type(block).forward).get("return")
     except NameError:  # a type that only a type checker knows
@@ -119,7 +119,7 @@ def _gives(block: nn.Module) -> type | None:
 
 
 def _attention(part: Any, rows: Tensor, context: Tensor) -> Tensor:
-    """Rows (B, L, W) after looking at the context (B, T, W)."""
+    """Return rows (B, L, W) after attention to the context (B, T, W)."""
     projected = _projected_at_once if hasattr(part, "qkv") else _projected_apart
     queries, keys, values = (
         heads.view(*heads.shape[:2], part.num_heads, -1).transpose(1, 2)
@@ -134,7 +134,7 @@ def _projected_apart(part: Any, rows: Tensor, context: Tensor) -> tuple[Tensor, 
 
 
 def _projected_at_once(part: Any, rows: Tensor, context: Tensor) -> tuple[Tensor, ...]:
-    """Queries, keys and values from one matrix, of which fewer rows need the first third only."""
+    """Project by one matrix; if there are fewer rows, only queries are computed for them."""
     if rows.shape == context.shape:
         return cast("tuple[Tensor, ...]", part.qkv(context).chunk(3, dim=-1))
     width, weight, bias = context.shape[-1], part.qkv.weight, part.qkv.bias

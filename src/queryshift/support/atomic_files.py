@@ -13,14 +13,14 @@ from platform import node
 from shutil import rmtree
 from uuid import uuid4
 
-STALE_AFTER = 3600.0  # seconds without a write: no writer is that slow between two
+STALE_AFTER = 3600.0  # seconds without a write; live writers are faster
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path, whose file takes the place of `path` when the block ends without error.
+    """Yield a temporary path; its file replaces `path` if the block ends without an error.
 
-    It is in a new hidden folder next to `path`, where a writer may create other files too.
+    It is in a new hidden folder next to `path`; a writer may create other files there too.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_stale(path)
@@ -29,7 +29,7 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         temporary = folder / "whole"
         yield temporary
-        temporary.chmod(folder.stat().st_mode & 0o666)  # as any new file: safetensors makes 0600
+        temporary.chmod(folder.stat().st_mode & 0o666)  # like any new file; safetensors sets 0600
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
         temporary.replace(path)
@@ -38,23 +38,23 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def remove_stale(path: Path) -> None:
-    """Remove temporaries of `path` whose writers were killed; those of live writers stay."""
+    """Remove temporary files of `path` whose writers were killed."""
     pattern = _written_by(path.name)
     for beside in path.parent.iterdir():
         match = pattern.fullmatch(beside.name)
         if match and (_writer_is_dead(match["machine"], match["process"]) or _is_old(beside)):
-            rmtree(beside, ignore_errors=True)  # another saver may be faster
+            rmtree(beside, ignore_errors=True)  # another process may remove it first
 
 
 def _written_by(name: str) -> re.Pattern[str]:
-    """What the temporaries of a file are called: the writer's machine and process, a number."""
+    """Return the pattern of temporary names: the writer's machine, its process, a number."""
     return re.compile(
         rf"\.{re.escape(name)}\.(?P<machine>[0-9a-f]{{8}})-(?P<process>[0-9]+)-[0-9a-f]{{12}}"
     )
 
 
 def _machine() -> str:
-    """Eight hexadecimal digits that tell machines apart: process numbers are a machine's own."""
+    """Return eight hexadecimal digits for this machine, as process numbers repeat elsewhere."""
     return blake2b(node().encode(), digest_size=4).hexdigest()
 
 
@@ -70,7 +70,7 @@ def _writer_is_dead(machine: str, process: str) -> bool:
     if machine != _machine() or os.name != "posix":
         return False
     try:
-        os.kill(int(process), 0)  # signal 0 only asks whether there is such a process
+        os.kill(int(process), 0)  # signal 0 only checks whether the process exists
     except (ProcessLookupError, OverflowError):
         return True
     except OSError:

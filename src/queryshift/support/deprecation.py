@@ -1,4 +1,4 @@
-"""Old names: those that still work, with a warning, and those that files keep as their keys."""
+"""Old names that still work, with a warning, and old names as keys of stored files."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from functools import wraps
 from typing import Any, TypeVar
 
 DROPPED_IN = "0.3"
-"""The version without the old names."""
+"""The version that removes the old names."""
 
 Renamed = TypeVar("Renamed", bound=Callable[..., Any])
 
 
 def warn_renamed(old: str, new: str) -> None:
-    """Warn the caller's caller that a name has changed."""
+    """Warn the caller of the calling function that a name has changed."""
     told = f"{old} is now {new}; the old name goes in version {DROPPED_IN}."
     warnings.warn(told, DeprecationWarning, stacklevel=3)
 
 
 def renamed_arguments(**new_by_old: str) -> Callable[[Renamed], Renamed]:
-    """Let a function, or the constructor of a class, take keyword arguments by their old names.
+    """Let a function or a class accept keyword arguments by their old names.
 
     Examples:
         >>> @renamed_arguments(colour="color")

@@ -1,4 +1,4 @@
-"""Optional packages, imported when they are needed."""
+"""Import optional packages when they are needed."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 
 from queryshift.errors import missing
 
-PACKAGES = {"PIL": "pillow"}  # what a module is installed as, where its name is another
+PACKAGES = {"PIL": "pillow"}  # packages whose name differs from the module's
 
 
 def need(module: str, extra: str, purpose: str) -> Any:
-    """The module, or an error that says which extra of queryshift brings it.
+    """Import a module; the error says which extra of queryshift installs it.
 
     Args:
         module: its name, such as "soundfile" or "PIL.Image".
         extra: the extra that installs it.
-        purpose: what needs it, the first words of the error.
+        purpose: what needs it; the error starts with these words.
 
     Examples:
         >>> need("json", "lab", "reading labels").loads("[1, 2]")

@@ -1,4 +1,4 @@
-"""Paths as users write them, and where the library keeps small files of its own."""
+"""Paths as users write them, and the user's folder for files of the library."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def user_path(given: str | Path) -> Path:
-    """The path, with a leading `~` for a user's home; of a user that is not known it stays."""
+    """Expand a leading `~`; leave it if the user is unknown."""
     try:
         return Path(given).expanduser()
     except RuntimeError:
@@ -15,7 +15,7 @@ def user_path(given: str | Path) -> Path:
 
 
 def is_there(path: Path) -> bool:
-    """Whether there is a file or folder; a name that is too long has none, nor has a closed one."""
+    """Return whether a file or folder exists; False too if it cannot be read or named."""
     try:
         return path.exists()
     except OSError:
@@ -23,12 +23,12 @@ def is_there(path: Path) -> bool:
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is a file, by the same rule."""
+    """Return whether a file exists, by the same rule."""
     return is_there(path) and path.is_file()
 
 
 def user_folder() -> Path:
-    """$QUERYSHIFT_HOME, else the user's own folder for what applications keep."""
+    """Return $QUERYSHIFT_HOME, else the user's folder for application data."""
     if home := os.environ.get("QUERYSHIFT_HOME"):
         return Path(home).expanduser()
     base = os.environ.get("XDG_DATA_HOME") or os.environ.get("LOCALAPPDATA")

@@ -1,7 +1,7 @@
 """Answers take priority: a background update pauses while a query is answered.
 
-Two threads that call torch take Python's lock from each other at every call, and an answer is so
-short that it would take twice its time.
+Two threads that call torch compete for Python's lock at every call, so a short answer would take
+twice as long.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from contextlib import contextmanager
 
 from .threads import RenewedLock
 
-MAX_WAIT_S = 0.1  # in all: under full load an update has its share, and answers may need it
+MAX_WAIT_S = 0.1  # per update, so that updates finish under full load too
 
 
 class _Thread(threading.local):
-    """What holds for one thread."""
+    """Values of one thread."""
 
-    wait_left = 0.0  # seconds that it may still pause; more than 0 in background updates only
+    wait_left = 0.0  # seconds that it may still pause; 0 except in background updates
 
 
 this_thread = _Thread()
 _changed = threading.Condition(RenewedLock())  # type: ignore[arg-type]
-_under_way: set[tuple[int, object]] = set()  # answers, each with its process: a fork has none
+_under_way: set[tuple[int, object]] = set()  # answers with their process: forks have none
 
 
 @contextmanager
 def answering() -> Iterator[None]:
     """While this lasts, updates in other threads pause."""
     answer = (os.getpid(), object())
-    try:  # from the first: a user may interrupt us anywhere
+    try:  # starts here, as an interrupt may come anywhere
         with _changed:
             _under_way.add(answer)
         yield
@@ -44,7 +44,7 @@ def answering() -> Iterator[None]:
 
 @contextmanager
 def yielding(seconds: float | None = None) -> Iterator[None]:
-    """Let this thread pause at every `yield_to_answers`, for `seconds` (`MAX_WAIT_S`) in all."""
+    """Let this thread pause in `yield_to_answers`, `seconds` (default `MAX_WAIT_S`) in total."""
     before = this_thread.wait_left
     this_thread.wait_left = MAX_WAIT_S if seconds is None else seconds
     try:
@@ -54,7 +54,7 @@ def yielding(seconds: float | None = None) -> Iterator[None]:
 
 
 def yield_to_answers() -> None:
-    """A place where a thread with time left to wait may pause."""
+    """Pause while another thread answers, if this thread has waiting time left."""
     wait_left = this_thread.wait_left
     if wait_left <= 0 or not _under_way:
         return
@@ -65,5 +65,5 @@ def yield_to_answers() -> None:
 
 
 def is_answering() -> bool:
-    """Whether any thread of this process is answering."""
+    """Return whether any thread of this process is answering."""
     return any(process == os.getpid() for process, _ in _under_way.copy())

@@ -1,4 +1,4 @@
-"""The same work in several processes: results in order, or related items in one process."""
+"""Work in several processes, with results in order or with related items in one process."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from queryshift.errors import Error
 
 Given = TypeVar("Given")
 Result = TypeVar("Result")
-Warned: TypeAlias = "SimpleQueue[tuple[type[Warning], str]]"  # what workers warn of
-WORTH_A_PROCESS = 8  # items: starting a process costs about as much as corrupting a few
+Warned: TypeAlias = "SimpleQueue[tuple[type[Warning], str]]"  # warnings of workers
+WORTH_A_PROCESS = 8  # items; starting a process takes as long as corrupting a few
 LARGEST_CHUNK = 16
 
 
 def each(
     function: Callable[[Given], Result], items: Sequence[Given], jobs: int | None = None
 ) -> Iterator[Result]:
-    """`function` of each item, in `jobs` processes; by default as many as are worth starting."""
+    """Yield `function(item)` in order, from `jobs` processes; by default as many as pay off."""
     worth = len(items) if jobs else len(items) // WORTH_A_PROCESS
     processes = min(jobs or processors(), worth)
     if processes <= 1:
@@ -42,17 +42,17 @@ def each(
 
 
 class Lanes:
-    """Processes of one worker each, which are given related items one after another."""
+    """Processes with one worker each, which get related items one after another."""
 
     def __init__(self, pools: Sequence[ProcessPoolExecutor], tell: Callable[[], None]) -> None:
-        self._pools, self._tell = pools, tell  # what workers have warned of
+        self._pools, self._tell = pools, tell  # `tell` repeats the workers' warnings
 
     def as_finished(
         self, function: Callable[[Given], Result], groups: Sequence[Sequence[Given]]
     ) -> Iterator[Result]:
-        """`function` of each item as it is finished; a process keeps to a group while it can.
+        """Yield `function(item)` as items finish; a process works on one group at a time.
 
-        Where no group is left to begin, a free process takes over half of the longest.
+        If no new group is left, a free process takes half of the longest one.
         """
         fresh = deque(deque(group) for group in groups if group)
         begun: dict[Future[Result], tuple[ProcessPoolExecutor, deque[Given]]] = {}
@@ -73,7 +73,7 @@ class Lanes:
 
 
 def _next(fresh: deque[deque[Given]], begun: Sequence[deque[Given]]) -> deque[Given]:
-    """The next group, or the later half of what is left of the longest one."""
+    """Return the next group, or the second half of the longest group's remaining items."""
     if fresh:
         return fresh.popleft()
     longest = max(begun, key=len, default=deque[Given]())
@@ -82,13 +82,13 @@ def _next(fresh: deque[deque[Given]], begun: Sequence[deque[Given]]) -> deque[Gi
 
 @contextmanager
 def lanes(jobs: int) -> Iterator[Lanes]:
-    """So many processes; they start when they get their first item, and end with the block."""
+    """Yield processes, which start with their first item and end with the block."""
     others = active_children()
     with ExitStack() as stack:
         warned = _Warned()
         try:
             yield Lanes([stack.enter_context(_pool(1, warned)) for _ in range(jobs)], warned.tell)
-        except BaseException:  # also an interrupt: do not wait for what is under way
+        except BaseException:  # also an interrupt: do not wait for running items
             for worker in set(active_children()).difference(others):
                 worker.terminate()
             raise
@@ -109,14 +109,14 @@ def _pool(processes: int, warned: _Warned) -> Iterator[ProcessPoolExecutor]:
 
 
 class _Warned:
-    """What workers warn of: each sentence becomes a warning of this process, once."""
+    """Warnings of workers, repeated in this process once each."""
 
     def __init__(self) -> None:
         self.queue: Warned = get_context("spawn").SimpleQueue()
         self._told: set[str] = set()
 
     def tell(self) -> None:
-        """Warn of what has come since."""
+        """Repeat new warnings."""
         while not self.queue.empty():
             category, text = self.queue.get()
             if text not in self._told:
@@ -125,14 +125,14 @@ class _Warned:
 
 
 def processors() -> int:
-    """How many processors this process may use."""
+    """Return how many processors this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 @contextmanager
 def _workers_deaf_to_interrupts() -> Iterator[None]:
-    """Processes started in here leave Ctrl-C, which a terminal sends to all, to their parent."""
+    """Make processes that start in this block ignore Ctrl-C, which the parent handles."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -144,12 +144,12 @@ def _workers_deaf_to_interrupts() -> Iterator[None]:
 
 
 def _prepare_worker(warned: Warned) -> None:
-    """Use one thread, never outlive the parent, and let the parent tell what is warned of."""
+    """Set up a worker: it ends with its parent, and its warnings go to the parent."""
 
     sent: set[str] = set()
 
     def send(message: Warning | str, category: type[Warning], *place: object) -> None:
-        if str(message) not in sent:  # the queue holds a few only
+        if str(message) not in sent:  # the queue is small
             sent.add(str(message))
             warned.put((category, str(message)))
 

@@ -1,4 +1,4 @@
-"""One progress bar for everything that may take longer than two seconds."""
+"""The progress bar of tasks that may take longer than two seconds."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def counting(
 
 
 class _Lines:
-    """A count that is written as a line every few seconds, for logs and pipes."""
+    """A count, written as a line every few seconds for logs and pipes."""
 
     def __init__(self, label: str, total: int | None) -> None:
         self._label, self._total = label, total

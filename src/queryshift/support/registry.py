@@ -1,8 +1,8 @@
-"""Tables from names to things that are imported on first use, and those that others add to.
+"""Tables from names to objects that are imported on first use.
 
-The product looks models, matchers, sample worlds and corruptions up here and does not know who
-added them. The laboratory adds its own when `queryshift` is imported (`lab/__init__.py`); code of
-yours may add more in the same way: `BUNDLED_MODELS.add("mine", "my_package.models:load")`.
+The package looks up models, matchers, sample worlds and corruptions here. The laboratory adds its
+own when `queryshift` is imported (`lab/__init__.py`); your code can add more in the same way:
+`BUNDLED_MODELS.add("mine", "my_package.models:load")`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ Entry = TypeVar("Entry")
 
 
 class Table(Mapping[str, Entry], Generic[Entry]):
-    """Names to things, each given as "module:attribute" and imported when asked for."""
+    """Names to objects, each given as "module:attribute" and imported when you look it up."""
 
     def __init__(self, kind: str, homes: Mapping[str, str]) -> None:
         self.kind, self.homes = kind, dict(homes)
 
     def add(self, name: str, home: str) -> None:
-        """Add a name, or give it another home."""
+        """Add a name, or replace its "module:attribute"."""
         self.homes[name] = home
 
     def __getitem__(self, name: str) -> Entry:
@@ -43,13 +43,13 @@ class Table(Mapping[str, Entry], Generic[Entry]):
 
 
 BUNDLED_MODELS: Table[Callable[[str], dict[str, Any]]] = Table("bundled model", {})
-"""Name of a model to `load(name)`, which gives its encoders by modality."""
+"""Name of a model to `load(name)`, which returns its encoders by modality."""
 
 MATCHERS: Table[Mapping[str, Callable[..., Any]]] = Table("text encoder with matchers", {})
 """Class name of a model's text encoder to its matchers, by the modality of the queries."""
 
 SAMPLE_WORLDS: Table[Callable[..., Any]] = Table("sample world", {})
-"""Name of a collection that the service can show without data to the class that makes it."""
+"""Name of a collection that the service can show without your data, to its class."""
 
 CORRUPTIONS: Table[Any] = Table("part of the corruptions", {})
 """`names` (by modality and family), `find(modality, name)` and `corrupt(item, corruption, ...)`."""

@@ -1,4 +1,4 @@
-"""Settings as dataclass fields: where a default comes from, and what a value may be."""
+"""Settings as dataclass fields: the origin of a default, and the allowed values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from queryshift.errors import BadInput
 
 Origin = Literal["paper", "TCR's code", "official code", "T3A's code", "a port", "ours"]
-LARGEST = 2**63 - 1  # of a whole number that torch can take
+LARGEST = 2**63 - 1  # whole number that torch accepts
 _DESCRIBED: dict[Any, str] = {
     bool: "true or false",
     int: "a whole number",
@@ -21,12 +21,12 @@ _DESCRIBED: dict[Any, str] = {
 
 
 def setting(default: Any, origin: Origin, about: str, **more: str) -> Any:
-    """A field with where its default comes from and what it means."""
+    """Return a dataclass field with the origin of its default and its meaning."""
     return field(default=default, metadata={"origin": origin, "about": about, **more})
 
 
 def sayable(kind: Any) -> dict[str, tuple[Any, ...]]:
-    """The fields of a dataclass that can be said in a word, and the types each may have."""
+    """Return the fields of a dataclass with simple values, and the types each may have."""
     hints = _hints(kind)
     typed = {field.name: _alternatives(hints[field.name]) for field in fields(kind)}
     return {
@@ -36,19 +36,19 @@ def sayable(kind: Any) -> dict[str, tuple[Any, ...]]:
     }
 
 
-_hints = cache(get_type_hints)  # of a dataclass's fields, which take long to work out
+_hints = cache(get_type_hints)  # slow for dataclasses
 
 
 def described(types: tuple[Any, ...]) -> str:
-    """In words: what a setting of these types may be."""
+    """Describe the allowed values in words."""
     return " or ".join(_described(hint) for hint in types)
 
 
 def check_values(owner: Any, name: str) -> None:
-    """Refuse a value that its field does not allow; NumPy's numbers become Python's."""
+    """Refuse values that their fields do not allow; convert NumPy's numbers to Python's."""
     try:
         allowed = sayable(type(owner))
-    except NameError:  # a class of the user's own, with types that only a type checker knows
+    except NameError:  # a user's class, with types that only a type checker knows
         return
     for key, types in allowed.items():
         value = getattr(owner, key)

@@ -19,14 +19,14 @@ from .atomic_files import replacing
 from .paths import is_file
 
 FORMAT = 2  # 1: without a checksum
-HASHED_AT_ONCE = 2**26  # bytes: between two parts an interrupt is heard
+HASHED_AT_ONCE = 2**26  # bytes; an interrupt is handled between two parts
 
 
 def write(path: str | Path, kind: str, tensors: Mapping[str, Tensor], about: Any) -> None:
     """Write tensors and named JSON values as one file, atomically.
 
-    A disk that is full, or a folder that may not be written to, is a `BadFile` that names the
-    path; what was there before stays.
+    If the disk is full or the folder is not writable, a `BadFile` names the path, and an earlier
+    file stays unchanged.
     """
     path = Path(path)
     body, metadata = _body(kind, tensors, about)
@@ -41,7 +41,7 @@ def write(path: str | Path, kind: str, tensors: Mapping[str, Tensor], about: Any
 
 
 def packed_bytes(kind: str, tensors: Mapping[str, Tensor], about: Any) -> bytes:
-    """The same as bytes, for a database."""
+    """Return the content of such a file as bytes, for a database."""
     body, metadata = _body(kind, tensors, about)
     return save(body, metadata=metadata)
 
@@ -57,10 +57,10 @@ def _body(
 def read(
     path: str | Path | bytes, kind: str, *, verify: bool = True, mapped: bool = True
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and the JSON values of a file of this kind, or of the bytes of one.
+    """Return the tensors and the JSON values of a file of this kind, or of its bytes.
 
-    `verify=False` leaves the checksum unread. `mapped` tensors stay on disk until they are
-    needed; others are copied into memory, where nothing that happens to the file reaches them.
+    `verify=False` does not check the checksum. `mapped` tensors stay on disk until they are
+    needed; other tensors are copied into memory, so later changes of the file do not matter.
     """
     content, path = (path, Path("stored bytes")) if isinstance(path, bytes) else (None, Path(path))
     if content is None and not is_file(path):
@@ -83,7 +83,7 @@ def read(
 
 
 def checksum(kind: str, tensors: Mapping[str, Tensor]) -> str:
-    """A hash of all content: the kind, and each tensor's name, type, shape and bytes."""
+    """Return a hash of the kind, and of each tensor's name, type, shape and bytes."""
     digest = blake2b(kind.encode(), digest_size=32)
     for name in sorted(tensors):
         tensor = tensors[name]
@@ -96,12 +96,12 @@ def checksum(kind: str, tensors: Mapping[str, Tensor]) -> str:
 
 
 def text_tensor(text: str) -> Tensor:
-    """Text as bytes: a safetensors header is limited in size, its tensors are not."""
+    """Store text as a tensor: a safetensors header is limited in size, tensors are not."""
     return torch.frombuffer(bytearray(text.encode() or b" "), dtype=torch.uint8)
 
 
 def tensor_text(tensor: Tensor) -> str:
-    """The text that `text_tensor` stored."""
+    """Return the text that `text_tensor` stored."""
     return bytes(tensor.numpy()).decode()
 
 
@@ -114,7 +114,7 @@ def _opened(path: Path, mapped: bool) -> tuple[dict[str, Tensor], dict[str, str]
 
 
 def _metadata(content: bytes) -> dict[str, str]:
-    """What the header of a safetensors file says: its length in eight bytes, then JSON."""
+    """Read the header of a safetensors file: its length in eight bytes, then JSON."""
     length = int.from_bytes(content[:8], "little")
     metadata = json.loads(content[8 : 8 + length]).get("__metadata__", {})
     return {str(name): str(value) for name, value in metadata.items()}
@@ -129,7 +129,7 @@ def _check_kind(path: Path, written: str | None, kind: str) -> None:
 
 
 def _about(path: Path, stored: Tensor) -> dict[str, Any]:
-    """The JSON values, with the number of the file's format among them."""
+    """Return the JSON values, including the number of the file's format."""
     about = json.loads(tensor_text(stored))
     if not isinstance(about, dict):
         raise ValueError(f"it is described by a {type(about).__name__}, not by named parts")
@@ -145,6 +145,6 @@ def _about(path: Path, stored: Tensor) -> dict[str, Any]:
 
 
 def _check_sum(stored: str | None, written: int, kind: str, body: Mapping[str, Tensor]) -> None:
-    """Refuse content other than what was written; files of format 1 have no checksum."""
+    """Refuse content that does not fit its checksum; files of format 1 have none."""
     if (stored is not None or written > 1) and stored != checksum(kind, body):
         raise ValueError("its content is not what its checksum says")

@@ -1,4 +1,4 @@
-"""What threads and forked processes share: locks, values computed once, one thread alone."""
+"""Locks for threads and forked processes, lazy values, and a thread that runs alone."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Any, Generic, Self, TypeVar, overload
 from weakref import WeakSet
 
 logger = logging.getLogger("queryshift")
-MAX_WAIT_S = 0.2  # for others to finish their work; they may wait for something that we hold
-Thread = tuple[int, int]  # with its process: a fork has one thread, and none of its parent's
+MAX_WAIT_S = 0.2  # for others to finish their work; they may wait for a lock that we hold
+Thread = tuple[int, int]  # process and thread; a fork has one thread, none of its parent's
 Value = TypeVar("Value")
 
 
 class RenewedLock:
-    """A lock, renewed after a fork unless the forking thread itself holds it.
+    """A lock that is replaced after a fork, unless the forking thread itself holds it.
 
-    Only that thread lives on in the child: a lock that another one held would never be released.
-    Where its owner is copied or pickled, the copy has a lock of its own.
+    Only that thread exists in the child, so a lock of another one would never be released. If the
+    lock's owner is copied or pickled, the copy gets a new lock.
 
     Example:
         >>> lock = RenewedLock()
@@ -65,7 +65,7 @@ class RenewedLock:
 
 
 class RenewedRLock(RenewedLock):
-    """The same for a lock that one thread may take several times."""
+    """Such a lock that one thread may take several times."""
 
     _make = staticmethod(threading.RLock)
 
@@ -84,10 +84,10 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
 
 @cache
 def one_torch_thread_after_forks() -> None:
-    """Let torch compute in one thread in children forked from now on: its others stay behind.
+    """Make torch use one thread in forked children, as its other threads do not exist there.
 
-    Its pool of threads lives on only as a number, and a child that gave it work would wait for
-    ever. For models and galleries to call: without any, children may have as many as they like.
+    Otherwise a child would wait for them forever. Models and galleries call this; without them,
+    children may use as many threads as they like.
     """
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_one_torch_thread)
@@ -103,11 +103,10 @@ def _one_torch_thread() -> None:
 
 
 class lazy_property(Generic[Value]):
-    """A property computed once per instance and kept in its `__dict__`, frozen dataclasses too.
+    """A property that is computed once per instance; for frozen dataclasses too.
 
     Python 3.11's `functools.cached_property` holds one lock for all instances of a class while it
-    computes; here two threads that come first to one instance may compute twice, and both get the
-    value that was stored first.
+    computes. Here two threads may both compute the first value, and get the one stored first.
     """
 
     def __init__(self, compute: Callable[[Any], Value]) -> None:
@@ -136,10 +135,10 @@ _recording: set[Thread] = set()  # at most one of each process
 
 @contextmanager
 def working() -> Iterator[None]:
-    """While this lasts, no other thread is alone; waits for those that are, or wait to be."""
+    """Let no other thread run `alone` in this block; wait for threads that do, or want to."""
     me = _me()
     with _changed:
-        if me not in _at_work and me not in _recording:  # else some would wait for us
+        if me not in _at_work and me not in _recording:  # else they would wait for us
             _changed.wait_for(lambda: not _ours(_waiting) and not _ours(_recording))
         _at_work[me] = _at_work.get(me, 0) + 1
     try:
@@ -154,10 +153,10 @@ def working() -> Iterator[None]:
 
 @contextmanager
 def alone() -> Iterator[bool]:
-    """Wait until nobody works, and let nobody begin. False if others still worked in the end."""
+    """Wait until no thread is `working`, and let none begin. Yields False if some still are."""
     me = _me()
     with _changed:
-        times = _at_work.pop(me, 0)  # who waits does not work
+        times = _at_work.pop(me, 0)  # a waiting thread does not work
         _waiting.add(me)
         _changed.notify_all()
         found = _changed.wait_for(lambda: not _ours(_at_work) and not _ours(_recording), MAX_WAIT_S)
@@ -176,7 +175,7 @@ def alone() -> Iterator[bool]:
 
 
 def _go_on(me: Thread, times: int) -> None:
-    """Back to work, when no other thread is alone."""
+    """Continue working when no other thread is alone."""
     _changed.notify_all()
     _changed.wait_for(lambda: not _ours(_recording))
     if times:
@@ -188,5 +187,5 @@ def _me() -> Thread:
 
 
 def _ours(threads: dict[Thread, int] | set[Thread]) -> bool:
-    """Whether any of these is of this process."""
+    """Return whether any of these threads is in this process."""
     return any(process == os.getpid() for process, _ in threads)

@@ -1,4 +1,4 @@
-"""Torch's modes: what a caller has switched around us must change no answer and no update."""
+"""Torch's modes: those that a caller has set must not change answers and updates."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ CAST = ("cpu", "cuda")  # devices with a mode of half precision
 
 @contextmanager
 def without_autocast() -> Iterator[None]:
-    """Autocast off: an encoder sees to its own precision, search and losses keep theirs."""
+    """Switch autocast off: encoders, search and losses have their own precision."""
     cast = [device for device in CAST if torch.is_autocast_enabled(device)]
-    if not cast:  # as almost always, and then at no cost
+    if not cast:  # almost always; costs nothing
         yield
         return
     with ExitStack() as off:
@@ -28,14 +28,14 @@ def without_autocast() -> Iterator[None]:
 
 @contextmanager
 def adaptation_modes() -> Iterator[None]:
-    """Gradients on, inference mode and autocast off: a service may be under these as a whole."""
+    """Switch gradients on, inference mode and autocast off; a service may have set them."""
     with torch.inference_mode(False), torch.enable_grad(), without_autocast():
         yield
 
 
 def retain_compiled_graphs() -> AbstractContextManager[Any]:
-    """Let compiled code be differentiated more than once; around its forward and its backward."""
-    config = sys.modules.get("torch._functorch.config")  # there once anything is compiled
+    """Allow several backward passes through compiled code; use it around forward and backward."""
+    config = sys.modules.get("torch._functorch.config")  # exists once something is compiled
     patch = getattr(config, "patch", None)  # not yet while another thread imports it
     context: AbstractContextManager[Any]
     context = nullcontext() if patch is None else patch(donated_buffer=False)
@@ -43,7 +43,7 @@ def retain_compiled_graphs() -> AbstractContextManager[Any]:
 
 
 def without_inference_mode(tensor: Tensor) -> Tensor:
-    """The tensor itself; a copy of one made under inference mode, which takes part in no graph."""
+    """Return the tensor, or a copy if it was made in inference mode and cannot join a graph."""
     if not tensor.is_inference():
         return tensor
     with torch.inference_mode(False):
