@@ -8,6 +8,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from queryshift.encoders.prepared import check_finite
@@ -79,6 +80,11 @@ def as_tensor(vectors: Any) -> Tensor:
             f"got gallery vectors that make no tensor ({error}), expected numbers of shape "
             "(candidates, dimensions)."
         ) from error
+
+
+def as_array(vectors: Tensor) -> NDArray[np.float32]:
+    """Convert vectors to an array in float32, as engines take them."""
+    return np.ascontiguousarray(vectors.detach().to("cpu", torch.float32).numpy())
 
 
 def checked_vectors(vectors: Tensor, rescale: bool) -> Tensor:

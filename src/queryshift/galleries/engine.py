@@ -21,6 +21,7 @@ from queryshift.support.torch_modes import without_autocast
 from .candidate_checks import (
     LOOKED_AT,
     Metric,
+    as_array,
     check_searched,
     checked_engine_vectors,
     known_metric,
@@ -34,7 +35,6 @@ from .seen_candidates import Found, SeenCandidates, joined_answers
 FIRST_WAIT = 0.1  # seconds before the first retry; each further wait is twice as long
 HITS_AT_ONCE = 2**14  # hits with their vectors that a call asks for, at most
 SHARE = 0.25  # of the timeout: a call that takes longer asks for fewer hits the next time
-SEED = 0  # of the sample that centroids are made of
 
 Asked = ParamSpec("Asked")
 Told = TypeVar("Told")
@@ -48,11 +48,6 @@ class _Sample:
     version: str
     taken: float
     centroids: dict[int, Tensor]
-
-
-def as_array(vectors: Tensor) -> NDArray[np.float32]:
-    """Convert vectors to an array in float32, as engines take them."""
-    return np.ascontiguousarray(vectors.detach().to("cpu", torch.float32).numpy())
 
 
 def with_retries(verb: Callable[[], Told], retries: int, first_wait: float) -> Told:
@@ -78,9 +73,8 @@ class EngineGallery:
 
     The methods use only NumPy and ids: `find` (the best candidates with their vectors), `sample`
     (an unbiased sample of vectors), `count`, and `known` (which ids exist). A method that loses
-    its connection, or waits for longer than `timeout`, raises `EngineLost`, and reconnects in its
-    next call. It is called again after 0.1 s, 0.2 s, 0.4 s and so on; then the error is raised.
-    The session is unchanged, and answers again when the engine is back.
+    its connection, or exceeds `timeout`, raises `EngineLost`, and reconnects in its next call. It
+    is called again after 0.1 s, 0.2 s, 0.4 s and so on. If all fail, the session is unchanged.
 
     Args:
         dimension: Length of a vector.
@@ -108,8 +102,7 @@ class EngineGallery:
     """
 
     metric: Metric = "cosine"
-    """How the engine ranks: "cosine", or "inner product" and "euclidean", which need unit
-    vectors."""
+    """Ranking: "cosine", or "inner product" and "euclidean", which need unit vectors."""
     exact: bool = False
     """Whether a search misses nothing; if not, sessions ask you to measure its recall."""
     search_effort: SearchEffort | None = None
@@ -118,8 +111,7 @@ class EngineGallery:
     origin: ModelOrigin | None = None
     """The model that made the vectors, if the engine stores it."""
     _connection: Any = None
-    _name: str = ""
-    """The arguments that `repr` shows."""
+    _name: str = ""  # the arguments that `repr` shows
 
     def __init__(
         self,
@@ -172,7 +164,7 @@ class EngineGallery:
         """Count the candidates.
 
         Returns:
-            Their number now.
+            Their number.
         """
         raise NotImplementedError(f"{type(self).__name__} has no count().")
 
@@ -252,8 +244,6 @@ class EngineGallery:
     @torch.no_grad()
     def fetch(self, queries: Tensor, count: int, exclude: Tensor | None = None) -> SeenCandidates:
         """Fetch all candidates that the engine finds for these queries, with their vectors.
-
-        This takes one call, or several if one would take too long.
 
         Args:
             queries: Unit vectors (B, D).
@@ -394,7 +384,7 @@ class EngineGallery:
 
     def _sampled(self) -> _Sample:
         version = self._ask(lambda: self.version)
-        vectors = self._ask(self.sample, SAMPLE, SEED)
+        vectors = self._ask(self.sample, SAMPLE, 0)
         if len(vectors) == 0:
             raise BadInput("the engine's gallery is empty, expected at least one candidate.")
         checked = checked_engine_vectors(vectors, self.dimension, self.metric)

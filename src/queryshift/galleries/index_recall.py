@@ -18,7 +18,8 @@ from queryshift.support.atomic_files import replacing
 from queryshift.support.paths import user_folder
 from queryshift.support.progress import track
 
-from .engine import EngineGallery, as_array
+from .candidate_checks import as_array
+from .engine import EngineGallery
 from .searchable import SearchEffort
 from .seen_candidates import Found
 
