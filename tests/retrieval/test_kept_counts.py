@@ -7,6 +7,7 @@ import torch
 from torch.nn.functional import normalize
 
 from queryshift import Frozen, Gallery, Hubs, Session, Vectors
+from queryshift.retrieval.hubness import query_bank
 
 WIDTH = 12
 
@@ -28,3 +29,16 @@ def test_batches_of_one_and_of_several(size, parts):
         anew = replace(bank)
         assert bank.pairs == anew.pairs
         assert torch.equal(bank.keys, anew.keys) and torch.equal(bank.spread_kept, anew.spread_kept)
+
+
+def test_of_single_queries_nothing_is_counted_anew(monkeypatch):
+    counted = []
+    coincidences = query_bank.coincidences
+    monkeypatch.setattr(
+        query_bank, "coincidences", lambda places: counted.append(places) or coincidences(places)
+    )
+    gallery = Gallery(range(20), drawn(20, 0)[:, None])
+    session = Session(Vectors(WIDTH), gallery, Frozen(), hubs=Hubs(bank=30))
+    for query in drawn(40, 1).split(1):  # the bank is full after 30
+        session.answer(query).top(1)
+    assert len(counted) <= 2
