@@ -108,6 +108,14 @@ def test_every_batch_is_called_back_with_its_statistics(encoder, gallery, batche
     assert all(abs(s.time - time.time()) < 60 for s in stats)
 
 
+def test_a_loaded_session_calls_back_as_it_is_told_to(encoder, gallery, batches, tmp_path):
+    Session(encoder, gallery, SAR(reset_below=99.0), lr=0.05, steps=2).save(tmp_path / "state")
+    stats, events = [], []
+    given = {"on_batch": stats.append, "on_event": events.append}
+    Session.load(tmp_path / "state", encoder, gallery, **given).answer(batches[0])
+    assert len(stats) == 1 and [event.kind for event in events] == ["restart"]
+
+
 def test_a_callback_that_fails_costs_no_answer(encoder, gallery, batches, caplog):
     session = Session(encoder, gallery, Frozen(), on_batch=lambda stats: 1 / 0)
     with caplog.at_level(logging.ERROR, logger="queryshift"):
