@@ -97,6 +97,7 @@ def test_each_kind_of_fault(before, after):
         "def __repr__(self): return a + b",
         "if TYPE_CHECKING:\n    x = 1",
         "x = int | None",
+        "x = zip(a, b, strict=True)",
     ],
 )
 def test_what_nobody_runs_or_only_words_are_made_of_is_left_alone(text):
