@@ -11,8 +11,8 @@ from queryshift.errors import BadInput
 
 pytest.importorskip("qdrant_client")
 
-from queryshift.galleries.qdrant import qdrant_gallery
-from queryshift.galleries.qdrant.qdrant_gallery import Connection
+from queryshift.galleries import qdrant
+from queryshift.galleries.qdrant import Connection
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of its local mode, about sizes
 COUNT = 60
@@ -38,7 +38,7 @@ class Recorded(Connection):
 @pytest.fixture
 def asked(monkeypatch):
     monkeypatch.setattr(Recorded, "calls", [], raising=False)
-    monkeypatch.setattr(qdrant_gallery, "Connection", Recorded)
+    monkeypatch.setattr(qdrant, "Connection", Recorded)
 
     def of(verb):
         return [options for name, options in Recorded.calls if name == verb]
