@@ -93,7 +93,7 @@ def test_levels_on_the_command_line(here):
 
 
 def test_the_matching_head():
-    code = blocks("models.md")[3].replace("blip-base-coco", "tangram").replace("256", "8")
+    code = blocks("models.md")[2].replace("blip-base-coco", "tangram").replace("256", "8")
     shown = tangram.scenes("test", 16)
     names = run(code, {"qs": qs, "captions": [tangram.captions(one)[0] for one in shown]})
     answers = names["session"].answer([one.image() for one in shown]).top(1).ids
@@ -101,7 +101,7 @@ def test_the_matching_head():
 
 
 def test_datasets(here):
-    _, whole, submissions = blocks("benchmarks.md")
+    whole, submissions = blocks("benchmarks.md")
     for name in ("coco", "nocaps", "cirr"):
         WRITERS[name](here / "data" / name)
     names = run(whole, {"root": here / "data" / "nocaps"})

@@ -13,7 +13,7 @@ from queryshift.lab.evaluation.benchmarks import find
 from queryshift.methods.specs import canonical
 
 PAGE = (
-    (Path(__file__).parents[1] / "docs" / "benchmarks.md")
+    (Path(__file__).parents[1] / "docs" / "results" / "README.md")
     .read_text(encoding="utf-8")
     .split("\n## The paper's tables\n")[1]
 )

@@ -82,7 +82,12 @@ class Runs:
 
 def name(run: Run) -> str:
     """A run as a column is headed."""
-    return f"{NAMES.get(run[0], run[0])}, {run[1]}"
+    return f"{method_name(run)}, {run[1]}"
+
+
+def method_name(run: Run) -> str:
+    """The method of a run, as the page spells it."""
+    return NAMES.get(run[0], run[0])
 
 
 def table(runs: Runs, columns: Sequence[Run]) -> str:
@@ -110,7 +115,9 @@ def misses(runs: Runs) -> str:
                 f"{runs.worst(stream, run):.2f} in the worst seed"
             )
         if share is not None and share < SHARE:
-            lines.append(f"- *{stream}*, {name(run)}: keeps {share:.0%} of the bare method's gain")
+            lines.append(
+                f"- *{stream}*, {name(run)}: keeps {share:.0%} of the unguarded method's gain"
+            )
     return "\n".join(lines) or "None."
 
 
@@ -121,9 +128,10 @@ def counted(runs: Runs) -> str:
     kept = [(share, one) for one in every if (share := runs.share(*one)) is not None]
     share, least = min(kept)
     return (
-        f"Of {len(every)} guarded runs (a method on a stream, mean of its seeds) the furthest "
-        f"below the frozen model is {name(lost[1])} on *{lost[0]}*, by {below:.2f} points, and the "
-        f"one that keeps least of its gain is {name(least[1])} on *{least[0]}*, {share:.0%}."
+        f"A guarded run is a method on a stream, the mean of its seeds. Of {len(every)} guarded "
+        f"runs, {method_name(lost[1])} on *{lost[0]}* is furthest below the frozen model, by "
+        f"{below:.2f} points. {method_name(least[1])} on *{least[0]}* keeps the smallest share of "
+        f"its gain, {share:.0%}."
     )
 
 
