@@ -1,5 +1,6 @@
 """The README: short, its examples run as they stand, and its commands and links lead somewhere."""
 
+import csv
 import re
 import subprocess
 from contextlib import redirect_stdout
@@ -95,3 +96,41 @@ def test_everything_it_links_to_exists():
     assert targets
     for target in targets:
         assert (ROOT / target).exists(), target
+
+
+def aws(model: str, stream: str, row: str) -> str:
+    """What a row of the kept results has right, as the README writes it."""
+    with (ROOT / "docs" / "results" / "real" / "figures.csv").open() as file:
+        (found,) = (
+            float(line["recall@1"])
+            for line in csv.DictReader(file)
+            if [line[name] for name in ("set", "model", "stream", "row")]
+            == ["aws", model, stream, row]
+        )
+    return f"{found:.1f}"
+
+
+@pytest.mark.parametrize(
+    ("model", "stream", "rows", "after"),
+    [
+        ("minilm", "clean", ("frozen", "vectors"), "MiniLM"),
+        ("gte-small", "clean", ("frozen", "vectors"), "gte-small"),
+        ("gte-small", "clean", ("frozen", "default"), ""),
+        ("minilm", "chatty", ("frozen", "default"), ""),
+        ("gte-small", "clean", ("tcr",), ""),
+        ("gte-small", "typos 10 %", ("frozen", "default"), ""),
+        ("gte-small", "typos 10 %", ("spelling+frozen", "spelling+default"), ""),
+    ],
+)
+def test_numbers_on_real_data_are_those_of_the_kept_results(model, stream, rows, after):
+    words = [re.escape(aws(model, stream, row)) for row in rows] + [after] * bool(after)
+    assert re.search(r"[^.\n]{1,40}".join(words), README)
+
+
+def test_numbers_on_held_out_data_are_those_of_their_page():
+    page = (ROOT / "docs" / "results" / "sealed.md").read_text(encoding="utf-8")
+    means = page.split("## How far is it ahead")[1]
+    names, online = (re.findall(rf"^\| {row} \|.*$", means, re.M)[0] for row in ("stream", "one.*"))
+    ahead = dict(zip(names.split(" | "), online.split(" | "), strict=True))
+    rest, shot = (float(ahead[name].split()[0]) for name in ("rest", "shot"))
+    assert re.search(rf"\b{rest} points above REST and {shot} (points )?above SHOT", README)
