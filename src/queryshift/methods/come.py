@@ -16,7 +16,7 @@ from .losses import entropy
 
 @dataclass(frozen=True, kw_only=True)
 class COME(Method):
-    """Tent on opinions, in log space: beliefs and uncertainty are softmax([x, log K]).
+    """Entropy of the prediction with an extra outcome, "none of the candidates".
 
     Args:
         evidence_scale: Factor from cosines to logits; None is one over the temperature.

@@ -57,13 +57,14 @@ def decoupled(
 
 @dataclass(frozen=True, kw_only=True)
 class Decoupled(Wrapper):
-    """Any method, with its gradient kept from fighting the source's knowledge.
+    """Any method, without the part of its gradient that points away from the source model.
 
     Args:
-        neighbours: K of the refined prediction that drift is measured on.
+        neighbours: K of REST's prediction, on which the drift is measured.
         drift_temperature: Temperature of that prediction.
-        duplicates: What becomes of copies of a candidate in that prediction.
-        weight_on: Whether exp(-D_KL) multiplies the "gradient", most of which AdamW cancels, or the
+        duplicates: "keep": in that prediction, a candidate counts once for each query that lists
+            it; "merge": once.
+        weight_on: Whether exp(-D) multiplies the "gradient" (AdamW cancels most of this) or the
             "lr".
         over: Whether "all" parameters are decoupled as one vector, or each "tensor" alone.
 

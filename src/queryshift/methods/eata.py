@@ -36,8 +36,9 @@ class EntropyFilter(Method):
     """A method that learns from queries of low entropy only: EATA and SAR.
 
     Args:
-        share: Share of the batch, or of log N, below which an entropy counts as reliable.
-        filter: What `share` is a share of: "quantile" the batch, "log" log N (the official code).
+        share: How many queries count as reliable, those of lowest entropy; see `filter`.
+        filter: "quantile": this share of the batch; "log": all with an entropy below
+            share * log N (the official code).
     """
 
     share: float = setting(0.4, "TCR's code", "of the batch, or of log N, that counts as reliable")
@@ -63,12 +64,13 @@ class EATA(EntropyFilter):
     """Entropy of reliable, non-redundant queries, weighted by their confidence.
 
     Args:
-        share: Share of the batch, or of log N, below which an entropy counts as reliable.
-        filter: What `share` is a share of: "quantile" the batch, "log" log N (the official code).
-        redundancy: Cosine to the mean prediction from which a query is redundant.
+        share: How many queries count as reliable, those of lowest entropy; see `filter`.
+        filter: "quantile": this share of the batch; "log": all with an entropy below
+            share * log N (the official code).
+        redundancy: Cosine to the moving mean prediction from which a query is redundant.
         momentum: Momentum of the moving mean prediction.
-        fisher_weight: Weight of the pull to the source, where `fisher` is given.
-        fisher: Importance of each parameter, as `fisher_of` computes it.
+        fisher_weight: Weight of the term that keeps parameters near the source model's.
+        fisher: Importance of each parameter, from `fisher_of`.
 
     The other arguments are those of `Method`.
 

@@ -12,7 +12,7 @@ from .base import Method
 
 @dataclass(frozen=True, kw_only=True)
 class Frozen(Method):
-    """Never adapts.
+    """The source model without adaptation.
 
     The other arguments are those of `Method`.
 

@@ -37,21 +37,21 @@ class Learnt:
 
 @dataclass(frozen=True, kw_only=True)
 class InfoMax(Method):
-    """Information maximisation at a falling rate, from ever fewer of a batch's queries.
+    """Information maximisation with a falling learning rate, the default.
 
-    As in SHOT, each prediction becomes confident and their mean stays even over the candidates
-    (docs/methods/infomax.md).
+    As in SHOT, each prediction becomes confident while the mean prediction stays spread over the
+    candidates (docs/methods/infomax.md).
 
     Args:
-        temperature: Temperature of the predictions; None is each batch's own: the spread of its
-            similarities over `part`.
-        part: What the spread of similarities is divided by for the temperature.
-        neighbours: K: over a search engine predictions are over all candidates that some query of
-            the batch has among its K best.
+        temperature: Temperature of the predictions; None: the standard deviation of the batch's
+            similarities, divided by `part`.
+        part: See `temperature`.
+        neighbours: K: over a search engine, predictions cover the K best candidates of each query
+            in the batch.
 
     The other arguments are those of `Method`. `lr` is the rate in the first batch; it falls with
-    the square root of the number of batches. If neither the user nor the encoder gives one, the
-    session finds it in its first batch: the rate that moves query vectors by a set distance.
+    the square root of the number of batches. If neither you nor the encoder give one, the
+    session finds it in its first batch: the rate that moves query vectors by a fixed distance.
 
     Examples:
         >>> import queryshift as qs

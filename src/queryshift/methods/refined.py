@@ -43,11 +43,11 @@ class _NarrowedForward(Forward):
 
 @dataclass(frozen=True, kw_only=True)
 class Refined(Wrapper):
-    """Any full-gallery method, over the refined candidates instead.
+    """Any method over REST's few candidates instead of the whole gallery.
 
     Args:
-        neighbours: K, the candidates listed for a query, and the centroids.
-        duplicates: What becomes of copies of a candidate that several queries list.
+        neighbours: K: how many candidates a query lists for the others, and how many centroids.
+        duplicates: "keep": a candidate counts once for each query that lists it; "merge": once.
 
     Learning rate, temperature and optimiser are those of the wrapped method.
 

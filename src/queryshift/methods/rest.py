@@ -23,22 +23,22 @@ MineWith = Literal["matcher", "cosine"]
 
 @dataclass(frozen=True, kw_only=True)
 class REST(FollowsSource):
-    """Uniformity + gap + reliable entropy + reliable hard mining, over refined predictions.
+    """Uniformity, gap, entropy of reliable queries and hard negatives, over few candidates.
 
     Args:
         neighbours: K: how many candidates a query lists for the others, and how many centroids.
         uniformity: Whether to use L_U, which spreads the queries.
         gap: Whether to use L_G, which keeps the source model's gap.
         entropy: Whether to use L_REM, which makes reliable queries more confident.
-        mining: Whether to use L_RHM, which moves reliable queries from their hardest negative.
+        mining: Whether to use L_RHM, which moves reliable queries away from their hardest negative.
         uniformity_scale: Scale t in exp(-t * distance).
         duplicates: "keep": a candidate counts once for each query that lists it; "merge": once.
         own_copies: Whether a query's positive counts again in its prediction if others list it.
         consistency: Consistency c of a pair: "affine" is (1 + cos) / 2, "clamp" is cos.
         consistency_floor: Smallest value of c, so that its logarithm is finite.
-        mine_with: What gives c if the session has a matcher: the "matcher" or the "cosine".
+        mine_with: If the session has a matcher, whether c is from the "matcher" or the "cosine".
         decouple: Whether gradients are decoupled, for streams whose shift varies by query.
-        weight_on: Whether exp(-D_KL) multiplies the "gradient", most of which AdamW cancels, or the
+        weight_on: Whether exp(-D) multiplies the "gradient" (AdamW cancels most of this) or the
             "lr".
         over: Whether "all" parameters are decoupled as one vector, or each "tensor" alone.
 

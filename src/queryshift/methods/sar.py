@@ -19,16 +19,17 @@ from .losses import entropy
 
 @dataclass(frozen=True, kw_only=True)
 class SAR(EntropyFilter):
-    """The gradient at a point a little uphill, and a reset if the loss gets too small.
+    """Entropy of reliable queries at a flat minimum, and a reset if the loss gets too small.
 
     Args:
-        share: Share of the batch, or of log N, below which an entropy counts as reliable.
-        filter: What `share` is a share of: "quantile" the batch, "log" log N (the official code).
-        radius: Length of the step uphill at whose end the gradient is taken.
-        reset_below: Moving loss below which the source is restored; None is never.
+        share: How many queries count as reliable, those of lowest entropy; see `filter`.
+        filter: "quantile": this share of the batch; "log": all with an entropy below
+            share * log N (the official code).
+        radius: Length of the step uphill, at whose end the gradient is taken.
+        reset_below: Moving average of the loss below which the session resets; None: never.
         normalised_reset: Whether `reset_below` is scaled by log N / log 1000.
-        momentum: Momentum of the moving loss.
-        keep_average: True: the official quirk, the small moving loss survives a reset.
+        momentum: Momentum of the moving average.
+        keep_average: Whether the moving average survives a reset, as in the official code.
 
     The other arguments are those of `Method`.
 

@@ -15,7 +15,7 @@ from .losses import entropy
 
 @dataclass(frozen=True, kw_only=True)
 class SHOT(Method):
-    """Entropy, minus the entropy of the mean prediction, plus a little pseudo-labelling.
+    """Entropy of each prediction, minus that of the mean, plus pseudo-labels with a small weight.
 
     Args:
         confidence: Least probability of a pseudo-label.

@@ -15,7 +15,7 @@ from .source_like import FollowsSource, SourceLike
 
 @dataclass(frozen=True, kw_only=True)
 class TCR(FollowsSource):
-    """Entropy over the batch's own top-1 results, uniformity, and the source's gap.
+    """Entropy of reliable queries, uniformity, and the source model's gap to the gallery.
 
     Args:
         uniformity_scale: Scale t in exp(-t * distance).

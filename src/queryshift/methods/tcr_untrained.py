@@ -20,10 +20,10 @@ from .source_like import FollowsSource, SourceLike
 
 @dataclass(frozen=True, kw_only=True)
 class TCRUntrained(FollowsSource):
-    """q' = c + scale * (q - c), moved to or from the candidates until the source's gap is left.
+    """Query vectors are spread and moved to the gallery by a formula, without training.
 
     Args:
-        scale: How much the queries are spread about their centre.
+        scale: Factor of the queries' distance from their mean.
 
     The other arguments are those of `Method`, and those of the queue of source-like pairs.
 

@@ -23,7 +23,7 @@ QUERY, GALLERY, ROUTER = "tsa.query", "tsa.gallery", "tsa.router"
 
 @dataclass(frozen=True, kw_only=True)
 class TSA(Method):
-    """A residual map for queries and one for candidates; a router draws which one is trained.
+    """A small linear map of the query vectors and one of the candidate vectors.
 
     Args:
         confidence: Least probability of a pseudo-label.
