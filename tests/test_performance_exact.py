@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 
 from miniature import Toy, same
 from queryshift import REST, TCR, Gallery, Guard, Session, Tent, load
-from queryshift.lab.tangram.transformer import Block
+from queryshift.lab.tangram.towers import Block
 from queryshift.retrieval.batch import Batch
 
 

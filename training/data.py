@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from queryshift.lab import tangram
 from queryshift.lab.tangram.model import text_ids
 from queryshift.lab.tangram.scene_captions import COUNT
-from queryshift.lab.tangram.towers import AUDIO_LENGTH, FRAMES, SIDE
-from queryshift.lab.tangram.transformer import LONGEST_TEXT
+from queryshift.lab.tangram.towers import AUDIO_LENGTH, FRAMES, LONGEST_TEXT, SIDE
 
 Arrays = dict[str, NDArray]
 SHARD = 250

@@ -12,8 +12,7 @@ from queryshift.encoders.encoder import Encoder
 from queryshift.encoders.matcher import Matcher
 
 from .model import fill, text_ids, vocabulary
-from .towers import MatchingHead
-from .transformer import LONGEST_TEXT, PADDING
+from .towers import LONGEST_TEXT, PADDING, MatchingHead
 
 
 class _TangramMatcher(Matcher):

@@ -26,7 +26,6 @@ from queryshift.media.videos import clips as read_clips
 from queryshift.models.blocks import BlockEncoder
 
 from . import towers
-from .transformer import LONGEST_TEXT, PADDING
 
 PATCHES = "patches"  # key of those that are embedded
 WEIGHTS = Path(__file__).parent / "weights"
@@ -193,6 +192,6 @@ def vocabulary() -> int:
 def tokenizer() -> Tokenizer:
     """WordPiece over the words of the captions; it marks the start and the end."""
     word_pieces = Tokenizer.from_file(str(WEIGHTS / "tokenizer.json"))
-    word_pieces.enable_truncation(LONGEST_TEXT)
-    word_pieces.enable_padding(pad_id=PADDING)
+    word_pieces.enable_truncation(towers.LONGEST_TEXT)
+    word_pieces.enable_padding(pad_id=towers.PADDING)
     return word_pieces
