@@ -50,10 +50,10 @@ class CollectionSettings(Part):
         method: how tenants adapt, such as "rest+hubs"; none: the default session
         guard: limits what queries can change; false: no guard
         gather: queries that a tenant learns together (a group)
-        mode: of new tenants: "shadow", "live" or "frozen"
+        mode: mode of new tenants: "shadow", "live" or "frozen"
         reference: JSON lines of reference queries
         samples: JSON lines of queries to try on the page
-        strict: stop at the first bad line of these two files; else leave it out
+        strict: whether a bad line of these two files is an error; else it is left out
         keep_queries: latest queries of a tenant to show on the page; 0: none
     """
 
@@ -93,14 +93,14 @@ class LimitSettings(Part):
     """How large a request may be; looked at before anything is decoded.
 
     Attributes:
-        body_bytes: of a request; at most 1 MiB for routes of a tenant
-        body_seconds: for headers, and for the body plus 1 s per 10,000 bytes
-        header_bytes: of a request, with trailers
-        header_lines: of a request, with trailers
-        connections: open at once; one more closes the one that is silent for longest
-        pixels: of an image
-        seconds: of an audio query
-        characters: of a text
+        body_bytes: bytes of a request's body; at most 1 MiB for routes of a tenant
+        body_seconds: seconds for the headers; for the body the same, plus 1 s per 10,000 bytes
+        header_bytes: bytes of a request's headers and trailers
+        header_lines: lines of a request's headers and trailers
+        connections: open connections; beyond that, the one that is silent for longest is closed
+        pixels: pixels of an image
+        seconds: seconds of an audio query
+        characters: characters of a text
         queries: queries in a request
         hits: hits per query: the largest k
         hits_in_all: hits per request: queries times k
@@ -128,13 +128,13 @@ class QueueSettings(Part):
 
     Attributes:
         batch: queries answered together; use more on a GPU
-        batch_of_tenant: places of a tenant in a batch while another sends much less
+        batch_of_tenant: places of a tenant in a batch while load is uneven
         waiting: queries waiting for an answer
-        waiting_of_tenant: the same, of one tenant
+        waiting_of_tenant: queries of one tenant waiting for an answer
         updates_of_tenant: groups of a tenant waiting to be learnt; beyond that, the oldest is
             dropped
-        learning_share: share of time for learning while queries wait, at most
-        gathered_bytes: of queries not learnt yet; beyond that, groups are dropped
+        learning_share: largest share of time for learning while queries wait
+        gathered_bytes: bytes of queries not learnt yet; beyond that, groups are dropped
     """
 
     batch: int = Field(16, ge=1)
@@ -153,7 +153,7 @@ class TenantSettings(Part):
         loaded: tenants of a collection in memory
         known: tenants of a collection
         history: batches whose statistics are kept
-        feedback_requests: latest requests of a tenant that feedback can name; in memory, up to 256
+        feedback_requests: latest requests of a tenant that can get feedback; in memory, up to 256
             KiB
         snapshots: snapshots of a tenant
         save_batches: learnt groups after which a tenant is written
@@ -182,7 +182,7 @@ class TokenSettings(Part):
         collections: names, or "*"
         tenants: names, or "*"
         rate: requests per second; none: no limit
-        burst: requests at once within the rate
+        burst: requests that may come at once
     """
 
     name: Name
@@ -211,10 +211,10 @@ class ServeSettings(BaseSettings):
         tokens: one table per token; without any, only the loopback address is served
         open_metrics: whether /metrics needs no token
         origins: other sites whose pages may call (CORS)
-        hosts: host names of the service; empty: any with tokens, else loopback names
+        hosts: accepted host names; empty: any if there are tokens, else loopback names
         tls_certificate: PEM file; turns on HTTPS
         tls_key: PEM file of its private key
-        drain_seconds: to finish requests and learning at shutdown
+        drain_seconds: seconds to finish requests and learning at shutdown
     """
 
     model_config = SettingsConfigDict(
