@@ -52,7 +52,7 @@ from queryshift import (
 )
 from queryshift.encoders.prepared import move
 from queryshift.retrieval import forward
-from queryshift.retrieval.batch import Batch
+from queryshift.retrieval.forward import Batch
 
 FLOOR = (
     "three steps are three forwards and three products back through frozen layers, each about one "

@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 from miniature import Toy, same
 from queryshift import REST, TCR, Gallery, Guard, Session, Tent, load
 from queryshift.lab.tangram.towers import Block
-from queryshift.retrieval.batch import Batch
+from queryshift.retrieval.forward import Batch
 
 
 def test_a_product_is_the_one_torch_takes_with_slopes(encoder, gallery, batches):

@@ -12,7 +12,7 @@ from tests.galleries.contract import GalleryContract
 
 import queryshift as qs
 from queryshift.errors import BadFile, BadInput, GalleryMismatch, NeedsVectors
-from queryshift.retrieval import forward
+from queryshift.galleries.memory import exact_search
 from queryshift.retrieval.answer import FusedRanking
 from queryshift.retrieval.uncertainty import LATEST
 from toy import ToyEncoder, toy_gallery, toy_queries
@@ -137,7 +137,7 @@ def test_hub_correction_over_an_exact_index_is_that_over_memory(tmp_path, monkey
     there = create(f"faiss:{tmp_path}/x", memory.ids, rows_of(memory))
     answers, learnt = [], []
     for gallery, whole in ((there, 0), (memory, 0), (memory, 600)):
-        monkeypatch.setattr(forward, "WHOLE", whole)
+        monkeypatch.setattr(exact_search, "WHOLE", whole)
         session = qs.Session(ToyEncoder(), gallery, qs.REST(lr=1e-2), hubs=qs.Hubs(depth=600))
         stream = [session.answer(list(batch)).top(10) for batch in toy_queries(6, 24, 600)]
         answers.append(torch.tensor([hits.ids for hits in stream]))
@@ -174,7 +174,7 @@ def test_methods_over_the_whole_gallery_name_the_one_that_works(name, tmp_path):
 def test_source_and_adapted_answers_of_one_batch_come_from_two_searches(tmp_path, monkeypatch):
     memory = toy_gallery(ToyEncoder(), 600)
     there = create(f"faiss:{tmp_path}/x", memory.ids, rows_of(memory))
-    monkeypatch.setattr(forward, "WHOLE", 0)
+    monkeypatch.setattr(exact_search, "WHOLE", 0)
     answers = []
     for gallery in (there, memory):
         session = qs.Session(ToyEncoder(), gallery, lr=1e-5, hubs=None)

@@ -6,8 +6,8 @@ import torch
 
 from queryshift import Decoupled, Gallery, InfoMax, Refined, Session
 from queryshift.errors import BadInput, NeedsVectors
+from queryshift.methods.base import StepView
 from queryshift.methods.infomax import Learnt
-from queryshift.retrieval.batch import StepView
 from queryshift.retrieval.forward import Forward
 from queryshift.support.tensor_files import read
 from toy import ToyEncoder, toy_gallery, toy_queries

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from queryshift.encoders.encoder import Params
 from queryshift.methods import REST, SAR, TSA, Decoupled, Refined, Tent
-from queryshift.methods.base import Update
+from queryshift.methods.base import StepView, Update
 from queryshift.methods.decoupled import decoupled, drift
 from queryshift.methods.gradients import angle, decouple, dot
-from queryshift.retrieval.batch import Batch, StepView
+from queryshift.retrieval.forward import Batch
 from queryshift.retrieval.refinement import refined
 from toy import ToyEncoder, toy_gallery, toy_queries
 

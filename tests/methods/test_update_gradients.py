@@ -31,12 +31,12 @@ from queryshift.methods import (
     Refined,
     Tent,
 )
+from queryshift.methods.base import StepView
 from queryshift.methods.decoupled import drift
 from queryshift.methods.eata import Familiar, fisher_of
 from queryshift.methods.infomax import Learnt
 from queryshift.methods.tsa import GALLERY, QUERY, ROUTER
-from queryshift.retrieval.batch import Batch, StepView
-from queryshift.retrieval.forward import Forward
+from queryshift.retrieval.forward import Batch, Forward
 from queryshift.retrieval.refinement import refined
 from toy import ToyEncoder, toy_gallery, toy_queries
 

@@ -25,10 +25,10 @@ from queryshift import (
     load,
 )
 from queryshift.errors import BadFile, BadInput
+from queryshift.galleries.memory import exact_search
 from queryshift.lab import tangram
 from queryshift.lab.corruptions import corrupt, find
 from queryshift.models import matcher
-from queryshift.retrieval import forward
 from queryshift.retrieval.hubness import query_bank
 from queryshift.retrieval.hubness.query_bank import QueryBank, coincidences
 from queryshift.retrieval.uncertainty import repeated
@@ -191,7 +191,7 @@ class TestTheRule:
 
     def test_of_a_gallery_too_large_to_correct_whole(self, monkeypatch):
         gallery, batch = in_memory(), batches(1)[0]
-        monkeypatch.setattr(forward, "WHOLE", 100)
+        monkeypatch.setattr(exact_search, "WHOLE", 100)
         answer = over(gallery, depth=20).answer(batch)
         assert torch.equal(answer.scores().topk(20).indices, answer.top(20).positions)
 

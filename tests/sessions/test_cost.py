@@ -9,7 +9,7 @@ from torch.nn.functional import normalize
 
 from miniature import Remote, SharedToy, Toy, items, memory_of, stream, tensors_in
 from queryshift import METHODS, REST, SAR, TCR, Decoupled, Encoder, Gallery, Guard, Session, Tent
-from queryshift.retrieval.batch import Batch
+from queryshift.retrieval.forward import Batch
 
 FIRST_ORDER = ("tent", "pl", "shot", "eata", "read", "come", "tcr", "rest")
 

@@ -23,10 +23,10 @@ from queryshift import (
     load,
 )
 from queryshift.lab.tangram import scenes
+from queryshift.methods.base import StepView
 from queryshift.methods.optimiser import Adapted, Layout
 from queryshift.retrieval.answer import FusedRanking
-from queryshift.retrieval.batch import Batch, StepView
-from queryshift.retrieval.forward import Forward
+from queryshift.retrieval.forward import Batch, Forward
 from queryshift.retrieval.uncertainty import LATEST, chances_of, no_doubt
 from queryshift.sessions import policy
 from queryshift.sessions.policy import (

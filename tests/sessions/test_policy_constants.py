@@ -125,7 +125,7 @@ OUTSIDE = {
         "LEAST": "what is left of a sum of which as good as all is a candidate's own",
     },
     "retrieval/hubness/engine_sums.py": {"CENTRES": ENGINES},
-    "retrieval/forward.py": {"WHOLE": ENGINES},
+    "galleries/memory/exact_search.py": {"WHOLE": ENGINES},
     "retrieval/pool.py": {"DEPTH": ENGINES},
     "sessions/policy.py": {"CENTRES": "how exactly the gallery's spread is known"},
 }

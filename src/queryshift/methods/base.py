@@ -12,14 +12,44 @@ from torch import Tensor
 from queryshift.encoders.encoder import Encoder, Params
 from queryshift.errors import BadInput
 from queryshift.galleries import Searchable
-from queryshift.retrieval.batch import StepView
-from queryshift.retrieval.forward import Forward
+from queryshift.retrieval.forward import Batch, Forward
 from queryshift.support.setting_fields import check_values as check_values
 from queryshift.support.setting_fields import setting as setting
 
 from .optimiser import Optimiser
 
 UNCHANGED: Any = object()
+
+
+class StepView:
+    """What one step sees of a batch: its forward now, and the source model's."""
+
+    def __init__(self, batch: Batch, params: Params, source: Params, seed: int = 0) -> None:
+        self.batch, self.params, self.source_params, self.seed = batch, params, source, seed
+        self._now: Forward | None = None
+
+    @property
+    def at_source(self) -> bool:
+        """Whether nothing has been learnt yet."""
+        return self.params is self.source_params
+
+    @property
+    def now(self) -> Forward:
+        """The forward through the current parameters, with a graph; computed once."""
+        if self._now is None:
+            self._now = self.at(self.params)
+            if self.at_source and self.batch.source is None:
+                self.batch.source = self._now.detached()
+        return self._now
+
+    @property
+    def source(self) -> Forward:
+        """The source model's forward, without a graph, once per batch."""
+        return self.batch.source_forward(self.source_params)
+
+    def at(self, params: Params) -> Forward:
+        """The forward through other parameters, with a graph."""
+        return self.batch.forward(params, graph=True)
 
 
 @dataclass(frozen=True)

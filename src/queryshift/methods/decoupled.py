@@ -8,11 +8,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from queryshift.retrieval.batch import StepView
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.refinement import Duplicates, RefinedPrediction, refined
 
-from .base import Update, setting
+from .base import StepView, Update, setting
 from .gradients import angle, decouple, decouple_each, norm, scale
 from .losses import divergence
 from .wrapper import Wrapper

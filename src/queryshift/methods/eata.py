@@ -14,11 +14,10 @@ from torch.nn.functional import cosine_similarity
 from queryshift.encoders.encoder import Encoder, Params
 from queryshift.errors import BadInput
 from queryshift.galleries import Searchable
-from queryshift.retrieval.batch import Batch, StepView
-from queryshift.retrieval.forward import Forward
+from queryshift.retrieval.forward import Batch, Forward
 from queryshift.support.torch_modes import adaptation_modes
 
-from .base import Method, Update, setting
+from .base import Method, StepView, Update, setting
 from .gradients import scale
 from .losses import entropy
 

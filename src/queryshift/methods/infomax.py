@@ -12,10 +12,10 @@ from torch import Tensor
 from queryshift.encoders.encoder import Encoder
 from queryshift.galleries import Searchable
 from queryshift.galleries.exclusions import excluded_cells
-from queryshift.retrieval.batch import StepView
-from queryshift.retrieval.forward import Forward, in_memory, similarity
+from queryshift.galleries.memory.exact_search import in_memory, similarity
+from queryshift.retrieval.forward import Forward
 
-from .base import Method, Update, setting
+from .base import Method, StepView, Update, setting
 from .losses import entropy
 
 SMALLEST_SPREAD = 1e-4  # of similarities: temperatures stay above 0

@@ -10,11 +10,10 @@ from typing import Any, cast
 from torch import Tensor
 
 from queryshift.encoders.encoder import Params
-from queryshift.retrieval.batch import StepView
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.refinement import Duplicates, RefinedPrediction, refined
 
-from .base import Update, setting
+from .base import StepView, Update, setting
 from .source_like import FollowsSource
 from .wrapper import Wrapper
 

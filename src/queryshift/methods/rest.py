@@ -8,11 +8,10 @@ from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
-from queryshift.retrieval.batch import StepView
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.refinement import Duplicates, RefinedPrediction, refined
 
-from .base import Update, setting
+from .base import StepView, Update, setting
 from .decoupled import Over, WeightOn, decoupled, drift
 from .losses import entropy, gap, hard_margin, reliability, uniformity, weighted_mean
 from .source_like import FollowsSource, SourceLike

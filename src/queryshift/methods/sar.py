@@ -8,10 +8,9 @@ from math import isfinite, log
 import torch
 
 from queryshift.galleries import Searchable
-from queryshift.retrieval.batch import StepView
 from queryshift.retrieval.forward import Forward
 
-from .base import Update, setting
+from .base import StepView, Update, setting
 from .eata import EntropyFilter
 from .gradients import norm
 from .losses import entropy

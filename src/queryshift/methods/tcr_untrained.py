@@ -10,10 +10,9 @@ from torch.nn.functional import normalize
 
 from queryshift.encoders.encoder import Encoder, Params
 from queryshift.galleries import Searchable
-from queryshift.retrieval.batch import StepView
 from queryshift.retrieval.forward import Forward
 
-from .base import Update, setting
+from .base import StepView, Update, setting
 from .losses import gap
 from .source_like import FollowsSource, SourceLike
 

@@ -12,10 +12,9 @@ from torch.nn.functional import normalize
 
 from queryshift.encoders.encoder import Encoder, Params
 from queryshift.galleries import Gallery, Searchable
-from queryshift.retrieval.batch import StepView
 from queryshift.retrieval.forward import Forward
 
-from .base import Method, Update, setting
+from .base import Method, StepView, Update, setting
 from .losses import entropy
 
 QUERY, GALLERY, ROUTER = "tsa.query", "tsa.gallery", "tsa.router"

@@ -11,10 +11,9 @@ from torch import Tensor
 from queryshift.encoders.encoder import Encoder, Params
 from queryshift.errors import BadInput
 from queryshift.galleries import Searchable
-from queryshift.retrieval.batch import StepView
 from queryshift.retrieval.forward import Forward
 
-from .base import Method, Update
+from .base import Method, StepView, Update
 
 OPTIMISER = ("weight_decay", "optimiser")  # settings of the wrapped method only
 

@@ -1,4 +1,4 @@
-"""One forward of a batch: query vectors, what they find, and gradients of losses."""
+"""A batch of queries and its forwards: query vectors, what they find, and gradients of losses."""
 
 from __future__ import annotations
 
@@ -9,20 +9,156 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from queryshift.encoders.encoder import Params
+from queryshift.encoders.encoder import Encoder, Params
 from queryshift.encoders.matcher import Matching
-from queryshift.encoders.prepared import Prepared, check_finite, each, tensors
-from queryshift.errors import BadInput, GalleryMismatch, NeedsVectors
-from queryshift.galleries import Hits, Searchable
+from queryshift.encoders.prepared import Prepared, check_finite, count, each, joined, take, tensors
+from queryshift.errors import BadInput, GalleryMismatch
+from queryshift.galleries import EngineGallery, Hits, Searchable
 from queryshift.galleries.exclusions import exclusions_of_rows, mask_excluded
 from queryshift.galleries.memory.exact_gallery import ExactGallery
-from queryshift.galleries.memory.exact_search import all_scores, grouped_topk, left_for_all
+from queryshift.galleries.memory.exact_search import (
+    all_scores,
+    best_vectors,
+    grouped_topk,
+    in_memory,
+    left_for_all,
+    similarity,
+)
 from queryshift.support.torch_modes import retain_compiled_graphs
 
-Cotangents = tuple[Tensor, ...]  # one per output of the encoder
+from .pool import DEPTH, Pool
+
 UNIT_TOLERANCE = 1e-2
-WHOLE = 2**18  # largest gallery in memory whose candidates are all scored
+Outputs = tuple[Tensor, Prepared | None]  # vectors, and what a matcher reads
+Cotangents = tuple[Tensor, ...]  # one per output of the encoder
 Backward = Callable[[Sequence[Cotangents]], tuple[Params, ...]]
+
+
+class Batch:
+    """One prepared batch: what all of its forwards share.
+
+    `whole` says that all candidates of a gallery in memory will be scored anyway, so that hits are
+    taken from those scores. `source` is the source model's forward, computed on first use.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        gallery: Searchable,
+        shared: Any,
+        exclude: Tensor | None = None,
+        chunk: int | None = None,
+        matching: Matching | None = None,
+        depth: int = DEPTH,
+        whole: bool = False,
+    ) -> None:
+        self.encoder, self.shared = encoder, shared
+        self.whole = whole and in_memory(gallery)
+        self._searched, self._depth = gallery, depth
+        self.gallery = self._pooled()  # an engine is searched once for all steps
+        self.exclude, self.chunk, self.matching = exclude, chunk, matching
+        self.size = count(shared)
+        self.source: Forward | None = None
+        if chunk is not None and chunk < self.size:
+            encoder.check_apart("leave chunk out, or give the layer running statistics")
+
+    def __len__(self) -> int:
+        return self.size
+
+    def taking(self, rows: Tensor) -> Batch:
+        """A batch of the queries that `rows` (B,) marks."""
+        places = rows.nonzero()[:, 0]  # on the CPU: a GPU would wait to count them
+        shared = each(self.shared, lambda one: one[places.to(one.device, non_blocking=True)])
+        exclude = None if self.exclude is None else exclusions_of_rows(rows, self.exclude)
+        same = (self.chunk, self.matching, self._depth, self.whole)
+        part = Batch(self.encoder, self._searched, shared, exclude, *same)
+        if self.source is not None and self.matching is None:
+            part.source = self.source.taking(rows)
+        return part
+
+    def forward(self, params: Params, graph: bool) -> Forward:
+        """One forward of the batch through `params`, with a graph for gradients on request."""
+        leaves = params
+        if graph:
+            leaves = {name: value.detach().requires_grad_() for name, value in params.items()}
+        names = self.encoder.parameter_names
+        inside = {name: value for name, value in leaves.items() if name in names}
+        *others, last = self._pieces()
+        with torch.set_grad_enabled(graph and bool(inside)):
+            outputs = [_detached(self._run(inside, piece)) for piece in others]
+            outputs.append(self._run(inside, last))
+        vectors, readings = _joined(outputs)
+        return Forward(
+            vectors=_leaf(vectors, graph),
+            gallery=self.gallery,
+            exclude=self.exclude,
+            direct_params={name: leaves[name] for name in self._direct_names(params)},
+            backward=self._backward(inside, outputs[-1]) if graph and inside else None,
+            matching=self.matching,
+            readings=None if readings is None else each(readings, lambda one: _leaf(one, graph)),
+            whole=self.whole,
+        )
+
+    def source_forward(self, params: Params) -> Forward:
+        """The source model's forward, computed once.
+
+        It searches an engine by itself: the steps' pool may lack what the source finds.
+        """
+        if self.source is None:
+            forward = self.forward(params, graph=False)
+            self.source = forward.moved(forward.vectors, self._pooled())
+        return self.source
+
+    def _pooled(self) -> Searchable:
+        """The gallery; an engine's as a pool that is searched once."""
+        engine = self._searched
+        return Pool(engine, self._depth) if isinstance(engine, EngineGallery) else engine
+
+    def _direct_names(self, params: Params) -> list[str]:
+        """Parameters that a loss may depend on outside the encoder."""
+        shared_names = () if self.matching is None else self.matching.matcher.shared_names
+        inside = self.encoder.parameter_names
+        return [name for name in params if name not in inside or name in shared_names]
+
+    def _pieces(self) -> list[Any]:
+        """The batch in pieces of at most `chunk` queries."""
+        if self.chunk is None or self.chunk >= self.size:
+            return [self.shared]
+        starts = range(0, self.size, self.chunk)
+        return [take(self.shared, slice(i, i + self.chunk)) for i in starts]
+
+    def _run(self, params: Params, piece: Any) -> Outputs:
+        if self.matching is None:
+            return self.encoder.through(params, piece), None
+        return self.encoder.through_for_matcher(params, piece)
+
+    def _backward(self, params: Params, last: Outputs) -> Backward:
+        """Products through the forward, piece by piece, so that only one piece's graph exists.
+
+        The last piece's graph exists in the first call; the others are made again. The graph of a
+        batch in one piece stays.
+        """
+        pieces, alive = self._pieces(), [last]
+        sizes = [count(piece) for piece in pieces]
+
+        def outputs(number: int) -> tuple[Tensor, ...]:
+            if alive and number == len(pieces) - 1:
+                return _differentiable(*(alive[0] if number == 0 else alive.pop()))
+            with torch.enable_grad():
+                return _differentiable(*self._run(params, pieces[number]))
+
+        def backward(cotangents: Sequence[Cotangents]) -> tuple[Params, ...]:
+            totals: tuple[Params, ...] = tuple({} for _ in cotangents)
+            for number in reversed(range(len(pieces))):
+                rows = [
+                    tuple(torch.split(slope, sizes)[number] for slope in slopes)
+                    for slopes in cotangents
+                ]
+                of_piece = _products(outputs(number), rows, params)
+                totals = tuple(_sum(*both) for both in zip(totals, of_piece, strict=True))
+            return totals
+
+        return backward
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,15 +284,15 @@ class Forward:
 
         Parameters that the forward does not use are left out.
         """
-        outputs = (self.vectors, *floating_tensors(self.readings))
+        outputs = _differentiable(self.vectors, self.readings)
         leaves = (*outputs, *self.direct_params.values())
         with retain_compiled_graphs():
-            slopes = [slopes_at(loss, leaves) for loss in losses]
+            slopes = [_slopes(loss, leaves) for loss in losses]
             direct = [dict(zip(self.direct_params, s[len(outputs) :], strict=True)) for s in slopes]
             if self.backward is None:
                 return tuple(direct)
             indirect = self.backward([s[: len(outputs)] for s in slopes])
-        return tuple(sum_params(*both) for both in zip(indirect, direct, strict=True))
+        return tuple(_sum(*both) for both in zip(indirect, direct, strict=True))
 
     def moved(self, vectors: Tensor, gallery: Searchable | None = None) -> Forward:
         """The same queries with other vectors, and perhaps another gallery."""
@@ -186,41 +322,56 @@ class Forward:
         )
 
 
-def slopes_at(loss: Tensor, leaves: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+def _differentiable(vectors: Tensor, readings: Prepared | None) -> tuple[Tensor, ...]:
+    """The vectors, and those tensors of a matcher's readings that can have a derivative."""
+    every = () if readings is None else tensors(readings)
+    return vectors, *(tensor for tensor in every if tensor.is_floating_point())
+
+
+def _detached(outputs: Outputs) -> Outputs:
+    vectors, readings = outputs
+    return vectors.detach(), None if readings is None else each(readings, Tensor.detach)
+
+
+def _joined(outputs: Sequence[Outputs]) -> Outputs:
+    """Copies: an encoder may write its next result to the same memory."""
+    vectors, readings = zip(*outputs, strict=True)
+    return torch.cat(vectors), None if readings[0] is None else joined(readings)
+
+
+def _leaf(value: Tensor, graph: bool) -> Tensor:
+    return value.detach().requires_grad_(graph and value.is_floating_point())
+
+
+def _slopes(loss: Tensor, leaves: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """The derivative of a loss at each leaf; zero if the loss does not depend on it."""
     slopes = torch.autograd.grad(loss, leaves, retain_graph=True, allow_unused=True)
     pairs = zip(slopes, leaves, strict=True)
     return tuple(torch.zeros_like(leaf) if slope is None else slope for slope, leaf in pairs)
 
 
-def vector_jacobian_products(
+def _products(
     outputs: tuple[Tensor, ...], cotangents: Sequence[Cotangents], params: Params
-) -> tuple[Params, ...]:
-    """One product for each of the cotangents."""
-    return tuple(_product(outputs, slopes, params) for slopes in cotangents)
+) -> list[Params]:
+    """Vector-Jacobian products, without parameters that the outputs do not depend on."""
+    products: list[Params] = []
+    for slopes in cotangents:
+        pairs = [(o, s) for o, s in zip(outputs, slopes, strict=True) if o.requires_grad]
+        if not pairs:
+            products.append({})
+            continue
+        with torch.enable_grad():  # passing grad_outputs to torch would import sympy: 0.3 s
+            along = torch.stack([(output * slope).sum() for output, slope in pairs]).sum()
+        every = tuple(params.values())
+        grads = torch.autograd.grad(along, every, retain_graph=True, allow_unused=True)
+        named = zip(params, grads, strict=True)
+        products.append({name: grad for name, grad in named if grad is not None})
+    return products
 
 
-def _product(outputs: tuple[Tensor, ...], slopes: Cotangents, params: Params) -> Params:
-    """One vector-Jacobian product, without parameters that the outputs do not depend on."""
-    pairs = [(o, s) for o, s in zip(outputs, slopes, strict=True) if o.requires_grad]
-    if not pairs:
-        return {}
-    with torch.enable_grad():  # passing grad_outputs to torch would import sympy: 0.3 s
-        along = torch.stack([(output * slope).sum() for output, slope in pairs]).sum()
-    grads = torch.autograd.grad(along, tuple(params.values()), retain_graph=True, allow_unused=True)
-    named = zip(params, grads, strict=True)
-    return {name: grad for name, grad in named if grad is not None}
-
-
-def sum_params(left: Params, right: Params) -> Params:
+def _sum(left: Params, right: Params) -> Params:
     """The sum of two gradients; a name in one of them only is kept."""
     return {**left, **{n: left[n] + value if n in left else value for n, value in right.items()}}
-
-
-def floating_tensors(prepared: Prepared | None) -> tuple[Tensor, ...]:
-    """The tensors of a prepared batch that can have a derivative."""
-    every = () if prepared is None else tensors(prepared)
-    return tuple(tensor for tensor in every if tensor.is_floating_point())
 
 
 def fitting(forward: Forward) -> Forward:
@@ -245,28 +396,3 @@ def checked(forward: Forward) -> Forward:
         f"query vectors have length {min(lengths):.3g} to {max(lengths):.3g}, "
         "expected unit length: normalise them in the encoder's forward()."
     )
-
-
-def in_memory(gallery: Searchable) -> bool:
-    """Whether every candidate can be scored for each batch."""
-    try:
-        return len(gallery) <= WHOLE and gallery.vectors is not None
-    except NeedsVectors:
-        return False
-
-
-def similarity(queries: Tensor, candidates: Tensor) -> Tensor:
-    """Best similarity (B, N) of queries (B, D) to candidates of several vectors (N, V, D)."""
-    scores = queries @ candidates.flatten(0, 1).T
-    if candidates.shape[1] == 1:
-        return scores
-    return scores.view(len(queries), *candidates.shape[:2]).amax(dim=2)
-
-
-def best_vectors(queries: Tensor, candidates: Tensor) -> Tensor:
-    """Of each query's own candidate (B, V, D), the vector (B, D) nearest to the query."""
-    if candidates.shape[1] == 1:
-        return candidates[:, 0]
-    with torch.no_grad():
-        best = (candidates @ queries[:, :, None]).squeeze(2).argmax(dim=1)
-    return candidates[torch.arange(len(candidates), device=candidates.device), best]

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from queryshift.galleries import Gallery, Searchable
 from queryshift.galleries.exclusions import excluded_cells
+from queryshift.galleries.memory.exact_search import best_vectors, similarity
 
-from .forward import Forward, best_vectors, similarity
+from .forward import Forward
 
 Duplicates = Literal["keep", "merge"]
 

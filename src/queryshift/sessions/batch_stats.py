@@ -12,8 +12,7 @@ from torch import Tensor
 from queryshift.methods.losses import distance, entropy, gap, reliability
 from queryshift.methods.source_like import LIMIT_MARGIN, SourceLike
 from queryshift.retrieval.answer import Answer
-from queryshift.retrieval.batch import Batch
-from queryshift.retrieval.forward import Forward
+from queryshift.retrieval.forward import Batch, Forward
 from queryshift.retrieval.refinement import refined
 from queryshift.retrieval.reranking import MatchedRanking
 from queryshift.support.deprecation import RenamedAttribute, stored_as

@@ -22,8 +22,7 @@ from queryshift.galleries.exclusions import (
 )
 from queryshift.methods.optimiser import Layout
 from queryshift.retrieval.answer import SHORTLIST, Answer
-from queryshift.retrieval.batch import Batch
-from queryshift.retrieval.forward import Forward, checked
+from queryshift.retrieval.forward import Batch, Forward, checked
 from queryshift.retrieval.pool import Pool
 from queryshift.support.threads import working
 from queryshift.support.torch_modes import adaptation_modes

@@ -39,8 +39,7 @@ from queryshift.methods.base import Method
 from queryshift.methods.losses import distance
 from queryshift.methods.specs import DEFAULT, Spec
 from queryshift.retrieval.answer import SHORTLIST, Answer, FusedRanking
-from queryshift.retrieval.batch import Batch
-from queryshift.retrieval.forward import Forward, checked, fitting
+from queryshift.retrieval.forward import Batch, Forward, checked, fitting
 from queryshift.retrieval.hubness.hub_correction import Hubs
 from queryshift.retrieval.reranking import Ranking
 from queryshift.retrieval.uncertainty import (

@@ -19,8 +19,7 @@ from queryshift.methods.base import Method
 from queryshift.methods.optimiser import Adapted, Layout
 from queryshift.methods.source_like import SourceLike
 from queryshift.retrieval.answer import SHORTLIST
-from queryshift.retrieval.batch import Batch
-from queryshift.retrieval.forward import Forward, fitting
+from queryshift.retrieval.forward import Batch, Forward, fitting
 from queryshift.retrieval.reranking import MatcherStage, Stage
 from queryshift.retrieval.uncertainty import no_doubt
 from queryshift.support.deprecation import stored_as

@@ -12,12 +12,11 @@ from torch import Tensor
 
 from queryshift.encoders.encoder import unreached
 from queryshift.errors import BadInput
-from queryshift.methods.base import UNCHANGED, Update
+from queryshift.methods.base import UNCHANGED, StepView, Update
 from queryshift.methods.decoupled import drift
 from queryshift.methods.gradients import angle
 from queryshift.methods.optimiser import Adapted
-from queryshift.retrieval.batch import Batch, StepView
-from queryshift.retrieval.forward import UNIT_TOLERANCE, Forward, checked, fitting
+from queryshift.retrieval.forward import UNIT_TOLERANCE, Batch, Forward, checked, fitting
 from queryshift.retrieval.refinement import refined
 from queryshift.support.threads import working
 

@@ -22,7 +22,7 @@ from queryshift.galleries.exclusions import (
     known_exclusions,
 )
 from queryshift.retrieval.answer import Answer
-from queryshift.retrieval.batch import Batch
+from queryshift.retrieval.forward import Batch
 from queryshift.support.threads import RenewedLock, RenewedRLock, working
 
 from .background import Worker

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from queryshift.errors import BadInput
+from queryshift.errors import BadInput, NeedsVectors
 
 from ..exclusions import mask_excluded
 
 if TYPE_CHECKING:
+    from ..searchable import Searchable
     from .exact_gallery import CandidateRows
 
+WHOLE = 2**18  # largest gallery in memory whose candidates are all scored
 CHUNK_SCORES = 2**22  # scores held at once by a thread: 16 MB in float32
 MOST_CHUNKS = 4  # of a thread, at most, however many threads there are
 PIECE_SCORES = 2**16  # scores of one product of converted candidates by a thread
@@ -66,6 +68,31 @@ def all_scores(queries: Tensor, vectors: Tensor) -> Tensor:
         some = slice(start, start + piece)
         _score(queries, vectors[some], None, scores[:, some])
     return scores
+
+
+def in_memory(gallery: Searchable) -> bool:
+    """Whether every candidate can be scored for each batch."""
+    try:
+        return len(gallery) <= WHOLE and gallery.vectors is not None
+    except NeedsVectors:
+        return False
+
+
+def similarity(queries: Tensor, candidates: Tensor) -> Tensor:
+    """Best similarity (B, N) of queries (B, D) to candidates of several vectors (N, V, D)."""
+    scores = queries @ candidates.flatten(0, 1).T
+    if candidates.shape[1] == 1:
+        return scores
+    return scores.view(len(queries), *candidates.shape[:2]).amax(dim=2)
+
+
+def best_vectors(queries: Tensor, candidates: Tensor) -> Tensor:
+    """Of each query's own candidate (B, V, D), the vector (B, D) nearest to the query."""
+    if candidates.shape[1] == 1:
+        return candidates[:, 0]
+    with torch.no_grad():
+        best = (candidates @ queries[:, :, None]).squeeze(2).argmax(dim=1)
+    return candidates[torch.arange(len(candidates), device=candidates.device), best]
 
 
 def left_for_all(candidates: int, exclude: Tensor | None) -> int:

@@ -13,12 +13,12 @@ from torch import Tensor
 from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadInput
 from queryshift.galleries import Searchable
+from queryshift.galleries.memory.exact_search import best_vectors
 from queryshift.lab.own_traffic.label_free_verdict import Advice
 from queryshift.media.bad_rows import BadRows
 from queryshift.methods.base import Method
 from queryshift.methods.frozen import Frozen
 from queryshift.methods.rest import REST
-from queryshift.retrieval.forward import best_vectors
 from queryshift.sessions.describe import TUNABLE
 from queryshift.sessions.session import Session
 from queryshift.sessions.session_settings import Settings

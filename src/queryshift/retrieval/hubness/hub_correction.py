@@ -11,8 +11,8 @@ from torch import Tensor
 from queryshift.errors import BadInput
 from queryshift.galleries import Hits, Searchable
 from queryshift.galleries.exclusions import mask_excluded
-from queryshift.galleries.memory.exact_search import grouped_topk, left_for_all
-from queryshift.retrieval.forward import Forward, in_memory
+from queryshift.galleries.memory.exact_search import grouped_topk, in_memory, left_for_all
+from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.reranking import Ranking, Stage
 from queryshift.retrieval.uncertainty import BEST, LATEST, chances_of, doubt, query_keys
 from queryshift.support.setting_fields import check_values, setting

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from queryshift.galleries import EngineGallery, Searchable
-from queryshift.galleries.memory.exact_search import all_scores
-from queryshift.retrieval.forward import UNIT_TOLERANCE, similarity
+from queryshift.galleries.memory.exact_search import all_scores, similarity
+from queryshift.retrieval.forward import UNIT_TOLERANCE
 from queryshift.retrieval.uncertainty import keys_of, repeated
 from queryshift.support.deprecation import stored_as
 from queryshift.support.threads import lazy_property
