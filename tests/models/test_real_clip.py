@@ -2,7 +2,6 @@
 
 import json
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,10 @@ from click.testing import CliRunner
 
 from queryshift.cli import main
 from queryshift.errors import BadFile
-from queryshift.lab.datasets import DATASETS, HOME, flickr8k
+from queryshift.lab.datasets import DATASETS, HOME
 from queryshift.lab.datasets.reading import downloads
 from queryshift.lab.datasets.reading.downloads import downloaded
+from queryshift.lab.datasets.reading.reader import FACTS
 from small_datasets import small
 
 
@@ -27,10 +27,7 @@ def archives(tmp_path, monkeypatch):
             for file in (root / folder).iterdir():
                 archive.write(file, f"{folder}/{file.name}")
         addresses.append(path.as_uri())
-    table = dict(DATASETS.items()) | {
-        "flickr8k": replace(flickr8k.READER, archives=tuple(addresses))
-    }
-    monkeypatch.setattr(downloads, "DATASETS", table)
+    monkeypatch.setitem(FACTS["flickr8k"], "archives", addresses)
     monkeypatch.delenv(HOME, raising=False)
     monkeypatch.setattr(downloads, "CACHE", tmp_path / "cache")
     return [Path(address.removeprefix("file://")) for address in addresses]

@@ -2,7 +2,7 @@
 
 `dataset.py` says what a dataset is, `reading` how one is read. Imports: the product,
 `corruptions`, `tangram`. Start with `dataset.py`, then `coco_flickr_rsicd.py`. To add one: write
-its file with a `READER`, and its counts in `published_counts.toml`.
+its file with a `READER`, and its entry in `datasets.toml`.
 """
 
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 from queryshift.support.registry import Table
 
 from .dataset import Dataset
-from .reading.reader import PUBLISHED, Reader
+from .reading.reader import FACTS, Reader
 from .reading.unreadable_items import usable
 
 __all__ = ["DATASETS", "HOME", "Dataset", "Reader", "found_at", "usable"]
@@ -19,16 +19,11 @@ __all__ = ["DATASETS", "HOME", "Dataset", "Reader", "found_at", "usable"]
 HOME = "QUERYSHIFT_DATA"
 """The environment variable that names the folder of all datasets, one folder each."""
 
-_KARPATHY, _LISTED = ("coco", "flickr30k", "rsicd", "rsitmd"), ("audioset", "vggsound")
-_SHARED_FILES = {
-    **{name: f"coco_flickr_rsicd:{name.upper()}" for name in _KARPATHY},
-    **{name: f"audio_video:{name.upper()}" for name in _LISTED},
-}
 DATASETS: Table[Reader] = Table(
     "dataset",
     {
-        name: f"{__name__}.{_SHARED_FILES.get(name, name.replace('-', '_') + ':READER')}"
-        for name in PUBLISHED
+        name: f"{__name__}.{facts.get('reader', name.replace('-', '_') + ':READER')}"
+        for name, facts in FACTS.items()
     },
 )
 """Name to the `Reader` of a dataset on disk: `DATASETS["coco"](root, query="text")`."""

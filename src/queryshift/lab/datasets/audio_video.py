@@ -2,52 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from queryshift.media.lazy_items import AudioFile, Clip, LazyItems
 
 from .dataset import Dataset
-from .reading.reader import TEXT, Reader, find_file, read_json, records
+from .reading.reader import FACTS, TEXT, Reader, find_file, read_json, records
 
 AUDIO = "audio"  # the folder of audio files whose listed place is on the authors' machine
 
 
-@dataclass(frozen=True)
-class Listed:
-    """Clips in a JSON list: frames in `frame_0` to `frame_9`, and a waveform."""
+def read(name: str, root: Path, part: str, query: str) -> Dataset:
+    """Videos that search audio, or audio that searches videos: clips of a JSON list.
 
-    name: str
-    lists: tuple[str, ...]  # names of the list's file
-
-    def __call__(self, root: Path, part: str, query: str) -> Dataset:
-        """Videos that search audio, or audio that searches videos."""
-        path = find_file(root, *self.lists)
-        content = read_json(path)
-        listed = records(
-            path,
-            content.get("data") if isinstance(content, dict) else content,
-            video_id=TEXT,
-            wav=TEXT,
-            video_path=TEXT,
-        )
-        seen = LazyItems([Clip(_frames(root, each), each["video_id"]) for each in listed])
-        heard = LazyItems([AudioFile(_audio(root, each)) for each in listed])
-        names = [each["video_id"] for each in listed]
-        queries, candidates = (seen, heard) if query == "video" else (heard, seen)
-        return Dataset(
-            self.name,
-            query,
-            "audio" if query == "video" else "video",
-            queries=queries,
-            query_ids=names,
-            candidates=candidates,
-            matches=[(row,) for row in range(len(listed))],
-            candidate_ids=names,
-            labels=[each.get("labels", "") for each in listed],
-            counts={"videos": len(listed), "audio": len(listed), "pairs": len(listed)},
-        )
+    Each has frames in `frame_0` to `frame_9`, and a waveform.
+    """
+    path = find_file(root, *FACTS[name]["lists"])
+    content = read_json(path)
+    listed = records(
+        path,
+        content.get("data") if isinstance(content, dict) else content,
+        video_id=TEXT,
+        wav=TEXT,
+        video_path=TEXT,
+    )
+    seen = LazyItems([Clip(_frames(root, each), each["video_id"]) for each in listed])
+    heard = LazyItems([AudioFile(_audio(root, each)) for each in listed])
+    names = [each["video_id"] for each in listed]
+    queries, candidates = (seen, heard) if query == "video" else (heard, seen)
+    return Dataset(
+        name,
+        query,
+        "audio" if query == "video" else "video",
+        queries=queries,
+        query_ids=names,
+        candidates=candidates,
+        matches=[(row,) for row in range(len(listed))],
+        candidate_ids=names,
+        labels=[each.get("labels", "") for each in listed],
+        counts={"videos": len(listed), "audio": len(listed), "pairs": len(listed)},
+    )
 
 
 def _frames(root: Path, record: dict[str, Any]) -> Path:
@@ -66,13 +62,4 @@ def _audio(root: Path, record: dict[str, Any]) -> Path:
     return next((place for place in places if place.is_file()), named)
 
 
-def _reader(name: str, *lists: str) -> Reader:
-    return Reader(name, ("video", "audio"), Listed(name, lists))
-
-
-AUDIOSET = _reader("audioset", "audioset_eval_5_per_class_for_retrieval_cleaned.json")
-VGGSOUND = _reader(
-    "vggsound",
-    "vgg_test_5_per_class_for_retrieval_cleaned.json",
-    "vgg_test_5_per_class_for_retrieval.json",
-)
+AUDIOSET, VGGSOUND = (Reader(name, partial(read, name)) for name in ("audioset", "vggsound"))

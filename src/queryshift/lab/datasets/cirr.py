@@ -149,4 +149,4 @@ def _subset(record: Record, places: Mapping[str, int]) -> list[int]:
     return [places[name] for name in members if name in places and name != record["reference"]]
 
 
-READER = reader.Reader("cirr", ("image+text",), read)
+READER = reader.Reader("cirr", read)

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from queryshift.media.lazy_items import ImageFile
 
 from .dataset import Captioned, Dataset, captioned
-from .reading.reader import TEXT, TEXTS, Kind, Reader, find_file, find_folder, read_json, records
+from .reading.reader import (
+    FACTS,
+    TEXT,
+    TEXTS,
+    Kind,
+    Reader,
+    find_file,
+    find_folder,
+    read_json,
+    records,
+)
 
 CAPTIONS = 5  # an image; COCO has some with six or seven, of which all published recalls use five
 TRAINING = ("train", "restval")  # COCO's 30,504 left-over validation images are trained on
@@ -23,25 +33,17 @@ SENTENCES = Kind(
 )
 
 
-@dataclass(frozen=True)
-class Karpathy:
-    """The file and folder names of one such dataset."""
-
-    name: str
-    annotations: tuple[str, ...]  # names of the one file with all splits
-    folders: tuple[str, ...]  # names of the folder that holds the images
-    split_file: str | None = None  # name of BLIP's file for a split
-
-    def __call__(self, root: Path, part: str, query: str) -> Dataset:
-        """The images of one split with their first five captions."""
-        own = () if self.split_file is None else (self.split_file.format(part),)
-        path = find_file(root, *self.annotations, *own)
-        content, images = read_json(path), find_folder(root, *self.folders)
-        if isinstance(content, dict):
-            shown = _all_splits(path, content.get("images"), part, images)
-        else:
-            shown = _one_split(path, content, root)
-        return captioned(self.name, shown, query, most=CAPTIONS)
+def read_karpathy(name: str, root: Path, part: str, query: str) -> Dataset:
+    """The images of one split with their first five captions."""
+    facts = FACTS[name]
+    own = [facts["split_file"].format(part)] if "split_file" in facts else []
+    path = find_file(root, *facts["annotations"], *own)
+    content, images = read_json(path), find_folder(root, *facts["folders"])
+    if isinstance(content, dict):
+        shown = _all_splits(path, content.get("images"), part, images)
+    else:
+        shown = _one_split(path, content, root)
+    return captioned(name, shown, query, most=CAPTIONS)
 
 
 def _all_splits(path: Path, content: Any, part: str, images: Path) -> Sequence[Captioned]:
@@ -68,22 +70,6 @@ def _one_split(path: Path, content: Any, root: Path) -> Sequence[Captioned]:
     ]
 
 
-def _reader(files: Karpathy) -> Reader:
-    return Reader(files.name, ("image", "text"), files)
-
-
-COCO = _reader(Karpathy("coco", ("dataset_coco.json",), ("images", ""), "coco_karpathy_{}.json"))
-FLICKR30K = _reader(
-    Karpathy(
-        "flickr30k",
-        ("dataset_flickr30k.json",),
-        ("flickr30k-images", "flickr30k_images", "images", ""),
-        "flickr30k_{}.json",
-    )
-)
-RSICD = _reader(Karpathy("rsicd", ("dataset_rsicd.json",), ("RSICD_images", "images", "")))
-RSITMD = _reader(
-    Karpathy(
-        "rsitmd", ("dataset_RSITMD.json", "dataset_rsitmd.json"), ("images", "RSITMD_images", "")
-    )
+COCO, FLICKR30K, RSICD, RSITMD = (
+    Reader(name, partial(read_karpathy, name)) for name in ("coco", "flickr30k", "rsicd", "rsitmd")
 )

@@ -34,6 +34,4 @@ def read(root: Path, part: str, query: str) -> Dataset:
     return of_classes("esc50", "audio", items, classes, TEMPLATES)
 
 
-READER = Reader(
-    "esc50", ("audio",), read, source="It is the repository github.com/karolpiczak/ESC-50."
-)
+READER = Reader("esc50", read)

@@ -89,4 +89,4 @@ def _opened(path: Path) -> Any:
         raise BadFile(f'"{path}" cannot be read as HDF5: {error}') from error
 
 
-READER = Reader("fashion-gen", ("image", "text"), read)
+READER = Reader("fashion-gen", read)

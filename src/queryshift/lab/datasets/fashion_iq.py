@@ -77,4 +77,4 @@ def _image(folder: Path, name: str) -> ImageFile:
     return ImageFile(next((place for place in places if place.is_file()), places[0]))
 
 
-READER = Reader("fashion-iq", ("image+text",), read)
+READER = Reader("fashion-iq", read)

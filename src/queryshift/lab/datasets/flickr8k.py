@@ -7,28 +7,27 @@ from pathlib import Path, PurePosixPath
 from queryshift.errors import BadFile
 from queryshift.media.lazy_items import ImageFile
 
-from .coco_flickr_rsicd import CAPTIONS, Karpathy
+from .coco_flickr_rsicd import CAPTIONS, read_karpathy
 from .dataset import Captioned, Dataset, captioned
-from .reading.reader import Reader, find_file, find_folder, read_lines
+from .reading.reader import FACTS, Reader, find_file, find_folder, read_lines
 
 TEXTS = ("Flicker8k_text", "Flickr8k_text", "")  # the first spelling is theirs
-IMAGES = ("Flicker8k_Dataset", "Flickr8k_Dataset", "images", "")
 TOKENS = "Flickr8k.token.txt"
 LISTS = {
     "test": "Flickr_8k.testImages.txt",
     "val": "Flickr_8k.devImages.txt",
     "train": "Flickr_8k.trainImages.txt",
 }
-KARPATHY = Karpathy("flickr8k", ("dataset_flickr8k.json",), IMAGES)
 
 
 def read(root: Path, part: str, query: str) -> Dataset:
     """The images that a split's list names, in its order, with their captions."""
-    tokens = find_file(root, *_beside(TOKENS), *KARPATHY.annotations)
-    if tokens.name in KARPATHY.annotations:
-        return KARPATHY(root, part, query)
+    facts = FACTS["flickr8k"]
+    tokens = find_file(root, *_beside(TOKENS), *facts["annotations"])
+    if tokens.name in facts["annotations"]:
+        return read_karpathy("flickr8k", root, part, query)
     listed = [line.strip() for line in read_lines(find_file(root, *_beside(LISTS[part])))]
-    captions, images = _captions(tokens), find_folder(root, *IMAGES)
+    captions, images = _captions(tokens), find_folder(root, *facts["folders"])
     shown = [
         Captioned(PurePosixPath(name).stem, ImageFile(images / name), captions.get(name, []))
         for name in listed
@@ -57,14 +56,4 @@ def _captions(path: Path) -> dict[str, list[str]]:
     return found
 
 
-READER = Reader(
-    "flickr8k",
-    ("image", "text"),
-    read,
-    source="Unpack Flickr8k_text.zip and Flickr8k_Dataset.zip, which are releases of "
-    "github.com/jbrownlee/Datasets.",
-    archives=tuple(
-        f"https://github.com/jbrownlee/Datasets/releases/download/Flickr8k/Flickr8k_{which}.zip"
-        for which in ("text", "Dataset")
-    ),
-)
+READER = Reader("flickr8k", read)

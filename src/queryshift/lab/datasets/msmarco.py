@@ -72,10 +72,4 @@ def _table(path: Path, columns: int) -> list[list[str]]:
     return rows
 
 
-READER = Reader(
-    "msmarco",
-    ("text",),
-    read,
-    source="Clone github.com/agentset-ai/embedding-leaderboard (passages and judgements) and "
-    "github.com/ielab/CharacterBERT-DR (queries) into it.",
-)
+READER = Reader("msmarco", read)

@@ -56,4 +56,4 @@ def _captions(
     return captions, homeless
 
 
-READER = Reader("nocaps", ("image", "text"), read)
+READER = Reader("nocaps", read)

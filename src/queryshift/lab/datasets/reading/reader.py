@@ -1,4 +1,4 @@
-"""How a dataset is read by name, and its published counts."""
+"""How a dataset is read by name, and what `datasets.toml` says of it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ..dataset import Dataset
 Counts = Mapping[str, int | None]  # "images", "captions", "pairs", ... to a number, None: not known
 
 
-PUBLISHED = tomllib.loads(
-    Path(__file__).parents[1].joinpath("published_counts.toml").read_text(encoding="utf-8")
+FACTS: dict[str, dict[str, Any]] = tomllib.loads(
+    Path(__file__).parents[1].joinpath("datasets.toml").read_text(encoding="utf-8")
 )
 
 
@@ -44,29 +44,41 @@ class Reader:
     A part is a split, a domain or a category, read on its own.
     """
 
-    name: str  # in `published_counts.toml`
-    asks: tuple[str, ...]  # modalities of queries, the usual one first
+    name: str  # in `datasets.toml`
     read: Callable[[Path, str, str], Dataset]  # root, part, modality of the queries
-    source: str = ""  # a sentence on where to get the files
-    archives: tuple[str, ...] = ()  # addresses of zip files that hold all of them
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """Modalities of queries, the usual one first."""
+        return tuple(FACTS[self.name]["asks"])
+
+    @property
+    def source(self) -> str:
+        """A sentence on where to get the files."""
+        return str(FACTS[self.name].get("source", ""))
+
+    @property
+    def archives(self) -> tuple[str, ...]:
+        """Addresses of zip files that hold all files."""
+        return tuple(FACTS[self.name].get("archives", ()))
 
     @property
     def parts(self) -> Mapping[str, Counts]:
         """The publisher's counts of each part, the usual part first."""
         return {
             part: {what: None if count == "unknown" else count for what, count in counts.items()}
-            for part, counts in PUBLISHED[self.name]["parts"].items()
+            for part, counts in FACTS[self.name]["parts"].items()
         }
 
     @property
     def paper_parts(self) -> tuple[str, ...]:
         """The parts that the paper takes together."""
-        return tuple(PUBLISHED[self.name].get("paper_parts", ()))
+        return tuple(FACTS[self.name].get("paper_parts", ()))
 
     @property
     def paper(self) -> Counts:
         """The paper's counts of them."""
-        counts: Counts = PUBLISHED[self.name].get("paper", {})
+        counts: Counts = FACTS[self.name].get("paper", {})
         return counts
 
     def __call__(
