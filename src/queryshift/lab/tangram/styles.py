@@ -7,29 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-RGB = tuple[int, int, int]
+RGB = tuple[int, ...]
 VOCABULARY = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 
-INKS: Mapping[str, RGB] = {
-    "red": (214, 39, 40),
-    "orange": (245, 130, 30),
-    "yellow": (240, 205, 20),
-    "green": (40, 150, 50),
-    "teal": (20, 175, 180),
-    "blue": (35, 80, 210),
-    "purple": (125, 50, 170),
-    "pink": (240, 95, 170),
-    "brown": (125, 75, 40),
-    "black": (25, 25, 30),
-}
-PAPERS: Mapping[str, RGB] = {
-    "white": (248, 248, 246),
-    "grey": (188, 190, 194),
-    "cream": (244, 232, 200),
-    "mint": (200, 235, 212),
-    "sky": (196, 220, 244),
-    "lilac": (222, 206, 238),
-}
+LOOKS = tomllib.loads(Path(__file__).with_name("looks.toml").read_text(encoding="utf-8"))
+INKS, PAPERS = (
+    {name: tuple(values) for name, values in LOOKS[kind].items()} for kind in ("inks", "papers")
+)
 
 
 @dataclass(frozen=True)
@@ -52,13 +36,12 @@ class Style:
 
 def _towards(colours: Mapping[str, RGB], tint: RGB, share: float) -> dict[str, RGB]:
     """Every colour moved the same share of the way to `tint`."""
-    moved = {}
-    for name, rgb in colours.items():
-        red, green, blue = (
+    return {
+        name: tuple(
             round((1 - share) * own + share * other) for own, other in zip(rgb, tint, strict=True)
         )
-        moved[name] = (red, green, blue)
-    return moved
+        for name, rgb in colours.items()
+    }
 
 
 PLAIN = Style("plain", INKS, PAPERS)
@@ -76,7 +59,7 @@ CRAYON = Style(
 )
 
 
-def _domain(name: str, tint: RGB, texture: str, stroke: float, fabric: tuple[str, str]) -> Style:
+def _domain(name: str, tint: RGB, texture: str, stroke: float, fabric: Sequence[str]) -> Style:
     return Style(
         name,
         inks=_towards(INKS, tint, 0.28),
@@ -89,18 +72,5 @@ def _domain(name: str, tint: RGB, texture: str, stroke: float, fabric: tuple[str
     )
 
 
-DOMAINS: tuple[Style, ...] = (
-    _domain("cushions", (170, 90, 80), "weave", 0.0, ("velvet", "tufted")),
-    _domain("mugs", (90, 110, 150), "shine", 1.2, ("glazed", "enamelled")),
-    _domain("scarves", (150, 60, 120), "stripes", 0.0, ("woollen", "knitted")),
-    _domain("tiles", (70, 140, 140), "checks", 1.2, ("ceramic", "vitrified")),
-    _domain("wallpapers", (120, 150, 90), "stripes", 0.0, ("matte", "printed")),
-    _domain("aprons", (200, 170, 110), "weave", 0.8, ("linen", "stitched")),
-    _domain("badges", (60, 60, 70), "shine", 1.6, ("metal", "embossed")),
-    _domain("stamps", (160, 140, 170), "grain", 0.8, ("vintage", "engraved")),
-    _domain("kites", (90, 160, 220), "shine", 0.0, ("nylon", "glued")),
-    _domain("rugs", (140, 100, 60), "checks", 0.0, ("jute", "braided")),
-    _domain("socks", (100, 90, 140), "grain", 0.0, ("cotton", "ribbed")),
-    _domain("lampshades", (240, 200, 90), "shine", 0.8, ("paper", "pleated")),
-)
+DOMAINS = tuple(_domain(name, **look) for name, look in LOOKS["domains"].items())
 STYLES: Mapping[str, Style] = {style.name: style for style in (PLAIN, CRAYON, *DOMAINS)}
