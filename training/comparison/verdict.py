@@ -324,7 +324,7 @@ def helped(rows: Sequence[dict[str, Any]]) -> Counter[str]:
 def left_out(rows: Sequence[dict[str, Any]]) -> list[str]:
     """What limits from the other domains say of each domain."""
     lines = [
-        "| domain left out | helped, found | harmed, called adapt | neither, called adapt |",
+        "| domain left out | helped: adapt | harmed: adapt | neither: adapt |",
         "|---|--:|--:|--:|",
     ]
     for domain in DOMAINS:
