@@ -70,7 +70,7 @@ def test_one_that_cannot_be_searched_with_is_named_and_can_be_skipped(item, said
     assert session.state.batches == 0
     answer = session.answer(asked, on_bad="skip")
     assert [bad.index for bad in answer.skipped] == [3]
-    assert len(session.state.stages["hubs"]) == 3
+    assert len(session.state.hubs) == 3
 
 
 @pytest.mark.parametrize("number", [np.array(3.0), torch.tensor(3.0), np.float32(3)])

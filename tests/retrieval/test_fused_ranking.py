@@ -9,6 +9,7 @@ from torch.nn.functional import normalize
 from queryshift import Gallery, Hubs
 from queryshift.retrieval.answer import FusedRanking
 from queryshift.retrieval.forward import Forward
+from queryshift.retrieval.hubness.query_bank import QueryBank
 from queryshift.retrieval.pool import Pool
 
 WIDTH, QUERIES = 12, 7
@@ -153,8 +154,8 @@ def test_all_scores_agree_with_the_hits(candidates, exclude):
 def test_a_corrected_ranking_is_fused_as_it_is_corrected():
     gallery = in_memory(300)
     source, adapted = both(gallery)
-    hubs = Hubs()
-    corrected = hubs.rank(adapted, adapted, hubs.start(gallery, torch.device("cpu")))
+    nothing = QueryBank.empty(WIDTH, torch.device("cpu"))
+    corrected = Hubs().rank(adapted, adapted, nothing)
     weights = corrected.all_scores().tolist()
     found = FusedRanking(source, corrected, 0.5).hits(20)
     for row, one in enumerate(scores_of(source, gallery)):

@@ -234,10 +234,10 @@ class TestTheBank:
         session, asked = over(in_memory(), bank=50), batches(3)
         for batch in asked:
             session.answer(batch)
-        bank = session.state.stages["hubs"]
+        bank = session.state.hubs
         assert torch.equal(bank.vectors, torch.cat(asked)[-50:].half())
         session.answer(rows(200, 9))
-        assert len(session.state.stages["hubs"]) == 50
+        assert len(session.state.hubs) == 50
 
     def test_knows_repeats_within_a_batch_and_from_before(self):
         keys = torch.tensor([5, 7, 5, 8, 5, 7])
@@ -266,7 +266,7 @@ class TestTheBank:
         session, asked = over(in_memory(20), bank=30), rows(80, 1, crowd=2.0)
         for number, query in enumerate([*asked.split(1), asked[:7], *asked[7:20].split(1)]):
             session.answer(query).top(1)
-            bank = session.state.stages["hubs"]
+            bank = session.state.hubs
             anew = replace(bank)
             assert bank.pairs == anew.pairs and torch.equal(bank.spread_kept, anew.spread_kept)
             found = vars(bank)["sums"]
@@ -276,18 +276,18 @@ class TestTheBank:
     def test_counts_repeats_once(self):
         session, batch = over(in_memory()), batches(1)[0]
         session.answer(torch.cat((batch, batch)))
-        once = session.state.stages["hubs"]
+        once = session.state.hubs
         session.answer(batch.flip(0))
         assert len(once) == 40
-        assert session.state.stages["hubs"] is once
+        assert session.state.hubs is once
 
     def test_only_what_is_adapted_to_is_remembered(self):
         session, (batch, other) = over(in_memory()), batches(2)
         session.answer(batch)
-        before = session.state.stages["hubs"]
+        before = session.state.hubs
         corrected = session.answer(other, adapt=False)
         (many,) = answer_many([session], [other])
-        assert session.state.stages["hubs"] is before
+        assert session.state.hubs is before
         assert torch.equal(corrected.scores(), many.scores())
         assert torch.allclose(corrected.scores(), session.answer(other).scores(), atol=1e-5)
 
@@ -296,14 +296,14 @@ class TestTheBank:
         session.answer(batch)
         twin = session.fork()
         session.answer(other)
-        assert [len(one.state.stages["hubs"]) for one in (session, twin)] == [80, 40]
+        assert [len(one.state.hubs) for one in (session, twin)] == [80, 40]
         assert torch.equal(twin.answer(other).scores(), session.answer(other).scores())
         session.undo()
-        assert len(session.state.stages["hubs"]) == 80
+        assert len(session.state.hubs) == 80
         twin.undo()
-        assert len(twin.state.stages["hubs"]) == 40
+        assert len(twin.state.hubs) == 40
         session.reset()
-        assert len(session.state.stages["hubs"]) == 0
+        assert len(session.state.hubs) == 0
 
     def test_goes_on_from_a_file(self, tmp_path):
         session, (batch, other) = over(in_memory(), bank=64), batches(2)
@@ -315,7 +315,7 @@ class TestTheBank:
         expected = session.answer(other).scores()
         assert torch.allclose(loaded.answer(other).scores(), expected, atol=2e-4)
         without = Session.load(tmp_path / "s", Vectors(WIDTH), session.gallery, hubs=None)
-        assert without.state.stages == {}
+        assert without.state.hubs is None
         plain_scores = other @ session.gallery.vectors[:, 0].T
         assert torch.allclose(without.answer(other).scores(), plain_scores, atol=1e-6)
 
@@ -324,7 +324,7 @@ class TestTheBank:
         session.answer(batches(1)[0])
         session.save(tmp_path / "s")
         loaded = Session.load(tmp_path / "s", Vectors(WIDTH), session.gallery, hubs=Hubs())
-        assert len(loaded.state.stages["hubs"]) == 0
+        assert len(loaded.state.hubs) == 0
 
     @pytest.mark.parametrize(
         ("change", "said"),
@@ -443,18 +443,18 @@ class TestWithinASession:
         for batch in batches:
             answer = session.answer(batch)
         assert torch.isfinite(answer.scores()).all()
-        assert len(session.state.stages["hubs"]) == (0 if isinstance(method, TSA) else 60)
+        assert len(session.state.hubs) == (0 if isinstance(method, TSA) else 60)
 
     def test_a_guard_s_restart_clears_the_bank(self, encoder, gallery, batches, monkeypatch):
         session = Session(encoder, gallery, REST(), hubs=Hubs(), guard=Guard())
         session.answer(batches[0])
-        assert len(session.state.stages["hubs"]) == 12
+        assert len(session.state.hubs) == 12
         monkeypatch.setattr(State, "finite", False)
         monkeypatch.setattr("queryshift.sessions.step._sound", lambda *_: False)
         with pytest.warns(GuardWarning):
             session.answer(batches[1])
         assert session.state.resets == 1
-        assert len(session.state.stages["hubs"]) == 12  # this batch, answered by the source
+        assert len(session.state.hubs) == 12  # this batch, answered by the source
 
     def test_ordinary_queries_are_answered_as_without_it(self, encoder, gallery, clean):
         calm = list(torch.stack(clean) + 0.05 * torch.eye(10).repeat(6, 1))
@@ -463,16 +463,16 @@ class TestWithinASession:
         answer = session.answer(calm[:20])
         assert session.state.reference_streak == 1
         assert torch.equal(answer.scores(), answer.source.scores())
-        assert len(session.state.stages["hubs"]) == 0
+        assert len(session.state.hubs) == 0
 
     @pytest.mark.parametrize("worker", [False, True])
     def test_a_gathered_group_is_remembered(self, worker, encoder, gallery, batches):
         session = Session(encoder, gallery, REST(), hubs=Hubs(), gather=12, worker=worker)
         for query in batches[0]:
-            assert len(session.state.stages["hubs"]) == 0
+            assert len(session.state.hubs) == 0
             session.answer([query])
         session.wait()
-        assert len(session.state.stages["hubs"]) == 12
+        assert len(session.state.hubs) == 12
         assert torch.isfinite(session.answer(batches[1][:1]).scores()).all()
 
     def test_several_vectors_and_the_gallery_of_an_encoder(self, clean, batches):
@@ -526,20 +526,20 @@ class TestItsCost:
         for query in rows(60, 2).split(1):
             session.answer(query)
         assert products == [query_bank.MOST_AHEAD]
-        found = vars(session.state.stages["hubs"])["sums"]
-        anew = query_bank.HubSums.of(session.state.stages["hubs"], session.gallery, found.moments)
+        found = vars(session.state.hubs)["sums"]
+        anew = query_bank.HubSums.of(session.state.hubs, session.gallery, found.moments)
         assert torch.allclose(found.others, anew.others, atol=1e-3)
 
     def test_nothing_is_kept_of_rows_that_have_left(self):
         session = over(in_memory(), bank=64)
         for batch in rows(256, 1).split(64):
             session.answer(batch)
-        assert vars(session.state.stages["hubs"])["sums"].leaving is None
+        assert vars(session.state.hubs)["sums"].leaving is None
 
     def test_sums_that_lost_most_are_computed_again_in_pieces_that_fit(self, monkeypatch):
         session, pieces = over(in_memory(), bank=64), []
         session.answer(rows(64, 1))
-        bank = session.state.stages["hubs"]
+        bank = session.state.hubs
         sums = query_bank.HubSums.of(bank, session.gallery)
         counted = query_bank.similarity
         monkeypatch.setattr(
@@ -579,7 +579,7 @@ class TestItsCost:
     def test_what_it_keeps_is_two_numbers_a_candidate(self):
         session = over(in_memory(2000), bank=256)
         session.answer(rows(64, 1))
-        kept = vars(session.state.stages["hubs"])["sums"]
+        kept = vars(session.state.hubs)["sums"]
         assert [kept.total.shape, kept.own.shape] == [(2000,), (2000,)]
 
 
@@ -587,9 +587,9 @@ def test_running_sums_are_those_of_the_whole_bank():
     session = over(in_memory(), bank=100)
     for batch in batches(30, size=20):
         answer = session.answer(batch)
-    bank = session.state.stages["hubs"]
+    bank = session.state.hubs
     anew = over(in_memory(), bank=100)
-    anew.restore(replace(session.state, stages={"hubs": replace(bank)}))
+    anew.restore(replace(session.state, hubs=replace(bank)))
     found = anew.answer(batch).scores()
     assert torch.allclose(found, answer.scores(), atol=1e-3)  # half precision: 5e-4 of a score
 
@@ -602,8 +602,8 @@ def test_clear_queries_leave_no_trace_when_they_leave_the_bank():
     kept = Session(Vectors(256), gallery, Frozen(), hubs=Hubs(bank=64))
     for some in torch.randperm(500, generator=chance).split(50):
         kept.answer(normalize(candidates[some] + 0.02 * torch.randn(256, generator=chance), dim=1))
-    sums = vars(kept.state.stages["hubs"])["sums"]
-    anew = type(sums).of(kept.state.stages["hubs"], gallery)
+    sums = vars(kept.state.hubs)["sums"]
+    anew = type(sums).of(kept.state.hubs, gallery)
     assert torch.allclose(sums.others, anew.others, atol=1e-3)
     assert torch.allclose(sums.of_all, anew.of_all, atol=1e-3)
 
@@ -641,7 +641,6 @@ class TestOnTangram:
         ]
         both, hubs = (session.answer(asked[:8]) for session in sessions)
         depth = judge.matcher.rerank
-        assert [stage.name for stage in sessions[0].adaptation.stages] == ["hubs", "matcher"]
         first = both.top(depth).positions.sort(dim=1).values
         assert torch.equal(first, hubs.top(depth).positions.sort(dim=1).values)
         assert not torch.equal(both.top(depth).positions, hubs.top(depth).positions)

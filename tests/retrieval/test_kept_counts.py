@@ -25,7 +25,7 @@ def test_batches_of_one_and_of_several(size, parts):
     session = Session(Vectors(WIDTH), gallery, Frozen(), hubs=Hubs(bank=size))
     for queries in drawn(sum(parts), 1).split(parts):
         session.answer(queries).top(1)
-        bank = session.state.stages["hubs"]
+        bank = session.state.hubs
         anew = replace(bank)
         assert bank.pairs == anew.pairs
         assert torch.equal(bank.keys, anew.keys) and torch.equal(bank.spread_kept, anew.spread_kept)

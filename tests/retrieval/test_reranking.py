@@ -8,7 +8,7 @@ from torch.nn.functional import normalize
 
 from queryshift import Gallery
 from queryshift.retrieval.forward import Forward
-from queryshift.retrieval.reranking import MatcherStage
+from queryshift.retrieval.reranking import MatchedRanking
 
 QUERIES, CANDIDATES, RERANK = 5, 12, 4
 
@@ -43,7 +43,7 @@ def ranked(asked, matching):
         direct_params={},
         matcher_places=lambda positions: positions,
     )
-    return MatcherStage().rank(forward, asked, None)
+    return MatchedRanking(forward, asked)
 
 
 def test_the_best_hits_are_ordered_by_logit_plus_score_before_all_others(asked):

@@ -82,9 +82,9 @@ class TestOneQueryAskedAgainAndAgain:
     def test_stays_out_of_the_bank(self, image, captions, pictures):
         session = Session(image, captions, qs.Frozen(), hubs=Hubs())
         session.answer([pictures[7]] * 16)
-        assert len(session.state.stages["hubs"].vectors) == 0
+        assert len(session.state.hubs.vectors) == 0
         session.answer(pictures[:16])
-        assert len(session.state.stages["hubs"].vectors) == 16
+        assert len(session.state.hubs.vectors) == 16
 
 
 class TestTwoQueriesInTurn:

@@ -26,7 +26,7 @@ def test_a_session_over_an_engine_finds_its_candidates_again_in_another_process(
     fresh = engine()
     fresh.search(torch.eye(8)[3:5], 7)  # another process has met others first
     again = Session.load(tmp_path / "session", encoder, fresh, guard=None)
-    before, after = (one.state.stages["hubs"] for one in (session, again))
+    before, after = (one.state.hubs for one in (session, again))
     best = session.gallery.ids_at(before.nearest[:, None])
     assert fresh.ids_at(after.nearest[:, None]) == best
     assert not torch.equal(after.nearest, before.nearest)

@@ -74,7 +74,7 @@ def learnt(encoder, gallery, batches) -> Session:
     session = in_doubt(Session(encoder, gallery, lr=0.01))
     for batch in batches[:3]:
         session.answer(batch)
-    assert session.state.adapted.updates == 9 and len(session.state.stages["hubs"]) > 30
+    assert session.state.adapted.updates == 9 and len(session.state.hubs) > 30
     return in_doubt(session, torch.full((LATEST,), 0.42))
 
 
@@ -489,7 +489,7 @@ class TestWithoutAGuard:
             assert torch.equal(answer.vectors, vectors)
             assert same(answer.top(9).positions, gallery.search(vectors, 9).positions)
             assert same(answer.top(9).scores, gallery.search(vectors, 9).scores)
-        assert session.state.stages == {} and same(session.state.chances, no_doubt(CPU))
+        assert session.state.hubs is None and same(session.state.chances, no_doubt(CPU))
 
     def test_queries_in_no_doubt_and_repeats_teach_too(self, encoder, gallery, batches):
         session = Session(encoder, gallery, guard=None)

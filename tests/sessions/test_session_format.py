@@ -105,13 +105,13 @@ class TestFilesOfAnEarlierPolicy:
         stored = load_file(EARLIER / f"{name}.session")
         session = Session.load(EARLIER / f"{name}.session", encoder, gallery)
         assert torch.equal(session.state.adapted.values, stored["adapted.values"])
-        assert torch.equal(session.state.stages["hubs"].vectors, stored["stages.hubs.vectors"])
+        assert torch.equal(session.state.hubs.vectors, stored["stages.hubs.vectors"])
         assert session.state.memory == Learnt(3) and session.state.adapted.updates == 9
         assert same(session.state.chances, session.adaptation.fresh(gallery).chances)
         session.restore(replace(session.state, chances=torch.ones(64)))  # in full doubt
         session.answer(batches[3])
         assert session.state.memory == Learnt(4) and session.state.adapted.updates == 12
-        assert len(session.state.stages["hubs"]) > 36
+        assert len(session.state.hubs) > 36
         session.save(path)
         again = Session.load(path, encoder, gallery)
         assert same((again.state, again.history), (session.state, session.history))
@@ -252,7 +252,7 @@ class TestChangingSettings:
         assert stored.method == replace(session.method, lr=0.5)
         assert stored.origins["lr"] == "the user"
         assert same(
-            stored.state(session.adaptation.fresh(session.gallery), session.gallery, ()),
+            stored.state(session.adaptation.fresh(session.gallery), session.gallery),
             session.state,
         )
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from queryshift.galleries import Gallery
 from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.hubness.hub_correction import Hubs
+from queryshift.retrieval.hubness.query_bank import QueryBank
 
 BANK = 1024
 Correction = Callable[[Tensor, Tensor], Tensor]
@@ -81,7 +82,7 @@ def firsts_by(correction: Correction, parts: list[Tensor], gallery: Gallery) -> 
 def firsts_by_hubs(parts: list[Tensor], gallery: Gallery) -> Tensor:
     """Top-1 results (Q,) by the library's own correction, as a session makes it."""
     hubs, found = Hubs(), []
-    memory = hubs.start(gallery, parts[0].device)
+    memory = QueryBank.empty(gallery.dimension, parts[0].device)
     for vectors in parts:
         forward = Forward(vectors, gallery)
         memory = hubs.observe(forward, memory)

@@ -1,15 +1,15 @@
-"""Re-ranking stages between the gallery's scores and the answer; losses see none of them."""
+"""Re-ranking of the best hits by a matcher; losses do not see it."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from queryshift.encoders.prepared import take
-from queryshift.galleries import Hits, Searchable
+from queryshift.galleries import Hits
 
 from .forward import Forward
 
@@ -26,44 +26,8 @@ class Ranking(Protocol):
         """The score (B, N) of every candidate, -inf where it is excluded."""
 
 
-class Stage:
-    """One re-ranking stage. Its memory is part of the session's state; by default it has none."""
-
-    name: ClassVar[str]
-    """The key of its memory."""
-
-    learns: ClassVar[bool] = False
-    """Whether it learns from the stream: the source model's answers go without it."""
-
-    def start(self, gallery: Searchable, device: torch.device) -> Any:
-        """The memory before the first batch."""
-
-    def moved(self, memory: Any, gallery: Searchable) -> Any:
-        """The memory for another gallery."""
-
-    def check_memory(self, memory: Any, gallery: Searchable) -> None:
-        """Refuse, with a ValueError, memory from a file that does not fit."""
-
-    def observe(self, forward: Forward, memory: Any) -> Any:
-        """The memory after a batch that was adapted to."""
-
-    def rank(self, forward: Forward, ranking: Ranking, memory: Any) -> Ranking:
-        """Rerank the ranking of the stage before."""
-        raise NotImplementedError
-
-
-class MatcherStage(Stage):
-    """Reranks the best hits by a matcher's logits (single stream)."""
-
-    name = "matcher"
-
-    def rank(self, forward: Forward, ranking: Ranking, memory: None) -> Ranking:
-        """Order the best hits by match logit plus score, before all others."""
-        return MatchedRanking(forward, ranking)
-
-
 class MatchedRanking:
-    """The best hits by match logit plus score, then all others."""
+    """The best hits by a matcher's logit plus score (single stream), then all others."""
 
     def __init__(self, forward: Forward, before: Ranking) -> None:
         self._forward, self.before = forward, before

@@ -13,6 +13,7 @@ from queryshift.methods.losses import distance, entropy, gap, reliability
 from queryshift.methods.source_like import LIMIT_MARGIN, SourceLike
 from queryshift.retrieval.answer import Answer
 from queryshift.retrieval.forward import Batch, Forward
+from queryshift.retrieval.hubness.query_bank import QueryBank
 from queryshift.retrieval.refinement import refined
 from queryshift.retrieval.reranking import MatchedRanking
 from queryshift.support.deprecation import RenamedAttribute, stored_as
@@ -160,7 +161,7 @@ def batch_result(
         state,
         watched=_watched(state, forward),
         batches=state.batches + 1,
-        stages=_remembered(adaptation, proposal, forward) if adapt else state.stages,
+        hubs=_remembered(adaptation, proposal, forward) if adapt else state.hubs,
     )
     reference, shift_score = adaptation.reference, None
     if reference is not None and batch.source is not None:
@@ -189,17 +190,14 @@ def _disagreement(adaptation: Adaptation, answer: Answer, batch: Batch) -> float
     return float((adaptation.source_forward(batch).hits(1).positions != adapted).float().mean())
 
 
-def _remembered(adaptation: Adaptation, proposal: Proposal, forward: Forward) -> Mapping[str, Any]:
-    """The re-ranking stages' memories after the batch's different queries."""
-    state, rows = proposal.state, proposal.rows
-    if proposal.weight == 0 or (rows is not None and not bool(rows.any())):
-        return state.stages
-    if rows is not None:
-        forward = forward.taking(rows)
-    return {
-        stage.name: stage.observe(forward, state.stages.get(stage.name))
-        for stage in adaptation.stages
-    }
+def _remembered(adaptation: Adaptation, proposal: Proposal, forward: Forward) -> QueryBank | None:
+    """What hub correction remembers after the batch's different queries."""
+    hubs, bank, rows = adaptation.settings.hubs, proposal.state.hubs, proposal.rows
+    if hubs is None or bank is None or proposal.weight == 0:
+        return bank
+    if rows is None:
+        return hubs.observe(forward, bank)
+    return hubs.observe(forward.taking(rows), bank) if bool(rows.any()) else bank
 
 
 def _watched(state: State, forward: Forward) -> SourceLike:

@@ -41,7 +41,7 @@ from queryshift.methods.specs import DEFAULT, Spec
 from queryshift.retrieval.answer import SHORTLIST, Answer, FusedRanking
 from queryshift.retrieval.forward import Batch, Forward, checked, fitting
 from queryshift.retrieval.hubness.hub_correction import Hubs
-from queryshift.retrieval.reranking import Ranking
+from queryshift.retrieval.reranking import MatchedRanking, Ranking
 from queryshift.retrieval.uncertainty import (
     BEST,
     FIRST,
@@ -377,12 +377,9 @@ def ranking(
 ) -> Ranking:
     """The order of candidates: hub correction, mixture with the source model, then the matcher."""
     order: Ranking = forward
-    for stage in adaptation.stages:
-        if stage.learns and share > 0:
-            order = stage.rank(forward, order, state.stages.get(stage.name))
+    hubs = adaptation.settings.hubs
+    if hubs is not None and state.hubs is not None and share > 0:
+        order = hubs.rank(forward, order, state.hubs)
     if source is not None and 0 < share < 1:
         order = FusedRanking(source, order, share)
-    for stage in adaptation.stages:
-        if not stage.learns:
-            order = stage.rank(forward, order, state.stages.get(stage.name))
-    return order
+    return order if adaptation.matching is None else MatchedRanking(forward, order)

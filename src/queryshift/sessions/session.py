@@ -26,7 +26,7 @@ from .events import Event
 from .guard import Guard
 from .inputs import Candidates, as_gallery, check_parts
 from .policy import default_method, default_settings
-from .session_settings import LEFT_OPEN, SETTINGS, Mode, ScoreFrom, Settings, given
+from .session_settings import LEFT_OPEN, Mode, ScoreFrom, Settings, given
 from .state import Adaptation, State
 from .state_file import Snapshot, read_state, write_state
 from .updater import OnBad, Updater
@@ -203,16 +203,7 @@ class Session:
         Returns:
             A session with the same encoder, gallery, method, settings and state.
         """
-        now, history = self._updater.copy()
-        values: dict[str, Any] = {name: getattr(self.settings, name) for name in SETTINGS}
-        values |= {"on_batch": self.on_batch, "on_event": self.on_event}
-        values |= {"matcher": self.adaptation.matching}
-        copy = type(self)(self.encoder, now.gallery, self.method, **values)
-        copy._updater.replace(now, history)
-        copy._updater.gathered = list(self._updater.gathered)
-        copy._origins = self._origins
-        copy._updater.find_rate(found(self._origins))
-        return copy
+        return self._made_of(self._updater.fork(), self._origins)
 
     def __copy__(self) -> Self:
         return self.fork()
@@ -295,12 +286,19 @@ class Session:
         gallery = as_gallery(gallery)
         check_parts(encoder, gallery, method or Method(), matcher)
         stored = read_state(path, encoder, method, matcher, changes)
-        values: dict[str, Any] = {name: getattr(stored.settings, name) for name in SETTINGS}
-        values |= {"matcher": matcher, "on_batch": on_batch, "on_event": on_event}
-        session = cls(encoder, gallery, stored.method, **values)
-        session._origins, stages = stored.origins, session.adaptation.stages
-        session._updater.find_rate(found(stored.origins))
-        session.restore(stored.state(session.state, gallery, stages), stored.history())
+        adaptation = Adaptation.of(
+            encoder, gallery, stored.method, stored.settings, matcher, found(stored.origins)
+        )
+        updater = Updater(adaptation, gallery, on_batch, on_event)
+        session = cls._made_of(updater, stored.origins)
+        session.restore(stored.state(session.state, gallery), stored.history())
+        return session
+
+    @classmethod
+    def _made_of(cls, updater: Updater, origins: Mapping[str, str]) -> Self:
+        """A session of parts that are checked already."""
+        session = cls.__new__(cls)
+        session._updater, session._origins = updater, origins
         return session
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, Self
@@ -20,7 +19,7 @@ from queryshift.methods.optimiser import Adapted, Layout
 from queryshift.methods.source_like import SourceLike
 from queryshift.retrieval.answer import SHORTLIST
 from queryshift.retrieval.forward import Batch, Forward, fitting
-from queryshift.retrieval.reranking import MatcherStage, Stage
+from queryshift.retrieval.hubness.query_bank import QueryBank
 from queryshift.retrieval.uncertainty import no_doubt
 from queryshift.support.deprecation import stored_as
 from queryshift.support.threads import lazy_property
@@ -50,7 +49,7 @@ class State:
     chances: Tensor = field(default_factory=lambda: torch.empty(0))  # of the latest queries
     found: Tensor = field(default_factory=nothing_found)  # by the source model, for those
     rate: float = 0.0  # learning rate found on the stream; 0: none yet
-    stages: Mapping[str, Any] = field(default_factory=dict)  # each re-ranking stage's memory
+    hubs: QueryBank | None = None  # what hub correction remembers; None: it is off
 
     @lazy_property
     def learnt(self) -> Params:
@@ -78,7 +77,6 @@ class Adaptation:
     settings: Settings
     source: Params
     matching: Matching | None = None
-    stages: tuple[Stage, ...] = ()
     reference: ReferenceQueries | None = None  # the guard's sample of unshifted queries
     finds_rate: bool = False  # nobody set a learning rate: the stream gives it
 
@@ -106,10 +104,8 @@ class Adaptation:
             source |= matching.matcher.own_params()
         device = encoder.device
         source = {name: value.to(device) for name, value in source.items()}
-        hubs: tuple[Stage, ...] = () if settings.hubs is None else (settings.hubs,)
-        stages = hubs if matching is None else (*hubs, MatcherStage())
         finds_rate = finds_rate and method.rate_of_stream
-        return cls(encoder, method, settings, source, matching, stages, reference, finds_rate)
+        return cls(encoder, method, settings, source, matching, reference, finds_rate)
 
     @property
     def depth(self) -> int:
@@ -129,8 +125,14 @@ class Adaptation:
             watched=SourceLike.empty(gallery.centroids(1).to(device)),
             chances=no_doubt(device),
             found=nothing_found(device),
-            stages={stage.name: stage.start(gallery, device) for stage in self.stages},
+            hubs=self._no_queries(gallery),
         )
+
+    def _no_queries(self, gallery: Searchable) -> QueryBank | None:
+        """What hub correction remembers before the first batch."""
+        if self.settings.hubs is None:
+            return None
+        return QueryBank.empty(gallery.dimension, self.encoder.device)
 
     def params(self, state: State) -> Params:
         """The current parameters; the source's where nothing was learnt or no gradient reaches."""
@@ -144,23 +146,20 @@ class Adaptation:
 
     def restarted(self, state: State, gallery: Searchable) -> State:
         """The state after a reset: source parameters, fresh memories, counts kept."""
-        device = self.encoder.device
         return replace(
             state,
             adapted=Adapted.fresh(state.layout.flat(self.source)),
-            memory=self.method.start(gallery, device),
+            memory=self.method.start(gallery, self.encoder.device),
             rate=0.0,
-            stages={stage.name: stage.start(gallery, device) for stage in self.stages},
+            hubs=self._no_queries(gallery),
             resets=state.resets + 1,
         )
 
     def moved(self, state: State, gallery: Searchable) -> State:
         """The state for another gallery: memories forget the old candidates."""
-        stages = {
-            stage.name: stage.moved(state.stages.get(stage.name), gallery) for stage in self.stages
-        }
         memory, found = self.method.moved(state.memory, gallery), state.found[:0]
-        return replace(state, memory=memory, found=found, stages=stages)
+        hubs = None if state.hubs is None else state.hubs.moved(gallery)
+        return replace(state, memory=memory, found=found, hubs=hubs)
 
 
 def check_state(state: State, fresh: State) -> None:

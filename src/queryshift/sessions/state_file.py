@@ -19,7 +19,7 @@ from queryshift.methods.base import Method
 from queryshift.methods.optimiser import Layout
 from queryshift.methods.wrapper import Wrapper
 from queryshift.retrieval.hubness.hub_correction import Hubs
-from queryshift.retrieval.reranking import Stage
+from queryshift.retrieval.hubness.query_bank import QueryBank
 from queryshift.support.deprecation import stored_name
 from queryshift.support.tensor_files import packed_bytes, read, write
 
@@ -33,6 +33,7 @@ from .session_settings import Settings
 from .state import State, check_state
 
 KIND = "session"
+STAGES, HUBS = "stages", "hubs"  # keys of what hub correction remembers
 CHANGEABLE = (
     *("mode", "guard", "hubs", "gather", "worker", "chunk", "depth", "steps", "lr"),
     *("score_from", "history", "name"),
@@ -65,7 +66,7 @@ class StoredSession:
     about: Mapping[str, Any]
     tensors: Mapping[str, Tensor]
 
-    def state(self, fresh: State, gallery: Searchable, stages: Sequence[Stage]) -> State:
+    def state(self, fresh: State, gallery: Searchable) -> State:
         """The stored state, checked against a fresh one of the loading session."""
         with _naming(self.path):
             stored = self.about["state"]
@@ -76,7 +77,7 @@ class StoredSession:
             values = {
                 names[key]: unpacked(value, getattr(fresh, names[key]), self.tensors)
                 for key, value in stored.items()
-                if key != "stages"
+                if key != STAGES
             }
             state = replace(fresh, **{**values, "layout": Layout(shapes)})
             moved = self._renumbered(gallery)
@@ -85,19 +86,21 @@ class StoredSession:
                 state = replace(state, memory=memory, found=fresh.found)
             check_state(state, fresh)
             self.method.check_memory(state.memory, gallery)
-            memories = {one.name: self._memory(one, fresh, gallery, moved) for one in stages}
-            return replace(state, stages=memories)
+            return replace(state, hubs=self._hubs(fresh.hubs, gallery, moved))
 
-    def _memory(self, stage: Stage, fresh: State, gallery: Searchable, moved: bool) -> Any:
-        """What a stage remembers; fresh if the session was saved without that stage."""
-        stored = self.about["state"].get("stages", {"mapping": {}})["mapping"]
-        memory = fresh.stages[stage.name]
-        if stage.name in stored:
-            memory = unpacked(stored[stage.name], memory, self.tensors)
+    def _hubs(self, bank: QueryBank | None, gallery: Searchable, moved: bool) -> QueryBank | None:
+        """What hub correction remembers; fresh if the session was saved without it."""
+        if bank is None:
+            return None
+        stored = self.about["state"].get(STAGES, {"mapping": {}})["mapping"]
+        if HUBS in stored:
+            bank = unpacked(stored[HUBS], bank, self.tensors)
+        if not isinstance(bank, QueryBank):
+            raise ValueError("the memory of hubs is not a bank of queries")
         if moved:
-            memory = stage.moved(memory, gallery)
-        stage.check_memory(memory, gallery)
-        return memory
+            bank = bank.moved(gallery)
+        bank.check(gallery)
+        return bank
 
     def _renumbered(self, gallery: Searchable) -> bool:
         """Whether positions may belong to other candidates than when the session was saved."""
@@ -142,8 +145,9 @@ def _parts(taken: Snapshot) -> tuple[dict[str, Tensor], dict[str, Any]]:
         "state": {
             stored_name(field): packed(getattr(state, field.name), field.name, tensors)
             for field in fields(state)
-            if field.name != "layout"
-        },
+            if field.name not in ("layout", "hubs")
+        }
+        | {STAGES: packed({} if state.hubs is None else {HUBS: state.hubs}, STAGES, tensors)},
         "history": None
         if taken.history is None
         else packed_history(map(vars, taken.history), tensors),

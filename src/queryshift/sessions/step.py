@@ -79,7 +79,7 @@ def _propose_guarded(
     adaptation: Adaptation, state: State, batch: Batch, guard: Guard, learns: bool
 ) -> Proposal:
     """Assess the batch by the source model, then learn as much as the policy says."""
-    if not learns and not any(stage.learns for stage in adaptation.stages):
+    if not learns and adaptation.settings.hubs is None:
         return _answer_only(adaptation, state, batch)
     views = [step_view(adaptation, state, batch, 0)]  # a list: the first step's graph can go
     if learns and views[0].at_source:

@@ -170,11 +170,6 @@ class Updater:
             settings = replace(self.adaptation.settings, mode=mode)
             self.adaptation = replace(self.adaptation, settings=settings)
 
-    def find_rate(self, wanted: bool) -> None:
-        """Take the learning rate from the stream, if the method can."""
-        wanted = wanted and self.adaptation.method.rate_of_stream
-        self.adaptation = replace(self.adaptation, finds_rate=wanted)
-
     def move(self, gallery: Searchable) -> None:
         """Go on with another gallery, and forget what depends on the old one's candidates."""
         with self._changing:
@@ -204,6 +199,13 @@ class Updater:
         """What is in force and its history, at one moment."""
         with self.lock:
             return self.now, list(self.history)
+
+    def fork(self) -> Updater:
+        """Another one with the same state, history and gathered queries."""
+        now, history = self.copy()
+        twin = Updater(self.adaptation, now.gallery, self.on_batch, self.on_event)
+        twin.now, twin.history, twin.gathered = now, history, list(self.gathered)
+        return twin
 
     def _adapt_in_turn(self, groups: Sequence[Group]) -> None:
         now, results = self.now, []

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from queryshift.errors import BadInput
-from queryshift.galleries import Hits, Searchable
+from queryshift.galleries import Hits
 from queryshift.galleries.exclusions import mask_excluded
 from queryshift.galleries.memory.exact_search import grouped_topk, in_memory, left_for_all
 from queryshift.retrieval.forward import Forward
-from queryshift.retrieval.reranking import Ranking, Stage
+from queryshift.retrieval.reranking import Ranking
 from queryshift.retrieval.uncertainty import BEST, LATEST, chances_of, doubt, query_keys
 from queryshift.support.setting_fields import check_values, setting
 
@@ -27,7 +26,7 @@ SUMS, MOMENTS = "sums", "moments"  # kept beside a bank, and not saved
 
 
 @dataclass(frozen=True)
-class Hubs(Stage):
+class Hubs:
     """Hub correction of answers: hubs are candidates that are close to all queries of a stream.
 
     Under a shift, query vectors crowd together, and a few candidates close to the crowd take most
@@ -52,9 +51,6 @@ class Hubs(Stage):
     bank: int = setting(1024, "ours", "latest query vectors to remember")
     depth: int = setting(100, "ours", "hits to correct on an engine")
 
-    name = "hubs"
-    learns = True
-
     def __post_init__(self) -> None:
         check_values(self, "hubs")
         for one in ("bank", "depth"):
@@ -62,41 +58,6 @@ class Hubs(Stage):
                 raise BadInput(
                     f"hubs: {one} is {getattr(self, one)!r}, expected a whole number of at least 1."
                 )
-
-    def start(self, gallery: Searchable, device: torch.device) -> QueryBank:
-        """An empty bank.
-
-        Args:
-            gallery: The session's gallery.
-            device: The device of the queries.
-
-        Returns:
-            The memory before the first batch.
-        """
-        return QueryBank.empty(gallery.dimension, device)
-
-    def moved(self, memory: QueryBank, gallery: Searchable) -> QueryBank:
-        """The bank for another gallery: query vectors stay valid.
-
-        Args:
-            memory: The bank so far.
-            gallery: The new gallery.
-
-        Returns:
-            The same queries with their top-1 results there.
-        """
-        return memory.moved(gallery)
-
-    def check_memory(self, memory: Any, gallery: Searchable) -> None:
-        """Refuse, with a ValueError, a bank from a file that does not fit.
-
-        Args:
-            memory: The memory as it was read.
-            gallery: The session's gallery.
-        """
-        if not isinstance(memory, QueryBank):
-            raise ValueError("the memory of hubs is not a bank of queries")
-        memory.check(gallery)
 
     @torch.no_grad()
     def observe(self, forward: Forward, memory: QueryBank) -> QueryBank:
