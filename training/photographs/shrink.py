@@ -14,11 +14,12 @@ from pathlib import Path
 
 from PIL import Image
 
-from queryshift.lab.datasets.flickr8k import IMAGES, LISTS, TEXTS, TOKENS
-from queryshift.lab.datasets.reading.reader import find_file, find_folder
+from queryshift.lab.datasets.flickr8k import LISTS, TEXTS, TOKENS
+from queryshift.lab.datasets.reading.reader import FACTS, find_file, find_folder
 
 SHORT, QUALITY = 192, 72
 LONGEST = round(SHORT * 4 / 3)
+FOLDERS = FACTS["flickr8k"]["folders"]
 
 
 def shrunk(image: Image.Image) -> Image.Image:
@@ -44,12 +45,12 @@ def main() -> None:
     parser.add_argument("flickr8k", type=Path)
     parser.add_argument("small", type=Path)
     options = parser.parse_args()
-    pictures = options.small / IMAGES[0]
+    pictures = options.small / FOLDERS[0]
     pictures.mkdir(parents=True, exist_ok=True)
     for name in (TOKENS, *LISTS.values()):
         text = find_file(options.flickr8k, *(f"{folder}/{name}".lstrip("/") for folder in TEXTS))
         shutil.copyfile(text, options.small / name)
-    files = sorted(find_folder(options.flickr8k, *IMAGES).glob("*.jpg"))
+    files = sorted(find_folder(options.flickr8k, *FOLDERS).glob("*.jpg"))
     with ProcessPoolExecutor() as processes:
         list(processes.map(partial(shrink, out=pictures), files, chunksize=64))
     print(f"{len(files):,} pictures in {pictures}")

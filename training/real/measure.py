@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -30,7 +30,7 @@ from queryshift.lab.evaluation.benchmark_methods import DEFAULT, session_of
 from queryshift.lab.evaluation.benchmarks import Benchmark, find
 from queryshift.lab.evaluation.ranks import relevant_ranks
 from queryshift.lab.evaluation.results import Cell, read_folder, write_line
-from queryshift.lab.evaluation.runner.context import Recent, RunContext
+from queryshift.lab.evaluation.runner.context import RunContext
 from queryshift.lab.evaluation.runner.gallery_cache import content_hash, embedded
 from queryshift.lab.evaluation.runner.machine import device_name, versions
 from queryshift.lab.evaluation.runner.plans import Choices, Task
@@ -46,6 +46,7 @@ SPELLED, FUSED = "spelling+", "bm25+"
 NEVER_LEARN = (VECTORS, "frozen", "tcr_untrained")
 ROWS = ("frozen", "frozen+hubs", VECTORS, DEFAULT, "rest", "tcr", "shot")
 BENCHES = 8  # streams that a process keeps ready
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,22 @@ class Stream:
         """The key of a cell on it."""
         place = (self.label, self.benchmark.name, self.shift, self.severity)
         return (*place, self.benchmark.protocol, method, seed)
+
+
+class Recent(Generic[Value]):
+    """The latest few values by key; the one that was used longest ago goes first."""
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._values: dict[Hashable, Value] = {}
+
+    def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """The value of a key, made where it is not there."""
+        value = self._values.pop(key) if key in self._values else make()
+        self._values[key] = value
+        while len(self._values) > self._room:
+            del self._values[next(iter(self._values))]
+        return value
 
 
 class Bench:

@@ -13,6 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+import torch
+
 from queryshift.errors import missing
 from queryshift.support.processes import lanes
 
@@ -26,6 +28,7 @@ Watch = Callable[[int], None]  # called with the number of queries answered
 Execute = Callable[[RunContext, PreparedBenchmark, Sequence[Task], Watch], Iterator[Cell]]
 
 WORKER = RunContext()
+AT_HAND: dict[str, PreparedBenchmark] = {}  # one by its name
 """What a worker process, ours or Ray's, keeps until it ends; unused in the process of the run."""
 
 
@@ -59,15 +62,11 @@ def in_processes(jobs: int) -> Iterator[Execute]:
 
 def fetched(name: str, fetch: Callable[[], bytes]) -> PreparedBenchmark:
     """In a worker process: the benchmark at hand, fetched and unpacked when its name is new."""
-
-    def unpacked() -> PreparedBenchmark:
-        import torch
-
+    if name not in AT_HAND:
         torch.set_num_threads(1)
-        prepared: PreparedBenchmark = pickle.loads(fetch())
-        return prepared
-
-    return WORKER.benchmark(name, unpacked)
+        AT_HAND.clear()
+        AT_HAND[name] = pickle.loads(fetch())
+    return AT_HAND[name]
 
 
 @contextmanager

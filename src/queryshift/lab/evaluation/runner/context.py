@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Sequence
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
 
 from queryshift.encoders.encoder import Encoder
 from queryshift.encoders.matcher import Matcher, Matching
@@ -20,49 +21,28 @@ if TYPE_CHECKING:
     from .plans import Task
     from .prepared_benchmark import Part, PreparedBenchmark
 
-Value = TypeVar("Value")
 MODELS, CATEGORIES = 2, 3  # kept at once; FashionIQ has three categories
-
-
-class Recent(Generic[Value]):
-    """The latest few values by key; the one that was used longest ago goes first."""
-
-    def __init__(self, room: int) -> None:
-        self._room = room
-        self._values: dict[Hashable, Value] = {}
-
-    def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """The value of a key, made where it is not there."""
-        value = self._values.pop(key) if key in self._values else make()
-        self._values[key] = value
-        while len(self._values) > self._room:
-            del self._values[next(iter(self._values))]
-        return value
 
 
 class RunContext:
     """Loaded models, the benchmark at hand, and the queries of its stream.
 
-    A run has one, and so has each of its worker processes; each cache holds a few values.
+    A run has one, and so has each of its worker processes; each cache holds a few values, and
+    leaves out the one that was used longest ago.
     """
 
     def __init__(self) -> None:
-        self._models: Recent[dict[str, Encoder]] = Recent(MODELS)
-        self._matchers: Recent[Matcher] = Recent(1)
-        self._benchmarks: Recent[PreparedBenchmark] = Recent(1)
-        self._galleries: Recent[Gallery] = Recent(CATEGORIES)
-        self._matchings: Recent[Matching] = Recent(1)  # it may hold much of each candidate
-        self._queries: Recent[Sequence[Any]] = Recent(CATEGORIES)
+        self._load = lru_cache(MODELS)(partial(load, precision="float32"))
+        self._matcher = lru_cache(1)(self._make_matcher)
+        self._gallery = lru_cache(CATEGORIES)(lambda part, device: part.gallery.to(device))
+        self._matching = lru_cache(1)(_matching)
+        self._queries = lru_cache(CATEGORIES)(_queries)
 
     def encoders(self, row: Benchmark, choices: Choices) -> dict[str, Encoder]:
         """The model's encoders, or an error that says which model is wanted."""
-        name, preprocessing = choices.model_for(row), choices.preprocessing_for(row)
-        key = (name, choices.device, preprocessing)
-        encoders = self._models.get(
-            key,
-            lambda: load(
-                name, device=choices.device, precision="float32", preprocessing=preprocessing
-            ),
+        name = choices.model_for(row)
+        encoders: dict[str, Encoder] = self._load(
+            name, device=choices.device, preprocessing=choices.preprocessing_for(row)
         )
         lacking = [side for side in (row.query, row.gallery) if side not in encoders]
         if lacking:
@@ -74,16 +54,7 @@ class RunContext:
 
     def matcher(self, row: Benchmark, choices: Choices) -> Matcher | None:
         """The model that re-ranks the best hits; None in the dual stream."""
-        if not choices.matcher:
-            return None
-        encoders = self.encoders(row, choices)
-        return self._matchers.get(
-            (row, choices), lambda: matcher(encoders, row.query, choices.rerank_for(row))
-        )
-
-    def benchmark(self, name: str, fetch: Callable[[], PreparedBenchmark]) -> PreparedBenchmark:
-        """The benchmark at hand, in a worker process that is sent its name with every cell."""
-        return self._benchmarks.get(name, fetch)
+        return self._matcher(row, choices) if choices.matcher else None
 
     def encoder(self, prepared: PreparedBenchmark) -> Encoder:
         """The encoder of the queries."""
@@ -91,25 +62,29 @@ class RunContext:
 
     def gallery(self, prepared: PreparedBenchmark, part: Part) -> Gallery:
         """The candidates on the encoder's device, with the centroids they have by then."""
-        device = self.encoder(prepared).device
-        return self._galleries.get((part, device), lambda: part.gallery.to(device))
+        gallery: Gallery = self._gallery(part, self.encoder(prepared).device)
+        return gallery
 
     def matching(self, prepared: PreparedBenchmark, part: Part) -> Matching | None:
         """The matcher over the candidates."""
         model = self.matcher(prepared.row, prepared.choices)
-        if model is None:
-            return None
-        return self._matchings.get(part, lambda: model.over(part.dataset.candidates))
+        return None if model is None else self._matching(model, part)
 
     def queries(self, prepared: PreparedBenchmark, part: Part, task: Task) -> Sequence[Any]:
         """The queries of a stream, kept for the next methods."""
-        return self._queries.get(
-            (part, *task.stream), lambda: _queries(prepared.row, prepared.choices, part, task)
-        )
+        return self._queries(prepared.row, prepared.choices, part, *task.stream)
+
+    def _make_matcher(self, row: Benchmark, choices: Choices) -> Matcher:
+        return matcher(self.encoders(row, choices), row.query, choices.rerank_for(row))
 
 
-def _queries(row: Benchmark, choices: Choices, part: Part, task: Task) -> Sequence[Any]:
+def _matching(model: Matcher, part: Part) -> Matching:
+    return model.over(part.dataset.candidates)
+
+
+def _queries(
+    row: Benchmark, choices: Choices, part: Part, shift: str, severity: int, seed: int
+) -> Sequence[Any]:
     if choices.folder is not None:
-        return corrupted_beforehand(row, part.dataset, task.shift, task.severity, choices.folder)
-    corruption = corruption_of(row, task.shift, choices)
-    return Shifted(part.dataset, corruption, task.severity, task.seed)
+        return corrupted_beforehand(row, part.dataset, shift, severity, choices.folder)
+    return Shifted(part.dataset, corruption_of(row, shift, choices), severity, seed)
