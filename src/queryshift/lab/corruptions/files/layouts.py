@@ -8,27 +8,13 @@ from pathlib import Path, PurePosixPath
 
 from queryshift.errors import BadInput, unknown
 
-from ..names import MODALITIES, NAMES
+from ..names import NAMES, TABLES
 from ..text.caption_words import LEVEL_OF_SEVERITY_1
 from .corrupt_item import ItemTask
 from .input_files import SUFFIXES, Item, find_items
 from .recipe import Recipe
 
-PUBLISHED_NAMES = {
-    "elastic": "elastic_transform",
-    "jpeg": "jpeg_compression",
-    "ocr": "OcrAug",
-    "character_insert": "RandomCharAug_insert",
-    "character_replace": "RandomCharAug_substitute",
-    "character_swap": "RandomCharAug_swap",
-    "character_delete": "RandomCharAug_delete",
-    "synonym_replacement": "sr",
-    "word_insertion": "ri",
-    "word_swap": "rs",
-    "word_deletion": "rd",
-    "insert_punctuation": "ip",
-    "backtranslation": "back_trans",
-}
+PUBLISHED_NAMES: Mapping[str, str] = TABLES["published_names"]
 JPEG = (".jpg", ".jpeg")
 
 
@@ -73,19 +59,7 @@ def output_name(layout: Layout, modality: str, source: str) -> str:
     return str(path)
 
 
-_ANNOTATIONS = "annotation_{corruption}/{level}"
-_READ = "{corruption}/severity_{severity}"
-LAYOUTS = {
-    "plain": Layout(dict.fromkeys(MODALITIES, "")),
-    "imagenet_c": Layout({"image": "{corruption}/{severity}"}, jpeg_quality=85),
-    "coco": Layout({"image": "COCO_IP_{corruption}_{severity}", "text": _ANNOTATIONS}, lossy=True),
-    "flickr": Layout(
-        {"image": "Flickr30K_IP_{corruption}_{severity}", "text": _ANNOTATIONS}, lossy=True
-    ),
-    "read": Layout(
-        {"video": _READ, "audio": _READ}, jpeg_quality=85, lossy=True, frames_first=True
-    ),
-}
+LAYOUTS = {name: Layout(**settings) for name, settings in TABLES["layouts"].items()}
 
 
 def plan(
