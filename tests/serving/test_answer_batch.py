@@ -118,18 +118,25 @@ def test_a_request_with_scores_too_near_to_tell_is_answered_by_itself(apart, loo
 
 
 @pytest.mark.parametrize(
-    ("fused", "scores", "near"),
+    ("unit", "scores", "near"),
     [
-        (False, [0.3, 0.299995, 0.1], True),
-        (False, [0.3, 0.2999, 0.1], False),
-        (True, [0.3, 0.2999, 0.1], True),  # a softmax turns rounding into more than that
-        (True, [0.9, 0.1, 3e-6, 2e-6, 1e-6], False),  # tiny, and far apart
-        (True, [0.9, 0.1, 2.0005e-6, 2e-6], True),
+        (None, [0.3, 0.299995, 0.1], True),
+        (None, [0.3, 0.2999, 0.1], False),
+        (0.01, [0.3, 0.2998, 0.1], True),  # a softmax turns rounding into more than that
+        (0.1, [0.3, 0.2998, 0.1], False),
+        (0.1, [0.9, 0.1, 3e-6, 2e-6, 1e-6], False),  # tiny, and far apart
+        (0.1, [0.9, 0.1, 2.0001e-6, 2e-6], True),
+        (0.1, [0.9, 0.1, 0.0, 0.0], True),
     ],
 )
-def test_scores_of_a_mixture_are_near_by_their_ratio(fused, scores, near):
-    ranking = FusedRanking.__new__(FusedRanking) if fused else None
-    answer = SimpleNamespace(ranking=ranking)
+def test_scores_of_a_mixture_are_near_by_their_ratio(unit, scores, near):
+    class Mixture(FusedRanking):
+        temperature = torch.tensor([[unit or 1.0]])
+
+        def __init__(self):
+            pass
+
+    answer = SimpleNamespace(ranking=None if unit is None else Mixture())
     assert rows._too_near(answer, torch.tensor([scores])).tolist() == [near]
 
 

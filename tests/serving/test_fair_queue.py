@@ -23,12 +23,35 @@ def test_turns_are_one_of_each_and_bounded():
     assert queue.waiting == 0
 
 
-def test_a_tenant_that_has_had_enough_is_passed_over():
+def test_who_does_not_fit_is_passed_over():
     queue = FairQueue[int](most=5, most_of_one=3)
     queue.put("loud", [1, 2, 3])
     queue.put("quiet", [4])
-    assert [queue.take(["loud"]) for _ in range(2)] == [("quiet", 4), None]
-    assert queue.waiting == 3 and queue.take() == ("loud", 1)
+    fits = lambda tenant, one: tenant != "loud"  # noqa: E731
+    assert [queue.take(fits) for _ in range(2)] == [("quiet", 4), None]
+    assert queue.waiting == 3 and queue.more_of("loud", fits) is None
+    assert queue.more_of("loud") == 1 and queue.take() == ("loud", 2)
+
+
+def test_who_floods_is_heavy_until_it_has_not_for_a_while(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(queues.time, "monotonic", lambda: now[0])
+    demand = queues.Demand()
+    for _ in range(30):  # one after another, as fast as answers come
+        demand.note("loud", 1)
+        demand.note("quiet", 1)
+    assert demand.heavy() == set()
+    demand.note("loud", 5)
+    assert demand.heavy() == {"loud"} and len(demand) == 2
+    now[0] += 1.1
+    demand.note("quiet", 1)
+    demand.note("loud", 1)
+    assert demand.heavy() == {"loud"}
+    now[0] += 1.1
+    demand.note("quiet", 1)
+    assert demand.heavy() == set() and len(demand) == 2
+    now[0] += 5
+    assert demand.heavy() == set() and len(demand) == 0
 
 
 @pytest.mark.parametrize("module", [queues, access])

@@ -163,11 +163,17 @@ class FusedRanking:
         behind = self._adapted.all_scores() - BEHIND
         return behind.scatter_reduce(1, positions, scores.to(behind), "amax")
 
+    @property
+    def temperature(self) -> Tensor:
+        """The temperature (B, 1) of both predictions."""
+        scores = self._source.hits(SHORTLIST).scores
+        spread = scores[:, :SHORTLIST].std(dim=1, correction=0, keepdim=True)
+        return spread.clamp(min=torch.finfo(spread.dtype).tiny)
+
     def _union(self, depth: int) -> tuple[Hits, Hits, Tensor, Tensor]:
         """Both lists, and their candidates (B, 2 depth) best first; duplicates score -inf."""
         source, adapted = self._source.hits(depth), self._adapted.hits(depth)
-        spread = source.scores[:, :SHORTLIST].std(dim=1, correction=0, keepdim=True)
-        unit = spread.clamp(min=torch.finfo(spread.dtype).tiny)
+        unit = self.temperature
         of_source = (1 - self._weight) * _predicted(source.scores, unit)
         of_adapted = self._weight * _predicted(adapted.scores, unit)
         same = adapted.positions[:, :, None] == source.positions[:, None]

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
@@ -30,15 +30,14 @@ from .queues import Demand, FairQueue
 
 logger = logging.getLogger("queryshift.serving")
 FIRST_GUESS = 0.01  # seconds per query, before any was answered
-TOGETHER = 8  # queries of a request; from so many on a guard judges them by each other
-HURRIED = 3  # batches without what takes long, before it has its turn
+TOGETHER = 4  # queries of a request: others wait for so many, however large it is
+HURRIED = 3  # batches in a row of those who ask for little, before others have their turn
 Hit: TypeAlias = dict[str, Any]  # {"id": ..., "score": ...}
 By = Literal["source", "adapted", "both"]
 Value = TypeVar("Value")
 PLACES = 20  # of an answer that are remembered: a click further down says next to nothing
 TOP = 10  # places that do not depend on the batch
 NEAR = 1e-5  # between similarities; the batch changes them by a tenth of it
-NEAR_SHARE = 1e-3  # of a probability: a softmax makes of that change such a part of it, or less
 
 
 @dataclass(frozen=True)
@@ -106,11 +105,11 @@ class _Waiting:
 class AnswerQueue:
     """The queue before one collection's model; all of it runs in the event loop but the forward.
 
-    Each batch takes what is there: nobody waits for company. Where all tenants ask alike, it has
-    many queries of a few of them, since what is done once for a tenant is then done once for many.
-    Where one asks for much more than another, it has few places, and what takes long comes after
-    what does not: the other waits for small batches.
-    Queries of one request are answered eight at a time, whatever the load: a session judges queries
+    Each batch takes what is there: nobody waits for company. It has many queries of a few tenants,
+    since what is done once for a tenant is then done once for many.
+    Where some ask for much more than others, the others come first and by themselves, and a batch
+    of those who ask for much is small: who asks for little waits for one small batch.
+    Queries of one request are answered four at a time, whatever the load: a session judges queries
     by those that come with them.
 
     Args:
@@ -128,7 +127,7 @@ class AnswerQueue:
         self._queue = FairQueue[_Waiting](settings.waiting, settings.waiting_of_tenant, len)
         self._seconds = FIRST_GUESS
         self._asked = Demand()
-        self._hurried = 0  # batches in a row that had nothing that takes long
+        self._hurried = 0  # batches in a row of those who ask for little
 
     @property
     def busy(self) -> bool:
@@ -145,7 +144,7 @@ class AnswerQueue:
         parts = (asked[start : start + TOGETHER] for start in range(0, len(asked), TOGETHER))
         waiting = [_Waiting(part, loop.create_future()) for part in parts]
         self._queue.put(tenant, waiting, self._seconds)
-        self._asked.add(tenant, len(asked))
+        self._asked.note(tenant, self._queue.of(tenant))
         found = await asyncio.gather(*(one.answers for one in waiting))
         return [answer for part in found for answer in part]
 
@@ -170,37 +169,40 @@ class AnswerQueue:
                     one.answers.set_result(found)
 
     def _next(self) -> list[_Waiting]:
-        """The next batch: what is there, without what was given up."""
+        """The next batch: of those who ask for little; where none waits, of the others."""
+        heavy, few = self._asked.heavy(), self._settings.batch_of_tenant
+        turns = [(False, self._settings.batch), (True, few)]
+        if self._hurried >= HURRIED:
+            turns.reverse()
+        for of_heavy, most in turns:
+            if batch := self._taken(heavy, of_heavy, most):
+                self._hurried = 0 if of_heavy or not heavy else self._hurried + 1
+                break
+        self._metrics.waiting.set(self._queue.waiting)
+        return batch
+
+    def _taken(self, heavy: Set[str], of_heavy: bool, most: int) -> list[_Waiting]:
+        """What is there of some tenants, without what was given up; at most so many queries.
+
+        The first one may be more.
+        """
         batch: list[_Waiting] = []
-        places, even, most = Counter[str](), self._asked.even(), self._settings.batch
-        few, tenant = self._settings.batch_of_tenant, ""
-        share = max(few, most // min(2, len(self._asked) or 1)) if even else few
+        places, tenant = Counter[str](), ""
+        share = max(self._settings.batch_of_tenant, most // min(2, len(self._asked) or 1))
 
-        self._hurried += 1
-
-        def fits(one: _Waiting) -> bool:
-            if not batch and (even or self._hurried > HURRIED):
-                return True
-            room = most - places.total()
-            return len(one) <= (room if even else min(room, few))
+        def fits(name: str, one: _Waiting) -> bool:
+            room = not batch or len(one) <= most - places.total()
+            return room and places[name] < share and (name in heavy) == of_heavy
 
         while True:
-            full = [name for name, taken in places.items() if taken >= share]
-            one = self._queue.more_of(tenant, fits) if even and tenant not in full else None
+            one = self._queue.more_of(tenant, fits)
             if one is None:
-                turn = self._queue.take(full, fits)
-                if turn is None and not batch:  # nothing is short: what takes long has its turn
-                    turn = self._queue.take()
-                if turn is None:
-                    break
+                if (turn := self._queue.take(fits)) is None:
+                    return batch
                 tenant, one = turn
-            if len(one) > few:
-                self._hurried = 0
             if not one.answers.done():
                 batch.append(one)
                 places[tenant] += len(one)
-        self._metrics.waiting.set(self._queue.waiting)
-        return batch
 
     def _measure(self, queries: int, seconds: float) -> None:
         self._seconds += 0.1 * (seconds / queries - self._seconds)
@@ -305,11 +307,12 @@ def _too_near(answer: Answer, scores: Tensor) -> Tensor:
     """Whether two of a row's first scores are as good as the same.
 
     Scores of both models' mixture are probabilities, large and tiny ones: what the batch changes
-    of them is a part of each.
+    of similarities, divided by the temperature, is the part that it changes of them.
     """
     first = scores[:, : TOP + 1]
-    fused = isinstance(answer.ranking, FusedRanking)
-    margin = NEAR_SHARE * first[:, :-1] if fused else torch.full_like(first[:, :-1], NEAR)
+    margin = torch.full_like(first[:, :-1], NEAR)
+    if isinstance(answer.ranking, FusedRanking):
+        margin *= first[:, :-1] / answer.ranking.temperature.to(first)
     return ((first[:, :-1] - first[:, 1:]) <= margin).any(dim=1)
 
 

@@ -6,8 +6,8 @@ import asyncio
 import os
 import sys
 import time
-from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Collection, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
@@ -20,8 +20,8 @@ Piece = Callable[[], Any]
 NICE = 10  # steps of priority that threads beside the answers give up
 PATIENCE = 0.05  # seconds that who only looks waits for a pause in the answers
 LOOK = 0.002  # seconds between looks at whether a query is being answered
-SECONDS = 1.0  # that are lately
-ALIKE = 4.0  # times as much as another that a tenant may ask for, and they ask alike
+SECONDS = 1.0  # to twice as many are lately
+ALIKE = 4.0  # times as many queries as another's that may wait of a tenant, and they ask alike
 
 
 class FairQueue(Generic[One]):
@@ -77,26 +77,23 @@ class FairQueue(Generic[One]):
         return sum(map(self._size, self._queues.get(tenant, ())))
 
     def take(
-        self, but_of: Collection[str] = (), fits: Callable[[One], bool] = lambda one: True
+        self, fits: Callable[[str, One], bool] = lambda tenant, one: True
     ) -> tuple[str, One] | None:
-        """The next one and whose it is; None where none waits.
-
-        Args:
-            but_of: tenants that have had enough for now.
-            fits: whether one can be taken now.
-        """
+        """The next one and whose it is; None where none waits that fits."""
         if not self._queues:
             self._there.clear()
         for tenant, queue in self._queues.items():
-            if tenant not in but_of and fits(queue[0]):
+            if fits(tenant, queue[0]):
                 self._queues.move_to_end(tenant)
                 return tenant, self._popped(tenant)
         return None
 
-    def more_of(self, tenant: str, fits: Callable[[One], bool] = lambda one: True) -> One | None:
+    def more_of(
+        self, tenant: str, fits: Callable[[str, One], bool] = lambda tenant, one: True
+    ) -> One | None:
         """The next one of a tenant, out of turn; None where none waits that fits."""
         queue = self._queues.get(tenant)
-        return self._popped(tenant) if queue and fits(queue[0]) else None
+        return self._popped(tenant) if queue and fits(tenant, queue[0]) else None
 
     def forget(self, tenant: str) -> None:
         """Give up what waits of a tenant."""
@@ -117,41 +114,48 @@ class FairQueue(Generic[One]):
 
 
 class Demand:
-    """Queries of each tenant in the last second.
+    """How many queries of each tenant waited at once lately, at most.
+
+    What it asked for in a time would not tell: who floods gets no more answers than it has turns.
 
     Example:
         >>> demand = Demand()
-        >>> demand.add("one", 3)
-        >>> demand.add("other", 4)
-        >>> demand.even()
-        True
-        >>> demand.add("other", 40)
-        >>> demand.even()
-        False
+        >>> demand.note("one", 3)
+        >>> demand.note("other", 4)
+        >>> demand.heavy()
+        set()
+        >>> demand.note("other", 40)
+        >>> demand.heavy()
+        {'other'}
     """
 
     def __init__(self) -> None:
-        self._asked: deque[tuple[float, str, int]] = deque()
-        self._counts = Counter[str]()
+        self._now: dict[str, int] = {}  # since then
+        self._before: dict[str, int] = {}  # in the time before
+        self._since = time.monotonic()
 
-    def add(self, tenant: str, queries: int) -> None:
-        """Count what a tenant asks for."""
-        self._asked.append((time.monotonic(), tenant, queries))
-        self._counts[tenant] += queries
+    def note(self, tenant: str, waiting: int) -> None:
+        """Note how many queries of a tenant wait."""
+        self._forget()
+        self._now[tenant] = max(waiting, self._now.get(tenant, 0))
 
-    def even(self) -> bool:
-        """Whether all who asked lately asked for about as much."""
-        limit = time.monotonic() - SECONDS
-        while self._asked and self._asked[0][0] < limit:
-            _, tenant, queries = self._asked.popleft()
-            self._counts[tenant] -= queries
-            if not self._counts[tenant]:
-                del self._counts[tenant]
-        counts = self._counts.values()
-        return not counts or max(counts) <= ALIKE * min(counts)
+    def heavy(self) -> set[str]:
+        """The tenants that ask for much, where others do not."""
+        self._forget()
+        most = {**self._before, **self._now}
+        for tenant, waiting in self._before.items():
+            most[tenant] = max(waiting, most[tenant])
+        least = min(most.values(), default=0)
+        return {tenant for tenant, waiting in most.items() if waiting > ALIKE * least}
+
+    def _forget(self) -> None:
+        now = time.monotonic()
+        if (past := now - self._since) > SECONDS:
+            self._before = self._now if past <= 2 * SECONDS else {}
+            self._now, self._since = {}, now
 
     def __len__(self) -> int:
-        return len(self._counts)
+        return len({*self._before, *self._now})
 
 
 class WorkQueue:
