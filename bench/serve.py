@@ -200,28 +200,29 @@ def fairness(bench: Bench) -> Iterator[Line]:
     """A quiet tenant beside all kinds of traffic of another one."""
     quiet = [request("default", "quiet", query) for query in bench.queries]
     port, seconds = bench.server.port, bench.asked.seconds
-    for name, (count, sent) in _other_traffic(bench).items():
+    for name, clients in _other_traffic(bench).items():
         idle_one = alone(port, quiet, seconds).percentile(0.5)
-        with flooded(port, [sent] * count, seconds + 2):
+        with flooded(port, clients, seconds + 2):
             time.sleep(1)
             crowded = alone(port, quiet, seconds).percentile(0.5)
         figures = f"p50 {crowded:.0f} ms, idle {idle_one:.1f} ms"
-        yield f"quiet beside {count} of {name}", crowded / idle_one, "at most", 3, figures
+        yield f"quiet beside {len(clients)} of {name}", crowded / idle_one, "at most", 3, figures
 
 
-def _other_traffic(bench: Bench) -> dict[str, tuple[int, list[bytes]]]:
-    """Clients and requests by kind: queries one by one, sixteen at once, large images, reads."""
+def _other_traffic(bench: Bench) -> dict[str, list[list[bytes]]]:
+    """Clients by kind: queries one by one, sixteen at once, large images, reads."""
     home, queries = "/v1/collections/default", bench.queries
     noise = np.random.default_rng(0).integers(0, 256, (1180, 1180, 3), dtype=np.uint8)
     large = {"image": png(Image.fromarray(noise))}
     wish = {"queries": queries[:16], "corruption": "fog", "severity": 3}
     return {
-        "queries": (64, [request("default", "loud", query) for query in queries[:8]]),
-        "16 queries": (16, [post(f"{home}/search", {"tenant": "loud", "queries": queries[:16]})]),
-        "large images": (8, [request("default", "loud", large)]),
-        "corruptions": (6, [post(f"{home}/corrupt", wish)]),
-        "samples": (6, [plain_get(f"{home}/samples?n=256")]),
-        "reports": (8, [plain_get(f"{home}/tenants/quiet")]),
+        "queries": [[request("default", "loud", query) for query in queries[:8]]] * 64,
+        "queries of 8 tenants": bench.clients("default", 64),
+        "16 queries": [[post(f"{home}/search", {"tenant": "loud", "queries": queries[:16]})]] * 16,
+        "large images": [[request("default", "loud", large)]] * 8,
+        "corruptions": [[post(f"{home}/corrupt", wish)]] * 6,
+        "samples": [[plain_get(f"{home}/samples?n=256")]] * 6,
+        "reports": [[plain_get(f"{home}/tenants/quiet")]] * 8,
     }
 
 

@@ -128,7 +128,7 @@ class QueueSettings(Part):
 
     Attributes:
         batch: queries answered together; use more on a GPU
-        batch_of_tenant: places of a tenant in a batch while load is uneven
+        batch_of_tenant: queries of busy tenants in a batch
         waiting: queries waiting for an answer
         waiting_of_tenant: queries of one tenant waiting for an answer
         updates_of_tenant: groups of a tenant waiting to be learnt; beyond that, the oldest is
@@ -142,7 +142,7 @@ class QueueSettings(Part):
     waiting: int = Field(2048, ge=1)
     waiting_of_tenant: int = Field(512, ge=1)
     updates_of_tenant: int = Field(4, ge=1)
-    learning_share: float = Field(0.5, gt=0, le=1)
+    learning_share: float = Field(0.25, gt=0, le=1)
     gathered_bytes: int = Field(256 * 2**20, ge=2**20)
 
 
