@@ -33,25 +33,25 @@ def test_who_does_not_fit_is_passed_over():
     assert queue.more_of("loud") == 1 and queue.take() == ("loud", 2)
 
 
-def test_who_floods_is_heavy_until_it_has_not_for_a_while(monkeypatch):
+def test_who_floods_is_busy_until_it_has_not_for_a_while(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(queues.time, "monotonic", lambda: now[0])
     demand = queues.Demand()
     for _ in range(30):  # one after another, as fast as answers come
         demand.note("loud", 1)
         demand.note("quiet", 1)
-    assert demand.heavy() == set()
+    assert demand.busy() == set()
     demand.note("loud", 5)
-    assert demand.heavy() == {"loud"} and len(demand) == 2
+    assert demand.busy() == {"loud"} and len(demand) == 2
     now[0] += 1.1
     demand.note("quiet", 1)
     demand.note("loud", 1)
-    assert demand.heavy() == {"loud"}
+    assert demand.busy() == {"loud"}
     now[0] += 1.1
     demand.note("quiet", 1)
-    assert demand.heavy() == set() and len(demand) == 2
+    assert demand.busy() == set() and len(demand) == 2
     now[0] += 5
-    assert demand.heavy() == set() and len(demand) == 0
+    assert demand.busy() == set() and len(demand) == 0
 
 
 @pytest.mark.parametrize("module", [queues, access])

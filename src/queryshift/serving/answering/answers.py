@@ -31,7 +31,7 @@ from .queues import Demand, FairQueue
 logger = logging.getLogger("queryshift.serving")
 FIRST_GUESS = 0.01  # seconds per query, before any was answered
 TOGETHER = 4  # queries of a request: others wait for so many, however large it is
-HURRIED = 3  # batches in a row of those who ask for little, before others have their turn
+HURRIED = 3  # batches in a row without busy tenants, before they have their turn
 Hit: TypeAlias = dict[str, Any]  # {"id": ..., "score": ...}
 By = Literal["source", "adapted", "both"]
 Value = TypeVar("Value")
@@ -107,8 +107,8 @@ class AnswerQueue:
 
     Each batch takes what is there: nobody waits for company. It has many queries of a few tenants,
     since what is done once for a tenant is then done once for many.
-    Where some ask for much more than others, the others come first and by themselves, and a batch
-    of those who ask for much is small: who asks for little waits for one small batch.
+    Where some tenants are busy, the others come first and by themselves, and a batch of busy ones
+    is small: who asks for little waits for one small batch.
     Queries of one request are answered four at a time, whatever the load: a session judges queries
     by those that come with them.
 
@@ -127,7 +127,7 @@ class AnswerQueue:
         self._queue = FairQueue[_Waiting](settings.waiting, settings.waiting_of_tenant, len)
         self._seconds = FIRST_GUESS
         self._asked = Demand()
-        self._hurried = 0  # batches in a row of those who ask for little
+        self._hurried = 0  # batches in a row without busy tenants
 
     @property
     def busy(self) -> bool:
@@ -169,22 +169,22 @@ class AnswerQueue:
                     one.answers.set_result(found)
 
     def _next(self) -> list[_Waiting]:
-        """The next batch: of those who ask for little; where none waits, of the others."""
-        heavy, few = self._asked.heavy(), self._settings.batch_of_tenant
+        """The next batch: of tenants that are not busy; where none waits, of busy ones."""
+        busy, few = self._asked.busy(), self._settings.batch_of_tenant
         turns = [(False, self._settings.batch), (True, few)]
         if self._hurried >= HURRIED:
             turns.reverse()
-        for of_heavy, most in turns:
-            if batch := self._taken(heavy, of_heavy, most):
-                self._hurried = 0 if of_heavy or not heavy else self._hurried + 1
+        for of_busy, most in turns:
+            if batch := self._taken(busy, of_busy, most):
+                self._hurried = 0 if of_busy or not busy else self._hurried + 1
                 break
         self._metrics.waiting.set(self._queue.waiting)
         return batch
 
-    def _taken(self, heavy: Set[str], of_heavy: bool, most: int) -> list[_Waiting]:
-        """What is there of some tenants, without what was given up; at most so many queries.
+    def _taken(self, busy: Set[str], of_busy: bool, most: int) -> list[_Waiting]:
+        """What waits of busy tenants, or of the others, without what was given up.
 
-        The first one may be more.
+        At most so many queries, or one request that is larger.
         """
         batch: list[_Waiting] = []
         places, tenant = Counter[str](), ""
@@ -192,7 +192,7 @@ class AnswerQueue:
 
         def fits(name: str, one: _Waiting) -> bool:
             room = not batch or len(one) <= most - places.total()
-            return room and places[name] < share and (name in heavy) == of_heavy
+            return room and places[name] < share and (name in busy) == of_busy
 
         while True:
             one = self._queue.more_of(tenant, fits)

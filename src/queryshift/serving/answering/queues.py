@@ -122,10 +122,10 @@ class Demand:
         >>> demand = Demand()
         >>> demand.note("one", 3)
         >>> demand.note("other", 4)
-        >>> demand.heavy()
+        >>> demand.busy()
         set()
         >>> demand.note("other", 40)
-        >>> demand.heavy()
+        >>> demand.busy()
         {'other'}
     """
 
@@ -139,8 +139,8 @@ class Demand:
         self._forget()
         self._now[tenant] = max(waiting, self._now.get(tenant, 0))
 
-    def heavy(self) -> set[str]:
-        """The tenants that ask for much, where others do not."""
+    def busy(self) -> set[str]:
+        """The tenants of which many more queries waited than of another."""
         self._forget()
         most = {**self._before, **self._now}
         for tenant, waiting in self._before.items():
