@@ -107,7 +107,7 @@ def remembering(
     places = torch.tensor(gallery.positions(first))
     chances = torch.full((len(queries),), chance)
     bank = QueryBank(queries.half(), places, places.clone(), chances)
-    return replace(session.state, stages={"hubs": bank})
+    return replace(session.state, hubs=bank)
 
 
 def measure_encoder(asked: argparse.Namespace, rows: Rows) -> None:
