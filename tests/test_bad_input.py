@@ -23,7 +23,7 @@ from queryshift import (
 )
 from queryshift.errors import BadInput, CannotAdapt, GalleryMismatch, NeedsVectors
 from queryshift.methods.eata import fisher_of
-from queryshift.methods.source_like import LIMIT_MARGIN
+from queryshift.methods.losses import LIMIT_MARGIN
 
 WHOLE_GALLERY = ("tent", "pl", "shot", "eata", "sar", "read", "come", "tsa")
 HITS_ONLY = ("frozen", "tcr", "rest", "infomax", "tcr_untrained")

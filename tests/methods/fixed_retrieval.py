@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from queryshift.galleries import Gallery
-from queryshift.methods.source_like import SourceLike
+from queryshift.methods.losses import SourceLike
 from queryshift.retrieval.forward import Forward
 
 SIZE, CANDIDATES, DIMENSION = 10, 15, 6

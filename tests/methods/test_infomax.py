@@ -126,7 +126,8 @@ def test_what_cannot_be_is_refused(given):
     ("learnt", "fine"), [(0, True), (2**53 - 1, True), (2**53, False), (-1, False), (True, False)]
 )
 def test_only_counts_are_read_from_a_file(learnt, fine):
+    gallery = Gallery.from_vectors(None, torch.eye(2))
     if fine:
-        return Learnt(learnt).check()
+        return InfoMax().check_memory(Learnt(learnt), gallery)
     with pytest.raises(ValueError, match="not a count"):
-        Learnt(learnt).check()
+        InfoMax().check_memory(Learnt(learnt), gallery)

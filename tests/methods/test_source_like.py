@@ -6,8 +6,7 @@ from fixed_retrieval import DIMENSION, unit
 
 from queryshift.galleries import Gallery
 from queryshift.methods import REST, TCR
-from queryshift.methods.losses import source_distance
-from queryshift.methods.source_like import SourceLike
+from queryshift.methods.losses import SourceLike, source_distance
 from queryshift.retrieval.forward import Forward
 
 GALLERY = Gallery.from_vectors(range(40), unit(40, DIMENSION, seed=0))

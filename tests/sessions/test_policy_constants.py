@@ -63,19 +63,17 @@ SAFEGUARDS = {
         "PADDING GROUP LEAST FEW": PIECES
     },
     "encoders/frozen_module.py": {"FrozenModule.fingerprint():256": IDENTITY},
-    "methods/base.py": {"Method.fallback Method.weight_decay": OTHERS},
+    "methods/base.py": {"Method.fallback Method.weight_decay": OTHERS, "LARGEST_COUNT": REFUSED},
     "methods/infomax.py": {
-        "LARGEST_COUNT": REFUSED,
         "SMALLEST_SPREAD": ROUNDING,
         "InfoMax.fallback": "the rate is the stream's, the encoder's or the user's",
         "InfoMax.tau():0.02": "for wrappers: a default session has none",
         "InfoMax.step_share():0.5 InfoMax.gradient():0.5": "the root: the rule itself, no quantity",
     },
-    "methods/losses.py": {"TINY": ROUNDING},
+    "methods/losses.py": {"TINY": ROUNDING, "LIMIT_MARGIN": OTHERS},
     "methods/optimiser.py": {"Adapted.adamw():0.5": "a half is the root, as published"},
     "methods/source_like.py": {
-        "LIMIT_MARGIN FollowsSource.queue_share FollowsSource.queue_batches "
-        "FollowsSource.fallback": OTHERS
+        "FollowsSource.queue_share FollowsSource.queue_batches FollowsSource.fallback": OTHERS
     },
     "retrieval/answer.py": {"BEHIND": "more than scores differ by: the order is the same"},
     "retrieval/hubness/hub_correction.py": {
@@ -100,7 +98,6 @@ SAFEGUARDS = {
         "SEED_STRIDE step_view():64 step_view():32": "seeds: the default draws nothing at random",
         "_rate_of_stream():10 _rate_of_stream():0.1": "how far one probe goes, not where they end",
     },
-    "sessions/state.py": {"LARGEST_COUNT": REFUSED},
     "sessions/policy.py": {"PROBES FIRST_RATE": "how the rate is looked for, not which it is"},
     "sessions/session.py": {
         "Session.__init__():3 Session.__init__():100 Session.__init__():65536": "as in Settings"

@@ -19,6 +19,7 @@ from queryshift.support.setting_fields import setting as setting
 from .optimiser import Optimiser
 
 UNCHANGED: Any = object()
+LARGEST_COUNT = 2**53  # counts also serve as exponents and in roots, as floats
 
 
 class StepView:
@@ -296,3 +297,9 @@ def advice(
     named = (name, name.split("+")[0])
     keys = named if method.rate_of_stream else (*named, "*")
     return next((recommended[key] for key in keys if key in recommended), {})
+
+
+def check_count(value: Any, name: str) -> None:
+    """Refuse, with a ValueError, anything but a whole number of at least 0."""
+    if type(value) is not int or not 0 <= value < LARGEST_COUNT:
+        raise ValueError(f"{name} is {value!r}, not a count")

@@ -15,12 +15,11 @@ from queryshift.galleries.exclusions import excluded_cells
 from queryshift.galleries.memory.exact_search import in_memory, similarity
 from queryshift.retrieval.forward import Forward
 
-from .base import Method, StepView, Update, setting
+from .base import Method, StepView, Update, check_count, setting
 from .losses import entropy
 
 SMALLEST_SPREAD = 1e-4  # of similarities: temperatures stay above 0
 FLOOR = 1e-5  # inside the logarithm of the mean prediction
-LARGEST_COUNT = 2**53  # its square root is a float
 
 
 @dataclass(frozen=True)
@@ -28,11 +27,6 @@ class Learnt:
     """How many batches were learnt from."""
 
     learnt: int = 0
-
-    def check(self) -> None:
-        """Refuse, with a ValueError, anything but a count."""
-        if type(self.learnt) is not int or not 0 <= self.learnt < LARGEST_COUNT:
-            raise ValueError(f"learnt is {self.learnt!r}, not a count")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +107,7 @@ class InfoMax(Method):
         """The memory is a count."""
         if not isinstance(memory, Learnt):
             raise ValueError("the memory holds no count of batches")
-        memory.check()
+        check_count(memory.learnt, "learnt")
 
     def observe(self, forward: Forward, memory: Learnt, step: int) -> Learnt:
         """At a batch's first step: one more batch."""

@@ -13,8 +13,8 @@ from queryshift.retrieval.refinement import Duplicates, RefinedPrediction, refin
 
 from .base import StepView, Update, setting
 from .decoupled import Over, WeightOn, decoupled, drift
-from .losses import entropy, gap, hard_margin, reliability, uniformity, weighted_mean
-from .source_like import FollowsSource, SourceLike
+from .losses import SourceLike, entropy, gap, hard_margin, reliability, uniformity, weighted_mean
+from .source_like import FollowsSource
 
 Consistency = Literal["affine", "clamp"]
 MineWith = Literal["matcher", "cosine"]

@@ -9,8 +9,8 @@ from torch import Tensor
 from queryshift.retrieval.forward import Forward
 
 from .base import setting
-from .losses import entropy, gap, reliability, uniformity, weighted_mean
-from .source_like import FollowsSource, SourceLike
+from .losses import SourceLike, entropy, gap, reliability, uniformity, weighted_mean
+from .source_like import FollowsSource
 
 
 @dataclass(frozen=True, kw_only=True)

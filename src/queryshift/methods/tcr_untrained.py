@@ -13,8 +13,8 @@ from queryshift.galleries import Searchable
 from queryshift.retrieval.forward import Forward
 
 from .base import StepView, Update, setting
-from .losses import gap
-from .source_like import FollowsSource, SourceLike
+from .losses import SourceLike, gap
+from .source_like import FollowsSource
 
 
 @dataclass(frozen=True, kw_only=True)

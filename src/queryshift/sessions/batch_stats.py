@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from queryshift.methods.losses import distance, entropy, gap, reliability
-from queryshift.methods.source_like import LIMIT_MARGIN, SourceLike
+from queryshift.methods.losses import LIMIT_MARGIN, SourceLike, distance, entropy, gap, reliability
 from queryshift.retrieval.answer import Answer
 from queryshift.retrieval.forward import Batch, Forward
 from queryshift.retrieval.hubness.query_bank import QueryBank

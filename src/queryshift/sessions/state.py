@@ -14,9 +14,9 @@ from queryshift.encoders.encoder import Encoder, Params
 from queryshift.encoders.matcher import Matching
 from queryshift.errors import BadInput
 from queryshift.galleries import Searchable
-from queryshift.methods.base import Method
+from queryshift.methods.base import Method, check_count
+from queryshift.methods.losses import SourceLike
 from queryshift.methods.optimiser import Adapted, Layout
-from queryshift.methods.source_like import SourceLike
 from queryshift.retrieval.answer import SHORTLIST
 from queryshift.retrieval.forward import Batch, Forward, fitting
 from queryshift.retrieval.hubness.query_bank import QueryBank
@@ -26,8 +26,6 @@ from queryshift.support.threads import lazy_property
 
 from .reference_queries import ReferenceQueries
 from .session_settings import Settings
-
-LARGEST_COUNT = 2**53  # counts also serve as exponents, in floats
 
 
 def nothing_found(device: torch.device | str = "cpu") -> Tensor:
@@ -173,12 +171,6 @@ def check_state(state: State, fresh: State) -> None:
     if not isinstance(state.watched, SourceLike):
         raise ValueError("watched holds no source-like pairs")
     state.watched.check()
-
-
-def check_count(value: Any, name: str) -> None:
-    """Refuse anything but a whole number of at least 0."""
-    if type(value) is not int or not 0 <= value < LARGEST_COUNT:
-        raise ValueError(f"{name} is {value!r}, not a count")
 
 
 def _check_layout(layout: Layout, fresh: Layout) -> None:
