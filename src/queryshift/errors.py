@@ -109,6 +109,13 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> UnknownName:
     return UnknownName(f'no {kind} "{name}"{hint} Known: {", ".join(names)}.')
 
 
+def check_known(kind: str, name: object, known: Iterable[str]) -> None:
+    """Refuse a name that is not in a table."""
+    names = list(known)
+    if not isinstance(name, str) or name not in names:
+        raise unknown(kind, name, names)
+
+
 def _nearest(name: object, names: list[str]) -> str:
     """Up to three names that are like this one, as a question; else the first three."""
     near = _like(name, names)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from queryshift.errors import BadInput, MissingExtra, unknown
+from queryshift.errors import BadInput, MissingExtra, check_known
 
 from .options import COUNT, PATH, columns_option, json_option
 
@@ -152,8 +152,7 @@ def _asked(path: Path, model: str | None, sample: int) -> dict[str, Any]:
             "--model, or give vectors (.npy)."
         )
     encoders = load(model)
-    if collection.modality not in encoders:
-        raise unknown(f'encoder of "{model}"', collection.modality, encoders)
+    check_known(f'encoder of "{model}"', collection.modality, encoders)
     shifted = _corrupted(collection.modality, items)
     return {"encoder": encoders[collection.modality], "queries": items, "shifted": shifted}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from queryshift.encoders.encoder import Encoder
-from queryshift.errors import BadInput, unknown
+from queryshift.errors import BadInput, check_known, unknown
 from queryshift.galleries.engine_writer import Layout
 from queryshift.models import load
 from queryshift.support.progress import counting
@@ -64,8 +64,7 @@ class BuildSettings:
         for name in ("batch_size", "shard_size", "processes"):
             if getattr(self, name) < 1:
                 raise BadInput(f"{name} is {getattr(self, name)}, expected at least 1.")
-        if self.index not in INDEXES:
-            raise unknown("index", self.index, INDEXES)
+        check_known("index", self.index, INDEXES)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any, TextIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from queryshift.errors import BadFile, unknown
+from queryshift.errors import BadFile, check_known
 from queryshift.support.optional import need
 
 from .bad_rows import BadRows
@@ -71,8 +71,7 @@ def read_records(
         bad: counts bad rows, which are left out; without it, the first one is an error.
     """
     for role in columns or {}:
-        if role not in ROLES:
-            raise unknown("role of a column", role, ROLES)
+        check_known("role of a column", role, ROLES)
     readers = {".csv": _csv, ".tsv": _csv, ".parquet": _parquet}
     read = _dataset if path.is_dir() else readers.get(path.suffix.lower(), _jsonl)
     table = read(path)

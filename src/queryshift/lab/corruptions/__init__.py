@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib import import_module
 
-from queryshift.errors import unknown
+from queryshift.errors import check_known
 
 from .combine import both, one_of, segments
 from .corruption import SEVERITIES, Corruption, check_severity, corrupt, generator
@@ -37,8 +37,7 @@ __all__ = [
 
 def families(modality: str) -> Mapping[str, tuple[Corruption, ...]]:
     """The corruptions of one modality, by the paper's categories."""
-    if not isinstance(modality, str) or modality not in MODALITIES:
-        raise unknown("modality", modality, MODALITIES)
+    check_known("modality", modality, MODALITIES)
     table: Mapping[str, tuple[Corruption, ...]] = import_module(f"{__name__}.{modality}").FAMILIES
     return table
 
@@ -48,8 +47,7 @@ def find(modality: str, name: str) -> Corruption:
     table = families(modality)
     others = getattr(import_module(f"{__name__}.{modality}"), "OTHERS", ())
     known = {one.__name__: one for family in (*table.values(), others) for one in family}
-    if not isinstance(name, str) or name not in known:
-        raise unknown(f"{modality} corruption", name, known)
+    check_known(f"{modality} corruption", name, known)
     return known[name]
 
 
@@ -64,10 +62,8 @@ def combination(
     "video" and "audio" are cut into segments; "image+text" is corrupted on both halves. `single`
     makes a corruption of a modality by name, `sentence` is the one for whole sentences.
     """
-    if not isinstance(modality, str) or modality not in COMBINATIONS:
-        raise unknown("modality with combinations", modality, COMBINATIONS)
-    if name not in COMBINATIONS[modality]:
-        raise unknown(f"{modality} combination", name, COMBINATIONS[modality])
+    check_known("modality with combinations", modality, COMBINATIONS)
+    check_known(f"{modality} combination", name, COMBINATIONS[modality])
     categories = name.split("+")
     if modality != "image+text":
         return segments(*(single(modality, REPRESENTATIVE[modality][each]) for each in categories))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from queryshift.errors import BadFile, BadInput, unknown
+from queryshift.errors import BadFile, BadInput, check_known
 from queryshift.media.lazy_items import Composed, ImageFile, LazyItems
 
 from .dataset import Dataset
@@ -75,8 +75,7 @@ def submission(
     For "recall" 50 positions a query are enough, with one more for the query's own image; for
     "recall_subset" a ranking must hold the query's subset, as a whole ranking does.
     """
-    if metric not in METRICS:
-        raise unknown("metric of the CIRR server", metric, METRICS)
+    check_known("metric of the CIRR server", metric, METRICS)
     if len(rankings) != len(dataset):
         raise BadInput(
             f"got rankings for {len(rankings)} of {len(dataset)} queries: give one each."

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from queryshift.errors import BadInput, unknown
+from queryshift.errors import BadInput, check_known
 
 from .dataset import Dataset
 
@@ -44,10 +44,8 @@ def tangram(task: str, split: str = "test", count: int = 2000, look: str = "plai
 
     A test set is whole whatever `count` is: fewer queries are asked of the same candidates.
     """
-    if task not in TASKS | SENTENCE:
-        raise unknown("tangram task", task, TASKS | SENTENCE)
-    if look not in LOOKS:
-        raise unknown("look", look, LOOKS)
+    check_known("tangram task", task, TASKS | SENTENCE)
+    check_known("look", look, LOOKS)
     if look != "plain" and task not in LOOKED_AT:
         raise BadInput(
             f'there are no {task} queries in the look "{look}": expected look="plain", '

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
-from queryshift.errors import BadInput, unknown
+from queryshift.errors import BadInput, check_known, unknown
 from queryshift.lab.corruptions import NAMES, SEVERITIES, Corruption, check_severity, combination
 from queryshift.lab.datasets.tangram import TASKS
 from queryshift.lab.evaluation.benchmarks import AS_IT_IS, BENCHMARKS, Benchmark, all_shifts
@@ -57,8 +57,7 @@ class DemoPlan:
     def __post_init__(self) -> None:
         if self.quick:
             object.__setattr__(self, "queries", min(self.queries, QUICK_QUERIES))
-        if self.task not in TASKS:
-            raise unknown("task", self.task, TASKS)
+        check_known("task", self.task, TASKS)
         if self.queries < 2:
             raise BadInput(f"queries is {self.queries}; expected a whole number, 2 or more.")
         check_severity(self.severity)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from queryshift.errors import BadFile, unknown
+from queryshift.errors import BadFile, check_known
 from queryshift.lab.corruptions import find
 from queryshift.lab.datasets import Dataset
 from queryshift.lab.datasets.reading.matches import answers_by_query, partners
@@ -78,8 +78,7 @@ def _stored(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise BadFile(f'"{path}" cannot be read as TOML ({error}).') from error
     for key, value in stored.items():
-        if key not in KEYS:
-            raise unknown(f'key of "{path}"', key, KEYS)
+        check_known(f'key of "{path}"', key, KEYS)
         if not isinstance(value, KEYS[key]):
             raise BadFile(f'"{path}": {key} is {value!r}, expected a {KEYS[key].__name__}.')
     for key in ("gallery", "queries"):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from queryshift.encoders.encoder import Encoder
-from queryshift.errors import unknown
+from queryshift.errors import check_known, unknown
 from queryshift.galleries import Gallery
 from queryshift.lab.datasets import Dataset
 from queryshift.lab.evaluation.benchmark_methods import method_of
@@ -59,8 +59,7 @@ class Experiment:
     def open(cls, request: Request, benchmark: str = ONLINE) -> Self:
         """Make the benchmark ready, `benchmark` by default; of several categories the first."""
         name = request.benchmark or benchmark
-        if name not in BENCHMARKS:
-            raise unknown("benchmark", name, BENCHMARKS)
+        check_known("benchmark", name, BENCHMARKS)
         row = BENCHMARKS[name]
         if request.shift is not None and request.shift not in row.shifts:
             raise unknown(f"shift of {name}", request.shift, row.shifts)

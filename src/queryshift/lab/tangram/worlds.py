@@ -8,7 +8,7 @@ from itertools import islice
 from random import Random
 from typing import TypeVar
 
-from queryshift.errors import BadInput, unknown
+from queryshift.errors import BadInput, check_known
 
 SEALED = ("sealed", "sealed-2", "sealed-3", "sealed-4", "sealed-5", "sealed-6")
 SPLITS = ("train", "dev", "test", *SEALED)
@@ -34,8 +34,7 @@ def belongs(content: str, split: str) -> bool:
 
 def generator(kind: str, split: str, seed: int) -> Random:
     """The random generator of one stream; a text seeds it, so all processes agree."""
-    if split not in SPLITS:
-        raise unknown("split", split, SPLITS)
+    check_known("split", split, SPLITS)
     return Random(f"{kind}/{split}/{seed}")
 
 

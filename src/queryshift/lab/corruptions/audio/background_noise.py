@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from queryshift.errors import BadFile, BadInput, unknown
+from queryshift.errors import BadFile, BadInput, check_known
 from queryshift.media.audio import AUDIO_SUFFIXES, read_audio, resampled
 from queryshift.media.waveform import USUAL_RATE, Waveform, as_floats, full_scale
 
@@ -144,8 +144,7 @@ class _Noise:
     scale: Scale = "snr"
 
     def __post_init__(self) -> None:
-        if self.scale not in get_args(Scale):
-            raise unknown("scale", self.scale, get_args(Scale))
+        check_known("scale", self.scale, get_args(Scale))
 
 
 @dataclass(frozen=True)

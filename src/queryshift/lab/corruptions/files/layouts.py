@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from queryshift.errors import BadInput, unknown
+from queryshift.errors import BadInput, check_known
 
 from ..names import NAMES, TABLES
 from ..text.caption_words import LEVEL_OF_SEVERITY_1
@@ -39,8 +39,7 @@ class Layout:
 
 def find_layout(name: str, modality: str) -> Layout:
     """The layout called `name`, if it has a place for the modality."""
-    if name not in LAYOUTS:
-        raise unknown("layout", name, LAYOUTS)
+    check_known("layout", name, LAYOUTS)
     layout = LAYOUTS[name]
     if modality not in layout.folders:
         fitting = ", ".join(each for each in LAYOUTS if modality in LAYOUTS[each].folders)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from queryshift.errors import unknown
+from queryshift.errors import check_known
 
 from ..corruption import Corruption
 from . import mm_robustness
@@ -37,8 +37,7 @@ def preset(
 
     `clouds` is the side of the fog's map in "mm_robustness": 1024 for COCO, 512 for Flickr.
     """
-    if name not in PRESETS:
-        raise unknown("preset", name, PRESETS)
+    check_known("preset", name, PRESETS)
     known = {
         corruption.__name__: corruption for family in FAMILIES.values() for corruption in family
     }

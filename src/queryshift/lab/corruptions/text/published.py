@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from queryshift.errors import BadInput, unknown
+from queryshift.errors import BadInput, check_known
 
 from ..corruption import Composite, Corruption, check_severity
 from ..names import NAMES
@@ -46,8 +46,7 @@ def _at_level(
 def as_published(corruption: Corruption) -> Corruption:
     """The variant of a character or word corruption that the published scripts made."""
     name = corruption.__name__
-    if name not in _VARIANTS:
-        raise unknown("corruption with a published variant", name, _VARIANTS)
+    check_known("corruption with a published variant", name, _VARIANTS)
     return Composite(f"as_published({name})", _published, _VARIANTS[name])
 
 

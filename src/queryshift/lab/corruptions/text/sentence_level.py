@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from queryshift.errors import BadInput, unknown
+from queryshift.errors import BadInput, check_known
 
 from ..corruption import Corruption, check_severity
 from .caption_words import check_caption
@@ -54,10 +54,8 @@ def sentence(name: str, backend: str = "rules", models: tuple[str, ...] = ()) ->
     `models` are names or local directories in place of the published models: one for a style
     (two with the model that ranks candidates for formal and casual), two for back-translation.
     """
-    if name not in _BY_RULE:
-        raise unknown("sentence-level corruption", name, _BY_RULE)
-    if backend not in BACKENDS:
-        raise unknown("backend", backend, BACKENDS)
+    check_known("sentence-level corruption", name, _BY_RULE)
+    check_known("backend", backend, BACKENDS)
     if backend == "models":
         from .sentence_models import published
 

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from queryshift.errors import BadFile, unknown
+from queryshift.errors import BadFile, check_known
 
 from ..dataset import Dataset
 
@@ -86,10 +86,8 @@ class Reader:
     ) -> Dataset:
         """Read one part of the dataset under `root`, with queries of modality `query`."""
         query, part = query or self.asks[0], part or next(iter(self.parts))
-        if query not in self.asks:
-            raise unknown(f"way to ask {self.name}", query, self.asks)
-        if part not in self.parts:
-            raise unknown(f"part of {self.name}", part, self.parts)
+        check_known(f"way to ask {self.name}", query, self.asks)
+        check_known(f"part of {self.name}", part, self.parts)
         home = Path(root).expanduser()
         if not home.is_dir():
             raise self._missing(

@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from queryshift.errors import unknown
+from queryshift.errors import check_known, unknown
 
 TABLES = (
     *("coco-o-image", "fiq-o", "audioset-o", "real-online", "diverse"),
@@ -78,8 +78,7 @@ class Value:
 @cache
 def table(name: str) -> PaperTable:
     """One of `TABLES`."""
-    if name not in TABLES:
-        raise unknown("table of the paper", name, TABLES)
+    check_known("table of the paper", name, TABLES)
     text = files(__name__).joinpath("tables", f"{name}.json").read_text(encoding="utf-8")
     parts: dict[str, Any] = json.loads(text)
     columns = tuple(Column(**column) for column in parts.pop("columns"))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from queryshift.errors import unknown
+from queryshift.errors import check_known
 
 from ..rank_metrics import SECONDS
 from ..results import Cell, read_folder
@@ -68,8 +68,7 @@ FORMATS: dict[str, Callable[[Report], str]] = {
 
 def render(report: Report, form: str) -> str:
     """The report in one of `FORMATS`."""
-    if form not in FORMATS:
-        raise unknown("format", form, FORMATS)
+    check_known("format", form, FORMATS)
     return FORMATS[form](report)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
-from queryshift.errors import BadInput, unknown
+from queryshift.errors import BadInput, check_known
 from queryshift.lab.corruptions import check_severity
 from queryshift.models import PUBLISHED_RERANK
 
@@ -63,8 +63,7 @@ def plans_for(name: str, plan: Plan) -> list[Plan]:
     rows = find(name)
     known = tuple(dict.fromkeys(shift for row in rows for shift in row.shifts))
     for shift in plan.shifts:
-        if shift not in known:
-            raise unknown(f"shift of {name}", shift, known)
+        check_known(f"shift of {name}", shift, known)
     if plan.choices.noise and not any(row.query == "audio" and row.corrupted for row in rows):
         raise BadInput(f"{name} corrupts no audio, so it takes no recordings of noise.")
     chosen = [(row, tuple(name for name in plan.shifts if name in row.shifts)) for row in rows]
