@@ -23,11 +23,9 @@ def excluded_pairs(
     exclude: Sequence[Exclusion] | None, queries: int, gallery: Searchable
 ) -> Tensor | None:
     """Return the excluded (query, position) pairs (P, 2); None if there are none."""
-    ids = exclusions_by_query(exclude)
+    ids = exclusions_by_query(exclude, queries)
     if ids is None:
         return None
-    if len(ids) != queries:
-        raise BadInput(f"got exclusions for {len(ids)} of {queries} queries: give one each.")
     every = [one for ids_of_query in ids for one in ids_of_query]
     places = iter(gallery.positions(every))  # all at once: an engine may have to be asked
     excluded = [{next(places) for _ in ids_of_query} for ids_of_query in ids]
@@ -90,7 +88,7 @@ def excluded_cells(
     return rows[inside], positions[inside]
 
 
-def exclusions_by_query(exclude: Any) -> list[list[Id]] | None:
+def exclusions_by_query(exclude: Any, queries: int) -> list[list[Id]] | None:
     """Return the ids to leave out for each query as lists; iterators can be read only once."""
     if exclude is None:
         return None
@@ -99,7 +97,10 @@ def exclusions_by_query(exclude: Any) -> list[list[Id]] | None:
             f"got {exclude!r} as exclude, expected a list that says for each query what to leave "
             f"out: [{exclude!r}] for one query, [{exclude!r}, None] for two."
         )
-    return [_listed(ids) for ids in exclude]
+    listed = [_listed(ids) for ids in exclude]
+    if len(listed) != queries:
+        raise BadInput(f"got exclusions for {len(listed)} of {queries} queries: give one each.")
+    return listed
 
 
 def known_exclusions(group: Group, gallery: Searchable, missing: Missing) -> Group:

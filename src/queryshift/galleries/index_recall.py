@@ -57,23 +57,9 @@ class Recall:
     at_depth: float
 
 
-@dataclass(frozen=True)
-class IndexRecall:
-    """Recall of an index as it is searched now, and advice if it is too low."""
-
-    ordinary: Recall
-    shifted: Recall
-    advice: str
-
-    @property
-    def worst(self) -> float:
-        """The lower of the two recalls at ten, which is compared with `ENOUGH`."""
-        return min(self.ordinary.at_10, self.shifted.at_10)
-
-
 def index_recall(
     gallery: EngineGallery, queries: Tensor, shifted: Tensor | None, depth: int
-) -> IndexRecall:
+) -> tuple[Recall, Recall, str]:
     """Measure an index against exact search, and look for a setting that finds enough.
 
     Args:
@@ -81,6 +67,9 @@ def index_recall(
         queries: Unit vectors (B, D).
         shifted: The same or other queries under a shift; by default `moved_away` makes them.
         depth: Hits that sessions fetch for a query.
+
+    Returns:
+        The recall for the queries as they are and under a shift, and advice if one is too low.
     """
     asked = as_array(queries)
     deepest = min(depth * DEEPER, gallery.count())
@@ -91,10 +80,8 @@ def index_recall(
     ordinary, under_shift = (
         recall(gallery, vectors, best, depth) for vectors, best in zip(both, exact, strict=True)
     )
-    measured = IndexRecall(ordinary, under_shift, "")
-    if measured.worst >= ENOUGH:
-        return measured
-    return replace(measured, advice=_advice(gallery, both, exact, depth))
+    enough = min(ordinary.at_10, under_shift.at_10) >= ENOUGH
+    return ordinary, under_shift, "" if enough else _advice(gallery, both, exact, depth)
 
 
 def moved_away(queries: NDArray[np.float32], nearest: Sequence[Found]) -> NDArray[np.float32]:

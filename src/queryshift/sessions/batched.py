@@ -84,7 +84,12 @@ def answer_many(
     adapted = [one for one in asked if shares[one] > 0]
     inside = _adapted_inside(adapted, encoder.parameter_names)
     learnt = dict(zip(adapted, _forwards(encoder, adapted, shared, hits, inside), strict=True))
-    return [_answer(one, learnt.get(one), batches_of.get(one), shares[one]) for one in asked]
+    return [
+        _answer(one, learnt[one], batches_of.get(one), shares[one])
+        if one in learnt
+        else _source_answer(one, sources[one])
+        for one in asked
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,7 +250,7 @@ def _searched_together(
         if isinstance(one.session.gallery, EngineGallery):
             together.setdefault(one.session.gallery, []).append(row)
     for engine, rows in together.items():  # look up all ids at once
-        ids = [exclusions_by_query(asked[row].exclude) or [] for row in rows]
+        ids = [exclusions_by_query(asked[row].exclude, len(parts[row])) or [] for row in rows]
         engine.positions([one for batch in ids for query in batch for one in query])
     galleries = [one.session.gallery for one in asked]
     excluded = [
@@ -278,12 +283,14 @@ def _search_at_once(forwards: Sequence[Forward], count: int) -> None:
             one.hit_cache["hits"] = (count, replace(found, positions=positions, scores=scores))
 
 
-def _answer(one: _Asked, plain: Forward | None, batch: Batch | None, share: float) -> Answer:
+def _source_answer(one: _Asked, source: Forward) -> Answer:
+    """The source model's answer alone."""
+    return Answer(source, ranking(one.session.adaptation, one.state, source, None, 0.0))
+
+
+def _answer(one: _Asked, plain: Forward, batch: Batch | None, share: float) -> Answer:
     """One session's answer to its rows of the mixed batch."""
     adaptation, state = one.session.adaptation, one.state
-    if plain is None:  # the source answers alone
-        source = adaptation.source_forward(_known(batch))
-        return Answer(source, ranking(adaptation, state, source, None, 0.0))
     own: Params = {}
     inside = one.session.encoder.parameter_names
     if not adaptation.source.keys() <= inside:  # TSA's modules lie behind the encoder
@@ -294,9 +301,3 @@ def _answer(one: _Asked, plain: Forward | None, batch: Batch | None, share: floa
     if batch is None:
         return Answer(viewed, ranking(adaptation, state, viewed, None, share))
     return answer_of(adaptation, state, batch, viewed, share)
-
-
-def _known(batch: Batch | None) -> Batch:
-    if batch is None:
-        raise RuntimeError("the source model's forward is missing")
-    return batch

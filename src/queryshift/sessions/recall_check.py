@@ -111,16 +111,16 @@ def check_recall(
         raise BadInput("this gallery is searched exactly: there is nothing to measure.")
     plain = _vectors(queries, encoder, gallery)
     moved = None if shifted is None else _vectors(shifted, encoder, gallery)
-    measured = index_recall(gallery, plain, moved, depth)
+    ordinary, under_shift, advice = index_recall(gallery, plain, moved, depth)
     gallery.recall_told = True  # by what this returns
     asked = queries if shifted is None else shifted
     check = RecallCheck(
-        measured.ordinary,
-        measured.shifted,
+        ordinary,
+        under_shift,
         len(plain),
         depth,
         str(gallery.search_effort or ""),
-        measured.advice,
+        advice,
         {} if encoder is None else _agreements(encoder, gallery, asked, depth),
     )
     _keep(gallery, check)

@@ -133,11 +133,8 @@ class ReferenceQueries:
         """
         if batch_size < 1:
             raise BadInput(f"batch_size is {batch_size}, expected a whole number of at least 1.")
-        queries, excluded = several(queries), exclusions_by_query(exclude)
-        if excluded is not None and len(excluded) != len(queries):
-            raise BadInput(
-                f"got exclusions for {len(excluded)} of {len(queries)} queries: give one each."
-            )
+        queries = several(queries)
+        excluded = exclusions_by_query(exclude, len(queries))
         found = []
         for start in track(range(0, len(queries), batch_size), "measuring reference queries"):
             part = slice(start, start + batch_size)

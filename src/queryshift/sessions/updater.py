@@ -96,9 +96,7 @@ class Updater:
         gallery = self.now.gallery
         if isinstance(self.adaptation.encoder, Vectors) and is_one_vector(queries):
             queries = [queries]
-        asked: Group = grouped(queries, exclude)
-        if missing != "raise":
-            asked = known_exclusions(asked, gallery, missing)
+        asked = known_exclusions(grouped(queries, exclude), gallery, missing)
         if on_bad not in ("raise", "skip"):
             raise unknown("choice of on_bad", on_bad, ("raise", "skip"))
         kept, places = list(asked), list(range(len(asked)))
@@ -278,11 +276,8 @@ def grouped(queries: Any, exclude: Any) -> list[tuple[Any, Exclusion]]:
     """Each query with its exclusions."""
     check_several(queries)
     items = list(queries)
-    ids = None if exclude is None else exclusions_by_query(exclude)
-    if ids is not None and len(ids) != len(items):
-        raise BadInput(f"got exclusions for {len(ids)} of {len(items)} queries: give one each.")
-    exclusions: list[Exclusion] = [None] * len(items) if ids is None else [*ids]
-    return list(zip(items, exclusions, strict=True))
+    ids = exclusions_by_query(exclude, len(items))
+    return list(zip(items, [None] * len(items) if ids is None else ids, strict=True))
 
 
 @working()

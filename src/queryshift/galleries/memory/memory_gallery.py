@@ -101,7 +101,8 @@ class Gallery(ExactGallery):
         vectors, made_by = checked_vectors(torch.cat(parts), rescale=False), encoder.fingerprint()
         loaded = encoder.origin
         known = loaded is not None and loaded.fingerprint == made_by  # not changed since
-        return cls(ids, vectors, made_by, loaded if known else None)
+        rows = CandidateRows.of(RowSegment(ids, without_inference_mode(vectors)))
+        return cls._over(rows, made_by, loaded if known else None)
 
     @classmethod
     def from_vectors(
