@@ -101,7 +101,7 @@ COLUMNS = {
 
 RUNNING: tuple[tuple[Any, str], ...] = (
     (Batch, "_run"),
-    (forward, "_product"),
+    (forward, "_products"),
 )
 
 
