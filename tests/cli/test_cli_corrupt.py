@@ -124,7 +124,9 @@ def test_published_levels_of_captions(photos):
 def test_every_modality_lists_its_corruptions():
     assert "thunder" in corrupt("audio", "--help").output
     assert "speckle_noise" in corrupt("video", "--help").output
-    assert "ocr" in corrupt("text", "--help").output
+    told = corrupt("text", "--help").output
+    assert "ocr" in told
+    assert "half_typos" in told
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")

@@ -125,7 +125,8 @@ def test_benchmarks_are_listed_with_what_they_need():
 
 def test_corruptions_are_listed_by_category():
     lines = ask("list", "corruptions").stdout.splitlines()
-    assert len(lines) == 1 + 16 + 15 + 12 + 6
+    assert len(lines) == 1 + 16 + 15 + 3 + 12 + 6
+    assert ["text", "ours", "typos"] in [line.split() for line in lines]
     assert lines[1].split() == ["image", "noise", "gaussian_noise"]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from queryshift.lab.corruptions.names import MODALITIES, NAMES
+from queryshift.lab.corruptions.names import MODALITIES, by_category
 
 from .options import COUNT, PATH
 
@@ -87,7 +87,8 @@ def _modality(name: str) -> click.Command:
         _print_summary(corrupt_files(recipe, source, target, **how))
         _warn_left_out(source, name)
 
-    known = "; ".join(f"{family}: {', '.join(names)}" for family, names in NAMES[name].items())
+    table = by_category(name)
+    known = "; ".join(f"{family}: {', '.join(names)}" for family, names in table.items())
     return click.Command(
         name,
         callback=run,

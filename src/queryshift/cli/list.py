@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import click
 
-from queryshift.lab.corruptions.names import NAMES
+from queryshift.lab.corruptions.names import MODALITIES, by_category
 from queryshift.lab.datasets import DATASETS
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
 from queryshift.methods import METHODS, WRAPPERS
@@ -59,8 +59,8 @@ def corruptions() -> Listing:
     """Every corruption, by modality and category."""
     rows = [
         (modality, category, name)
-        for modality, families in NAMES.items()
-        for category, names in families.items()
+        for modality in MODALITIES
+        for category, names in by_category(modality).items()
         for name in names
     ]
     return Listing(("modality", "category", "name"), rows)

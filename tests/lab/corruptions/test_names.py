@@ -15,6 +15,7 @@ from queryshift.lab.corruptions import (
     families,
     find,
 )
+from queryshift.lab.corruptions.names import by_category
 
 COUNTS = {"image": 16, "text": 15, "video": 12, "audio": 6}
 
@@ -27,6 +28,10 @@ class TestEveryModality:
             for category, family in families(modality).items()
         }
         assert named == NAMES[modality]
+
+    def test_every_name_is_found(self, modality):
+        names = [name for family in by_category(modality).values() for name in family]
+        assert [find(modality, name).__name__ for name in names] == names
 
     def test_there_are_as_many_as_in_the_paper(self, modality):
         names = [name for family in NAMES[modality].values() for name in family]

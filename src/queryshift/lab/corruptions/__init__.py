@@ -45,8 +45,8 @@ def families(modality: str) -> Mapping[str, tuple[Corruption, ...]]:
 def find(modality: str, name: str) -> Corruption:
     """The corruption called `name`, the paper's or another."""
     table = families(modality)
-    others = getattr(import_module(f"{__name__}.{modality}"), "OTHERS", ())
-    known = {one.__name__: one for family in (*table.values(), others) for one in family}
+    ours = getattr(import_module(f"{__name__}.{modality}"), "OURS", ())
+    known = {one.__name__: one for family in (*table.values(), ours) for one in family}
     check_known(f"{modality} corruption", name, known)
     return known[name]
 

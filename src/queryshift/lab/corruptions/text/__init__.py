@@ -36,5 +36,5 @@ FAMILIES: dict[str, tuple[Corruption, ...]] = {
     "sentence": (formal, casual, passive, active, backtranslation),
 }
 
-OTHERS: tuple[Corruption, ...] = (typos, half_typos, chatty)
+OURS: tuple[Corruption, ...] = (typos, half_typos, chatty)
 """Not the paper's, and drawn by no diverse benchmark: found by name."""
