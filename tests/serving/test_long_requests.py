@@ -9,11 +9,11 @@ from queryshift.serving.metrics import Metrics
 from queryshift.serving.settings import QueueSettings
 
 
-def test_the_fourth_batch_may_take_long(monkeypatch):
+def test_every_fourth_batch_has_four_queries_of_a_long_request(monkeypatch):
     batches = []
 
     def answered(collection, asked):
-        batches.append({one.items[0] for one in asked})
+        batches.append([item for one in asked for item in one.items])
         return [[Answered()] * len(one) for one in asked]
 
     monkeypatch.setattr(answering, "answer_rows", answered)
@@ -28,4 +28,6 @@ def test_the_fourth_batch_may_take_long(monkeypatch):
             running.cancel()
 
     asyncio.run(ask())
-    assert [place for place, batch in enumerate(batches) if "long" in batch] == [3]
+    turns = [place for place, batch in enumerate(batches) if "long" in batch]
+    assert turns == [3, 7]
+    assert [batches[turn] for turn in turns] == [["long"] * 4] * 2
