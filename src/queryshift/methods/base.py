@@ -74,7 +74,7 @@ class Method:
         lr: Learning rate; None takes the encoder's recommendation, else `fallback`.
         temperature: Temperature of the prediction; None takes the encoder's recommendation, else
             `fallback`.
-        weight_decay: Weight decay, decoupled from the gradient and also on norm gains.
+        weight_decay: Weight decay as in AdamW, also on the scale values of norm layers.
         optimiser: "adamw", or "sgd", which makes Theorem 2 exact.
 
     Examples:

@@ -39,9 +39,9 @@ class InfoMax(Method):
     Args:
         temperature: Temperature of the predictions; None: the standard deviation of the batch's
             similarities, divided by `part`.
-        part: See `temperature`.
-        neighbours: K: over a search engine, predictions cover the K best candidates of each query
-            in the batch.
+        part: What the standard deviation is divided by for the temperature.
+        neighbours: K: over a search engine or a huge gallery, predictions cover the union of each
+            query's K best candidates.
 
     The other arguments are those of `Method`. `lr` is the rate in the first batch; it falls with
     the square root of the number of batches. If neither you nor the encoder give one, the

@@ -26,20 +26,22 @@ class REST(FollowsSource):
 
     Args:
         neighbours: K: how many candidates a query lists for the others, and how many centroids.
-        uniformity: Whether to use L_U, which spreads the queries.
-        gap: Whether to use L_G, which keeps the source model's gap.
-        entropy: Whether to use L_REM, which makes reliable queries more confident.
-        mining: Whether to use L_RHM, which moves reliable queries away from their hardest negative.
+        uniformity: Use L_U, which spreads the queries.
+        gap: Use L_G, which keeps the source model's gap.
+        entropy: Use L_REM, which makes reliable queries more confident.
+        mining: Use L_RHM, which moves reliable queries away from their hardest negative.
         uniformity_scale: Scale t in exp(-t * distance).
-        duplicates: "keep": a candidate counts once for each query that lists it; "merge": once.
-        own_copies: Whether a query's positive counts again in its prediction if others list it.
+        duplicates: If several queries list a candidate, the softmax has it once per query ("keep")
+            or once ("merge").
+        own_copies: Whether the positive of query i is in p_i again if other queries list it.
         consistency: Consistency c of a pair: "affine" is (1 + cos) / 2, "clamp" is cos.
         consistency_floor: Smallest value of c, so that its logarithm is finite.
-        mine_with: If the session has a matcher, whether c is from the "matcher" or the "cosine".
+        mine_with: Where c comes from if the session has a matcher: "matcher" or "cosine".
         decouple: Whether gradients are decoupled, for streams whose shift varies by query.
-        weight_on: Whether exp(-D) multiplies the "gradient" (AdamW cancels most of this) or the
-            "lr".
-        over: Whether "all" parameters are decoupled as one vector, or each "tensor" alone.
+        weight_on: With `decouple`: whether exp(-D), D being the drift, multiplies the "gradient"
+            (AdamW cancels most of this) or the "lr".
+        over: With `decouple`: whether gradients of "all" parameters are decoupled as one vector,
+            or each "tensor" alone.
 
     The other arguments are those of `Method`, and those of the queue of source-like pairs.
 

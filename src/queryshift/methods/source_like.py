@@ -22,9 +22,9 @@ class FollowsSource(Method):
     """A method that keeps source-like pairs in a queue: TCR and REST.
 
     Args:
-        queue_share: Share of a batch's pairs of query and positive that may enter the queue.
+        queue_share: Largest share of a batch's pairs of query and positive to enter the queue.
         queue_size: Pairs in the queue; None: as many as the batch has queries.
-        queue_batches: First batches that add to the queue; None: all.
+        queue_batches: Number of first batches that add to the queue; None: all.
         limit_margin: Added to the largest entropy in the queue.
     """
 
