@@ -122,7 +122,7 @@ def test_a_small_query_is_decoded_at_once_and_files_beside_the_answers(modality,
     reader = SimpleNamespace(prepare_item=small)
     collection, callers = SimpleNamespace(modality=modality, reader=reader, settings=settings), []
     found = asyncio.run(Decoder(collection, Work()).decode("one", given))
-    assert callers == [] if at_once else ["one"] == callers
+    assert callers == [] if at_once else callers == ["one"]
     assert len(found) == len(given) and all(one.shown is None for one in found)
     for raw, one in zip(given, found, strict=True):
         if raw == b"no image":
