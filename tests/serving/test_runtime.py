@@ -26,6 +26,7 @@ def test_a_store_that_cannot_be_written_is_told_once_and_so_is_its_end(caplog):
             with pytest.raises(DiskFull):
                 await writer.write(full)
             assert writer.trouble == "no room." and value("queryshift_disk_trouble") == 1
+            assert len(caplog.records) == 1
         for _ in range(2):
             await writer.write(str)
             assert writer.trouble is None and value("queryshift_disk_trouble") == 0
