@@ -140,6 +140,32 @@ def test_scores_of_a_mixture_are_near_by_their_ratio(unit, scores, near):
     assert rows._too_near(answer, torch.tensor([scores])).tolist() == [near]
 
 
+@pytest.mark.parametrize(("place", "near"), [(0, True), (9, True), (10, False)])
+def test_scores_are_looked_at_as_far_as_the_top_ten_depend_on_them(place, near):
+    scores = torch.linspace(0.9, 0.2, 14)
+    scores[place + 1] = scores[place]
+    answer = SimpleNamespace(ranking=None)
+    assert rows._too_near(answer, scores[None]).tolist() == [near]
+
+
+def test_each_query_leaves_out_its_own_ids_and_those_of_nobody_cost_nothing():
+    collection = collection_of(Toy())
+    queries = items(40)[:3]
+    best = [[hit["id"] for hit in one.source] for one in asked_alone(collection, queries)]
+    exclude = [[best[0][0], "nobody"], [], [best[2][1]]]
+    (found,) = answer_rows(collection, [Asked(queries, exclude, 2, None, source=True)])
+    assert [[hit["id"] for hit in one.source] for one in found] == [
+        best[0][1:3],
+        best[1][:2],
+        [best[2][0], best[2][2]],
+    ]
+
+
+def asked_alone(collection, queries):
+    (found,) = answer_rows(collection, [Asked(queries, [[]] * len(queries), 3, None, source=True)])
+    return found
+
+
 @pytest.mark.parametrize("guard", [None, Guard()])
 def test_the_top_ten_of_a_request_are_the_same_whoever_asks_with_it(guard):
     collection = collection_of(Toy(), guard)

@@ -2,10 +2,12 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
 from queryshift.serving.answering import answers as answering
+from queryshift.serving.answering import queues
 from queryshift.serving.answering.answers import Answered, Asked
 from queryshift.serving.metrics import Metrics
 from queryshift.serving.settings import QueueSettings
@@ -110,8 +112,9 @@ def test_what_was_given_up_takes_no_place(monkeypatch):
     assert batches == [[5, 6, 7]]
 
 
-def test_who_asks_for_much_has_a_turn_too(monkeypatch):
+def test_who_asks_for_much_has_each_fourth_turn(monkeypatch):
     batches = []
+    monkeypatch.setattr(queues, "time", SimpleNamespace(monotonic=lambda: 0.0))
 
     def answered(collection, asked):
         batches.append([one.items[0] for one in asked])
@@ -129,7 +132,7 @@ def test_who_asks_for_much_has_a_turn_too(monkeypatch):
             running.cancel()
 
     asyncio.run(ask())
-    assert "long" in [item for batch in batches[:5] for item in batch]
+    assert [number for number, batch in enumerate(batches) if "long" in batch] == [3, 7]
 
 
 def test_a_request_is_answered_in_the_same_parts_whatever_the_load(monkeypatch):
@@ -155,3 +158,45 @@ def test_a_request_is_answered_in_the_same_parts_whatever_the_load(monkeypatch):
     parts.clear()
     asyncio.run(ask(200))
     assert parts == alone and [len(part) for part in alone] == [4] * 5
+
+
+def test_a_fault_of_ours_is_told_to_all_who_wait_and_the_next_are_answered(monkeypatch):
+    def answered(collection, asked):
+        if any("bad" in one.items for one in asked):
+            raise ValueError("a bug of ours")
+        return [[Answered()] * len(one) for one in asked]
+
+    monkeypatch.setattr(answering, "answer_rows", answered)
+
+    async def ask() -> None:
+        with ThreadPoolExecutor(1) as model:
+            queue = answering.AnswerQueue(lambda: None, model, QueueSettings(), Metrics())
+            assert not queue.busy
+            asked = [
+                asyncio.create_task(queue.answer("one", Asked(items, [[]] * 3, 1, None, True)))
+                for items in (["a"] * 3, ["bad"] * 3)
+            ]
+            await asyncio.sleep(0)
+            assert queue.busy
+            running = asyncio.create_task(queue.run())
+            found = await asyncio.wait_for(asyncio.gather(*asked), 10)
+            assert [[str(one.error) for one in each] for each in found] == [
+                ["a bug of ours"] * 3
+            ] * 2
+            assert not queue.busy
+            good = queue.answer("one", Asked(["a"], [[]], 1, None, True))
+            assert (await asyncio.wait_for(good, 10))[0].error is None
+            running.cancel()
+
+    asyncio.run(ask())
+
+
+def test_one_query_that_waits_is_enough_to_be_busy():
+    async def ask() -> bool:
+        queue = answering.AnswerQueue(lambda: None, None, QueueSettings(), Metrics())
+        waiting = asyncio.create_task(queue.answer("one", Asked(["a"], [[]], 1, None, True)))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        return queue.busy
+
+    assert asyncio.run(ask())

@@ -28,6 +28,14 @@ def test_a_click_counts_once_and_one_on_nothing_shown_not_at_all():
         list(answers.new_clicks("r", [(1, ["a"])]))
 
 
+def test_a_click_counts_on_the_first_twenty_places_of_either_answer():
+    answers, (one,) = RecentAnswers(), both(*range(30))
+    adapted = [{"id": id, "score": 0.0} for id in range(100, 130)]
+    answers.remember("r", [Answered(adapted, one.source)], most=8)
+    clicked = answers.new_clicks("r", [(0, [19, 20, 119, 120])])
+    assert [click[0] for click in clicked] == [19, 119]
+
+
 def test_the_latest_requests_are_kept_by_number_and_by_bytes():
     answers = RecentAnswers()
     for number in range(6):

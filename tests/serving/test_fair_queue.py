@@ -54,6 +54,27 @@ def test_who_floods_is_busy_until_it_has_not_for_a_while(monkeypatch):
     assert demand.busy() == set() and len(demand) == 0
 
 
+@pytest.mark.parametrize(("later", "busy"), [(1.9, {"loud"}), (2.5, set())])
+def test_a_flood_is_forgotten_when_nobody_asked_for_two_seconds(later, busy, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(queues.time, "monotonic", lambda: now[0])
+    demand = queues.Demand()
+    demand.note("loud", 50)
+    demand.note("quiet", 1)
+    now[0] += later
+    demand.note("quiet", 1)
+    assert demand.busy() == busy
+
+
+@pytest.mark.parametrize(("platform", "steps"), [("linux", [10]), ("darwin", [])])
+def test_who_decodes_gives_way_where_a_thread_has_a_priority(platform, steps, monkeypatch):
+    given = []
+    monkeypatch.setattr(queues.sys, "platform", platform)
+    monkeypatch.setattr(queues.os, "nice", given.append)
+    queues.give_way()
+    assert given == steps
+
+
 @pytest.mark.parametrize("module", [queues, access])
 def test_the_examples_run(module):
     assert doctest.testmod(module).failed == 0 < doctest.testmod(module).attempted

@@ -2,8 +2,16 @@
 
 import asyncio
 from collections import Counter
+from types import SimpleNamespace
 
-from queryshift.serving.answering.learning_queue import LearningQueue, Taught
+import torch
+
+from queryshift.serving.answering.learning_queue import (
+    MEASURES,
+    LearningQueue,
+    Taught,
+    learn_group,
+)
 from queryshift.serving.metrics import Metrics
 from queryshift.serving.settings import QueueSettings
 
@@ -89,3 +97,41 @@ def test_what_was_learnt_takes_no_more_bytes():
 
     asyncio.run(run())
     assert groups == ["one"] * 6 and given_up == []
+
+
+def test_queries_that_gather_wait_or_are_learnt_are_pending():
+    seen = []
+
+    async def run():
+        async def learn(tenant, group, waited):
+            seen.append((learning.pending("one"), learning.pending("other")))
+
+        learning = LearningQueue(GROUP, QueueSettings(), learn, lambda name: None, Metrics())
+        learning.gather("one", [Taught(str(number), None, []) for number in range(5)])
+        learning.gather("other", [Taught("a", None, [])])
+        seen.append((learning.pending("one"), learning.pending("other")))
+        running = asyncio.create_task(learning.run())
+        await asyncio.wait_for(learning.drained(), 10)
+        seen.append((learning.pending("one"), learning.pending("other")))
+        running.cancel()
+
+    asyncio.run(run())
+    assert seen == [(5, 1), (5, 1), (3, 1), (1, 1)]
+
+
+def test_agreement_is_the_share_of_first_places_that_both_answers_have():
+    class Ranked:
+        def __init__(self, places, source=None):
+            self.places, self.source = places, source
+
+        def top(self, count):
+            return SimpleNamespace(positions=torch.tensor(self.places)[:, :count])
+
+    answer = Ranked([[1, 2], [3, 4], [5, 6], [7, 8]], Ranked([[1, 3], [4, 3], [5, 7], [7, 9]]))
+    stats = SimpleNamespace(queries=4, adapted=True, restart=None)
+    for name in MEASURES:
+        setattr(stats, name, 0.5)
+    session = SimpleNamespace(answer=lambda items, **more: answer, stats=lambda: stats)
+    row = learn_group(session, "text", [Taught("a", None, [])])
+    assert row is not None and row["agreement"] == 0.75 and row["queries"] == 4
+    assert learn_group(session, "text", []) is None

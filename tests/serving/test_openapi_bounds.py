@@ -77,6 +77,13 @@ def test_a_search_is_described_as_it_is_read(told):
         assert content["schema"]["title"] == body
 
 
+def test_answers_are_described_with_their_status(told):
+    answers = told["paths"][f"{HOME}/search"]["post"]["responses"]
+    assert set(answers) == {"200", "4XX", "5XX"}
+    schema = answers["200"]["content"]["application/json"]["schema"]
+    assert schema["$ref"].endswith("/SearchAnswer")
+
+
 def buckets(text: str, name: str) -> list[float]:
     found = re.findall(rf'^queryshift_{name}_bucket{{.*le="([^"]+)"', text, re.M)
     return [float(one) for one in found if one != "+Inf"]

@@ -1,12 +1,17 @@
 """An operator's files of queries: bad lines are left out and logged, too many are refused."""
 
+import base64
 import json
 import logging
+from io import BytesIO
 
 import pytest
+from PIL import Image
+from queries_to_send import png
 
-from queryshift.errors import BadFile
-from queryshift.serving.samples import FileWorld, read_queries
+from queryshift.errors import BadFile, BadInput
+from queryshift.serving.errors import NotFound
+from queryshift.serving.samples import FileWorld, corrupted, corruption_names, read_queries
 
 GOOD = [json.dumps({"text": f"a red square, {place}"}) for place in range(9)]
 
@@ -42,3 +47,30 @@ def test_strict_stops_at_the_first_bad_line(tmp_path):
     for read in (lambda: FileWorld(path, strict=True), lambda: read_queries(path, "text", True)):
         with pytest.raises(BadFile, match=r"queries of samples\.jsonl, line 10: no query"):
             read()
+
+
+def test_a_query_names_a_file_that_lies_beside_it(tmp_path):
+    (tmp_path / "one.png").write_bytes(png(1))
+    (tmp_path / "queries.jsonl").write_text('{"image_file": "one.png"}\n' * 2)
+    assert read_queries(tmp_path / "queries.jsonl", "image", strict=True) == [png(1)] * 2
+    (sample, _) = FileWorld(tmp_path / "queries.jsonl", strict=True).samples(0, 8)
+    assert base64.b64decode(sample["query"]["image"]) == png(1)
+
+
+def test_texts_and_images_are_corrupted_each_with_noise_of_its_own():
+    text = "a large red square above a small blue circle on a green ground"
+    name = corruption_names("text")[0]
+    assert corrupted(text, "text", name, 5)["text"] != text
+    made = [corrupted(png(1), "image", "gaussian_noise", 1, *place) for place in ((), (0,), (1,))]
+    assert made[0] == made[1] != made[2]
+    for modality in ("audio", "vector", "image+text"):
+        assert corruption_names(modality) == []
+        with pytest.raises(NotFound, match="only images and texts"):
+            corrupted(b"a", modality, "gaussian_noise", 1)
+
+
+def test_an_image_that_is_too_large_is_not_corrupted():
+    file = BytesIO()
+    Image.new("L", (4200, 1050)).save(file, "PNG")
+    with pytest.raises(BadInput, match="4200 x 1050 pixels are too many"):
+        corrupted(file.getvalue(), "image", "gaussian_noise", 1)

@@ -4,16 +4,18 @@ from dataclasses import replace
 from math import inf, nan
 
 import pytest
+import torch
 
 from miniature import Toy, items
-from queryshift import Gallery, Tent
+from queryshift import Gallery, Session, Tent
 from queryshift.galleries.hits import Id
 from queryshift.serving.answering.answers import Asked, answer_rows
 from queryshift.serving.collection import Collection
 from queryshift.serving.json_values import plain
 from queryshift.serving.settings import CollectionSettings
-from queryshift.serving.store.stored_tenant import EVENTS, Record, StoredTenant
+from queryshift.serving.store.stored_tenant import EVENTS, Record, StoredTenant, stored_state
 from queryshift.serving.tenant import Tenant
+from queryshift.sessions.events import Event
 from queryshift.sessions.feedback import ClickScores
 
 
@@ -136,3 +138,66 @@ def test_who_answers_a_tenant_is_told(tenant, mode, answered, told):
 )
 def test_numbers_are_told_as_json_has_them(value, told):
     assert plain(value) == told
+
+
+def test_what_is_stored_is_not_sent_again_and_what_came_meanwhile_is_not_lost(tenant):
+    learn(tenant)
+    tenant.note(Event("guard", "collapse"))
+    sent = tenant.unsaved("a", 100, told=True)
+    assert (sent.counts["batches"], sent.counts["resets"], len(sent.events)) == (1, 1, 1)
+    learn(tenant)
+    tenant.note(Event("restart", "by itself"))
+    tenant.committed(sent, 6)
+    rest = tenant.unsaved("b", 100, told=False)
+    assert rest.counts == {"queries": 2, "batches": 1, "updates": 1, "drops": 0, "resets": 0}
+    assert [one["event"] for one in rest.events] == ["restart"]
+    assert [row["batch"] for row in rest.rows] == [6] and sum(rest.clicks.values()) == 1
+    assert rest.seen == 6 and rest.mode is None
+    tenant.committed(rest, 7)
+    last = tenant.unsaved("c", 100, told=False)
+    assert not any(last.counts.values()) and not last.events and not last.rows and not last.clicks
+
+
+@pytest.mark.parametrize(
+    ("kind", "resets", "kept"),
+    [
+        ("guard", 1, True),
+        ("not_finite", 1, True),
+        ("ordinary", 0, True),
+        ("restart", 0, True),
+        ("dropped", 0, False),  # counted by the queue of groups
+    ],
+)
+def test_an_event_is_kept_and_counts_as_a_reset_where_answers_went_wrong(
+    tenant, kind, resets, kept
+):
+    tenant.note(Event(kind, "why", time=1.0))
+    guard = tenant.about(0)["guard"]
+    assert guard["resets"] == resets and list(tenant.news) == [kind] * kept
+    assert [(one["event"], one["detail"]) for one in guard["events"]] == [(kind, "why")] * kept
+
+
+def test_one_click_is_told(tenant):
+    assert tenant.about(0)["clicks"] is None
+    tenant.record.clicks.add_click(1, [1, 2], [2, 1])
+    assert tenant.about(0)["clicks"]["clicks"] == 1
+
+
+def test_what_is_written_of_a_session_is_what_it_learnt_without_its_history(tenant, collection):
+    session, queries = tenant.session, items(40)
+    session.answer(queries[:8])
+    session.answer(queries[8:12])
+    tenant.settle(session.state)
+    content = stored_state(tenant.unsaved("a", 100, told=False).state).content
+    again = Session.load(content, collection.encoder, collection.gallery)
+    assert torch.equal(again.state.adapted.values, session.state.adapted.values)
+    assert len(session.history) == 2 and len(again.history) == 0
+
+
+def test_the_report_is_of_the_latest_batch_and_says_who_would_answer(tenant):
+    queries = items(40)
+    assert tenant.report()["latest"] is None and tenant.report()["answers_by"] == "source"
+    for number in (8, 4):
+        tenant.session.answer(queries[:number])
+    report = tenant.report()
+    assert report["latest"]["queries"] == 4 and report["answers_by"] == "adapted"

@@ -15,7 +15,6 @@ from .metrics import Metrics
 from .settings import ServeSettings
 from .store.schema import open_store
 
-DECODERS = max(1, (os.cpu_count() or 2) // 2)  # the other cores answer and learn
 LOOKS, LOOKS_OF_CALLER = 2048, 512  # pieces of work for who only looks
 Value = TypeVar("Value")
 logger = logging.getLogger("queryshift.serving")
@@ -84,7 +83,7 @@ class Runtime:
         self.model = ThreadPoolExecutor(1, "queryshift-model")
         self.learner = ThreadPoolExecutor(1, "queryshift-learner")
         waiting = (settings.queues.waiting, settings.queues.waiting_of_tenant)
-        self.decoding = WorkQueue("decoder", DECODERS, *waiting)
+        self.decoding = WorkQueue("decoder", decoders(), *waiting)
         self.background = WorkQueue("background", 1, LOOKS, LOOKS_OF_CALLER, PATIENCE)
 
     async def run(self) -> None:
@@ -95,3 +94,8 @@ class Runtime:
         """Give the store back when all is written."""
         self.writer.close()
         self.store.close()
+
+
+def decoders() -> int:
+    """Threads that decode, of half of the cores: the others answer and learn."""
+    return max(1, (os.cpu_count() or 2) // 2)

@@ -102,7 +102,7 @@ class LimitedProtocol(HttpToolsProtocol):
     _clock: asyncio.TimerHandle | None = None
     _lines = _counted = 0  # header and trailer lines of the request, and their bytes
     _unread = 0  # bytes that came since the parser last made something of them
-    _in_body = False
+    _in_body: bool  # since the headers of the request ended
 
     def connection_made(self, transport: Any) -> None:
         """The clock begins with the connection."""
