@@ -158,7 +158,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """It waits for the client again; what is left of an unread body has its time."""
         super().on_response_complete()
-        if not self.pipeline:
+        if self.cycle.response_complete:  # else uvicorn has begun the next one of a pipeline
             self.open_connections.end_request(self)
         if self.cycle.more_body:
             self._begin()
