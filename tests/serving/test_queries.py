@@ -14,7 +14,8 @@ from queries_to_send import png
 from queryshift.encoders.vectors import Vectors
 from queryshift.errors import BadInput
 from queryshift.serving.answering import queries
-from queryshift.serving.answering.queries import Decoder, decoded, raw_query, shown, size_of
+from queryshift.serving.answering.queries import Decoder, decoded, raw_query, size_of
+from queryshift.serving.answering.thumbnails import shown
 
 
 def image_file(width: int, height: int, bytes_in_all: int = 0) -> bytes:

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from queryshift import Error
 from queryshift.cli import main
-from queryshift.serving.serve import check_exposure
+from queryshift.serving.http.access import check_exposure
 from queryshift.serving.settings import ServeSettings, read_settings
 from queryshift.sessions.guard import Guard
 

@@ -18,7 +18,8 @@ from queryshift.media.bad_rows import BadRows
 from queryshift.media.images import image_size
 from queryshift.support.registry import CORRUPTIONS
 
-from .answering.queries import FILES, Raw, decoded, png, raw_query
+from .answering.queries import FILES, Raw, decoded, raw_query
+from .answering.thumbnails import png
 from .errors import NotFound
 
 CORRUPTED = ("image", "text")  # kinds of queries that can be

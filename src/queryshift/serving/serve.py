@@ -24,7 +24,7 @@ from queryshift.media.limits import Limits, set_limits
 from queryshift.sessions.events import GuardWarning
 
 from .http import routes_collections, routes_server, routes_tenants
-from .http.access import BEARER, LOOPBACK, OriginCheck, TokenCheck
+from .http.access import BEARER, OriginCheck, TokenCheck, check_exposure
 from .http.limits import BodyLimit, ConnectionLimit, Connections, protocol_of
 from .http.request_context import ServerContext, in_turn
 from .http.request_log import RequestLog, log_config, refuse
@@ -100,13 +100,6 @@ def serve(settings: ServeSettings) -> None:
     with locked_folder(settings.data) if settings.store is None else nullcontext():
         service = Service(settings, metrics)
         uvicorn.run(make_app(settings, service, metrics, connections), **options)
-
-
-def check_exposure(settings: ServeSettings) -> None:
-    """Refuse to serve more than this machine without tokens."""
-    if not settings.tokens and settings.host not in LOOPBACK:
-        told = f'host is "{settings.host}", which others can reach, and there are no tokens'
-        raise BadInput(f"{told}: add one (queryshift serve --new-token), or serve 127.0.0.1.")
 
 
 def _options(settings: ServeSettings, connections: Connections) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from queryshift.encoders.encoder import Encoder
 from queryshift.errors import BadFile
 from queryshift.galleries import Gallery
 from queryshift.galleries.hits import Id
-from queryshift.serving.answering.queries import png
+from queryshift.serving.answering.thumbnails import png
 
 from .scene_captions import captions
 from .scenes import Scene, scenes

@@ -10,7 +10,6 @@ import binascii
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from queryshift.errors import BadFile, BadInput, Error
@@ -20,6 +19,7 @@ from queryshift.media.limits import check_bytes
 from queryshift.media.text import text as checked_text
 
 from .queues import WorkQueue
+from .thumbnails import shown
 
 if TYPE_CHECKING:
     from ..collection import Collection
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 Raw: TypeAlias = str | bytes | list[float] | tuple[bytes, str]
 
 FILES = ("image", "audio")
-THUMBNAIL = 96  # pixels of the longer side
-SHOWN_CHARACTERS = 500
 AT_ONCE = ("text", "vector")  # kinds that need no thread to be read
 SMALL_FILE = 2**14  # bytes, and
 SMALL_IMAGE = 2**16  # pixels: decoded in less time than a thread takes to wake up
@@ -75,26 +73,6 @@ def size_of(raw: Raw) -> int:
     if isinstance(raw, tuple):
         return len(raw[0]) + len(raw[1])
     return 8 * len(raw) if isinstance(raw, list) else len(raw)
-
-
-def shown(item: Any, modality: str) -> dict[str, Any]:
-    """A decoded query as it is kept to be looked at: a small image, a text's beginning."""
-    if isinstance(item, tuple):
-        return shown(item[0], "image") | shown(item[1], "text")
-    if isinstance(item, str):
-        return {"text": item[:SHOWN_CHARACTERS]}
-    if modality == "image":
-        image = item.copy()
-        image.thumbnail((THUMBNAIL, THUMBNAIL))
-        return {"image": png(image)}
-    return {modality: None}
-
-
-def png(image: Any) -> str:
-    """A PIL image as a PNG file in base64."""
-    file = BytesIO()
-    image.save(file, "PNG")
-    return base64.b64encode(file.getvalue()).decode()
 
 
 def _file(name: str, value: bytes | str) -> bytes:

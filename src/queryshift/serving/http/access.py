@@ -17,6 +17,8 @@ from urllib.parse import SplitResult, urlsplit
 from fastapi import Depends
 from fastapi.security import HTTPBearer
 
+from queryshift.errors import BadInput
+
 from ..errors import Forbidden, Refused, TooBusy, Unauthorised
 from ..metrics import Metrics
 from ..settings import Scope, ServeSettings, TokenSettings
@@ -27,6 +29,13 @@ BEARER = Depends(HTTPBearer(auto_error=False, description="needed where the serv
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 ANY_NAME = ("/healthz", "/readyz")  # asked by address, by what watches the process
 OPEN = ("/healthz", "/readyz", "/openapi.json", "/")
+
+
+def check_exposure(settings: ServeSettings) -> None:
+    """Refuse to serve more than this machine without tokens."""
+    if not settings.tokens and settings.host not in LOOPBACK:
+        told = f'host is "{settings.host}", which others can reach, and there are no tokens'
+        raise BadInput(f"{told}: add one (queryshift serve --new-token), or serve 127.0.0.1.")
 
 
 class Rate:
