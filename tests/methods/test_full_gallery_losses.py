@@ -6,7 +6,7 @@ import torch
 from fixed_retrieval import CANDIDATES, GALLERY, SIZE, entropy, retrieval, shares, softmax
 
 from queryshift.galleries import Gallery
-from queryshift.methods import COME, EATA, PL, READ, SHOT, InfoMax, Refined, Tent
+from queryshift.methods import COME, EATA, PL, READ, SAR, SHOT, InfoMax, Refined, Tent
 from queryshift.methods.eata import Familiar
 from queryshift.retrieval.forward import Forward
 
@@ -159,6 +159,19 @@ class TestEata:
         assert not memory.chosen.any()
         assert torch.equal(memory.mean, usual)
         assert method.loss(seen, memory) is None
+
+    def test_importance_is_neither_printed_nor_compared(self):
+        one, same_again = (EATA(fisher={"gain": torch.ones(2)}) for _ in range(2))
+        assert one == same_again
+        assert repr(one) == repr(EATA())
+
+
+@pytest.mark.parametrize("method", [EATA, SAR])
+@pytest.mark.parametrize(("size", "largest"), [(1, 0.0), (2, 0.0), (4, 0.0), (5, 0.1), (10, 0.3)])
+def test_two_fifths_of_a_batch_are_reliable_and_at_least_one_query(method, size, largest):
+    entropies = torch.arange(size).flip(0) / 10
+    found = method().largest_entropy(entropies, CANDIDATES)
+    assert float(found) == pytest.approx(largest)
 
 
 def test_refined_read_and_shot_sum_over_candidates_not_over_columns():

@@ -42,6 +42,18 @@ def test_angle_by_hand(right, degrees):
     )
 
 
+@pytest.mark.parametrize("size", [1e-3, 1.0])
+def test_an_angle_does_not_depend_on_lengths(size):
+    right = params([size], [size])
+    assert angle(params([0.01], [0.0]), right).item() == pytest.approx(45)
+
+
+@pytest.mark.parametrize(("factor", "degrees"), [(3.0, 0), (-3.0, 180)])
+def test_parallel_vectors_have_an_angle_in_spite_of_rounding(factor, degrees):
+    found = [angle(draw(seed), scale(draw(seed), factor)).item() for seed in range(20)]
+    assert found == pytest.approx([degrees] * 20, abs=1e-4)
+
+
 class TestDecouple:
     def test_takes_away_only_what_fights(self):
         kept = decouple(params([-2.0, 3.0]), params([1.0, 0.0]))

@@ -88,6 +88,34 @@ def test_its_temperature_is_a_part_of_the_spread(vectors, gallery):
     assert torch.allclose(own.loss(forward, Learnt()), said.loss(forward, Learnt()), atol=1e-5)
 
 
+@pytest.mark.parametrize("exclude", [None, torch.tensor([(0, 3), (7, 29)])])
+def test_its_temperature_is_a_part_of_the_spread_of_what_is_not_left_out(vectors, gallery, exclude):
+    forward = Forward(vectors[30:], gallery, exclude)
+    scores = (vectors[30:] @ vectors[:30].T).double().numpy()
+    kept = np.ones_like(scores, dtype=bool)
+    if exclude is not None:
+        kept[tuple(exclude.numpy().T)] = False
+    said = InfoMax(temperature=float(scores[kept].std()) / 3)
+    expected = said.loss(forward, Learnt()).item()
+    assert InfoMax().loss(forward, Learnt()).item() == pytest.approx(expected, abs=1e-6)
+
+
+def test_over_an_engine_left_out_candidates_are_as_if_no_query_had_found_them(vectors, gallery):
+    """What one query leaves out may still be another's."""
+    method, queries = InfoMax(temperature=TAU, neighbours=K), vectors[30:]
+    nearest = gallery.search(queries, 1).positions[:, 0]
+    exclude = torch.stack((torch.arange(8), nearest), dim=1)
+    forward = Forward(queries, OnlySearched(gallery), exclude)
+    columns = sorted(set(gallery.search(queries, K, exclude).positions.flatten().tolist()))
+    scores = (queries @ gallery.vectors[:, 0].T).double()
+    scores[exclude[:, 0], exclude[:, 1]] = -torch.inf
+    shares = (scores[:, columns] / TAU).softmax(dim=1)
+    assert (shares == 0).any()
+    mean = shares.mean(dim=0)
+    expected = torch.special.entr(shares).sum(dim=1).mean() + (mean * (mean + 1e-5).log()).sum()
+    assert float(method.loss(forward, Learnt())) == pytest.approx(float(expected), abs=1e-5)
+
+
 @pytest.mark.parametrize("wrapped", [lambda one: one, Refined, Decoupled])
 def test_steps_learn_from_ever_fewer_queries(wrapped):
     method = wrapped(InfoMax())
@@ -114,6 +142,18 @@ def test_its_memory_has_these_names_in_files(tmp_path):
     tensors, about = read(tmp_path / "session", "session", mapped=False)
     assert about["state"]["memory"] == {"fields": {"learnt": 1}}
     assert not any(name.startswith("memory") for name in tensors)
+
+
+@pytest.mark.parametrize(("given", "reported"), [(None, 0.02), (0.5, 0.5)])
+def test_where_one_number_is_reported_an_open_temperature_is_the_papers(given, reported):
+    assert InfoMax(temperature=given).tau == reported
+
+
+def test_refined_it_still_covers_the_union_of_what_all_queries_list(vectors, gallery):
+    plain = InfoMax(temperature=TAU, neighbours=K)
+    found = Refined(plain, neighbours=2).loss(Forward(vectors[30:], gallery), Learnt())
+    union = plain.loss(Forward(vectors[30:], OnlySearched(gallery)), Learnt())
+    assert torch.allclose(found, union)
 
 
 @pytest.mark.parametrize("given", [{"neighbours": 0}, {"part": 0}, {"part": -1.0}])

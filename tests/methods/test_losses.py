@@ -130,6 +130,10 @@ class TestReliability:
         values, weights = torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0.5, 0.25, 0.0])
         assert losses.weighted_mean(values, weights).item() == pytest.approx(1.0 / 2)
 
+    def test_weighted_mean_where_one_weight_counts(self):
+        values, weights = torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0.0, 0.25, 0.0])
+        assert losses.weighted_mean(values, weights).item() == 0.5
+
     def test_weighted_mean_of_nothing_is_zero_on_the_graph(self):
         values = torch.ones(3, requires_grad=True)
         found = losses.weighted_mean(values, torch.zeros(3))

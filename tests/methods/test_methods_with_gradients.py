@@ -70,9 +70,16 @@ class TestSar:
     def test_limit_may_follow_the_size_of_the_gallery(self, world):
         plain = SAR(temperature=0.1, reset_below=None).gradient(world.look(), None)
         exact = plain.memory * math.log(1000) / math.log(CANDIDATES)
-        for limit, restarts in ((exact * 1.001, True), (exact * 0.999, False)):
+        for limit, restarts in ((exact * 1.00001, True), (exact * 0.99999, False)):
             scaled = SAR(temperature=0.1, reset_below=limit, normalised_reset=True)
             assert scaled.gradient(world.look(), None).restart == restarts
+
+    @pytest.mark.parametrize("memory", [math.nan, math.inf, 1, True, "0.5"])
+    def test_a_moving_loss_from_a_file_is_a_finite_number_or_none(self, world, memory):
+        for fine in (None, 0.5):
+            SAR().check_memory(fine, world.gallery)
+        with pytest.raises(ValueError, match="no finite number"):
+            SAR().check_memory(memory, world.gallery)
 
 
 class TestTsa:

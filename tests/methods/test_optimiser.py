@@ -69,6 +69,7 @@ def test_sgd_is_torchs_with_the_decay_decoupled():
                 value.mul_(1 - lr * decay)
         stepped(optimiser, params, seed)
         adapted = ours(adapted, layout, seed, "sgd", lr=lr, weight_decay=decay)
+    assert adapted.updates == 100
     for name, value in layout.split(adapted.values).items():
         torch.testing.assert_close(value, params[name].detach(), atol=1e-12, rtol=0)
 

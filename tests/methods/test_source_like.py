@@ -5,7 +5,7 @@ import torch
 from fixed_retrieval import DIMENSION, unit
 
 from queryshift.galleries import Gallery
-from queryshift.methods import REST, TCR
+from queryshift.methods import REST, TCR, TCRUntrained
 from queryshift.methods.losses import SourceLike, source_distance
 from queryshift.retrieval.forward import Forward
 
@@ -71,6 +71,35 @@ def test_share_size_and_number_of_batches_are_fields():
     assert [len(queue) for queue in queues] == [16, 20, 20]
     assert queues[2] is queues[1]
     assert filled(TCR(queue_batches=None), [16] * 12)[-1].batches == 12
+
+
+@pytest.mark.parametrize(
+    ("seen", "asked", "moves"), [(0, 4, False), (3, 1, False), (3, 2, True), (3, 4, True)]
+)
+def test_without_training_two_queries_or_more_are_moved_once_there_is_a_pair(seen, asked, moves):
+    method = TCRUntrained()
+    memory = filled(method, [seen])[0] if seen else method.start(GALLERY, torch.device("cpu"))
+    assert len(memory) == min(seen, 1)
+    forward = batch(asked, seed=5)
+    assert torch.equal(method.view(forward, memory).vectors, forward.vectors) is not moves
+
+
+def queue(pairs: int, batches: object) -> SourceLike:
+    vectors = unit(pairs, DIMENSION, seed=0)
+    return SourceLike(vectors, vectors, torch.zeros(pairs), torch.ones(pairs), batches)
+
+
+@pytest.mark.parametrize(("pairs", "batches"), [(0, 0), (1, 1), (4, 1), (4, 10)])
+def test_a_queue_from_a_file_is_taken_as_it_was_saved(pairs, batches):
+    REST().check_memory(queue(pairs, batches), GALLERY)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "batches"), [(0, -1), (0, 1), (1, 0), (4, 0), (4, -1), (4, True), (4, 1.0)]
+)
+def test_a_queue_whose_batches_cannot_be_is_refused(pairs, batches):
+    with pytest.raises(ValueError, match=f"{pairs} source-like pairs are of {batches} batches"):
+        REST().check_memory(queue(pairs, batches), GALLERY)
 
 
 def test_gap_and_limit_by_hand():

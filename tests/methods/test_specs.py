@@ -91,6 +91,27 @@ def test_what_cannot_be_is_refused_with_what_was_expected(spec, said):
         parse(spec)
 
 
+@pytest.mark.parametrize(
+    ("spec", "beyond"),
+    [
+        ("eata:share=1", "eata:share=1.01"),
+        ("sar:share=1", "sar:share=1.01"),
+        ("tcr:queue_share=0", "tcr:queue_share=-0.01"),
+        ("tcr:queue_share=1", "tcr:queue_share=1.01"),
+        ("rest:queue_size=1", "rest:queue_size=0"),
+        ("rest:queue_batches=1", "rest:queue_batches=0"),
+        ("infomax:neighbours=1", "infomax:neighbours=0"),
+        ("infomax:part=0.5", "infomax:part=0"),
+        ("tent+refined:neighbours=1", "tent+refined:neighbours=0"),
+        ("tent+decoupled:neighbours=1", "tent+decoupled:neighbours=0"),
+    ],
+)
+def test_the_last_value_of_a_setting_is_taken_and_the_next_refused(spec, beyond):
+    assert parse(spec) == parse(canonical(spec))
+    with pytest.raises(BadInput, match="expected"):
+        parse(beyond)
+
+
 def test_every_setting_of_every_method_can_be_said():
     for name, kind in (*METHODS.items(), *WRAPPERS.items()):
         plain = kind() if name in METHODS else kind(METHODS["tent"]())

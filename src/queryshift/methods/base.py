@@ -25,7 +25,7 @@ LARGEST_COUNT = 2**53  # counts also serve as exponents and in roots, as floats
 class StepView:
     """What one step sees of a batch: its forward now, and the source model's."""
 
-    def __init__(self, batch: Batch, params: Params, source: Params, seed: int = 0) -> None:
+    def __init__(self, batch: Batch, params: Params, source: Params, seed: int) -> None:
         self.batch, self.params, self.source_params, self.seed = batch, params, source, seed
         self._now: Forward | None = None
 

@@ -8,7 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-TINY = 1e-12  # keeps the slope of a distance of zero finite
+TINY = 1e-24  # below the root: keeps the slope of a distance of zero finite
 LIMIT_MARGIN = 1e-3  # the largest trusted entropy may be zero
 
 
@@ -20,7 +20,7 @@ def entropy(logits: Tensor) -> Tensor:
 
 def distance(left: Tensor, right: Tensor) -> Tensor:
     """Euclidean distance along the last axis, with a finite slope where it is zero."""
-    return ((left - right).square().sum(dim=-1) + TINY**2).sqrt()
+    return ((left - right).square().sum(dim=-1) + TINY).sqrt()
 
 
 def uniformity(queries: Tensor, scale: float = 1.0) -> Tensor:
@@ -57,8 +57,7 @@ def hard_margin(positive: Tensor, hardest: Tensor) -> Tensor:
 def divergence(source_logits: Tensor, logits: Tensor) -> Tensor:
     """Definition 2: mean KL divergence of the prediction from the source's."""
     source, now = source_logits.log_softmax(dim=1), logits.log_softmax(dim=1)
-    absent = torch.isneginf(source)
-    difference = source.masked_fill(absent, 0) - now.masked_fill(absent, 0)
+    difference = (source - now).masked_fill(torch.isneginf(source), 0)
     return (source.exp() * difference).sum(dim=1).mean()
 
 

@@ -79,10 +79,14 @@ class SAR(EntropyFilter):
         average = float(loss.detach())
         if memory is not None:
             average = self.momentum * memory + (1 - self.momentum) * average
-        if self.reset_below is not None and average < self._reset_limit(step_view.now):
+        if self._too_small(average, step_view.now):
             return Update(None, restart=True, memory=average if self.keep_average else None)
         return Update(there.gradients(loss)[0], memory=average)
 
-    def _reset_limit(self, forward: Forward) -> float:
-        limit = 0.0 if self.reset_below is None else self.reset_below
-        return limit * log(forward.scores.shape[1]) / log(1000) if self.normalised_reset else limit
+    def _too_small(self, average: float, forward: Forward) -> bool:
+        if self.reset_below is None:
+            return False
+        limit = self.reset_below
+        if self.normalised_reset:
+            limit = limit * log(forward.scores.shape[1]) / log(1000)
+        return average < limit

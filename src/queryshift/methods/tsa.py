@@ -90,7 +90,7 @@ class TSA(Method):
         generator = torch.Generator().manual_seed(seed)
         shape, wide = (len(forward), 2), torch.float64
         uniform = torch.rand(shape, generator=generator, dtype=wide, device="cpu")
-        noise = -torch.log(-torch.log(uniform.clamp(1e-12, 1 - 1e-12))).to(forward.vectors)
+        noise = -torch.log(-torch.log(uniform.clamp(min=1e-12))).to(forward.vectors)
         drawn = (forward.direct_params[ROUTER] + noise) / self.router_temperature
         return drawn.softmax(dim=1)[:, :1]
 

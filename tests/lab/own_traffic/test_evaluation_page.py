@@ -40,6 +40,10 @@ class TestCurve:
         assert chart.lines == {"frozen": [50.0, 75.0], "rest": [100.0, 50.0]}
         assert chart.asked == [32, 64] and chart.bounds == (50.0, 100.0)
 
+    def test_its_bounds_are_the_nearest_whole_tens(self):
+        chart = recall_along([cell("frozen", ([1, 2, 2, 2] * 8) + [1, 1, 1, 2] * 8)])
+        assert chart.lines == {"frozen": [25.0, 75.0]} and chart.bounds == (20.0, 80.0)
+
     @pytest.mark.parametrize(("share", "bounds"), [(0, (0, 10)), (0.5, (50, 60)), (1, (100, 110))])
     def test_a_flat_curve_has_bounds_of_ten_points(self, share, bounds):
         right = int(share * 32)

@@ -47,6 +47,7 @@ def test_traffic_whose_hubs_lose_their_first_results_is_adapted_to():
         ({"different_after": 0.3}, "0.60 before, 0.30 after"),
         ({"hub_share_after": 0.4}, "30 % before, 40 % after"),
         ({"changed": 0.001}, "leaves 100 % of the top-1 results as they are"),
+        ({"changed": 0.009}, "leaves 99 % of the top-1 results as they are"),
     ],
 )
 def test_any_reason_against_decides(change, said):
@@ -152,6 +153,20 @@ def test_measures_are_those_of_a_count_by_hand():
     assert (found.different_before, found.different_after) == (4 / 8, 5 / 8)
     assert found.largest_share_after == 2 / 8
     assert found.spread == pytest.approx(1 / 3)
+
+
+def test_in_a_small_gallery_one_candidate_is_the_most_frequent():
+    gallery = qs.Gallery.from_vectors(range(30), torch.randn(30, 4))
+    first = torch.tensor([7, 7, 3, 3, 3, 1])
+    assert signals_of(first, first, torch.randn(6, 4), gallery, None).hub_share_before == 0.5
+
+
+def test_a_method_that_changes_nothing_is_measured_so_and_the_named_one_is_judged():
+    texts = [f"a {colour} {form}" for colour in ("red", "blue") for form in ("square", "arrow")]
+    advice = qs.evaluate("tangram", texts, texts, methods=["tent:lr=0", "default"]).advice
+    assert advice is not None and advice.method == "tent:lr=0.0"
+    assert advice.signals.changed == 0
+    assert advice.signals.hub_share_before == advice.signals.hub_share_after == 0.25
 
 
 def nearest_other(vectors: np.ndarray) -> float:

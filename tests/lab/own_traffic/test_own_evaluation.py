@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner
 
 import queryshift as qs
@@ -115,6 +116,42 @@ def test_what_was_run_with_other_batches_or_queries_is_not_taken_for_finished(tm
     assert [kept(vectors, 4), kept(vectors, 4)] == [0, 1]
     assert [kept(vectors, 5), kept(vectors, 5), kept(vectors, 4)] == [0, 1, 1]
     assert [kept(vectors[:9], 4), kept(vectors[:9], 4)] == [0, 1]
+
+
+def test_the_command_goes_on_from_what_the_function_kept_and_neither_is_told_more(tmp_path):
+    vectors = np.random.default_rng(0).normal(size=(70, 8)).astype(np.float32)
+    for name in ("gallery", "queries"):
+        np.save(tmp_path / f"{name}.npy", vectors)
+    right = {str(row): [str((row + (row % 3 > 0)) % 70)] for row in range(69)}
+    (tmp_path / "matches.json").write_text(json.dumps(right))
+    files = {name: tmp_path / f"{name}.npy" for name in ("gallery", "queries")}
+    files["matches"] = tmp_path / "matches.json"
+    files["results"] = tmp_path / "results.jsonl"
+    done = qs.evaluate(None, **files)
+    assert done.rows[0].measures["recall@1"] == 33.3333
+    assert done.as_dict()["model"] == "vectors"
+    command = ["evaluate", *(f"--{name}={path}" for name, path in files.items())]
+    assert "2 methods were kept from before" in CliRunner().invoke(main, command).output
+    assert len(files["results"].read_bytes().splitlines()) == 2
+
+
+@pytest.mark.parametrize("methods", [(), ("frozen+hubs", "tent")])
+def test_an_encoder_without_norm_layers_is_compared_with_hub_correction_alone(methods):
+    class Plain(qs.Encoder):
+        def prepare(self, items):
+            return torch.tensor([[len(item), item.count("a")] for item in items]).float()
+
+        def forward(self, prepared):
+            return torch.nn.functional.normalize(prepared, dim=1)
+
+    texts = ["a", "bb a", "ccc aa a"]
+    right = {row: [row] for row in range(3)}
+    if methods:
+        with pytest.raises(qs.Error):
+            qs.evaluate(Plain, texts, texts, matches=right, methods=methods)
+        return
+    done = qs.evaluate(Plain, texts, texts, matches=right)
+    assert [row.method for row in done.rows] == ["frozen", "frozen+hubs"]
 
 
 def test_advice_without_labels_takes_nothing_from_before():

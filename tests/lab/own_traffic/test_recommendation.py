@@ -1,5 +1,7 @@
 """With labels, an evaluation ends in one sentence: what to use, by how much, how certain."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -45,6 +47,47 @@ def test_the_default_is_used_where_it_is_better_beyond_chance():
     assert (
         "40.0 %" in sentence and "30.0 %" in sentence and "+10.0 points (95 % interval" in sentence
     )
+
+
+def test_without_the_default_the_best_that_is_better_is_used():
+    assert told(frozen=0.3, default=0.3, tent=0.495, rest=0.5)[0] == "rest"
+    assert told(frozen=0.3, tent=0.5, rest=0.495)[0] == "tent"
+
+
+def test_where_none_is_better_the_sentence_is_about_the_best_of_them():
+    sentence = told(frozen=0.3, default=0.1, tent=0.25, rest=0.2)[1]
+    assert "the best of the others, tent, has -5.0 points" in sentence
+
+
+@pytest.mark.parametrize(("low", "use"), [(-0.1, "frozen"), (0.0, "frozen"), (0.1, "default")])
+def test_a_gain_is_beyond_chance_where_its_interval_lies_above_zero(low, use):
+    cells = [cell("frozen", np.arange(COUNT) < 120), cell("default", np.arange(COUNT) < 130)]
+    rows = _rows(cells)
+    found, sentence = recommended([rows[0], replace(rows[1], low=low)], cells)
+    assert found == use
+    assert ("its top-1 result is right for" in sentence) is (use == "default")
+
+
+def test_the_interval_is_one_of_95_percent():
+    """1.96 standard errors of a paired difference to each side, as a mean over 40 methods."""
+    rng = np.random.default_rng(0)
+    right = rng.random((41, COUNT)) < 0.5
+    rows = _rows([cell(f"m{number}", some) for number, some in enumerate(right)])
+    widths = []
+    for row, some in zip(rows[1:], right[1:], strict=True):
+        error = 100 * (some.astype(float) - right[0]).std() / COUNT**0.5
+        assert row.difference == pytest.approx(100 * (some.mean() - right[0].mean()))
+        widths.append(((row.high - row.difference) / error, (row.difference - row.low) / error))
+    assert np.mean(widths, axis=0) == pytest.approx([1.96, 1.96], abs=0.06)
+    assert np.mean(widths) == pytest.approx(1.96, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("count", "read"),
+    [(1, 1), (7, 7), (99, 99), (100, 100), (101, 110), (720, 720), (8012, 8100), (12_345, 13_000)],
+)
+def test_counts_are_told_with_two_digits_and_never_too_few(count, read):
+    assert rounded(count) == read
 
 
 def test_another_is_used_where_it_beats_the_default_beyond_chance():

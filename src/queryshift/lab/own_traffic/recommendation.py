@@ -153,6 +153,6 @@ def queries_needed(differ: float, gain: float) -> int:
 
 
 def rounded(count: float) -> int:
-    """To two digits, upwards: nobody needs to read a third."""
-    step = int(10 ** max(0, int(log10(max(count, 1))) - 1))
+    """A count of at least 1 to two digits, upwards: nobody needs to read a third."""
+    step = int(10 ** max(0, int(log10(count)) - 1))
     return ceil(count / step) * step

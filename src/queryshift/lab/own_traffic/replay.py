@@ -48,7 +48,7 @@ def session_of(traffic: Traffic, spec: str) -> Session:
 
 def replay(traffic: Traffic, session: Session, label: str, batch: int = BATCH) -> Replay:
     """Ask all queries in their order; those without a right answer are not counted."""
-    most = max(map(len, traffic.matches), default=0) or 1
+    most = max([1, *map(len, traffic.matches)])
     ranks, top, vectors = [], [], []
     seconds, starts = 0.0, range(0, len(traffic.queries), batch)
     with errors_named(traffic.encoder), forwards_counted(traffic.encoder) as forwards:

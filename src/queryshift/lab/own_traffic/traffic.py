@@ -93,8 +93,8 @@ class Traffic:
     matches: Sequence[Sequence[int]]  # by position, none for a query without a right answer
     shift: Shift | None
     seed: int
-    bad: Sequence[BadRows] = ()
-    of_index: bool = False  # a search index, whose vectors were read into memory
+    bad: Sequence[BadRows]
+    of_index: bool  # a search index, whose vectors were read into memory
     clicks: bool = False  # the matches are clicks, which need not be right
 
     @property
