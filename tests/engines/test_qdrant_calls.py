@@ -1,6 +1,5 @@
 """What a Qdrant server is asked for that the client's own engine in a folder ignores."""
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -160,15 +159,6 @@ def test_a_refusal_is_told_from_a_server_that_does_not_answer(monkeypatch, statu
     with pytest.raises(error, match=f"{status} reason"):
         Connection("http://host:6333", "", 1.0).call("info")
     assert failing.closed == closed
-
-
-def test_another_thread_may_write_to_a_folder(gallery, tmp_path):
-    rows = rows_of(gallery)
-    with closing(QdrantWriter(f"qdrant://{tmp_path}/folder/items")) as writer:
-        writer.prepare(Layout(rows.shape[1], True))
-        with ThreadPoolExecutor(1) as other:
-            other.submit(writer.upsert, range(3), rows[:3]).result()
-        assert writer.count() == 3
 
 
 def test_many_points_are_written_in_parts(tmp_path, asked, monkeypatch):
