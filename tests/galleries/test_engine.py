@@ -50,6 +50,33 @@ def test_vectors_of_a_cosine_engine_are_scaled_and_others_refused():
         long.search(torch.tensor([[0.6, 0.8]]), 2)
 
 
+@pytest.mark.parametrize(("length", "refused"), [(1.0, False), (1.005, False), (1.02, True)])
+def test_vectors_of_an_inner_product_may_be_rounded(length, refused):
+    rounded = stored([[length, 0], [0, 1]])
+    rounded.metric = "inner product"
+    if refused:
+        with pytest.raises(BadInput, match="long ones come first"):
+            rounded.search(torch.tensor([[0.6, 0.8]]), 2)
+    else:
+        assert rounded.search(torch.tensor([[0.6, 0.8]]), 2).ids == [[1, 0]]
+
+
+class Several(ArrayEngine):
+    """Two vectors per candidate: its own, and one that is its opposite."""
+
+    def find(self, queries, count):
+        found = super().find(queries, count)
+        return [Found(hits.ids, np.stack((-hits.vectors, hits.vectors), axis=1)) for hits in found]
+
+
+@pytest.mark.parametrize("scale", [1, 3])
+def test_an_engine_may_give_several_vectors_per_candidate(scale):
+    several = Several(range(2), scale * np.eye(2, dtype=np.float32))
+    hits = several.search(torch.tensor([[0.6, 0.8]]), 2)
+    assert hits.ids == [[1, 0]] and hits.vectors.shape == (1, 2, 2, 2)
+    assert torch.allclose(hits.scores, torch.tensor([[0.8, 0.6]]))
+
+
 @pytest.mark.parametrize(
     ("vectors", "reason"),
     [([[0, 0], [1, 0]], "zero vector"), ([[np.nan, 0], [1, 0]], "NaN|finite")],
