@@ -7,6 +7,7 @@ take it.
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +15,10 @@ import torch
 
 import queryshift as qs
 from queryshift.errors import BadInput, EngineLost, GalleryMismatch
+from queryshift.galleries import elasticsearch
 
 pytestmark = pytest.mark.filterwarnings("ignore::queryshift.RecallWarning")
+PAGE = Path(__file__).parents[2] / "docs" / "engines.md"
 IDS = [f"doc {number}" for number in range(60)]
 STORED = np.random.default_rng(0).normal(size=(60, 8)).astype(np.float32)
 STORED /= np.linalg.norm(STORED, axis=1, keepdims=True)
@@ -34,6 +37,7 @@ class StandIn(BaseHTTPRequestHandler):
 
     dialect = "elasticsearch"
     status = 200
+    about: dict = {}  # noqa: RUF012  (of the field, in place of the metric)
     asked: list = []  # noqa: RUF012
 
     def do_GET(self):
@@ -59,6 +63,9 @@ class StandIn(BaseHTTPRequestHandler):
             self.answer({"responses": [self.searched(line) for line in lines[1::2]]})
 
     def mapping(self):
+        if self.about:
+            kept = ("type", "dims", "dimension")
+            return {k: v for k, v in MAPPING[self.dialect].items() if k in kept} | self.about
         return MAPPING[self.dialect]
 
     def searched(self, line):
@@ -133,6 +140,84 @@ def test_credentials_are_sent_and_never_shown(server, given, header):
     gallery = qs.Gallery.open(server.address.replace("://", f"://{given}"))
     assert server.asked[-1][1] == header
     assert not any(word in f"{gallery!r} {gallery.place}" for word in ("secret", "key@"))
+
+
+@pytest.mark.parametrize(
+    ("dialect", "about", "metric"),
+    [
+        ("elasticsearch", {"index": True}, "cosine"),  # its default
+        ("elasticsearch", {"similarity": "dot_product"}, "inner product"),
+        ("elasticsearch", {"similarity": "l2_norm"}, "euclidean"),
+        ("opensearch", {"index": True}, "euclidean"),  # its default
+        ("opensearch", {"space_type": "innerproduct"}, "inner product"),
+        ("opensearch", {"method": {"space_type": "innerproduct"}}, "inner product"),
+        ("opensearch", {"method": {"name": "hnsw"}}, "euclidean"),
+    ],
+)
+def test_the_metric_is_that_of_the_field(server, dialect, about, metric):
+    if server.dialect == dialect:
+        server.about = about
+        assert qs.Gallery.open(server.address).metric == metric
+
+
+def test_a_search_is_as_broad_as_ef_and_as_it_has_hits(server):
+    query = np.eye(8, dtype=np.float32)[:1]
+    for options, count, breadth in (("", 7, 256), ("&ef=5", 7, 7), ("&ef=9", 7, 9)):
+        qs.Gallery.open(f"{server.address}{options}").find(query, count)
+        line = server.asked[-1][2][1]
+        knn = line.get("knn") or line["query"]["knn"]["embedding"]
+        found = knn.get("num_candidates") or knn["method_parameters"]["ef_search"]
+        assert (found, knn["k"], line["size"]) == (breadth, 7, 7)
+
+
+def test_an_exact_search_is_a_script_of_the_dialect(server):
+    qs.Gallery.open(server.address).find_exact(np.eye(8, dtype=np.float32)[:1], 3)
+    script = server.asked[-1][2][1]["query"]["script_score"]["script"]
+    said = {"elasticsearch": "painless", "opensearch": "knn"}
+    assert script["lang"] == said[server.dialect]
+    assert ("cosineSimilarity" in script["source"]) == (server.dialect == "elasticsearch")
+
+
+def test_no_request_asks_for_more_than_ten_thousand_documents(server):
+    gallery = qs.Gallery.open(server.address)
+    assert "at most 10,000 hits" in PAGE.read_text(encoding="utf-8")
+    for count, size in ((20, 20), (10_000, 10_000), (20_000, 10_000)):
+        assert gallery.sample(count, 0).shape == (min(count, 60), 8)
+        assert server.asked[-1][2][1]["size"] == size
+        gallery.known([f"doc {row}" for row in range(count)])
+        assert server.asked[-1][2][0]["size"] == size
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        *((status, BadInput) for status in (400, 404, 430, 499)),
+        *((status, EngineLost) for status in (429, 500, 503)),
+    ],
+)
+def test_a_refusal_is_told_from_a_server_that_is_too_busy(server, status, error):
+    gallery = qs.Gallery.open(server.address)
+    server.status = status
+    with pytest.raises(error, match=rf"\({status} "):
+        gallery.count()
+
+
+def test_a_key_of_the_environment_is_sent_where_the_address_has_none(server, monkeypatch):
+    monkeypatch.setenv(f"{server.dialect.upper()}_API_KEY", "kept")
+    qs.Gallery.open(server.address)
+    assert server.asked[-1][1] == "ApiKey kept"
+    qs.Gallery.open(server.address.replace("://", "://:given@"))
+    assert server.asked[-1][1] == "ApiKey given"
+
+
+def test_the_port_is_that_of_the_page_unless_the_address_names_one(monkeypatch):
+    kind = elasticsearch.Elasticsearch
+    monkeypatch.setattr(kind, "_about", lambda _: {"dims": 8})
+    monkeypatch.setattr(kind, "_check_stored", lambda *_: None)
+    assert "elasticsearch://host:9200/index" in PAGE.read_text(encoding="utf-8")
+    for address, place in (("host", "http://host:9200"), ("host:7", "http://host:7")):
+        opened = elasticsearch.open(f"elasticsearch://{address}/items?field=embedding")
+        assert opened.place == f"{place}/items?field=embedding"
 
 
 def test_what_goes_wrong_is_told(server, monkeypatch):

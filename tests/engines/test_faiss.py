@@ -73,13 +73,44 @@ def test_an_index_without_ids_beside_it_is_known_by_its_own_numbers(gallery, tmp
     faiss.write_index(faiss.downcast_index(index.index), str(tmp_path / "plain"))
     plain = Faiss(tmp_path / "plain")
     assert plain.search(gallery.vectors[:2, 0], 1).ids == [[0], [1]]
-    assert plain.known([-1, 59, 60, "3"]) == {59}
+    assert plain.known([-1, 0, 59, 60, "3"]) == {0, 59}
+    assert plain.find_exact(rows_of(gallery)[:1], 1)[0].ids == [0]
+    assert plain.rows()[0] == list(range(60)) and opened.rows()[0] == list(range(100, 160))
 
 
 def test_a_search_is_as_broad_as_the_address_says_and_as_it_has_hits(gallery, tmp_path):
     create(f"faiss:{tmp_path}/x", gallery.ids, rows_of(gallery), "HNSW32")
     opened = open_faiss(f"faiss:{tmp_path}/x?ef=20")
     assert [opened._parameters(wanted).efSearch for wanted in (5, 20, 50)] == [20, 20, 50]
+
+
+class Noted:
+    """An index that keeps how many hits it is asked for."""
+
+    def __init__(self, index) -> None:
+        self.index, self.wanted = index, []
+
+    def __getattr__(self, name):
+        return getattr(self.index, name)
+
+    def search(self, queries, wanted, params):
+        self.wanted.append(wanted)
+        return self.index.search(queries, wanted, params=params)
+
+
+@pytest.mark.parametrize(
+    ("factory", "wanted"), [("Flat", [1, 3, 60]), ("SQ8", [10, 30, 60]), ("PQ4x4", [10, 30, 60])]
+)
+def test_ten_times_as_many_hits_of_a_compressed_index_are_ranked_again(
+    gallery, tmp_path, factory, wanted
+):
+    opened = create(f"faiss:{tmp_path}/x", gallery.ids, rows_of(gallery), factory)
+    opened._index = noted = Noted(opened._index)
+    assert "ten times as many hits are ranked again" in " ".join(Faiss.__doc__.split())
+    for count in (1, 3, 90):
+        found = opened.find(rows_of(gallery)[:2], count)
+        assert [len(hits.ids) for hits in found] == [min(count, 60)] * 2
+    assert noted.wanted == wanted
 
 
 def test_the_version_is_that_of_the_content(gallery, tmp_path):

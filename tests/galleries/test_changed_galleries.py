@@ -106,6 +106,39 @@ def test_the_version_sees_changes_at_the_end_of_a_long_gallery():
     assert other.remove([5000]).version == gallery.remove([1998]).version
 
 
+@pytest.mark.parametrize("count", [1, 2, 5, 300, 511, 600, 601, 602, 603])
+def test_the_version_sees_each_end_and_all_ids_of_a_small_gallery(count):
+    def version(ids):
+        return Gallery(ids, torch.eye(2)[:1].expand(count, 1, 2)).version
+
+    ids = list(range(count))
+    for row in range(count) if count < 9 else (0, count - 1, *((1, 100) if count < 512 else ())):
+        assert version([*ids[:row], -1, *ids[row + 1 :]]) != version(ids)
+
+
+def test_removing_more_than_an_eighth_copies_the_others_together():
+    gallery = Gallery.from_vectors(range(100), vectors_of(list(range(100))))
+    few, more = gallery.remove(range(12)), gallery.remove(range(13))
+    assert not few._rows.plain and more._rows.plain
+    assert few.ids == list(range(12, 100)) and more.ids == list(range(13, 100))
+
+
+def test_a_single_removed_candidate_is_not_found():
+    ids = list(range(40))
+    gallery = Gallery.from_vectors(ids, vectors_of(ids)).remove([7])
+    assert not gallery._rows.plain
+    assert_same(gallery, Gallery.from_vectors(gallery.ids, vectors_of(gallery.ids)), 1)
+    assert sorted(gallery.search(vector_of(7), 39).ids[0]) == gallery.ids
+
+
+def test_many_small_additions_are_few_segments():
+    gallery = Gallery.from_vectors(range(300), vectors_of(list(range(300))))
+    for one in range(300, 400):
+        gallery = gallery.add_vectors([one], vector_of(one))
+        assert len(gallery._rows.segments) <= 8
+    assert gallery.search(vectors_of([399])[:, 0], 1).ids == [[399]]
+
+
 def test_an_id_that_was_removed_may_come_again_with_another_vector():
     gallery = Gallery.from_vectors("abc", torch.eye(3)).remove(["b"])
     with pytest.raises(BadInput, match="no candidate has the id 'b'"):
@@ -152,7 +185,7 @@ def _seconds_to_change(count: int) -> float:
 
 
 @pytest.mark.parametrize("columns", [exact_search.LEAST, exact_search.LEAST + 13])
-@pytest.mark.parametrize("count", [1, 10, 400])
+@pytest.mark.parametrize("count", [1, 10, 400, 2000])
 def test_the_best_by_groups_are_the_best(columns, count):
     scores = torch.rand(3, columns, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     scores[0, -1], scores[1, 0] = 2, 2

@@ -1,5 +1,6 @@
 """Centroids: seeded, of unit length, made when they are asked for."""
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -88,3 +89,12 @@ def test_a_gallery_makes_its_centroids_late_and_once_per_count(monkeypatch):
 def test_half_precision_has_centroids_in_float32():
     assert Gallery("ab", vectors(2).bfloat16()).centroids(1).dtype == torch.float32
     assert Gallery("ab", vectors(2).double()).centroids(1).dtype == torch.float64
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_first_centres_are_far_from_each_other_however_few_candidates_are_there(seed, monkeypatch):
+    """Three hundred candidates are alike, and three are like no other."""
+    monkeypatch.setattr(clusters, "ITERATIONS", 0)
+    alike = torch.eye(6)[[0] * 300 + [1, 2, 3]][:, None]
+    found = clusters.spherical_kmeans(alike, 4, seed=seed)
+    assert sorted(found.argmax(dim=1).tolist()) == [0, 1, 2, 3]

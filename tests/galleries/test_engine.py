@@ -10,6 +10,7 @@ import queryshift as qs
 from queryshift.errors import BadInput, EngineLost, GalleryMismatch, NeedsVectors, UnknownName
 from queryshift.galleries import EngineGallery, Found, Gallery, engine
 from queryshift.galleries.exclusions import excluded_pairs
+from queryshift.galleries.seen_candidates import best_of_pieces
 from queryshift.lab import tangram
 from queryshift.models import matcher
 from toy import ToyEncoder, toy_gallery, toy_queries
@@ -47,6 +48,33 @@ def test_vectors_of_a_cosine_engine_are_scaled_and_others_refused():
     long.metric = "inner product"
     with pytest.raises(BadInput, match=r"ranks by inner product .* length 2 to 5, so"):
         long.search(torch.tensor([[0.6, 0.8]]), 2)
+
+
+@pytest.mark.parametrize(("length", "refused"), [(1.0, False), (1.005, False), (1.02, True)])
+def test_vectors_of_an_inner_product_may_be_rounded(length, refused):
+    rounded = stored([[length, 0], [0, 1]])
+    rounded.metric = "inner product"
+    if refused:
+        with pytest.raises(BadInput, match="long ones come first"):
+            rounded.search(torch.tensor([[0.6, 0.8]]), 2)
+    else:
+        assert rounded.search(torch.tensor([[0.6, 0.8]]), 2).ids == [[1, 0]]
+
+
+class Several(ArrayEngine):
+    """Two vectors per candidate: its own, and one that is its opposite."""
+
+    def find(self, queries, count):
+        found = super().find(queries, count)
+        return [Found(hits.ids, np.stack((-hits.vectors, hits.vectors), axis=1)) for hits in found]
+
+
+@pytest.mark.parametrize("scale", [1, 3])
+def test_an_engine_may_give_several_vectors_per_candidate(scale):
+    several = Several(range(2), scale * np.eye(2, dtype=np.float32))
+    hits = several.search(torch.tensor([[0.6, 0.8]]), 2)
+    assert hits.ids == [[1, 0]] and hits.vectors.shape == (1, 2, 2, 2)
+    assert torch.allclose(hits.scores, torch.tensor([[0.8, 0.6]]))
 
 
 @pytest.mark.parametrize(
@@ -238,6 +266,95 @@ class TestTooMuchForOneCall:
         queries = some_queries(40)
         assert there.search(queries, 20).ids == memory.search(queries, 20).ids
         assert asked[:4] == [20, 5, 5, 5]  # ten seconds, then a quarter of that
+
+    def test_is_halved_at_each_try_and_grows_again(self, memory, monkeypatch):
+        monkeypatch.setattr(engine, "FIRST_WAIT", 0.0)
+        monkeypatch.setattr(engine, "HITS_AT_ONCE", 800)
+        slow, asked = Slow(memory.ids, memory.vectors[:, 0].numpy()), []
+        find = slow.find
+        monkeypatch.setattr(
+            slow, "find", lambda queries, count: asked.append(len(queries)) or find(queries, count)
+        )
+        slow.search(some_queries(40), 20)
+        assert asked[:4] == [40, 20, 10, 5]
+        slow.most, asked[:] = 10**6, []
+        slow.search(some_queries(200), 20)
+        assert asked[-4:-1] == [40, 40, 40]  # 800 hits, and never more
+        slow._at_once, asked[:] = 100, []
+        slow.search(some_queries(100), 20)
+        assert asked == [5, 10, 20, 40, 25]
+
+    def test_of_one_query_is_asked_for_all_the_same(self, memory, monkeypatch):
+        monkeypatch.setattr(engine, "HITS_AT_ONCE", 10)
+        there, asked = ArrayEngine(memory.ids, memory.vectors[:, 0].numpy()), []
+        find = there.find
+        monkeypatch.setattr(
+            there, "find", lambda queries, count: asked.append(len(queries)) or find(queries, count)
+        )
+        assert there.search(some_queries(3), 20).ids == memory.search(some_queries(3), 20).ids
+        assert asked == [1, 1, 1]
+
+    def test_is_less_after_a_call_that_took_more_than_a_quarter_of_the_timeout(
+        self, memory, monkeypatch
+    ):
+        there, clock = ArrayEngine(memory.ids, memory.vectors[:, 0].numpy(), timeout=10.0), [0.0]
+        there._at_once, asked = 400, []
+        find = there.find
+
+        def timed(queries, count):
+            asked.append(len(queries))
+            clock[0] += 0.2 * len(queries)
+            return find(queries, count)
+
+        monkeypatch.setattr(there, "find", timed)
+        monkeypatch.setattr(engine.time, "monotonic", lambda: clock[0])
+        there.search(some_queries(40), 20)
+        assert asked == [20, 12, 8]  # four seconds, then 2.5 at most
+
+
+@pytest.mark.parametrize(
+    ("given", "refused"),
+    [
+        ({"dimension": 1, "retries": 0, "timeout": 0.1, "refresh_after": 0.0}, False),
+        ({"dimension": 0}, True),
+        ({"retries": -1}, True),
+        ({"timeout": 0.0}, True),
+        ({"timeout": float("nan")}, True),
+        ({"refresh_after": -0.1}, True),
+    ],
+)
+def test_the_least_of_each_setting(given, refused):
+    if refused:
+        with pytest.raises(BadInput, match="expected at least 1, 0, more than 0, and 0"):
+            EngineGallery(**{"dimension": 2, **given})
+    else:
+        EngineGallery(**given).close()  # which has nothing to close
+
+
+def test_one_candidate_is_a_gallery():
+    alone = stored([[0.6, 0.8]])
+    assert torch.allclose(alone.centroids(3), torch.tensor([[0.6, 0.8]]))
+    assert len(alone) == 1 and alone.search(torch.tensor([[1.0, 0.0]]), 3).ids == [[0]]
+
+
+def test_handles_that_were_not_found_are_refused(there):
+    seen = there.fetch(some_queries(2), 5)
+    last = int(seen.handles.max())
+    assert seen.ids_at(torch.tensor([[last]])) == there.ids_at(torch.tensor([[last]]))
+    for unknown in (last + 1, last + 100):
+        with pytest.raises(BadInput, match="has not found"):
+            seen.ids_at(torch.tensor([[unknown]]))
+
+
+def test_the_best_of_pieces_are_the_best_of_all_however_short_a_piece_is():
+    vectors, queries = some_queries(20).numpy(), some_queries(4, seed=5).numpy()
+    rows = [range(at, min(at + 3, 20)) for at in range(0, 20, 3)]
+    pieces = [(list(piece), 2 * vectors[list(piece)]) for piece in rows]
+    for count in (1, 5, 20, 30):
+        found = best_of_pieces(queries, pieces, count)
+        expected = np.argsort(-queries @ vectors.T, axis=1)[:, :count]
+        assert [hits.ids for hits in found] == expected.tolist()
+        assert np.allclose(found[0].vectors, 2 * vectors[expected[0]])
 
 
 class TestALostConnection:

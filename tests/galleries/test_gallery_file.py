@@ -12,6 +12,8 @@ from miniature import Toy, items, same
 from queryshift import Gallery
 from queryshift.errors import BadFile, BadInput, GalleryMismatch
 from queryshift.galleries import candidate_checks
+from queryshift.galleries.memory.gallery_file import write_parquet
+from queryshift.galleries.model_origin import ModelOrigin
 from queryshift.support.tensor_files import text_tensor, write
 from tampering import loads_otherwise
 
@@ -172,3 +174,35 @@ class TestVectorsGiven:
     def test_tensors_without_all_values_are_refused(self, make):
         with pytest.raises(BadInput, match="expected all of their values in memory"):
             Gallery.from_vectors(range(3), make(unit(3, 4)))
+
+
+class TestParquet:
+    def test_a_file_of_others_has_no_fingerprint(self, tmp_path):
+        arrow = pytest.importorskip("pyarrow")
+        table = arrow.table({"id": ["a", "b"], "vector": [[3.0, 4.0], [0.0, 2.0]]})
+        pytest.importorskip("pyarrow.parquet").write_table(table, tmp_path / "x.parquet")
+        found = Gallery.open(tmp_path / "x.parquet")
+        assert (found.ids, found.fingerprint, found.origin) == (["a", "b"], None, None)
+        assert torch.allclose(found.vectors[:, 0], torch.tensor([[0.6, 0.8], [0.0, 1.0]]))
+
+    def test_a_file_that_was_built_has_that_of_its_model(self, tmp_path):
+        pytest.importorskip("pyarrow")
+        origin = ModelOrigin("model", "text", {"text": "print"})
+        write_parquet(tmp_path / "x.parquet", [(["a"], unit(1, 4).numpy())], origin)
+        found = Gallery.open(tmp_path / "x.parquet")
+        assert (found.fingerprint, found.origin, len(found)) == ("print", origin, 1)
+
+    @pytest.mark.parametrize(
+        ("columns", "told"),
+        [
+            ({"id": ["a"], "other": [[1.0]]}, "columns id, other and 1 rows"),
+            ({"vector": [[1.0]]}, "columns vector and 1 rows"),
+            ({"id": [], "vector": []}, "and 0 rows"),
+        ],
+    )
+    def test_a_file_without_candidates_is_refused(self, tmp_path, columns, told):
+        arrow = pytest.importorskip("pyarrow")
+        path = tmp_path / "x.parquet"
+        pytest.importorskip("pyarrow.parquet").write_table(arrow.table(columns), path)
+        with pytest.raises(BadFile, match=f"{told}, expected id and vector"):
+            Gallery.open(path)

@@ -116,6 +116,32 @@ def test_a_memory_map_of_unit_vectors_is_not_copied(tmp_path, kind):
         Gallery.from_vectors(range(300), np.load(tmp_path / "spoilt.npy", mmap_mode="r"))
 
 
+def test_a_memory_map_of_one_vector(tmp_path):
+    np.save(tmp_path / "one.npy", np.float32([[0, 2]]))
+    gallery = Gallery.from_vectors(["a"], np.load(tmp_path / "one.npy", mmap_mode="r"))
+    assert gallery.search(torch.tensor([[0.6, 0.8]]), 3).scores.tolist() == [
+        [pytest.approx(0.8, abs=1e-6)]
+    ]
+
+
+class Doubled(Toy):
+    """An encoder that forgets to normalise."""
+
+    def forward(self, prepared):
+        return 2 * super().forward(prepared)
+
+
+def test_vectors_of_an_encoder_are_not_scaled_but_refused(clean):
+    with pytest.raises(BadInput, match="length 2 to 2, expected unit length: normalise them"):
+        Gallery.build(Doubled(), clean)
+
+
+def test_batches_of_one_and_a_gallery_of_one(encoder, clean):
+    built = Gallery.build(encoder, clean[:3], batch_size=1)
+    assert torch.allclose(built.vectors[:, 0], encoder.encode(clean[:3]), atol=1e-6)
+    assert Gallery.build(encoder, clean[:1]).ids == [0]
+
+
 class TestSearch:
     @pytest.mark.parametrize("several", [1, 3])
     def test_is_exact_however_the_gallery_is_cut(self, several, monkeypatch):
@@ -164,6 +190,24 @@ class TestSearch:
     def test_vectors_that_are_no_queries_are_refused(self, queries):
         gallery = Gallery.from_vectors(range(9), unit(9, 8))
         with pytest.raises(GalleryMismatch, match=r"expected \(queries, 8\)"):
+            gallery.search(queries, 3)
+
+    @pytest.mark.parametrize(
+        "exclude",
+        [[[0, 1]], torch.tensor([[0.0, 1.0]]), torch.tensor([[0, 1, 2]]), torch.tensor([0, 1])],
+        ids=str,
+    )
+    def test_exclusions_that_are_no_pairs_are_refused(self, exclude):
+        gallery = Gallery.from_vectors(range(9), unit(9, 8))
+        with pytest.raises(BadInput, match=r"as pairs to leave out, expected whole numbers"):
+            gallery.search(unit(2, 8), 3, exclude)
+
+    @pytest.mark.parametrize(
+        "queries", [[[1.0] * 8], unit(2, 8).to("meta"), unit(2, 8).to_sparse()], ids=str
+    )
+    def test_queries_without_all_values_are_refused(self, queries):
+        gallery = Gallery.from_vectors(range(9), unit(9, 8))
+        with pytest.raises(BadInput, match="as query vectors, expected a tensor"):
             gallery.search(queries, 3)
 
     def test_hits_carry_no_graph(self):

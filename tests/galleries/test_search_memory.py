@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from queryshift.errors import BadInput
+from queryshift.errors import BadInput, NeedsVectors
 from queryshift.galleries.memory import exact_search
-from queryshift.galleries.memory.exact_search import few_above, left_for_all
+from queryshift.galleries.memory.exact_search import few_above, in_memory, left_for_all
 
 
 def widths(monkeypatch, queries, several, dimension, dtype, threads):
@@ -60,3 +60,28 @@ def test_what_exclusions_leave_is_counted_by_the_query_with_the_most():
     assert left_for_all(4, pairs) == 1
     with pytest.raises(BadInput, match="all 3 candidates are excluded"):
         left_for_all(3, pairs)
+
+
+@pytest.mark.parametrize(
+    ("count", "all_scored"), [(1, True), (2**18, True), (2**18 + 1, False), (2**20, False)]
+)
+def test_all_candidates_of_a_gallery_in_memory_are_scored_up_to_a_size(count, all_scored):
+    class Stored:
+        vectors = torch.empty(0)
+
+        def __len__(self):
+            return count
+
+    class Engine(Stored):
+        @property
+        def vectors(self):
+            raise NeedsVectors("an engine has none")
+
+    assert in_memory(Stored()) == all_scored and not in_memory(Engine())
+
+
+def test_a_gpu_takes_larger_pieces():
+    asked = torch.empty(64, 4, device="meta")
+    wide, narrow = (torch.empty(2, 1, 4, dtype=kind) for kind in (torch.float32, torch.float16))
+    assert exact_search._widths(asked, wide) == (2**18 - 16, 2**18 - 16)
+    assert exact_search._widths(asked, narrow) == (2**18 - 16, 2**17)

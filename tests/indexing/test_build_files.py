@@ -4,11 +4,14 @@ import csv
 import fcntl
 import json
 import os
+import re
 import signal
 import time
 import warnings
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -29,7 +32,7 @@ from PIL import Image
 import queryshift as qs
 from queryshift.cli import main
 from queryshift.errors import BadFile, BadInput, UnknownName
-from queryshift.indexing import BuildSettings, build_gallery
+from queryshift.indexing import BuildSettings, build, build_gallery
 
 SMALL = BuildSettings(shard_size=10, batch_size=5)
 TARGETS = ("gallery.safetensors", "gallery.parquet", "faiss:gallery.faiss")
@@ -262,6 +265,65 @@ def test_a_session_of_another_model_warns(folder, to):
         qs.Session(make(), gallery, qs.REST())
     with pytest.warns(UserWarning, match="was built by make .* build the gallery again"):
         qs.Session(other(), gallery, qs.REST())
+
+
+def test_the_file_and_the_journal_may_be_in_folders_that_are_not_there_yet(folder):
+    journal = folder / "the" / "journal"
+    settings = replace(SMALL, journal=journal, strict=True)
+    with pytest.raises(BadInput, match="item 'c19'"):
+        items = table(folder, [*TEXTS[:19], "refused"])
+        build_gallery(make, items, "a/new/folder/gallery.safetensors", settings)
+    assert [path.name for path in journal.glob("*.safetensors")] == ["00000000.safetensors"]
+    result = build_gallery(
+        make, items, "a/new/folder/gallery.safetensors", replace(settings, strict=False)
+    )
+    assert (result.rows, result.kept) == (19, 10) and not journal.exists()
+    assert len(qs.Gallery.load("a/new/folder/gallery.safetensors")) == 19
+
+
+@pytest.mark.parametrize(
+    ("to", "expected"),
+    [
+        ("gallery.safetensors", r"gallery\.safetensors\.building"),
+        ("faiss:gallery.faiss?nprobe=4", r"gallery\.faiss\.building"),
+        ("qdrant://:secret@host/items", r"gallery-[0-9a-f]+\.building"),
+    ],
+)
+def test_the_journal_is_beside_the_file_and_never_named_by_a_password(
+    folder, monkeypatch, to, expected
+):
+    class Interrupted:
+        workers_write = False
+
+        def begin(self, layout, finished):
+            (journal,) = folder.glob("**/*.building")
+            assert re.fullmatch(expected, str(journal.relative_to(folder)))
+            raise KeyboardInterrupt
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(build, "target_for", lambda *_: Interrupted())
+    with pytest.raises(KeyboardInterrupt):
+        build_gallery(make, table(folder), to, SMALL)
+    assert not list(folder.glob("**/*.building"))  # nothing was finished
+
+
+def test_one_item_is_encoded_to_learn_the_size_and_each_is_counted_once(folder, monkeypatch):
+    drawn, counted, clock = [], [], iter([100.0, 107.5])
+
+    @contextmanager
+    def counting(label, total):
+        yield counted.append
+        assert sum(counted) == total == 30
+
+    monkeypatch.setattr("hashing_model.draw", lambda text: drawn.append(text) or draw(text))
+    monkeypatch.setattr(build, "counting", counting)
+    monkeypatch.setattr(build, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    texts = [*TEXTS[:29], ""]
+    result = build_gallery(make, table(folder, texts), "gallery.safetensors", SMALL)
+    assert drawn == [TEXTS[0], *TEXTS[:29]] and counted == [10, 10, 10]
+    assert (result.rows, result.seconds) == (29, 7.5)
 
 
 def test_what_cannot_be_built_is_refused(folder, tangram):

@@ -186,12 +186,10 @@ def _journal_folder(to: str) -> Path:
 
 def _probe(encoder: Encoder, planned: Plan) -> tuple[int, int]:
     """Return vectors per item and their length, from the first readable item."""
-    for shard in planned.shards():
-        for row in range(len(shard.ids)):
-            alone = Shard(0, shard.ids[row : row + 1], shard.items[row : row + 1])
-            vectors = encode_shard(encoder, alone, 1).vectors
-            if vectors is not None:
-                return vectors.shape[1], vectors.shape[2]
+    for alone in Plan(planned.collection, shard_size=1).shards():
+        vectors = encode_shard(encoder, alone, batch_size=1).vectors
+        if vectors is not None:
+            return vectors.shape[1], vectors.shape[2]
     raise BadInput("none of the items can be read, so there is no gallery to build.")
 
 

@@ -68,7 +68,7 @@ def plan(items: Any, columns: Mapping[str, str], shard_size: int) -> Plan:
             f"got items of the kinds {', '.join(sorted(modalities))}, expected one: build a "
             "gallery of each."
         )
-    joined = parts[0] if len(parts) == 1 else _joined(parts)
+    joined = parts[0] if len(parts) == 1 else _joined(modalities.pop(), parts)
     checked_ids(joined.ids, len(joined))
     return Plan(joined, shard_size)
 
@@ -80,13 +80,12 @@ def _are_collections(items: Any) -> bool:
     )
 
 
-def _joined(parts: Sequence[Collection]) -> Collection:
+def _joined(modality: str, parts: Sequence[Collection]) -> Collection:
     ids = list(chain.from_iterable(part.ids for part in parts))
     if all(isinstance(part.items, LazyItems) for part in parts):
         sources = chain.from_iterable(part.items.sources for part in parts)  # type: ignore[attr-defined]
-        return Collection(parts[0].modality, ids, LazyItems(list(sources)))
-    items = list(chain.from_iterable(part.items for part in parts))
-    return Collection(parts[0].modality, ids, items)
+        return Collection(modality, ids, LazyItems(list(sources)))
+    return Collection(modality, ids, list(chain.from_iterable(part.items for part in parts)))
 
 
 def _traces(items: Sequence[Any]) -> Iterator[bytes]:

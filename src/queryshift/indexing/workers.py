@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,7 +153,7 @@ def _leave_out(items: dict[Id, Any], places: list[int], reason: str, bad: list[B
 
 def check_loadable(model: Any) -> None:
     """Refuse a model that another process cannot load."""
-    if isinstance(model, Mapping) or not (isinstance(model, str | Path) or callable(model)):
+    if not (isinstance(model, str | Path) or callable(model)):
         raise BadInput(
             f"got a {type(model).__name__} as the model, expected its name or a function of a "
             'module, "package.module:make", which every process can load.'
