@@ -116,7 +116,7 @@ class TestDoubt:
 
     def test_two_equal_queries_are_one(self, encoder, gallery, batches):
         one, two = batches[0][:1], batches[0][:2]
-        state = asked_before(encoder, gallery, SURE)
+        state = asked_before(encoder, gallery, torch.full((LATEST,), 0.4))
         alone, copied, both = (
             Forward(encoder.encode(asked), gallery) for asked in (one, one * 2, two)
         )
