@@ -88,9 +88,9 @@ class QueryBank:
         would coincide as often. Between 0 and 1; no part of what is saved.
         """
         if self.vectors.is_cpu:
-            before, after = torch.tensor(self.pairs, device="cpu")
+            before, after = torch.tensor(self.pairs, device="cpu").unbind()
         else:
-            before, after = coincidences(torch.stack((self.nearest, self.assigned)))
+            before, after = coincidences(torch.stack((self.nearest, self.assigned))).unbind()
         return (before / after).clamp(max=1)
 
     @lazy_property
