@@ -29,6 +29,7 @@ from queryshift.galleries.memory import exact_search
 from queryshift.lab import tangram
 from queryshift.lab.corruptions import corrupt, find
 from queryshift.models import matcher
+from queryshift.retrieval.forward import Forward
 from queryshift.retrieval.hubness import query_bank
 from queryshift.retrieval.hubness.query_bank import QueryBank, coincidences
 from queryshift.retrieval.uncertainty import repeated
@@ -36,6 +37,7 @@ from queryshift.sessions.state import State
 from tampering import rewritten
 
 WIDTH = 12
+EMPTY = QueryBank.empty(WIDTH, torch.device("cpu"))
 
 
 def rows(count: int, seed: int, crowd: float = 0.0) -> torch.Tensor:
@@ -189,11 +191,64 @@ class TestTheRule:
         )
         assert shallow.top(9).positions.shape == (40, 9)
 
-    def test_of_a_gallery_too_large_to_correct_whole(self, monkeypatch):
+    def test_on_an_engine_leaves_out_what_is_excluded(self):
+        gallery, asked = in_memory(), batches(2)
+        left_out = [[int(row)] for row in gallery.search(asked[1], 1).positions[:, 0]]
+        sessions = over(Remote(gallery), depth=300), over(gallery)
+        for session in sessions:
+            session.answer(asked[0])
+        found, expected = (one.answer(asked[1], exclude=left_out).top(299) for one in sessions)
+        assert not any(set(ids) & set(row) for ids, row in zip(left_out, found.ids, strict=True))
+        assert torch.allclose(found.scores[:, :9], expected.scores[:, :9], atol=0.05)
+        assert bool(torch.isfinite(found.scores).all())
+
+    def test_on_an_engine_searches_once_for_few_hits(self, monkeypatch):
+        remote, counts = Remote(in_memory()), []
+        search = remote.search
+        monkeypatch.setattr(remote, "search", lambda *of: counts.append(of[1]) or search(*of))
+        Hubs(depth=7).rank(asked := Forward(batches(1)[0], remote), asked, EMPTY).hits(5)
+        assert counts == [21]  # as many as tell how uncertain the model is
+
+    @pytest.mark.parametrize("far", [Remote, lambda gallery: gallery], ids=["engine", "memory"])
+    def test_is_by_the_bank_and_gallery_that_are_asked(self, far):
+        """What was computed for another bank, or before the gallery changed, does not count."""
+        gallery, (batch, other) = far(in_memory()), batches(2)
+        crowded = Gallery(range(200), rows(200, 5, crowd=3.0)[:, None])
+        session, fresh = over(gallery), over(far(crowded))
+        both, one = Forward(batch, gallery), Forward(batch, gallery)
+        session.answer(batch, adapt=False).top(1)
+        empty = session.state.hubs
+        session.gallery = fresh.gallery
+        expected = fresh.answer(other, adapt=False).top(9)
+        found = session.answer(other, adapt=False).top(9)
+        assert torch.allclose(found.scores, expected.scores, atol=1e-5)
+        Hubs().rank(both, both, empty).hits(9)
+        session.gallery = gallery
+        session.answer(other)
+        found, expected = (Hubs().rank(f, f, session.state.hubs).hits(9) for f in (both, one))
+        assert torch.allclose(found.scores, expected.scores, atol=1e-5)
+
+    @pytest.mark.parametrize("depth", [1, 20])
+    def test_of_a_gallery_too_large_to_correct_whole(self, depth, monkeypatch):
         gallery, batch = in_memory(), batches(1)[0]
         monkeypatch.setattr(exact_search, "WHOLE", 100)
-        answer = over(gallery, depth=20).answer(batch)
-        assert torch.equal(answer.scores().topk(20).indices, answer.top(20).positions)
+        answer = over(gallery, depth=depth).answer(batch)
+        assert torch.equal(answer.scores().topk(depth).indices, answer.top(depth).positions)
+        assert bool(((answer.scores() > -50).sum(dim=1) == depth).all())
+
+    @pytest.mark.parametrize("size", [62, 63, 64])
+    def test_counts_as_many_queries_before_a_batch_as_it_lacks(self, size):
+        """The queries before are certain, so that one more or less shows in the uncertainty."""
+        gallery = in_memory()
+        clear = normalize(gallery.vectors[:64, 0] + 0.05 * rows(64, 4), dim=1)
+        session, asked = over(gallery), torch.cat((clear[20:60], rows(24, 1)))[:size]
+        session.answer(clear[:20])
+        latest = torch.cat((clear[:20], asked))[-64:].double()
+        chances = [_chance(row) for row in (latest @ gallery.vectors[:, 0].double().T).tolist()]
+        expected = (2 * sum(chances) / 64 - 0.7) / 0.3
+        assert 0 < expected < 1
+        found = Hubs().uncertainty(Forward(asked, gallery), session.state.hubs)
+        assert float(found) == pytest.approx(expected, abs=1e-3)
 
     def test_changes_nothing_for_one_query_alone(self):
         gallery, batch = in_memory(), batches(1)[0]
@@ -490,6 +545,11 @@ class TestWithinASession:
     def test_says_what_it_is(self, capsys):
         over(in_memory(), bank=9).describe()
         assert "hubs.bank" in capsys.readouterr().out
+
+    def test_one_query_and_one_hit_are_enough(self, encoder, gallery, batches):
+        session = Session(encoder, gallery, Frozen(), hubs=Hubs(bank=1, depth=1))
+        session.answer(batches[0])
+        assert len(session.state.hubs) == 1
 
     @pytest.mark.parametrize("given", [{"bank": 0}, {"depth": -1}, {"bank": 1.5}])
     def test_what_cannot_be_is_refused(self, given):

@@ -1,5 +1,7 @@
 """One forward for many sessions: the answers of each session by itself, whatever it has learnt."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -13,6 +15,7 @@ from queryshift import (
     Encoder,
     Frozen,
     Gallery,
+    Guard,
     Session,
     Tent,
     answer_many,
@@ -313,3 +316,32 @@ def test_mistakes_are_explained(encoder, gallery, clean):
         answer_many([session, session], [clean[:1], []])
     with pytest.raises(BadInput, match="different encoders"):
         answer_many([session, other], [clean[:1]] * 2)
+
+
+def test_one_update_is_enough_to_compare_both_models(clean):
+    sessions = sessions_of(Toy(), clean, [REST()] * 2, guard=Guard(), steps=1)
+    for session in sessions:
+        assert session.state.adapted.updates == 1
+        session.restore(replace(session.state, chances=torch.ones(64)))
+    assert_as_alone(sessions, ragged(clean, (3, 2)))
+    (answer, _) = answer_many(sessions, [clean[:2]] * 2)
+    assert not torch.allclose(answer.scores(), answer.source.scores(), atol=1e-3)
+
+
+def test_two_queries_are_enough_to_try_an_encoder(clean):
+    sessions = sessions_of(SequenceFirst(nn.LayerNorm(8)), clean, [Tent()] * 2)
+    with pytest.raises(CannotAdapt, match="does not keep its items on the first axis"):
+        answer_many(sessions, [clean[:1]] * 2)
+
+
+def test_both_models_of_many_sessions_are_searched_once_each(clean, monkeypatch):
+    sessions = sessions_of(Toy(), clean, [REST()] * 3, guard=Guard())
+    larger = Gallery.build(sessions[0].encoder, items(150))
+    for session in sessions:
+        session.gallery = larger
+        session.restore(replace(session.state, chances=torch.ones(64)))
+    counts, search = [], Gallery.search
+    monkeypatch.setattr(Gallery, "search", lambda *of: counts.append(of[2]) or search(*of))
+    for answer in answer_many(sessions, [clean[:2]] * 3, hits=5):
+        answer.top(5)
+    assert len(counts) == 2

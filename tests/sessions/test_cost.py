@@ -8,7 +8,19 @@ from torch import nn
 from torch.nn.functional import normalize
 
 from miniature import Remote, SharedToy, Toy, items, memory_of, stream, tensors_in
-from queryshift import METHODS, REST, SAR, TCR, Decoupled, Encoder, Gallery, Guard, Session, Tent
+from queryshift import (
+    METHODS,
+    REST,
+    SAR,
+    TCR,
+    Decoupled,
+    Encoder,
+    Gallery,
+    Guard,
+    Hubs,
+    Session,
+    Tent,
+)
 from queryshift.retrieval.forward import Batch
 
 FIRST_ORDER = ("tent", "pl", "shot", "eata", "read", "come", "tcr", "rest")
@@ -232,3 +244,25 @@ def test_a_session_holds_at_most_eight_times_its_adapted_parameters(name):
 def _storages(value) -> dict[int, int]:
     found = [one.untyped_storage() for one in tensors_in(value)]
     return {storage.data_ptr(): storage.nbytes() for storage in found}
+
+
+@pytest.mark.parametrize("method", [Tent(), Decoupled(Tent())], ids=lambda one: one.name)
+def test_a_part_of_a_batch_takes_the_source_s_vectors_from_the_whole(
+    method, encoder, gallery, batches, count
+):
+    session = Session(encoder, gallery, method, lr=1e-5)
+    session.answer(batches[0])
+    count.restart()
+    session.answer([*batches[1][:10], *batches[1][:2]])
+    assert count.forwards == 3 + 1 + 1  # steps, the source, the answer
+
+
+def test_a_query_that_is_too_few_to_learn_from_costs_one_forward_of_each_model(
+    encoder, gallery, batches, count
+):
+    session = Session(encoder, gallery, REST(), lr=1e-4, hubs=Hubs())
+    session.answer(batches[0])
+    assert session.state.adapted.updates == 3
+    count.restart()
+    session.answer(batches[1][:1])
+    assert count.forwards == 2

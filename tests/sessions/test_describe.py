@@ -7,6 +7,7 @@ import pytest
 
 from miniature import Toy
 from queryshift import (
+    EATA,
     METHODS,
     REST,
     Decoupled,
@@ -20,6 +21,7 @@ from queryshift import (
     Vectors,
 )
 from queryshift.methods import WRAPPERS
+from queryshift.methods.eata import fisher_of
 from queryshift.sessions.describe import LEARNING, table
 from queryshift.sessions.session_settings import Settings
 from queryshift.support.setting_fields import Origin
@@ -174,3 +176,17 @@ def test_the_outermost_word_counts(method, given, rate, temperature, gallery):
     while found is not None:
         assert (found.rate, found.tau) == (rate, temperature)
         found = getattr(found, "method", None)
+
+
+def test_importances_of_parameters_are_not_printed(encoder, gallery, clean):
+    importances = fisher_of(encoder, gallery, clean[:8])
+    for fisher, shown in ((None, "None"), (importances, "given")):
+        assert rows(Session(encoder, gallery, EATA(fisher=fisher)))["fisher"][0] == shown
+
+
+def test_columns_begin_at_the_same_place_and_a_meaning_is_told_once(encoder, gallery):
+    lines = table(Session(encoder, gallery, Tent(), name="a session with a long name")).splitlines()
+    about = [one.metadata["about"] for one in fields(Settings)]
+    places = {line.index(text) for text in about for line in lines if text in line}
+    assert len(places) == 1
+    assert [sum(line.count(text) for line in lines) for text in about] == [1] * len(about)

@@ -1,5 +1,6 @@
 """Clicks score source and adapted answers side by side; a session goes live and back."""
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -73,8 +74,28 @@ class TestScores:
         with pytest.raises(BadInput, match="no clicks yet"):
             ClickScores().summary()
 
+    @pytest.mark.parametrize("fewer", [0, 1, 2, 3])
+    def test_the_sign_test_is_two_sided_and_at_most_1(self, fewer):
+        summary = scores_of(*[(2, 1)] * (6 - fewer), *[(1, 2)] * fewer).summary()
+        ways = sum(math.comb(6, one) for one in range(fewer + 1))
+        assert summary.sign_p == pytest.approx(min(1.0, 2 * ways / 2**6))
+
+    def test_counting_goes_on_from_what_was_counted(self):
+        before = scores_of((2, 1), (1, 4), (2, 1)).counts()
+        assert before == {(2, 1): 2, (1, 4): 1}
+        scores = ClickScores(before)
+        scores.add_click("it", ["x", "it"], ["it"])
+        assert scores.counts() == {(2, 1): 3, (1, 4): 1}
+
 
 class TestAnswers:
+    def test_a_click_below_the_tenth_hit_was_not_listed(self, session):
+        answer, scores = session.answer(items(40)[:1]), ClickScores()
+        ids = answer.top(11).ids[0]
+        for place, rank in ((9, 10), (10, 0)):
+            scores.add(answer, [ids[place]])
+            assert next(reversed(scores.counts()))[0] == rank
+
     def test_a_batch_is_scored_by_both_answers(self, session):
         for _ in range(3):
             session.answer(items(40))

@@ -114,6 +114,17 @@ class TestDoubt:
             assert torch.allclose(again.chances, seen.chances, atol=1e-5)
             assert doubt_of(copied, state) == pytest.approx(seen.doubt, abs=1e-5)
 
+    def test_two_equal_queries_are_one(self, encoder, gallery, batches):
+        one, two = batches[0][:1], batches[0][:2]
+        state = asked_before(encoder, gallery, torch.full((LATEST,), 0.4))
+        alone, copied, both = (
+            Forward(encoder.encode(asked), gallery) for asked in (one, one * 2, two)
+        )
+        assert doubt_of(copied, state) == pytest.approx(doubt_of(alone, state), abs=1e-6)
+        assert assess(copied, state, Guard(spread=0.0)).rows.tolist() == [True, False]
+        assert assess(both, state, Guard(spread=0.0)).different == 2
+        assert assess(both, state, Guard(spread=9.0)).different == 0
+
     def test_is_none_where_every_query_of_a_small_gallery_finds_another_candidate(self):
         each = torch.arange(60)
         for top, expected in ((each, 1 / 29.5), (each[:8], 1), (each % 4, 1)):

@@ -1,11 +1,13 @@
 """Reference queries: which numbers are accepted, which samples and galleries are warned of."""
 
+import inspect
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
 
-from queryshift import Gallery, ReferenceQueries, ReferenceWarning
+from queryshift import Gallery, ReferenceQueries, ReferenceWarning, Vectors
 from queryshift.errors import BadInput
 from queryshift.sessions.reference_queries import _alike, _warn_of_missing_answers, gallery_print
 
@@ -77,3 +79,21 @@ def test_a_gallery_with_the_same_ids_and_other_vectors_has_another_print(count):
     assert gallery_print(there) == gallery_print(Gallery.from_vectors(range(count), turned))
     other = Gallery.from_vectors(range(count), turned.roll(1, dims=1))
     assert gallery_print(there) != gallery_print(other)
+
+
+def test_batches_that_leave_too_few_candidates_to_tell_are_no_error():
+    vectors = torch.eye(100)[:, None]
+    there = Gallery(range(100), vectors)
+    asked = torch.nn.functional.normalize(
+        torch.eye(100)[:6] + torch.linspace(0, 0.1, 600).view(6, 100), dim=1
+    )
+    left_out = [[7, 8], *[None] * 5]  # the first batch of two finds 98, the others 100
+    known = ReferenceQueries.of(Vectors(100), there, asked, exclude=left_out, batch_size=2)
+    assert known.count == 6
+
+
+def test_four_batches_in_a_row_end_a_shift_as_the_guide_says():
+    of = inspect.signature(ReferenceQueries.of).parameters["patience"].default
+    guide = Path(__file__).parents[2] / "docs" / "guard.md"
+    assert ReferenceQueries(**GIVEN).patience == of
+    assert f"`ReferenceQueries.of(..., patience={of})`" in guide.read_text(encoding="utf-8")

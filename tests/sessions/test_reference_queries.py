@@ -28,6 +28,7 @@ from queryshift import (
 from queryshift.errors import BadInput, GalleryMismatch
 from queryshift.lab import tangram
 from queryshift.retrieval.forward import Forward
+from queryshift.sessions.policy import standing_weight
 
 
 def near(clean, seed: int) -> list[torch.Tensor]:
@@ -228,9 +229,13 @@ class TestAnOrdinaryBatch:
         one, many = calm[:1], [calm[:5], calm[5:]]
         session.answer(batches[0])
         assert not torch.equal(session.answer(one, adapt=False).vectors, encoder.encode(one))
+        assert standing_weight(session.adaptation, session.state) > 0
         session.answer(calm)
         assert session.state.reference_streak == 1
+        assert standing_weight(session.adaptation, session.state) == 0
         assert torch.equal(session.answer(one, adapt=False).vectors, encoder.encode(one))
+        session.answer(one)  # too few to learn from, and to judge
+        assert session.state.reference_streak == 1
         for found, asked in zip(answer_many([session, session], many), many, strict=True):
             assert torch.allclose(found.vectors, encoder.encode(asked), atol=1e-6)
         session.answer(batches[1])

@@ -54,6 +54,11 @@ def test_gathered_queries_are_those_that_were_read(gallery, batches):
     assert len(session._updater.gathered) == 5
 
 
+def test_one_readable_query_is_enough(session, batches):
+    answer = session.answer(["a", batches[0][0]], on_bad="skip")
+    assert len(answer) == 1 and [bad.index for bad in answer.skipped] == [0]
+
+
 def test_nothing_readable_is_an_error(session):
     with pytest.raises(BadItem):
         session.answer(["a", "b"], on_bad="skip")

@@ -96,19 +96,13 @@ class RefinedPrediction:
 
         A copy of the positive that another query lists is no negative (k != j in Eq. 14).
         """
-        positive, negatives = self.similarities[:, 0], self._negatives()
-        if negatives.shape[1] == 0:
-            return positive, positive
-        best = negatives.amax(dim=1)
+        positive, best = self.similarities[:, 0], self._negatives().amax(dim=1)
         return positive, torch.where(torch.isfinite(best), best, positive)
 
     @torch.no_grad()
     def pairs(self) -> Tensor:
         """Places (B, 2) of the positive and of the hardest real negative (the positive if none)."""
-        negatives = self._negatives()
-        if negatives.shape[1] == 0:
-            return torch.stack((self.nearest, self.nearest), dim=1)
-        best, column = negatives.max(dim=1)
+        best, column = self._negatives().max(dim=1)
         hardest = torch.where(torch.isfinite(best), self.places[column], self.nearest)
         return torch.stack((self.nearest, hardest), dim=1)
 

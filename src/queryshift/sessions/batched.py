@@ -227,12 +227,14 @@ def _try_out(encoder: Encoder, layout: Layout, source: Tensor, shared: Any) -> N
     pair = take(shared, slice(0, 2))
     factors = torch.linspace(0.5, 1.5, len(source), dtype=source.dtype, device=source.device)
     weights = torch.stack([source, source * factors])
-    alone = [encoder.through(layout.split(one), pair)[row] for row, one in enumerate(weights)]
+    alone = torch.stack(
+        [encoder.through(layout.split(one), pair)[row] for row, one in enumerate(weights)]
+    )
     try:
         mixed = encoder.through(layout.split(weights), pair)
     except RuntimeError:  # torch's, of shapes: a norm layer over other axes than its class says
-        mixed = torch.full_like(alone[0], torch.nan)
-    if not torch.allclose(mixed, torch.stack(alone), atol=AGREEMENT):
+        mixed = torch.full_like(alone, torch.nan)
+    if not torch.allclose(mixed, alone, atol=AGREEMENT):
         raise CannotAdapt(
             f"{type(encoder).__name__} does not keep its items on the first axis of every norm "
             "layer, or has a norm layer of a kind of its own, so that rows cannot have weights of "

@@ -55,8 +55,6 @@ class ClickSummary:
     def sign_p(self) -> float:
         """The two-sided p-value of the sign test of wins against losses."""
         decided, fewer = self.wins + self.losses, min(self.wins, self.losses)
-        if decided == 0:
-            return 1.0
         return min(1.0, 2 * sum(_coin(decided, heads) for heads in range(fewer + 1)))
 
     @property

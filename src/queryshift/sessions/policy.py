@@ -380,6 +380,6 @@ def ranking(
     hubs = adaptation.settings.hubs
     if hubs is not None and state.hubs is not None and share > 0:
         order = hubs.rank(forward, order, state.hubs)
-    if source is not None and 0 < share < 1:
+    if source is not None:
         order = FusedRanking(source, order, share)
     return order if adaptation.matching is None else MatchedRanking(forward, order)

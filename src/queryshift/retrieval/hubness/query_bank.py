@@ -88,9 +88,9 @@ class QueryBank:
         would coincide as often. Between 0 and 1; no part of what is saved.
         """
         if self.vectors.is_cpu:
-            pairs = [np.float32(count) for count in self.pairs]
-            return torch.tensor(min(pairs[0] / pairs[1], np.float32(1)), device="cpu")
-        before, after = coincidences(torch.stack((self.nearest, self.assigned))).unbind()
+            before, after = torch.tensor(self.pairs, device="cpu").unbind()
+        else:
+            before, after = coincidences(torch.stack((self.nearest, self.assigned))).unbind()
         return (before / after).clamp(max=1)
 
     @lazy_property
