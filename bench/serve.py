@@ -42,7 +42,7 @@ from serve_process import Server
 
 from queryshift.lab import tangram
 from queryshift.lab.corruptions import find
-from queryshift.serving.answering.queries import png
+from queryshift.serving.answering.thumbnails import png
 from queryshift.serving.collection import Collection, open_collection
 from queryshift.serving.service import with_sample
 from queryshift.serving.settings import CollectionSettings

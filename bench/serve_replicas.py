@@ -30,7 +30,7 @@ from serve_process import Server
 
 from queryshift.lab import tangram
 from queryshift.lab.corruptions import find
-from queryshift.serving.answering.queries import png
+from queryshift.serving.answering.thumbnails import png
 
 CANDIDATES, GATHER, CLIENTS, TENANTS = 2000, 16, 64, 8
 METHODS = {"frozen": 'method = "frozen"\n', "default": ""}

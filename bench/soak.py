@@ -29,7 +29,7 @@ from serve_process import Server
 
 from queryshift.lab import tangram
 from queryshift.lab.corruptions import find
-from queryshift.serving.answering.queries import png
+from queryshift.serving.answering.thumbnails import png
 
 COLUMNS = {
     "minutes": ".1f",
