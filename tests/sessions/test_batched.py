@@ -334,9 +334,10 @@ def test_two_queries_are_enough_to_try_an_encoder(clean):
         answer_many(sessions, [clean[:1]] * 2)
 
 
-def test_both_models_of_many_sessions_are_searched_once_each(clean, monkeypatch):
+@pytest.mark.parametrize("candidates", [60, 150], ids=["below the depth", "above it"])
+def test_both_models_of_many_sessions_are_searched_once_each(clean, monkeypatch, candidates):
     sessions = sessions_of(Toy(), clean, [REST()] * 3, guard=Guard())
-    larger = Gallery.build(sessions[0].encoder, items(150))
+    larger = Gallery.build(sessions[0].encoder, items(candidates))
     for session in sessions:
         session.gallery = larger
         session.restore(replace(session.state, chances=torch.ones(64)))

@@ -276,8 +276,9 @@ def _search_at_once(forwards: Sequence[Forward], count: int) -> None:
             together.setdefault(id(forward.gallery), []).append(forward)
     for group in together.values():
         queries, pairs = joined_queries([(one.vectors, one.exclude) for one in group])
-        found = group[0].gallery.search(queries, count, pairs)
-        if found.positions.shape[1] < count:
+        gallery = group[0].gallery
+        found = gallery.search(queries, count, pairs)
+        if found.positions.shape[1] < min(count, len(gallery)):
             continue  # one query with many exclusions must not shorten the others' hits
         sizes = [len(one) for one in group]
         parts = (torch.split(part, sizes) for part in (found.positions, found.scores))
