@@ -50,6 +50,7 @@ from queryshift.serving.settings import CollectionSettings
 METHODS = {"frozen": "frozen", "rest": "rest", "correction": "frozen+hubs", "default": None}
 CANDIDATES, GATHER, TENANTS = 2000, 16, 8
 TURNS = 320  # of a single query at an idle server
+CLEAN = 640  # queries after a shift
 COLUMNS = {"case": "", "got": ".2f", "wanted": "", "met": "", "from": ""}
 Line = tuple[str, float, str, float, str]  # name, got, "at least" or "at most", wanted, figures
 
@@ -160,6 +161,25 @@ def tenth(bench: Bench) -> Iterator[Line]:
     slow = {name: measured.percentile(0.99) for name, (measured, _) in told.items()}
     figures = f"{slow['rest']:.0f} ms against {slow['frozen']:.0f} ms at {rate:.0f}/s"
     yield "p99 of frozen's", slow["rest"] / slow["frozen"], "at most", 1.5, figures
+
+
+def after_shift(bench: Bench) -> Iterator[Line]:
+    """Default: clean queries, one per request, to a tenant that has learnt from noisy ones."""
+    server, rate = bench.server, 50.0
+    noisy = [request("default", "shifted", query) for query in bench.queries]
+    asyncio.run(paced(server.port, noisy, rate))
+    learnt = _learnt(server, "default", "shifted", len(noisy) // GATHER)
+    scenes = tangram.scenes("test", CANDIDATES)[-CLEAN:]
+    queries = [{"image": png(Image.fromarray(scene.image()))} for scene in scenes]
+    right = {}
+    for name in ("frozen", "default"):
+        requests = [request(name, "shifted", query) for query in queries]
+        found = [_first(answer) for answer in asyncio.run(paced(server.port, requests, rate))[1]]
+        right[name] = sum(id == CANDIDATES - CLEAN + at for at, id in enumerate(found))
+    lost = 100 * (right["frozen"] - right["default"]) / CLEAN
+    figures = f"right of {CLEAN}: frozen {right['frozen']}, default {right['default']}"
+    told = f"{figures}; {learnt} updates before"
+    yield "points lost on clean queries after a shift", lost, "at most", 1.0, told
 
 
 def idle(bench: Bench) -> Iterator[Line]:
@@ -305,6 +325,7 @@ PARTS = {
     "batching": batching,
     "saturation": saturation,
     "tenth": tenth,
+    "after shift": after_shift,
     "idle": idle,
     "fairness": fairness,
     "tenants": tenants,
