@@ -5,7 +5,6 @@ import logging
 
 import pytest
 
-from queryshift.serving import runtime
 from queryshift.serving.errors import DiskFull
 from queryshift.serving.metrics import Metrics
 from queryshift.serving.runtime import Writer
@@ -36,9 +35,3 @@ def test_a_store_that_cannot_be_written_is_told_once_and_so_is_its_end(caplog):
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 2 and "cannot be written" in told[0] and "written again" in told[1]
     assert value("queryshift_saves_total") == 3 and value("queryshift_failed_saves_total") == 2
-
-
-@pytest.mark.parametrize(("cores", "threads"), [(None, 1), (1, 1), (2, 1), (8, 4), (9, 4)])
-def test_half_of_the_cores_decode(cores, threads, monkeypatch):
-    monkeypatch.setattr(runtime.os, "cpu_count", lambda: cores)
-    assert runtime.decoders() == threads

@@ -83,7 +83,7 @@ class Runtime:
         self.model = ThreadPoolExecutor(1, "queryshift-model")
         self.learner = ThreadPoolExecutor(1, "queryshift-learner")
         waiting = (settings.queues.waiting, settings.queues.waiting_of_tenant)
-        self.decoding = WorkQueue("decoder", decoders(), *waiting)
+        self.decoding = WorkQueue("decoder", max(1, (os.cpu_count() or 1) // 2), *waiting)
         self.background = WorkQueue("background", 1, LOOKS, LOOKS_OF_CALLER, PATIENCE)
 
     async def run(self) -> None:
@@ -94,8 +94,3 @@ class Runtime:
         """Give the store back when all is written."""
         self.writer.close()
         self.store.close()
-
-
-def decoders() -> int:
-    """Threads that decode, of half of the cores: the others answer and learn."""
-    return max(1, (os.cpu_count() or 2) // 2)
