@@ -6,6 +6,7 @@ import copy
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from importlib import import_module
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -165,28 +166,19 @@ def copy_on_same_storage(module: Module) -> Module:
     return copy.deepcopy(module, memo)
 
 
-class FullPrecision:
+def full_precision(layer: Any, values: Tensor) -> Tensor:
     """The forward of a layer that reads pixels or energies, in the precision of its weights.
 
     Half precision would round what it reads: a pixel by up to a quarter of an 8-bit level, and
     alike in all of an even area, which a tower may take for a contour in the image.
-
-    An object rather than a closure, so that copying an encoder points it at the copy's layer.
     """
-
-    def __init__(self, layer: Any) -> None:
-        self.layer = layer
-
-    def __call__(self, values: Tensor) -> Tensor:
-        """Return what the layer's class computes."""
-        layer = self.layer
-        with without_autocast():
-            return cast(Tensor, type(layer).forward(layer, values.to(layer.weight.dtype)))
+    with without_autocast():
+        return cast(Tensor, type(layer).forward(layer, values.to(layer.weight.dtype)))
 
 
 def keep_full_precision(layer: Module) -> Module:
     """Let a layer compute in full precision from now on, and return it."""
-    layer.forward = FullPrecision(layer)
+    layer.forward = partial(full_precision, layer)  # no closure: a copy's is of the copy's layer
     return layer
 
 
