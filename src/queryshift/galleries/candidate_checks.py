@@ -38,17 +38,10 @@ def checked_ids(ids: Any, expected: int) -> list[Id]:
     if not hasattr(ids, "__iter__"):
         raise BadInput(f"got {ids!r} as ids, expected a list with one for each candidate.")
     plain: list[Id] = list(ids)
-    usual = set(map(type, plain)) <= {str, int}
-    if not usual:
-        plain = [_plain(one) for one in plain]
     if len(plain) != expected:
         raise BadInput(f"got {len(plain)} ids for {expected} candidates, expected one each.")
-    for one in () if usual else plain:
-        if not is_id(one):
-            raise BadInput(
-                f"got the id {one!r}, a {type(one).__name__}, expected text or a whole number: "
-                "str(...) makes it text."
-            )
+    if not set(map(type, plain)) <= {str, int}:
+        plain = [_plain(one) for one in plain]
     if len(set(plain)) != len(plain):
         seen: set[Id] = set()
         twice = next(one for one in plain if one in seen or seen.add(one))  # type: ignore[func-returns-value]
@@ -56,10 +49,17 @@ def checked_ids(ids: Any, expected: int) -> list[Id]:
     return plain
 
 
-def _plain(value: Any) -> Any:
-    """Convert scalars of NumPy and torch to Python's; leave other values as they are."""
+def _plain(value: Any) -> Id:
+    """Convert scalars of NumPy and torch to Python's; refuse what cannot be an id."""
     scalar = hasattr(value, "item") and getattr(value, "ndim", None) == 0
-    return value.item() if scalar and not getattr(value, "is_meta", False) else value
+    if scalar and not getattr(value, "is_meta", False):
+        value = value.item()
+    if not is_id(value):
+        raise BadInput(
+            f"got the id {value!r}, a {type(value).__name__}, expected text or a whole number: "
+            "str(...) makes it text."
+        )
+    return cast(Id, value)
 
 
 def as_tensor(vectors: Any) -> Tensor:

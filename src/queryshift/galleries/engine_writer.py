@@ -56,7 +56,8 @@ class Described:
 
     def of_kind(self, ids: Sequence[Id]) -> list[Id]:
         """Return those of the ids that can be in the collection."""
-        return [one for one in ids if isinstance(one, int if self.whole_ids else str)]
+        kinds = {True: int, False: str, None: (int, str)}[self.whole_ids]
+        return [one for one in ids if isinstance(one, kinds)]
 
 
 class Writer(ABC):

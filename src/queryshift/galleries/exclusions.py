@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from queryshift.errors import BadInput, check_known
+from queryshift.errors import BadInput, unknown
 
 from .hits import Id, is_id
 from .searchable import Searchable
@@ -103,7 +103,8 @@ def exclusions_by_query(exclude: Any, queries: int) -> list[list[Id]] | None:
 
 def known_exclusions(group: Group, gallery: Searchable, missing: Missing) -> Group:
     """Return queries with their exclusions, without unknown ids if `missing` is "ignore"."""
-    check_known("choice of missing", missing, ("raise", "ignore"))
+    if missing not in ("raise", "ignore"):
+        raise unknown("choice of missing", missing, ("raise", "ignore"))
     if missing == "raise":
         return group
     there = _known([one for _, ids in group for one in _listed(ids)], gallery)

@@ -105,9 +105,7 @@ class InfoMax(Method):
 
     def check_memory(self, memory: Learnt, gallery: Searchable) -> None:
         """The memory is a count."""
-        if not isinstance(memory, Learnt):
-            raise ValueError("the memory holds no count of batches")
-        check_count(memory.learnt, "learnt")
+        check_count(getattr(memory, "learnt", None), "learnt")
 
     def observe(self, forward: Forward, memory: Learnt, step: int) -> Learnt:
         """At a batch's first step: one more batch."""

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from queryshift.encoders.encoder import Encoder, Params
-from queryshift.encoders.prepared import Prepared
 from queryshift.errors import BadInput
 from queryshift.support.torch_modes import without_autocast
 
@@ -74,14 +73,10 @@ class BlockEncoder(Encoder):
         """A method's result with our parameters overridden, from a recording if wanted."""
         if self.compiled:  # compiled graphs need its options before the first run
             import_module("torch._functorch.config")
-        run_plainly = super().run_with_params
+        run = super().run_with_params
         if not self.cuda_graphs or method != "finish":
-            return run_plainly(params, method, *inputs)
-
-        def run(params: Params, shared: Prepared) -> Tensor:
-            return cast(Tensor, run_plainly(params, method, shared))
-
-        return replayed(self.replica(), run, params, *inputs)
+            return run(params, method, *inputs)
+        return replayed(self.replica(), lambda p, shared: run(p, method, shared), params, *inputs)
 
     def shared(self, prepared: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """The batch as it was begun, with the hidden states below the first adapted block."""
