@@ -56,7 +56,7 @@ class Described:
 
     def of_kind(self, ids: Sequence[Id]) -> list[Id]:
         """Return those of the ids that can be in the collection."""
-        kinds = {True: int, False: str, None: (int, str)}[self.whole_ids]
+        kinds = {True: (int,), False: (str,), None: (int, str)}[self.whole_ids]
         return [one for one in ids if isinstance(one, kinds)]
 
 
