@@ -18,7 +18,7 @@ from queryshift.methods.frozen import Frozen
 from queryshift.sessions.reference_queries import ReferenceQueries
 from queryshift.sessions.session import Session
 
-from .recommendation import decisive_clicks, in_words, rounded
+from .recommendation import DECISIVE_CLICKS, in_words, rounded
 from .replay import BATCH, replay
 from .traffic import Traffic
 
@@ -104,11 +104,11 @@ class Advice:
     @property
     def clicks(self) -> str:
         """How many clicks would settle it, by a sign test."""
-        needed, changed = decisive_clicks(), self.signals.changed
-        queries = rounded(needed / max(changed, CHANGED))
+        changed = self.signals.changed
+        queries = rounded(DECISIVE_CLICKS / max(changed, CHANGED))
         return (
-            f"{needed} clicks on a top-1 result of one of the two models settle it, if the better "
-            f"one has twice as many (sign test, 5 % level, 80 % power): they differ for "
+            f"{DECISIVE_CLICKS} clicks on a top-1 result of one of the two models settle it, if "
+            "the better one has twice as many (sign test, 5 % level, 80 % power): they differ for "
             f"{_percent(changed)} of the queries, so ask at least {queries:,} queries in shadow "
             "mode, or give matches for as many."
         )
@@ -134,7 +134,7 @@ class Advice:
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain values."""
-        return {**asdict(self), "sentence": self.sentence, "clicks": decisive_clicks()}
+        return {**asdict(self), "sentence": self.sentence, "clicks": DECISIVE_CLICKS}
 
 
 def advise(
