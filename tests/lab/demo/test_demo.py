@@ -77,6 +77,7 @@ class TestPlan:
         assert (plan.queries, plan.methods) == (256, ("frozen", "rest", "default"))
         assert DemoPlan(queries=8, quick=True).queries == 8
         assert "Asking frozen, rest and default 256 images" in plan.in_words
+        assert "takes about 15 seconds" in plan.in_words
         assert "quick" in plan.options and "quick" not in DemoPlan().options
 
     @pytest.mark.parametrize("task", ["image", "text"])
@@ -92,6 +93,12 @@ class TestPlan:
         assert DemoPlan(method=("rest",)).options["method"] == "rest"
         with pytest.raises(UnknownName, match='did you mean "rest"'):
             DemoPlan(method=("rset",))
+
+    def test_more_queries_take_longer_and_it_says_so(self):
+        few, many = (DemoPlan(queries=queries) for queries in (64, 8192))
+        assert few.time_in_words == "about a minute"
+        assert int(many.time_in_words.split()[1]) > 4
+        assert DemoPlan(task="video").time_in_words != few.time_in_words
 
     def test_the_default_is_the_first_of_the_list(self):
         assert [DemoPlan(task=task).named for task in TASKS] == [

@@ -97,7 +97,7 @@ def test_a_cell_tells_how_it_came_about(finished):
     cell = finished[1].cells[0]
     assert (cell.benchmark, cell.protocol, cell.severity) == ("coco-o-image", "online", 5)
     assert (cell.model, cell.candidates) == ("tangram", 5 * SCENES)
-    assert cell.seconds > 0
+    assert cell.seconds > 0 and 50 < cell.peak_memory_mb < 20_000
     assert cell.device.startswith("cpu")
     assert {"python", "torch", "transformers", "pillow"} <= set(cell.versions)
     assert cell.settings["method"]["temperature"] == 0.01

@@ -16,6 +16,15 @@ DIVERSE = "diverse"
 SHOWN = ("frozen", "tent", "shot", "tcr", "rest", DEFAULT)
 QUICK, QUICK_QUERIES, QUICK_SHARE = ("frozen", "rest", DEFAULT), 256, 5  # a fifth of the gallery
 
+SECONDS = {
+    "image": (20, 0.05),
+    "text": (4, 0.09),
+    "video": (7, 0.35),
+    "audio": (19, 0.20),
+    "composed": (7, 0.18),
+}
+"""Per task, seconds on two cores: for the gallery, and for every shifted query of `SHOWN`."""
+
 
 class Words(NamedTuple):
     """A task in plain words."""
@@ -86,8 +95,18 @@ class DemoPlan:
         methods = f"{', '.join(others)} and {last}" if others else last
         return (
             f"Asking {methods} {self.queries:,} {self.words.queries} under {self.shift_in_words}, "
-            f"then {self.queries // 2:,} clean ones."
+            f"then {self.queries // 2:,} clean ones. This takes {self.time_in_words} on two cores."
         )
+
+    @property
+    def time_in_words(self) -> str:
+        """Roughly how long it takes, from measured times of the task."""
+        if self.quick:
+            return "about 15 seconds"
+        fixed, per_query = SECONDS[self.task]
+        share = len(self.methods) / len(SHOWN)
+        minutes = round((fixed + share * per_query * self.queries) / 60)
+        return "about a minute" if minutes <= 1 else f"about {minutes} minutes"
 
     @property
     def options(self) -> dict[str, object]:

@@ -35,7 +35,7 @@ _RANK = np.dtype("<u4")
 
 _KINDS: Mapping[str, Any] = {  # of fields that are no text
     **dict.fromkeys(("severity", "seed", "candidates"), int),
-    "seconds": int | float | None,
+    **dict.fromkeys(("seconds", "peak_memory_mb"), int | float | None),
     **dict.fromkeys(("categories", "versions", "settings"), dict),
     **{"ranks": str, "subset_ranks": str | None},
 }
@@ -58,6 +58,7 @@ class Cell:
     subset_ranks: Ranks | None = field(default=None, compare=False)  # (Q,) among CIRR's few
     categories: Mapping[str, int] = stored_as("groups", default_factory=dict)  # queries of each
     seconds: float | None = None
+    peak_memory_mb: float | None = None
     device: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)

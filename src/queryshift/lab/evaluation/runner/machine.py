@@ -1,9 +1,10 @@
-"""Device and versions of the machine that ran a cell."""
+"""Memory, device and versions of the machine that ran a cell."""
 
 from __future__ import annotations
 
 import platform
 import subprocess
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -11,6 +12,29 @@ from pathlib import Path
 import torch
 
 from queryshift import __version__
+
+_CLEAR, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
+
+
+class Memory:
+    """The most memory that was in use since it was made: the GPU's, or the process's."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+        elif _CLEAR.exists():
+            with suppress(OSError):
+                _CLEAR.write_text("5")  # Linux: the peak starts anew
+
+    def peak_mb(self) -> float | None:
+        """In megabytes; None where the system does not say."""
+        if self._device.type == "cuda":
+            return torch.cuda.max_memory_allocated(self._device) / 2**20
+        if not _STATUS.exists():
+            return None
+        lines = dict(line.split(":", 1) for line in _STATUS.read_text().splitlines())
+        return int(lines["VmHWM"].split()[0]) / 2**10
 
 
 def best_device() -> str:

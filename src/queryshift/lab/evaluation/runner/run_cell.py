@@ -13,7 +13,7 @@ from ..benchmark_methods import hubs_of, session_of, settings_of
 from ..results import Cell
 from ..stream_evaluation import StreamResult, run
 from .context import RunContext
-from .machine import device_name, versions
+from .machine import Memory, device_name, versions
 from .plans import Task
 from .prepared_benchmark import Part, PreparedBenchmark
 
@@ -27,6 +27,7 @@ def run_cell(
     """Run one cell; `watch` gets the number of queries answered."""
     row, encoder = prepared.row, context.encoder(prepared)
     hubs = hubs_of(task.method)
+    memory = Memory(encoder.device)
     streams = [_stream(context, prepared, part, task, watch) for part in prepared.parts]
     settings = {
         **prepared.settings_under(task.shift),
@@ -44,6 +45,7 @@ def run_cell(
         candidates=prepared.settings["candidates"],
         model=prepared.model,
         categories={part.name: len(part.dataset) for part in prepared.parts if part.name},
+        peak_memory_mb=memory.peak_mb(),
         device=device_name(encoder.device),
         versions=versions(),
         settings=settings,
