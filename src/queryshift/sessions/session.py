@@ -149,13 +149,13 @@ class Session:
         with first, adaptation_modes():
             if self.settings.worker:
                 updater.worker.check()
-            batch, group, skipped = updater.read(queries, exclude, missing, on_bad)
+            asked = updater.read(queries, exclude, missing, on_bad)
             if self.settings.gather is not None and adapt and self.method.adapting:
-                answer = updater.answer_now(batch)
-                updater.gather(group)
+                answer = updater.answer_now(asked)
+                updater.gather(asked)
             else:
-                answer = updater.advance(batch, adapt)
-            answer.skipped = skipped
+                answer = updater.advance(asked, adapt)
+            answer.skipped = asked.skipped
             return answer
 
     def wait(self) -> None:
