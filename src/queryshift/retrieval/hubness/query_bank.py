@@ -257,11 +257,11 @@ def _total(numbers: list[float]) -> float:
 
 @dataclass(frozen=True)
 class HubSums:
-    """Running sums over a bank for each candidate in memory, 16 bytes per candidate.
+    """Running sums over a bank for each candidate in memory.
 
     A query that enters costs no product with the gallery: the scores of its answer are added. The
     queries that leave next are multiplied with the gallery several at a time, and their weights
-    are kept. Only if the spread changes is the whole bank multiplied again.
+    are kept (up to 16 MiB). Only if the spread changes is the whole bank multiplied again.
     """
 
     gallery: Searchable
