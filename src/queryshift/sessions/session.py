@@ -188,7 +188,7 @@ class Session:
         """Replace the state by another one.
 
         Args:
-            state: A value of `session.state`.
+            state: A value of `session.state`, learnt over the gallery that is in force.
             history: The statistics that belong to it.
         """
         if not isinstance(state, State):

@@ -171,9 +171,17 @@ class Updater:
             self.replace(InForce(now.previous, None, now.gallery), history[:-1])
 
     def restore(self, state: State, history: Sequence[BatchStats]) -> None:
-        """Replace state and history by others."""
+        """Replace state and history by others that were learnt over the same gallery."""
         with self._changing:
-            self.replace(InForce(state, None, self.now.gallery), history)
+            gallery = self.now.gallery
+            try:
+                if state.hubs is not None:
+                    state.hubs.check(gallery)
+            except ValueError as error:
+                raise BadInput(
+                    f"the state was learnt over another gallery ({error}): set that gallery first."
+                ) from error
+            self.replace(InForce(state, None, gallery), history)
 
     def switch(self, mode: Mode) -> None:
         """Answer in this mode from the next batch on."""
