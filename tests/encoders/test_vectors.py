@@ -56,6 +56,7 @@ def test_vectors_too_large_and_too_small_for_float32(gallery):
         (torch.zeros(WIDTH), "zero vector"),
         (torch.full((WIDTH,), torch.nan), "NaN or infinite"),
         (torch.ones(WIDTH + 1), r"shape \(7,\), expected 6 numbers"),
+        (torch.ones(WIDTH, dtype=torch.complex64), "a Tensor, expected 6 numbers"),
         ("a caption", "a str, expected 6 numbers"),
         ([1.0, [2.0]], "a list, expected 6 numbers"),
         (None, "None, expected 6 numbers"),

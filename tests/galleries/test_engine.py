@@ -223,6 +223,8 @@ def test_many_sessions_of_a_gallery_are_one_trip(there, memory):
     before = fresh.trips
     [answer.top(5) for answer in qs.answer_many(sessions, batches, exclude)]
     assert fresh.trips <= before + 4  # all ids at once, the number of candidates, two searches
+    read_once = [iter([iter(one) if one else None for one in each]) for each in exclude]
+    assert [one.top(5).ids for one in qs.answer_many(sessions, batches, read_once)] == alone
 
 
 class Slow(ArrayEngine):

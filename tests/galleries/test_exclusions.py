@@ -55,3 +55,10 @@ def test_joined_batches_keep_their_own_exclusions():
     assert torch.equal(vectors, torch.cat((torch.eye(3), -torch.eye(3))))
     assert pairs.tolist() == [[1, 4], [3, 2], [5, 0]]
     assert joined_queries(parts[1:2])[1] is None
+
+
+def test_batches_are_joined_whatever_the_default_device():
+    queries = scores()
+    with torch.device("meta"):
+        _, pairs = joined_queries([(queries, PAIRS), (queries, PAIRS[:1])])
+    assert pairs.tolist() == [*PAIRS.tolist(), [4, 3]]

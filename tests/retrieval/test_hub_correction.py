@@ -654,6 +654,30 @@ def test_running_sums_are_those_of_the_whole_bank():
     assert torch.allclose(found, answer.scores(), atol=1e-3)  # half precision: 5e-4 of a score
 
 
+def test_a_state_that_was_learnt_over_another_gallery_is_not_restored():
+    session = over(in_memory())
+    session.answer(rows(64, 1))
+    learnt = session.state
+    session.gallery = session.gallery.remove(session.gallery.ids[20:])
+    with pytest.raises(BadInput, match=r"another gallery .* among 20 candidates"):
+        session.restore(learnt)
+    assert session.answer(rows(3, 2)).top(30).positions.shape == (3, 20)
+
+
+def test_the_spread_of_many_similarities_is_exact_where_all_are_large():
+    """Their squares add up to a sum so large that float32 rounds what each of them adds."""
+    chance = torch.Generator().manual_seed(0)
+    candidates = normalize(torch.randn(20_000, 32, generator=chance) + 3, dim=1)
+    session = Session(Vectors(32), Gallery(range(20_000), candidates[:, None]))
+    for _ in range(2):
+        session.answer(torch.randn(256, 32, generator=chance) + 3)
+    bank = session.state.hubs
+    similarities = bank.vectors.double() @ candidates.double().T
+    kept = vars(bank)["sums"].moments
+    assert kept.mean == pytest.approx(float(similarities.mean()), abs=1e-5)
+    assert kept.spread == pytest.approx(float(similarities.std()), rel=0.05)  # it is rounded
+
+
 def test_clear_queries_leave_no_trace_when_they_leave_the_bank():
     """Their weight is a million times the others': rounding of it would be all that is left."""
     chance = torch.Generator().manual_seed(0)

@@ -120,10 +120,13 @@ def assert_same_answers(together, sessions, batches, **left_out):
     for number, (session, batch) in enumerate(zip(sessions, batches, strict=True)):
         ids = left_out["exclude"][number] if left_out else None
         alone = session.fork().answer(batch, adapt=False, exclude=ids)
-        assert torch.allclose(together[number].vectors, alone.vectors, atol=1e-6)
-        assert together[number].top(5).ids == alone.top(5).ids
-        # where both models answer, scores are probabilities: steeper than the vectors
-        assert torch.allclose(together[number].top(5).scores, alone.top(5).scores, atol=1e-4)
+        answer = together[number]
+        assert torch.allclose(answer.vectors, alone.vectors, atol=1e-6)
+        pairs = [(answer, alone), (answer.source, alone.source), (answer.adapted, alone.adapted)]
+        for found, expected in pairs:
+            assert found.top(5).ids == expected.top(5).ids
+            # where both models answer, scores are probabilities: steeper than the vectors
+            assert torch.allclose(found.top(5).scores, expected.top(5).scores, atol=1e-4)
 
 
 def ragged(clean, sizes=(5, 1, 12, 3)):

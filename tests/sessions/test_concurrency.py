@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from miniature import Toy, same
-from queryshift import REST, Frozen, Gallery, Session, Tent
+from queryshift import REST, Frozen, Gallery, Hubs, Session, Tent
 
 PATIENCE_S = 20
 
@@ -94,16 +94,22 @@ class TestWhileAnotherThreadAdapts:
         assert within_reach(lambda: (session.history, session.fork().state.batches)) == ([], 0)
 
 
+class SlowToRead(Toy):
+    """An encoder that waits at a gate with one query, and not with several."""
+
+    def __init__(self, gate):
+        super().__init__()
+        self.gate = gate
+
+    def prepare(self, items):
+        if len(items) == 1:
+            self.gate.pass_through()
+        return super().prepare(items)
+
+
 def test_items_are_read_outside_the_lock(gallery, batches, gate):
     """One query that is slow to read keeps nobody else's from being adapted to."""
-
-    class SlowToRead(Toy):
-        def prepare(self, items):
-            if len(items) == 1:
-                gate.pass_through()
-            return super().prepare(items)
-
-    session = Session(SlowToRead(), gallery, Tent(), lr=0.05)
+    session = Session(SlowToRead(gate), gallery, Tent(), lr=0.05)
     with ThreadPoolExecutor(1) as pool:
         slow = pool.submit(session.answer, batches[0][:1])
         assert gate.reached.wait(PATIENCE_S)
@@ -166,3 +172,33 @@ def test_a_gallery_is_replaced_between_batches_not_under_one(adapting, clean, en
         gate.opened.set()
         replaced.result()
     assert len(future.result().top(60).ids[0]) == 60 and session.gallery is fewer
+
+
+@pytest.mark.parametrize("adapt", [True, False])
+def test_a_gallery_is_replaced_while_queries_are_read(adapt, gallery, batches, gate):
+    """They are answered over the gallery they were read for, and nothing is learnt of its rows."""
+    session = Session(SlowToRead(gate), gallery, Frozen(), hubs=Hubs())
+    session.answer(batches[0])
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(session.answer, batches[1][:1], adapt)
+        assert gate.reached.wait(PATIENCE_S)
+        session.gallery = gallery.remove(gallery.ids[2:])
+        bank = session.state.hubs
+        gate.opened.set()
+        answer = slow.result()
+    assert len(answer.top(60).ids[0]) == 60 and session.state.hubs is bank
+    assert session.state.batches == 2
+    assert session.answer(batches[2]).top(5).positions.shape == (12, 2)
+
+
+def test_queries_are_gathered_while_the_gallery_is_replaced(gallery, batches, gate):
+    """What they left out and is gone need not be left out any more."""
+    session = Session(SlowToRead(gate), gallery, Tent(), lr=0.05, gather=12)
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(session.answer, batches[0][:1], exclude=[["c50", "c1"]])
+        assert gate.reached.wait(PATIENCE_S)
+        session.gallery = gallery.remove(["c50"])
+        gate.opened.set()
+        slow.result()
+    session.answer(batches[1][1:])
+    assert session.stats().queries == 12

@@ -91,6 +91,8 @@ class Vectors(Encoder):
         """The numbers of one vector, of any length."""
         try:
             vector = torch.as_tensor(np.array(item) if isinstance(item, np.ndarray) else item)
+            if vector.is_complex():
+                raise TypeError("complex numbers")
             vector = vector.detach().to("cpu", torch.float64).to_dense()
         except (TypeError, ValueError, RuntimeError, OverflowError):
             raise BadInput(f"got {described(item)}, expected {self.dimension} numbers.") from None

@@ -43,7 +43,7 @@ def joined_queries(parts: Sequence[tuple[Tensor, Tensor | None]]) -> tuple[Tenso
     pairs, first = [], 0
     for queries, exclude in parts:
         if exclude is not None:
-            pairs.append(exclude + torch.tensor([first, 0]))
+            pairs.append(exclude + exclude.new_tensor([first, 0]))
         first += len(queries)
     return torch.cat([queries for queries, _ in parts]), torch.cat(pairs) if pairs else None
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from queryshift.encoders.encoder import Encoder, Params
 from queryshift.encoders.prepared import check_several, count, each, take
 from queryshift.errors import BadInput, CannotAdapt
-from queryshift.galleries import EngineGallery, Searchable
+from queryshift.galleries import EngineGallery, Id, Searchable
 from queryshift.galleries.exclusions import (
     Exclusion,
     excluded_pairs,
@@ -27,9 +27,10 @@ from queryshift.retrieval.pool import Pool
 from queryshift.support.threads import working
 from queryshift.support.torch_modes import adaptation_modes
 
-from .policy import answer_of, ranking, weight_of
+from .policy import answer_now, answer_of, ranking, weight_of
 from .session import Session
-from .state import State
+from .state import Adaptation, State
+from .updater import InForce
 
 AGREEMENT = 1e-2  # between unit vectors; the weights they are tried with move them much further
 _tried: WeakKeyDictionary[Encoder, int] = WeakKeyDictionary()
@@ -79,40 +80,48 @@ def answer_many(
     shared = encoder.ready([query for one in asked for query in one.queries])
     compared = [one for one in asked if one.compared]
     sources = dict(zip(compared, _forwards(encoder, compared, shared, hits, {}), strict=True))
-    batches_of = {one: _batch(one, shared, forward) for one, forward in sources.items()}
+    batches_of = {one: _batch(one, shared, checked(sources[one])) for one in compared}
+    for one, batch in batches_of.items():
+        batch.source = sources[one]
     shares = {one: _share(one, batches_of.get(one)) for one in asked}
     adapted = [one for one in asked if shares[one] > 0]
     inside = _adapted_inside(adapted, encoder.parameter_names)
     learnt = dict(zip(adapted, _forwards(encoder, adapted, shared, hits, inside), strict=True))
+    batches_of = {one: _batch(one, shared, learnt[one]) for one in adapted} | batches_of
     return [
-        _answer(one, learnt[one], batches_of.get(one), shares[one])
+        _answer(one, batches_of[one], learnt[one], shares[one])
         if one in learnt
-        else _source_answer(one, sources[one])
+        else _source_answer(one, batches_of[one])
         for one in asked
     ]
 
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """One session's part of a mixed batch, with its state at that moment."""
+    """One session's part of a mixed batch, with what is in force at that moment."""
 
-    session: Session
-    state: State
+    adaptation: Adaptation
+    now: InForce
     queries: list[Any]
-    exclude: Sequence[Exclusion] | None
+    exclude: list[list[Id]] | None
     first: int  # index of its first query
 
     @property
     def compared(self) -> bool:
         """Whether the source model is needed too."""
-        settings = self.session.adaptation.settings
+        settings = self.adaptation.settings
         learnt = settings.guard is not None and self.state.adapted.updates > 0
         return settings.mode == "shadow" or learnt
 
     @property
-    def rows(self) -> Tensor:
-        """The indices of its queries."""
-        return torch.arange(self.first, self.first + len(self.queries), device="cpu")
+    def state(self) -> State:
+        """The session's state."""
+        return self.now.state
+
+    @property
+    def rows(self) -> slice:
+        """Where its queries stand."""
+        return slice(self.first, self.first + len(self.queries))
 
 
 def _asked(
@@ -120,8 +129,10 @@ def _asked(
 ) -> list[_Asked]:
     asked, first = [], 0
     for session, batch, ids in zip(sessions, batches, left_out, strict=True):
-        asked.append(_Asked(session, session.state, list(batch), ids, first))
-        first += len(asked[-1].queries)
+        queries, now = list(batch), session._updater.now
+        left_out_here = exclusions_by_query(ids, len(queries))
+        asked.append(_Asked(session.adaptation, now, queries, left_out_here, first))
+        first += len(queries)
     return asked
 
 
@@ -131,10 +142,12 @@ def _forwards(
     """The forwards of some sessions' queries, each with its own values of `inside`."""
     if not asked:
         return []
-    rows = torch.cat([one.rows for one in asked])
-    part = shared if len(rows) == count(shared) else each(shared, lambda x: x[rows.to(x.device)])
+    sizes = [len(one.queries) for one in asked]
+    part = shared
+    if sum(sizes) < count(shared):
+        part = each(shared, lambda tensor: torch.cat([tensor[one.rows] for one in asked]))
     vectors = _through_rows(encoder, asked, inside, part)
-    parts = torch.split(vectors, [len(one.queries) for one in asked])
+    parts = torch.split(vectors, sizes)
     excluded, galleries = _searched_together(asked, parts)
     forwards = [
         Forward(rows, gallery, pairs)
@@ -146,25 +159,19 @@ def _forwards(
     return forwards
 
 
-def _batch(one: _Asked, shared: Any, source: Forward) -> Batch:
-    """A session's queries as a batch with the source model's forward."""
-    part = each(shared, lambda x: x[one.rows.to(x.device)])
-    adaptation = one.session.adaptation
-    batch = Batch(
-        one.session.encoder, one.session.gallery, part, source.exclude, depth=adaptation.depth
-    )
-    batch.source = checked(source)
-    return batch
+def _batch(one: _Asked, shared: Any, forward: Forward) -> Batch:
+    """A session's queries as a batch of their own, which has had this forward."""
+    part, adaptation = take(shared, one.rows), one.adaptation
+    return Batch(adaptation.encoder, one.now.gallery, part, forward.exclude, depth=adaptation.depth)
 
 
 def _share(one: _Asked, batch: Batch | None) -> float:
     """The adapted model's weight."""
     if batch is None:
         return 1.0
-    adaptation = one.session.adaptation
-    if adaptation.settings.mode == "shadow":
+    if one.adaptation.settings.mode == "shadow":
         return 0.0
-    return weight_of(adaptation, one.state, batch)
+    return weight_of(one.adaptation, one.state, batch)
 
 
 def _one_encoder(sessions: Sequence[Session], batches: Sequence[Sequence[Any]]) -> Encoder:
@@ -190,7 +197,7 @@ def _adapted_inside(asked: Sequence[_Asked], inside: Set[str]) -> Params:
     """The source values of all parameters that some session adapts inside the encoder."""
     found: Params = {}
     for one in asked:
-        source = one.session.adaptation.source
+        source = one.adaptation.source
         found |= {name: source[name] for name in source if name in inside and name not in found}
     return found
 
@@ -249,18 +256,18 @@ def _searched_together(
     """Each session's excluded pairs and gallery; sessions of one engine share a pool."""
     together: dict[EngineGallery, list[int]] = {}
     for row, one in enumerate(asked):
-        if isinstance(one.session.gallery, EngineGallery):
-            together.setdefault(one.session.gallery, []).append(row)
+        if isinstance(one.now.gallery, EngineGallery):
+            together.setdefault(one.now.gallery, []).append(row)
     for engine, rows in together.items():  # look up all ids at once
-        ids = [exclusions_by_query(asked[row].exclude, len(parts[row])) or [] for row in rows]
-        engine.positions([one for batch in ids for query in batch for one in query])
-    galleries = [one.session.gallery for one in asked]
+        ids = [query for row in rows for query in asked[row].exclude or ()]
+        engine.positions([one for query in ids for one in query])
+    galleries = [one.now.gallery for one in asked]
     excluded = [
         excluded_pairs(one.exclude, len(rows), gallery)
         for one, rows, gallery in zip(asked, parts, galleries, strict=True)
     ]
     for engine, rows in together.items():
-        depth = max(asked[row].session.adaptation.depth for row in rows)
+        depth = max(asked[row].adaptation.depth for row in rows)
         queries, pairs = joined_queries([(parts[row], excluded[row]) for row in rows])
         pool = Pool(engine, depth, queries, pairs)
         for row in rows:
@@ -286,21 +293,23 @@ def _search_at_once(forwards: Sequence[Forward], count: int) -> None:
             one.hit_cache["hits"] = (count, replace(found, positions=positions, scores=scores))
 
 
-def _source_answer(one: _Asked, source: Forward) -> Answer:
-    """The source model's answer alone."""
-    return Answer(source, ranking(one.session.adaptation, one.state, source, None, 0.0))
+def _source_answer(one: _Asked, batch: Batch) -> Answer:
+    """The source model's answer, and in shadow mode what a live session would answer."""
+    adaptation, state = one.adaptation, one.state
+    source = adaptation.source_forward(batch)
+    live = replace(adaptation, settings=replace(adaptation.settings, mode="live"))
+    order = ranking(adaptation, state, source, None, 0.0)
+    return Answer(source, order, adapted=lambda: answer_now(live, state, batch, 0))
 
 
-def _answer(one: _Asked, plain: Forward, batch: Batch | None, share: float) -> Answer:
+def _answer(one: _Asked, batch: Batch, plain: Forward, share: float) -> Answer:
     """One session's answer to its rows of the mixed batch."""
-    adaptation, state = one.session.adaptation, one.state
+    adaptation, state = one.adaptation, one.state
     own: Params = {}
-    inside = one.session.encoder.parameter_names
+    inside = adaptation.encoder.parameter_names
     if not adaptation.source.keys() <= inside:  # TSA's modules lie behind the encoder
         learnt = adaptation.params(state)
         own = {name: value for name, value in learnt.items() if name not in inside}
     forward = checked(replace(plain, direct_params=own))
-    viewed = one.session.method.view(forward, state.memory).detached()
-    if batch is None:
-        return Answer(viewed, ranking(adaptation, state, viewed, None, share))
+    viewed = adaptation.method.view(forward, state.memory).detached()
     return answer_of(adaptation, state, batch, viewed, share)

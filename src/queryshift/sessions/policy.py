@@ -2,10 +2,10 @@
 
 1. Uncertainty. The source model is uncertain if the gaps between its best scores are no wider than
    chance explains, on average over the latest 64 queries (`retrieval/uncertainty.py`), and less if
-   their top-1 results coincide less often than by chance. Repeated queries count once.
+   their top-1 results coincide less often than by chance. Repeats in a batch count once.
 2. What to learn from. A session learns from a batch if the source model is uncertain, at least ten
    of its queries differ (all of them in a smaller batch), and they are spread out. It does not
-   learn from repeated queries.
+   learn from repeats in a batch.
 3. How much to learn. The learning rate is multiplied by the uncertainty. With the default method
    it also falls with the square root of the number of batches, and each step learns from the whole
    batch at first, then from a half, then from a third: the three steps together see every query.

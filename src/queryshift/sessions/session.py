@@ -149,13 +149,13 @@ class Session:
         with first, adaptation_modes():
             if self.settings.worker:
                 updater.worker.check()
-            batch, group, skipped = updater.read(queries, exclude, missing, on_bad)
+            asked = updater.read(queries, exclude, missing, on_bad)
             if self.settings.gather is not None and adapt and self.method.adapting:
-                answer = updater.answer_now(batch)
-                updater.gather(group)
+                answer = updater.answer_now(asked)
+                updater.gather(asked)
             else:
-                answer = updater.advance(batch, adapt)
-            answer.skipped = skipped
+                answer = updater.advance(asked, adapt)
+            answer.skipped = asked.skipped
             return answer
 
     def wait(self) -> None:
@@ -188,7 +188,7 @@ class Session:
         """Replace the state by another one.
 
         Args:
-            state: A value of `session.state`.
+            state: A value of `session.state`, learnt over the gallery that is in force.
             history: The statistics that belong to it.
         """
         if not isinstance(state, State):

@@ -57,6 +57,16 @@ class InForce:
         )
 
 
+@dataclass(frozen=True)
+class Asked:
+    """Queries as they were read, and what was in force then."""
+
+    now: InForce
+    batch: Batch
+    group: Group  # the same queries with their exclusions
+    skipped: tuple[BadItem, ...]  # unreadable ones, left out of both
+
+
 class Updater:
     """One query stream: the state in force, and one change at a time.
 
@@ -86,53 +96,56 @@ class Updater:
         self.on_batch, self.on_event = on_batch, on_event
         self.lock, self._changing = RenewedLock(), RenewedRLock()
 
-    def read(
-        self, queries: Any, exclude: Any, missing: Missing, on_bad: OnBad
-    ) -> tuple[Batch, Group, tuple[BadItem, ...]]:
-        """Read queries: the batch, its queries with exclusions, and the unreadable ones left out.
-
-        The arguments are those of `Session.answer`.
-        """
-        gallery = self.now.gallery
+    def read(self, queries: Any, exclude: Any, missing: Missing, on_bad: OnBad) -> Asked:
+        """Read queries; the arguments are those of `Session.answer`."""
+        now = self.now
         if isinstance(self.adaptation.encoder, Vectors) and is_one_vector(queries):
             queries = [queries]
-        asked = known_exclusions(grouped(queries, exclude), gallery, missing)
+        asked = known_exclusions(grouped(queries, exclude), now.gallery, missing)
         if on_bad not in ("raise", "skip"):
             raise unknown("choice of on_bad", on_bad, ("raise", "skip"))
         kept, places = list(asked), list(range(len(asked)))
         skipped: list[BadItem] = []
         while True:
             try:
-                return prepared_batch(self.adaptation, kept, gallery), kept, tuple(skipped)
+                batch = prepared_batch(self.adaptation, kept, now.gallery)
+                return Asked(now, batch, kept, tuple(skipped))
             except BadItem as bad:
                 if on_bad == "raise" or len(kept) == 1:
                     raise
                 skipped.append(BadItem(places.pop(bad.index), bad.reason, bad.kind))
                 del kept[bad.index]
 
-    def advance(self, batch: Batch, adapt: bool) -> Answer:
-        """Answer a batch by the state in force, and replace the state if `adapt` says so."""
+    def advance(self, asked: Asked, adapt: bool) -> Answer:
+        """Answer a batch by the state in force, and replace the state if `adapt` says so.
+
+        Nothing is learnt from a batch that was read for a gallery that is no longer in force.
+        """
         with self._changing if adapt else nullcontext():
-            state = self.now.state
-            result = advance(self.adaptation, state, batch, adapt)
+            now = self._over_same(asked)
+            learns = adapt and now.gallery is self.now.gallery
+            result = advance(self.adaptation, now.state, asked.batch, learns)
             _warn(result)
-            self._commit(result, state, learns=adapt)
+            self._commit(result, now.state, learns)
             return result.answer
 
-    def answer_now(self, batch: Batch) -> Answer:
+    def answer_now(self, asked: Asked) -> Answer:
         """The answer of the state in force, without statistics."""
-        state, on_gpu = self.now.state, self.adaptation.encoder.device.type == "cuda"
+        state, on_gpu = self._over_same(asked).state, self.adaptation.encoder.device.type == "cuda"
         try:
-            return answer_now(self.adaptation, state, batch, AT_ONCE if on_gpu else 0)
+            return answer_now(self.adaptation, state, asked.batch, AT_ONCE if on_gpu else 0)
         except (BadInput, RuntimeError):
-            if is_finite(self.adaptation, state, batch):
+            if is_finite(self.adaptation, state, asked.batch):
                 raise
-            return self.advance(batch, adapt=False)  # the guard resets the session
+            return self.advance(asked, adapt=False)  # the guard resets the session
 
-    def gather(self, group: Group) -> None:
+    def gather(self, asked: Asked) -> None:
         """Keep queries; adapt to each group of them that is complete."""
         size, worker = self.adaptation.settings.gather or 1, self.adaptation.settings.worker
         with self.lock if worker else self._changing:
+            gallery, group = self.now.gallery, asked.group
+            if asked.now.gallery is not gallery:
+                group = exclusions_left(group, gallery)
             waiting = [*self.gathered, *group]
             groups = [waiting[i : i + size] for i in range(0, len(waiting) - size + 1, size)]
             if not worker:
@@ -158,9 +171,17 @@ class Updater:
             self.replace(InForce(now.previous, None, now.gallery), history[:-1])
 
     def restore(self, state: State, history: Sequence[BatchStats]) -> None:
-        """Replace state and history by others."""
+        """Replace state and history by others that were learnt over the same gallery."""
         with self._changing:
-            self.replace(InForce(state, None, self.now.gallery), history)
+            gallery = self.now.gallery
+            try:
+                if state.hubs is not None:
+                    state.hubs.check(gallery)
+            except ValueError as error:
+                raise BadInput(
+                    f"the state was learnt over another gallery ({error}): set that gallery first."
+                ) from error
+            self.replace(InForce(state, None, gallery), history)
 
     def switch(self, mode: Mode) -> None:
         """Answer in this mode from the next batch on."""
@@ -186,7 +207,8 @@ class Updater:
             previous = None if now.previous is None else adaptation.moved(now.previous, gallery)
             moved = adaptation.moved(now.state, gallery)
             self.replace(InForce(moved, previous, gallery), history)
-            self.gathered = exclusions_left(self.gathered, gallery)
+            with self.lock:
+                self.gathered = exclusions_left(self.gathered, gallery)
 
     def replace(self, now: InForce, history: Sequence[BatchStats]) -> None:
         """Put another state in force, with its history."""
@@ -204,6 +226,11 @@ class Updater:
         twin = Updater(self.adaptation, now.gallery, self.on_batch, self.on_event)
         twin.now, twin.history, twin.gathered = now, history, list(self.gathered)
         return twin
+
+    def _over_same(self, asked: Asked) -> InForce:
+        """What is in force, or was when queries were read if the gallery was replaced since."""
+        now = self.now
+        return now if now.gallery is asked.now.gallery else asked.now
 
     def _adapt_in_turn(self, groups: Sequence[Group]) -> None:
         now, results = self.now, []

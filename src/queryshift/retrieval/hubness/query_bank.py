@@ -168,9 +168,8 @@ class Moments:
     @classmethod
     def of(cls, scores: Tensor) -> Moments:
         """The moments of all numbers of a matrix."""
-        sums = torch.stack((scores.sum(), torch.linalg.vector_norm(scores)))
-        total, length = sums.tolist()
-        return cls(scores.numel(), total, length**2)
+        total, squares = _row_sums(scores).sum(dim=1).tolist()
+        return cls(scores.numel(), total, squares)
 
     @property
     def mean(self) -> float:
@@ -196,6 +195,12 @@ class Moments:
         return Moments(
             self.count - fewer.count, self.total - fewer.total, self.squares - fewer.squares
         )
+
+
+def _row_sums(scores: Tensor) -> Tensor:
+    """Sums and sums of squares (2, b) of rows (b, N); of all at once they would be inexact."""
+    squares = torch.linalg.vector_norm(scores, dim=1).square()
+    return torch.stack((scores.sum(dim=1), squares)).double()
 
 
 class Scale(NamedTuple):
@@ -252,11 +257,11 @@ def _total(numbers: list[float]) -> float:
 
 @dataclass(frozen=True)
 class HubSums:
-    """Running sums over a bank for each candidate in memory, 16 bytes per candidate.
+    """Running sums over a bank for each candidate in memory.
 
     A query that enters costs no product with the gallery: the scores of its answer are added. The
     queries that leave next are multiplied with the gallery several at a time, and their weights
-    are kept. Only if the spread changes is the whole bank multiplied again.
+    are kept (up to 16 MiB). Only if the spread changes is the whole bank multiplied again.
     """
 
     gallery: Searchable
@@ -329,8 +334,7 @@ class HubSums:
         ahead = min(MOST_AHEAD, AHEAD // len(self.gallery))
         rows = bank.taking(slice(first, max(last, first + ahead)))
         scores, _ = next(_scored(rows, self.gallery))
-        totals, squares = scores.sum(dim=1), torch.linalg.vector_norm(scores, dim=1).square()
-        return Leaving(self.scale.weights(scores), *torch.stack((totals, squares)).tolist())
+        return Leaving(self.scale.weights(scores), *_row_sums(scores).tolist())
 
     def _sum_again(self, total: Tensor, own: Tensor, bank: QueryBank) -> None:
         """Compute sums again that lost more than half: the rest may be rounding error."""
