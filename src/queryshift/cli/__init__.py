@@ -15,8 +15,10 @@ from typing import Any
 import click
 
 from queryshift import __version__
-from queryshift.errors import Error, unknown
+from queryshift.errors import Error
 from queryshift.support.progress import IN_LINES
+
+from .options import Group
 
 COMMANDS = {
     "demo": "See adaptation work on the embedded world: a table and a page.",
@@ -56,24 +58,17 @@ class _Refused(click.ClickException):
     exit_code = click.UsageError.exit_code
 
 
-class _Commands(click.Group):
+class _Commands(Group):
     """Commands found in `COMMANDS`; errors of ours and of the system become a sentence."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return [*COMMANDS]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
         command: click.Command = import_module(f"{__name__}.{name}").command
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise click.UsageError(str(unknown("command", args[0], COMMANDS)), ctx)
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

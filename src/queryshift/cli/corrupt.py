@@ -9,7 +9,7 @@ import click
 
 from queryshift.lab.corruptions.names import MODALITIES, by_category
 
-from .options import COUNT, PATH
+from .options import COUNT, PATH, Group
 
 if TYPE_CHECKING:
     from queryshift.lab.corruptions.files import Summary
@@ -63,7 +63,7 @@ _FILES = {
 }
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """Make shifted queries: one file, a folder, the same again, or a contact sheet.
 

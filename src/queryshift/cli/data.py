@@ -10,7 +10,7 @@ import click
 
 from queryshift.lab.datasets import DATASETS, HOME, found_at
 
-from .options import KnownName, json_option
+from .options import Group, KnownName, json_option
 
 if TYPE_CHECKING:
     from queryshift.lab.datasets.reading.dataset_check import Check
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NAMED = 10  # missing files that are named one by one on a terminal
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """Check datasets on disk, and extract frames and audio from videos."""
 

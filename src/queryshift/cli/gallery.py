@@ -11,7 +11,7 @@ import click
 
 from queryshift.errors import BadInput, MissingExtra, check_known
 
-from .options import COUNT, PATH, columns_option, json_option
+from .options import COUNT, PATH, Group, columns_option, json_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ NAMED = 10  # items left out that are named one by one on a terminal
 SEVERITY = 3  # of the corrupted queries that an index is measured with
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """Build galleries from items, and check those in search engines."""
 

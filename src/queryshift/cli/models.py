@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .options import json_option
+from .options import Group, json_option
 
 if TYPE_CHECKING:
     from queryshift.models.inspect import Inspection
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """Look at a model before you build on it."""
 

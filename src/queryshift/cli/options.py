@@ -38,6 +38,19 @@ columns_option = click.option(
 )
 
 
+class Group(click.Group):
+    """Commands of which the nearest are suggested for a wrong name."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that `args` name, or raise an error that names those nearest to it."""
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
+            raise click.UsageError(str(unknown("command", args[0], known)), ctx)
+        return super().resolve_command(ctx, args)
+
+
 class KnownName(_Choice):
     """One of `names`, each of which is a `kind`; for a wrong one, the nearest are suggested."""
 
