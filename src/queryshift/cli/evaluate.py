@@ -117,10 +117,14 @@ def _show(evaluation: Evaluation) -> None:
 
 
 def _show_advice(advice: Advice, console: Console) -> None:
+    from rich.table import Column, Table
+
     for sentence in advice.reasons:
         console.print(f"- {sentence}", markup=False)
+    measured = Table.grid(Column(no_wrap=True), Column(overflow="fold"), padding=(0, 2))
     for name, value in advice.measured:
-        console.print(f"  {name}: {value}", markup=False)
+        measured.add_row(f"  {value}", name)
+    console.print(measured, markup=False)
     for sentence in advice.unknown:
         console.print(sentence, markup=False)
     console.print(advice.sentence, style="bold", markup=False)

@@ -70,7 +70,7 @@ def _show(tuned: Tuned) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    recall = ["recall at 1"] if tuned.labelled else []
+    recall = ["R@1"] if tuned.labelled else []
     table = Table("lr", "temperature", "contrast", "similarity", "variety", *recall, "")
     table.add_row("not adapted", "", *_measures(tuned.source), "")
     for trial in tuned.trials:

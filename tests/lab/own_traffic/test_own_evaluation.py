@@ -174,7 +174,7 @@ def test_the_page_has_the_table_the_curve_and_the_worst_queries(log, tmp_path):
         row[0] for row in rows if row
     )
     page = out.read_text()
-    assert "minus frozen" in page and "<polyline" in page and "answers worst" in page
+    assert "recall@1 gain" in page and "<polyline" in page and "answers worst" in page
     assert "ocr" in page and "order of their time stamps" in page
     assert "http" not in page.replace("http-equiv", "")  # it needs nothing else
     assert "prefers-color-scheme: dark" in page

@@ -166,8 +166,8 @@ def traffic(
         find(asked.modality, wanted.name)  # before anything long begins
     given = None if answers is None else answers_by_query(answers, columns, bad_matches)
     encoders = {} if model is None else load(model)
-    encoder = _encoder(encoders, asked.modality, candidates)
-    other = _encoder(encoders, candidates.modality, candidates)
+    encoder = _encoder(encoders, "queries", asked.modality, candidates)
+    other = _encoder(encoders, "candidates", candidates.modality, candidates)
     asked = readable(encoder, asked, bad_queries)
     candidates = readable(other, candidates, bad_candidates)
     return Traffic(
@@ -232,15 +232,23 @@ def _prepared(
     return list(opened)
 
 
-def _encoder(encoders: Mapping[str, Encoder], modality: str, candidates: Collection) -> Encoder:
+def _encoder(
+    encoders: Mapping[str, Encoder], what: str, modality: str, candidates: Collection
+) -> Encoder:
     if modality == "vector":
         return Vectors(_dimension(candidates))
     if modality in encoders:
         return encoders[modality]
     if len(encoders) == 1:
         return next(iter(encoders.values()))
-    known = ", ".join(sorted(encoders)) or "nothing: give a model, or vectors"
-    raise BadInput(f"the items are {modality}, the model encodes {known}.")
+    if not encoders:
+        raise BadInput(
+            f"the {what} are {modality}: name a model that encodes them, or give vectors."
+        )
+    raise BadInput(
+        f"the {what} are {modality}, the model encodes {', '.join(sorted(encoders))}: "
+        "give such items, or another model."
+    )
 
 
 def _dimension(candidates: Collection) -> int:
