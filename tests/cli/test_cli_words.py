@@ -122,3 +122,32 @@ def test_every_command_is_spelled_as_python_runs_it():
         text=True,
     )
     assert ran.returncode == 0 and all(name in ran.stdout for name in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        (True, "finished methods are in results.jsonl: run the same command again to continue."),
+        (False, "Stopped before the first method was finished."),
+    ],
+)
+def test_an_interrupted_evaluation_says_what_is_kept(kept, said, tmp_path, monkeypatch):
+    def interrupted(**given):
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("queryshift.lab.own_traffic.evaluate.evaluate", interrupted)
+    if kept:
+        (tmp_path / "results.jsonl").touch()
+    files = ["--gallery", "g.npy", "--queries", "q.npy", "--results", "results.jsonl"]
+    told = ask("evaluate", *files)
+    assert told.exit_code == 130 and said in told.output
+
+
+def test_any_interrupted_command_ends_with_one_word_and_the_usual_exit_code(monkeypatch):
+    def interrupted(plan):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("queryshift.lab.demo.demonstrate", interrupted)
+    told = ask("demo", "--quick")
+    assert told.exit_code == 130 and told.output.endswith("Stopped.\n")

@@ -26,11 +26,11 @@ def command() -> None:
 @command.command()
 @click.argument("name", type=KnownName("dataset", DATASETS))
 @click.option("--root", type=click.Path(), help=f"The dataset's folder [default: ${HOME}/NAME].")
-@click.option("--part", help="One split, domain or category; all the paper uses if left out.")
+@click.option("--part", help="One split, domain or category.  [default: all that the paper uses]")
 @json_option
 @click.pass_context
 def check(ctx: click.Context, name: str, root: str | None, part: str | None, as_json: bool) -> None:
-    """Count what is there of NAME, beside the published numbers; exit code 1 if something lacks.
+    """Compare the files of dataset NAME with the published counts; exit code 1 if some are missing.
 
     \b
     $ queryshift data check coco --root ~/data/coco
