@@ -50,6 +50,11 @@ def test_what_the_model_cannot_read_is_refused_with_what_it_can(model, gallery, 
         traffic(model, gallery, queries)
 
 
+def test_vectors_are_not_corrupted():
+    with pytest.raises(BadInput, match='the shift "fog" for vectors, expected queries that can'):
+        traffic(None, VECTORS, VECTORS, shift="fog")
+
+
 def test_vectors_are_not_searched_among_texts():
     with pytest.raises(BadInput, match="the candidates text: give vectors of both"):
         traffic(None, TEXTS, VECTORS)
