@@ -82,7 +82,7 @@ def test_sars_own_resets_are_counted(session, batches):
     asked = session(SAR(reset_below=99.0), steps=2)
     asked.answer(batches[0])
     assert asked.stats().resets == 2
-    assert asked.stats().restart == "sar returned to the source model by itself"
+    assert asked.stats().restart == "sar reset the session by itself"
 
 
 class TestAngles:

@@ -63,7 +63,7 @@ def test_without_a_guard_only_the_update_is_dropped(encoder, gallery, batches):
 def test_a_methods_own_restart_is_an_event_and_no_warning(encoder, gallery, batches, guard):
     session = Session(encoder, gallery, SAR(reset_below=99.0), lr=0.05, guard=guard, steps=2)
     events, warned = told(session, batches[0])
-    reason = "sar returned to the source model by itself"
+    reason = "sar reset the session by itself"
     assert [(one.kind, one.reason, one.batch) for one in events] == [("restart", reason, 1)]
     assert warned == [] and session.stats().restart == reason
     assert session.stats().resets == session.state.resets == 2  # a step each

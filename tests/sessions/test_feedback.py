@@ -44,6 +44,10 @@ class TestScores:
             ([(1, 2)] * 30 + [(2, 1)] * 5, "source"),
             ([(2, 1)] * 5 + [(1, 2)] * 5, None),
             ([(1, 1)] * 50, None),
+            ([(2, 1)] * 29, None),  # too few to say
+            ([(2, 1)] * 30, "adapted"),
+            ([(1, 2)] * 29, None),
+            ([(1, 2)] * 30, "source"),
         ],
     )
     def test_which_is_better(self, ranks, better):

@@ -10,13 +10,12 @@ from typing import Any
 
 from queryshift.errors import BadInput
 from queryshift.galleries.hits import Id
-from queryshift.sessions.feedback import ClickScores
+from queryshift.sessions.feedback import ENOUGH, ClickScores
 
 from .answering.answers import PLACES, Answered
 from .errors import NotFound
 
 MOST_BYTES = 2**18  # of a tenant's remembered answers
-ENOUGH = 30  # clicks, before which nothing is said of who is better
 NO_CLICKS = {"source": None, "adapted": None, "clicks": 0, "better": None}
 Clicks = Sequence[tuple[int, Sequence[Id]]]  # a query's place in its request, and what was clicked
 
@@ -86,13 +85,12 @@ def click_summary(clicks: ClickScores) -> dict[str, Any] | None:
     if not counts:
         return None
     summary = ClickScores(counts).summary()
-    enough = summary.clicks >= ENOUGH
     return {
         "source": summary.source_mrr,
         "adapted": summary.adapted_mrr,
         **{name: value for name, value in asdict(summary).items() if not name.endswith("mrr")},
-        "interval": summary.interval if enough else None,
-        "better": summary.better if enough else None,
+        "interval": summary.interval if summary.clicks >= ENOUGH else None,
+        "better": summary.better,
         "needed": ENOUGH,
     }
 

@@ -152,7 +152,7 @@ class TenantSettings(Part):
     Attributes:
         loaded: tenants of a collection in memory
         known: tenants of a collection
-        history: batches whose statistics are kept
+        history: groups whose statistics are kept
         feedback_requests: latest requests of a tenant that can get feedback; in memory, up to 256
             KiB
         snapshots: snapshots of a tenant

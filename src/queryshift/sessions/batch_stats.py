@@ -44,9 +44,10 @@ class BatchStats:
         domain_angle: degrees between the method's gradient and the general direction.
         applied_angle: degrees between the applied gradient and the general direction.
         disagreement: in shadow mode, share of top-1 results that differ from the source's.
-        restart: why the session returned to the source model, if it did.
-        resets: number of such returns so far.
-        shift_score: distance from the guard's reference queries, in standard errors.
+        restart: why the batch reset the session, if it did.
+        resets: number of resets so far.
+        shift_score: how much farther the batch is from its nearest candidates than the guard's
+            reference queries, in standard errors.
         time: when the batch was answered, in seconds since the epoch.
 
     Examples:
@@ -141,7 +142,7 @@ class Proposal:
     forward: Forward  # answers the batch
     first: Forward | None = None  # of the first step, before any update; None: no step was taken
     measures: Mapping[str, Tensor] = field(default_factory=dict)  # of the steps
-    unshifted: bool = False  # the batch looks like the reference queries
+    unshifted: bool = False  # a normal batch: it looks like the reference queries
     weight: float = 1.0  # of this forward in the answer; the rest is the source model's
     sound: bool = False  # its state and all vectors are known to be finite
     rows: Tensor | None = None  # (B,) queries that hub correction remembers; None: all

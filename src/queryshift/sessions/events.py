@@ -33,7 +33,7 @@ class Event:
     Args:
         kind: "guard" (the guard reset the session), "not_finite" (an update or the adapted model
             gave NaN or infinity), "ordinary" (batches of reference queries ended a shift, and the
-            session was reset), "restart" (the method returned to the source model by itself, as SAR
+            session was reset), "restart" (the method reset the session by itself, as SAR
             does) or "dropped" (an update in the background did not take effect).
         reason: what happened, in a sentence.
         batch: number of the batch, counted from 1.

@@ -17,6 +17,7 @@ from queryshift.retrieval.answer import Answer
 from queryshift.support.threads import RenewedLock
 
 RESAMPLES = 10_000
+ENOUGH = 30  # clicks; fewer do not decide which answers are better
 Ranks: TypeAlias = tuple[int, int]  # of the clicked id, source and adapted; 0: not listed
 
 
@@ -59,11 +60,11 @@ class ClickSummary:
 
     @property
     def better(self) -> Literal["adapted", "source"] | None:
-        """Which answers rank clicks better; None if the clicks do not decide it."""
+        """Which answers rank clicks better; None if the clicks do not decide it or are below 30."""
         low, high = self.interval
-        if low > 0:
-            return "adapted"
-        return "source" if high < 0 else None
+        if self.clicks < ENOUGH or low <= 0 <= high:
+            return None
+        return "adapted" if low > 0 else "source"
 
 
 class ClickScores:

@@ -24,7 +24,7 @@ class Guard:
         collapse: Largest share of the top-1 results that one candidate may gain compared with the
             source model, in batches of ten queries and more.
         spread: Smallest spread of queries to learn from, as a share of the gallery's spread.
-        reference: A sample of unshifted queries. If a batch looks like them, the source model
+        reference: A sample of normal queries. If a batch looks like them, the source model
             answers it and the session does not learn from it. A method that learns nothing
             (`Frozen`, vectors) only reports the shift score.
 
@@ -44,7 +44,7 @@ class Guard:
         0.19, "ours", "smallest spread of queries to learn from, as a share of the gallery's"
     )
     reference: ReferenceQueries | None = setting(
-        None, "ours", "a sample of unshifted queries", stored_as="ordinary"
+        None, "ours", "a sample of normal queries", stored_as="ordinary"
     )
 
     ordinary = RenamedAttribute("reference")

@@ -12,7 +12,7 @@
 4. The learning rate. If neither the user nor the encoder sets the default method's, the first batch
    does: query vectors move by a fixed fraction of the gallery's spread.
 5. Collapse. If one candidate takes over the top-1 results, or a number is not finite, the session
-   returns to the source model.
+   is reset.
 6. Hubs. Candidates that are close to all queries of the stream lose score in proportion to that
    closeness and to the uncertainty of the model that gave the scores, unless this concentrates the
    top-1 results on fewer candidates (`retrieval/hubness/hub_correction.py`).

@@ -1,4 +1,4 @@
-"""Reference queries: how close unshifted queries are to their nearest candidates.
+"""Reference queries: how close normal queries are to their nearest candidates.
 
 A session compares each batch with them, and warns if they were measured over another gallery or
 if their answers seem to be missing.
@@ -49,7 +49,7 @@ class ReferenceWarning(UserWarning):
 
 @dataclass(frozen=True)
 class ReferenceQueries:
-    """Cosines between unshifted queries and their nearest candidates, from a sample of queries.
+    """Cosines between normal queries and their nearest candidates, from a sample of queries.
 
     Make it with `ReferenceQueries.of` and pass it to a guard: `Guard(reference=...)`.
 
@@ -57,8 +57,8 @@ class ReferenceQueries:
         mean: Mean of the cosines.
         deviation: Their standard deviation.
         count: Number of measured queries.
-        limit: Largest shift score, in standard errors, of a batch that counts as unshifted.
-        patience: Number of unshifted batches in a row after which the session resets.
+        limit: Largest shift score of a batch that counts as normal.
+        patience: Number of normal batches in a row after which the session resets.
         encoder: Fingerprint of the encoder that measured them, if known.
         gallery: Identifies the gallery that they were measured over.
 
@@ -113,7 +113,7 @@ class ReferenceQueries:
         patience: int = 4,
         batch_size: int = 64,
     ) -> Self:
-        """Measure a sample of a few hundred unshifted queries; labels are not needed.
+        """Measure a sample of a few hundred normal queries; labels are not needed.
 
         Use the session's kind of query, its gallery, and the exclusions that it gets. If the top-1
         results are hardly closer than the next ones, as if the right answers were missing from the
@@ -172,13 +172,13 @@ class ReferenceQueries:
             )
 
     def shift_score(self, source: Forward) -> float:
-        """How far a batch is from the reference queries, in standard errors.
+        """How much farther a batch is from its nearest candidates than the reference queries are.
 
         Args:
             source: The batch through the source model, before any re-ranking.
 
         Returns:
-            Mean cosine of the reference queries minus the batch's, over the standard error.
+            Mean cosine of the reference queries minus the batch's, in standard errors.
         """
         nearest: Tensor = source.hits(SEARCHED).scores[:, 0]
         error = self.deviation * sqrt(1 / len(nearest) + 1 / self.count)
@@ -237,7 +237,7 @@ def _warn_of_missing_answers(found: Sequence[Tensor]) -> None:
             "the nearest candidates of these queries are hardly closer than the next ones (ratio "
             f"{ratio:.2f}, expected {LEAST_RATIO} or more): are their answers in the gallery? If "
             "not, or if the queries are shifted already, the guard takes shifted batches for "
-            "unshifted ones.",
+            "normal ones.",
             ReferenceWarning,
             stacklevel=outside_level(),
         )

@@ -43,7 +43,7 @@ class State:
     watched: SourceLike  # source-like pairs, for the statistics of methods that keep none
     batches: int = 0
     resets: int = 0
-    reference_streak: int = stored_as("ordinary_streak", default=0)  # unshifted batches in a row
+    reference_streak: int = stored_as("ordinary_streak", default=0)  # normal batches in a row
     chances: Tensor = field(default_factory=lambda: torch.empty(0))  # of the latest queries
     found: Tensor = field(default_factory=nothing_found)  # by the source model, for those
     rate: float = 0.0  # learning rate found on the stream; 0: none yet
@@ -75,7 +75,7 @@ class Adaptation:
     settings: Settings
     source: Params
     matching: Matching | None = None
-    reference: ReferenceQueries | None = None  # the guard's sample of unshifted queries
+    reference: ReferenceQueries | None = None  # the guard's sample of normal queries
     finds_rate: bool = False  # nobody set a learning rate: the stream gives it
 
     @classmethod

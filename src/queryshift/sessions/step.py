@@ -52,7 +52,7 @@ def advance(adaptation: Adaptation, state: State, batch: Batch, adapt: bool) -> 
 
 
 def _propose(adaptation: Adaptation, state: State, batch: Batch, adapt: bool) -> Proposal:
-    """Answer the batch, and learn from it unless it is too small or looks unshifted."""
+    """Answer the batch, and learn from it unless it is too small or looks normal."""
     guard, reference = adaptation.settings.guard, adaptation.reference
     learns = adaptation.method.adapting and len(batch) >= adaptation.method.smallest_batch
     if not adapt or (guard is None and not learns):
@@ -122,7 +122,7 @@ def _decide(
         if reason := policy.objection(guard, proposal.forward, source):
             event = Event("guard", reason)
     if event is None and proposal.state.resets > before.resets:
-        told = f"{adaptation.method.name} returned to the source model by itself"
+        told = f"{adaptation.method.name} reset the session by itself"
         return proposal, Event("restart", told)
     if event is None or guard is None:
         return proposal, event
@@ -134,7 +134,7 @@ def _decide(
 def _after_unshifted(
     adaptation: Adaptation, proposal: Proposal, batch: Batch
 ) -> tuple[Proposal, Event | None]:
-    """Reset if enough unshifted batches came in a row: the next shift may be another one."""
+    """Reset if enough normal batches came in a row: the next shift may be another one."""
     state, reference = proposal.state, adaptation.reference
     if reference is None or state.reference_streak != reference.patience:
         return proposal, None

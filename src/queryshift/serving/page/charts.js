@@ -53,7 +53,7 @@ export function lineChart({ label, lines, limit, events = [], from, to }) {
     text(number(high), { x: LEFT - 6, y: TOP + 4, "text-anchor": "end" }),
     text(number(low), { x: LEFT - 6, y: HEIGHT - BOTTOM + 4, "text-anchor": "end" }),
     text(number(first), { x: LEFT, y: HEIGHT - 4 }),
-    text(`batch ${number(last)}`, { x: WIDTH - RIGHT, y: HEIGHT - 4, "text-anchor": "end" }),
+    text(`group ${number(last)}`, { x: WIDTH - RIGHT, y: HEIGHT - 4, "text-anchor": "end" }),
     limit === undefined ? null : across("limit", y(limit)),
     ...marks.map((at) => svg("line", { class: "event", x1: x(at), x2: x(at), y1: TOP, y2: HEIGHT - BOTTOM })),
     ...lines.flatMap((line) => curve(line, x, y)));

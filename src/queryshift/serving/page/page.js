@@ -11,7 +11,7 @@ import { ask, listenForQueries, openTry, tenantName } from "./try.js";
 
 const EVERY = 1500; // milliseconds between looks
 const OVERVIEW_EVERY = 6000;
-const KEPT = 400; // batches drawn
+const KEPT = 400; // groups drawn
 
 let collections = [], rows = [], looking = false, lost = false;
 

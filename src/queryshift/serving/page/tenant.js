@@ -10,7 +10,7 @@ const MODES = {
   frozen: "Users see the source's answers, and nothing is learned. What was learned before is kept.",
 };
 const BY_SOURCE = " At the moment the source answers: the latest queries look like the reference queries, or the source is confident about them.";
-const FACTS = { queries: "queries", batches: "batches", updates: "updates", drops: "drops", pending: "waiting" };
+const FACTS = { queries: "queries", batches: "groups", updates: "updates", drops: "drops", pending: "waiting" };
 
 let place = { collection: "", tenant: "", mode: "", changed: () => {} };
 
@@ -22,11 +22,11 @@ const when = (time) => new Date(time).toLocaleString("en-GB", { dateStyle: "medi
 
 const snapshotRow = (snapshot) =>
   make("li", {},
-    make("span", {}, make("strong", {}, snapshot.name), ` after ${number(snapshot.batches)} batches, ${when(snapshot.time)}`),
+    make("span", {}, make("strong", {}, snapshot.name), ` after ${number(snapshot.batches)} groups, ${when(snapshot.time)}`),
     make("button", { type: "button", "data-snapshot": snapshot.name }, "Roll back…"));
 
 const eventRow = (event) =>
-  make("li", { class: "quiet" }, `Batch ${event.batch}, ${when(event.time)}: ${event.event}${event.detail ? `, ${event.detail}` : ""}`);
+  make("li", { class: "quiet" }, `Group ${event.batch}, ${when(event.time)}: ${event.event}${event.detail ? `, ${event.detail}` : ""}`);
 
 function clickSentence(clicks) {
   if (!clicks) return "";

@@ -38,7 +38,7 @@ class Record:
         batches: of it that were learnt or looked at; rows of its history.
         updates: batches that were learnt.
         drops: groups that were given up because learning was behind, or another process faster.
-        resets: returns to the source by its guard.
+        resets: resets by its guard.
         created: seconds since the epoch.
         last_seen: when it was last asked.
         events: what its guard did, the latest last.
