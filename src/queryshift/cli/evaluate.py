@@ -131,8 +131,9 @@ def _show(evaluation: Evaluation) -> None:
         f"over {len(asked.candidates):,} candidates, in the order they came."
     )
     console.print(table)
+    console.print("R@1: recall@1. All in percent, the gain in points; ms: milliseconds per query.")
     if evaluation.kept:
-        console.print(f"{evaluation.kept} methods were kept from before.")
+        console.print(f"{evaluation.kept} methods were kept from before: nothing has changed.")
     console.print(evaluation.verdict, style="bold", markup=False)
 
 
