@@ -206,8 +206,8 @@ def _show(result: RecallCheck, corrupted: bool) -> None:
 
     how = f", {result.breadth}" if result.breadth else ""
     asked = f"{result.queries} queries{how}"
-    table = Table(asked, "recall at 10", f"at {result.depth}", title_justify="left")
-    shifted = "corrupted" if corrupted else "moved away"
+    table = Table(asked, "recall@10", f"recall@{result.depth}", title_justify="left")
+    shifted = "corrupted" if corrupted else "shifted"
     for name, recall in (("as they are", result.ordinary), (shifted, result.shifted)):
         table.add_row(name, f"{recall.at_10:.3f}", f"{recall.at_depth:.3f}")
     console = Console(highlight=False)
