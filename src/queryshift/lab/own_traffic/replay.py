@@ -45,8 +45,8 @@ def session_of(traffic: Traffic, spec: str) -> Session:
     """A fresh session of a spec, as published and without a guard; the default as users get it."""
     given = {} if spec == DEFAULT else {"guard": None}
     method, settings = from_spec(spec, traffic.encoder, given)
-    named = {"name": spec, "seed": traffic.seed}
-    return Session(traffic.encoder, traffic.gallery, method, **named, **settings)
+    encoder, gallery = traffic.encoder, traffic.gallery
+    return Session(encoder, gallery, method, name=spec, seed=traffic.seed, **settings)
 
 
 def replay(traffic: Traffic, session: Session, label: str, batch: int = BATCH) -> Replay:
