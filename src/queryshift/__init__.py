@@ -56,48 +56,30 @@ if TYPE_CHECKING:
     from .sessions.reference_queries import ReferenceWarning as ReferenceWarning
     from .sessions.session import Session as Session
 
-_HOMES = {
-    "Encoder": "encoders.encoder",
-    "Vectors": "encoders.vectors",
-    "Gallery": "galleries",
-    "Searchable": "galleries",
-    "Hits": "galleries",
-    "Guard": "sessions.guard",
-    "Hubs": "retrieval.hubness.hub_correction",
-    "GuardWarning": "sessions.events",
-    "ReferenceQueries": "sessions.reference_queries",
-    "ReferenceWarning": "sessions.reference_queries",
-    "RecallCheck": "sessions.recall_check",
-    "RecallWarning": "sessions.inputs",
-    "check_recall": "sessions.recall_check",
-    "Session": "sessions.session",
-    "Answer": "retrieval.answer",
-    "BatchStats": "sessions.batch_stats",
-    "ClickScores": "sessions.feedback",
-    "Event": "sessions.events",
-    "answer_many": "sessions.batched",
-    "METHODS": "methods",
-    "Method": "methods",
-    "Frozen": "methods",
-    "Tent": "methods",
-    "PL": "methods",
-    "SHOT": "methods",
-    "EATA": "methods",
-    "SAR": "methods",
-    "READ": "methods",
-    "COME": "methods",
-    "TSA": "methods",
-    "TCR": "methods",
-    "REST": "methods",
-    "InfoMax": "methods",
-    "TCRUntrained": "methods",
-    "Decoupled": "methods",
-    "Refined": "methods",
-    "evaluate": "lab.own_traffic.evaluate",
-    "load": "models",
-    "MODELS": "models",
-    "Error": "errors",
+_NAMES = {
+    "encoders.encoder": "Encoder",
+    "encoders.vectors": "Vectors",
+    "galleries": "Gallery Searchable Hits",
+    "sessions.guard": "Guard",
+    "retrieval.hubness.hub_correction": "Hubs",
+    "sessions.events": "GuardWarning Event",
+    "sessions.reference_queries": "ReferenceQueries ReferenceWarning",
+    "sessions.recall_check": "RecallCheck check_recall",
+    "sessions.inputs": "RecallWarning",
+    "sessions.session": "Session",
+    "retrieval.answer": "Answer",
+    "sessions.batch_stats": "BatchStats",
+    "sessions.feedback": "ClickScores",
+    "sessions.batched": "answer_many",
+    "methods": (
+        "METHODS Method Frozen Tent PL SHOT EATA SAR READ COME TSA TCR REST InfoMax "
+        "TCRUntrained Decoupled Refined"
+    ),
+    "lab.own_traffic.evaluate": "evaluate",
+    "models": "load MODELS",
+    "errors": "Error",
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 _RENAMED = {"Ordinary": "ReferenceQueries", "OrdinaryWarning": "ReferenceWarning"}
 """Old names that keep working for one minor version, and what they are called now."""

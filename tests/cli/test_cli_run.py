@@ -31,7 +31,6 @@ def test_a_run_prints_a_table_and_what_it_did(arguments):
     first = ask(*arguments, "-m", "frozen", "-m", "tent", "--seeds", 2)
     assert first.exit_code == 0, first.output
     assert "coco-o-image" in first.stdout and "fog" in first.stdout and "tent" in first.stdout
-    assert "coco-o-image fog tent seed 1: " in first.stderr
     assert "4 cells run, 0 kept from before." in first.stderr
     again = ask(*arguments, "-m", "frozen", "-m", "tent", "--seeds", 2)
     assert again.stdout == first.stdout

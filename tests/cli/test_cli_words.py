@@ -148,6 +148,6 @@ def test_any_interrupted_command_ends_with_one_word_and_the_usual_exit_code(monk
     def interrupted(plan):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("queryshift.lab.demo.demonstrate", interrupted)
+    monkeypatch.setattr("queryshift.lab.demo.run_demo.demonstrate", interrupted)
     told = ask("demo", "--quick")
     assert told.exit_code == 130 and told.output.endswith("Stopped.\n")

@@ -26,8 +26,6 @@ def test_every_pair_is_masked_and_nothing_else():
 
 
 def test_parts_give_what_the_whole_gives():
-    rows = [mask_excluded(scores()[i : i + 2], PAIRS, first_query=i) for i in (0, 2)]
-    assert torch.equal(torch.cat(rows), masked())
     columns = [mask_excluded(scores()[:, i : i + 2], PAIRS, columns=i) for i in (0, 2, 4)]
     assert torch.equal(torch.cat(columns, dim=1), masked())
 

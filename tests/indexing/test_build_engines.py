@@ -124,7 +124,7 @@ def test_what_does_not_fit_is_refused(folder, server, execute):
     build_gallery(make, items, f"{server.address}?table=first")
     with pytest.raises(GalleryMismatch, match="was built by another encoder"):
         build_gallery(other, items, f"{server.address}?table=first")
-    with pytest.raises(GalleryMismatch, match="are text, got bigint"):
+    with pytest.raises(GalleryMismatch, match="ids that are text, got whole numbers"):
         build_gallery(make, numbered(folder), f"{server.address}?table=first")
     with pytest.raises(UnknownName, match='no kind of gallery address "redis"'):
         build_gallery(make, items, "redis://localhost/0")

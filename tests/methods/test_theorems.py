@@ -88,6 +88,6 @@ def test_a_plain_step_along_it_does_not_raise_the_drift_to_first_order(domain, g
     domain, general = named(domain), named(general)
     kept, layout = decouple(domain, general), Layout.of(domain)
     before = Adapted.fresh(layout.flat(general))
-    step = before.sgd(layout.flat(kept), 0.1, weight_decay=0.0).values - before.values
+    step = before.updated("sgd", layout.flat(kept), 0.1, weight_decay=0.0).values - before.values
     size = float(norm(domain) * norm(general)) + float(norm(general)) ** 2
     assert float(step @ layout.flat(general)) <= 1e-9 * max(1.0, size)

@@ -2,6 +2,7 @@
 
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,6 @@ from queryshift.errors import BadFile
 from queryshift.lab.datasets import DATASETS, HOME
 from queryshift.lab.datasets.reading import downloads
 from queryshift.lab.datasets.reading.downloads import downloaded
-from queryshift.lab.datasets.reading.reader import FACTS
 from small_datasets import small
 
 
@@ -27,7 +27,8 @@ def archives(tmp_path, monkeypatch):
             for file in (root / folder).iterdir():
                 archive.write(file, f"{folder}/{file.name}")
         addresses.append(path.as_uri())
-    monkeypatch.setitem(FACTS["flickr8k"], "archives", addresses)
+    flickr8k = replace(DATASETS["flickr8k"], archives=addresses)
+    monkeypatch.setitem(DATASETS, "flickr8k", flickr8k)
     monkeypatch.delenv(HOME, raising=False)
     monkeypatch.setattr(downloads, "CACHE", tmp_path / "cache")
     return [Path(address.removeprefix("file://")) for address in addresses]

@@ -71,7 +71,7 @@ SAFEGUARDS = {
         "InfoMax.step_share():0.5 InfoMax.gradient():0.5": "the root: the rule itself, no quantity",
     },
     "methods/losses.py": {"TINY": ROUNDING, "LIMIT_MARGIN": OTHERS},
-    "methods/optimiser.py": {"Adapted.adamw():0.5": "a half is the root, as published"},
+    "methods/optimiser.py": {"Adapted.updated():0.5": "a half is the root, as published"},
     "methods/source_like.py": {
         "FollowsSource.queue_share FollowsSource.queue_batches FollowsSource.fallback": OTHERS
     },

@@ -14,12 +14,13 @@ from pathlib import Path
 
 from PIL import Image
 
+from queryshift.lab.datasets import DATASETS
 from queryshift.lab.datasets.flickr8k import LISTS, TEXTS, TOKENS
-from queryshift.lab.datasets.reading.reader import FACTS, find_file, find_folder
+from queryshift.lab.datasets.reading.reader import find_file, find_folder
 
 SHORT, QUALITY = 192, 72
 LONGEST = round(SHORT * 4 / 3)
-FOLDERS = FACTS["flickr8k"]["folders"]
+FOLDERS = DATASETS["flickr8k"].folders
 
 
 def shrunk(image: Image.Image) -> Image.Image:

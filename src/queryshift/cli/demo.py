@@ -14,7 +14,7 @@ from queryshift.lab.datasets.tangram import TASKS
 from .options import KnownName, json_option
 
 if TYPE_CHECKING:
-    from queryshift.lab.demo import Demo
+    from queryshift.lab.demo.run_demo import Demo
 
 
 @click.command()
@@ -63,8 +63,10 @@ def command(as_json: bool, out: Path, **wish: object) -> None:
     $ queryshift demo --shift motion_blur --queries 512
     $ queryshift demo --shift diverse --json
     """
-    from queryshift.lab.demo import DemoPlan, demonstrate, shifts, write
-    from queryshift.lab.evaluation.pages import check_writable
+    from queryshift.lab.demo.demo_page import html
+    from queryshift.lab.demo.demo_plan import DemoPlan, shifts
+    from queryshift.lab.demo.run_demo import demonstrate
+    from queryshift.lab.evaluation.pages import check_writable, write_page
 
     if wish["shift"] == "list":
         click.echo("\n".join(shifts(str(wish["task"]))))
@@ -84,7 +86,7 @@ def command(as_json: bool, out: Path, **wish: object) -> None:
         click.echo(json.dumps(values))
     else:
         _show(demo)
-    write(demo, page)
+    write_page(html(demo), page)
     if not as_json:
         click.echo(f"The page with queries, answers and curves: {page}")
 

@@ -121,14 +121,8 @@ def choices_from(given: dict[str, Any]) -> Choices:
     from queryshift.lab.evaluation.runner.plans import Choices
 
     known = {field.name: given.pop(field.name) for field in fields(Choices) if field.name in given}
-    return Choices(
-        **known
-        | {
-            "device": known["device"] or best_device(),
-            "translator": known["translator"] or (),
-            "preprocessing": known["preprocessing"] or "",
-        }
-    )
+    chosen = {name: value for name, value in known.items() if value is not None}
+    return Choices(**{"device": best_device(), **chosen})
 
 
 def traceback_option(command: Callable[..., None]) -> Callable[..., None]:

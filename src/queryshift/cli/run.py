@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from pathlib import Path
@@ -15,7 +14,6 @@ from queryshift.methods import METHODS, OURS
 from .options import COUNT, FOLDER, benchmark_options, choices_from, interruptible
 
 if TYPE_CHECKING:
-    from queryshift.lab.evaluation.results import Cell
     from queryshift.lab.evaluation.runner.cell_executors import Execute
     from queryshift.lab.evaluation.runner.plans import Plan
     from queryshift.lab.evaluation.runner.resume import Ran
@@ -90,7 +88,7 @@ def command(benchmark: str, as_json: bool, **given: Any) -> None:
     with interruptible(lambda: _stopped(out)):
         plans = _plans(benchmark, given)
         with _executor(given) as execute:
-            ran = run_all(plans, out, execute, _log_cell, given["check_base"])
+            ran = run_all(plans, out, execute, given["check_base"])
     _show(ran, as_json)
 
 
@@ -127,13 +125,6 @@ def _executor(given: dict[str, Any]) -> AbstractContextManager[Execute]:
         return nullcontext(cell_executors.on_ray())
     jobs = given["jobs"]
     return cell_executors.in_processes(jobs) if jobs > 1 else nullcontext(cell_executors.in_turn)
-
-
-def _log_cell(cell: Cell) -> None:
-    """One line for logs; on a terminal there is a bar instead."""
-    if not sys.stderr.isatty():
-        place = " ".join(filter(None, (cell.benchmark, cell.shift, cell.method)))
-        click.echo(f"{place} seed {cell.seed}: {cell.seconds:.1f} s", err=True)
 
 
 def _show(ran: Ran, as_json: bool) -> None:

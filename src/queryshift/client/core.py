@@ -219,7 +219,10 @@ class Core:
     def _result(self, read: Callable[[Any], T], outcome: Outcome | None) -> T:
         """What is read from the last outcome; raises what went wrong."""
         if not isinstance(outcome, httpx.Response):
-            raise unreachable(self._url, outcome) from outcome
+            why = str(outcome) or type(outcome).__name__
+            raise ServiceLost(
+                f"{self._url} does not answer ({why}): is the service running?"
+            ) from outcome
         try:
             data = outcome.json()
         except ValueError:
@@ -231,7 +234,10 @@ class Core:
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             if isinstance(error, Error):
                 raise
-            raise foreign(self._url) from error
+            raise ServiceLost(
+                f"{self._url} answered with something that is not queryshift's: check the address, "
+                "and what lies between."
+            ) from error
 
 
 def _list_of(read: Callable[[Json], T], name: str) -> Callable[[Json], list[T]]:
@@ -258,17 +264,3 @@ def failure(status: int, problem: Any) -> Error:
     error = kind(str(sentence))
     error.add_note(f"status {status}, request {told.get('request_id', 'without an id')}")
     return error
-
-
-def foreign(address: str) -> ServiceLost:
-    """The error for an answer that no queryshift service gives."""
-    return ServiceLost(
-        f"{address} answered with something that is not queryshift's: check the address, and what "
-        "lies between."
-    )
-
-
-def unreachable(address: str, reason: Exception | None) -> ServiceLost:
-    """The error for a service that does not answer."""
-    why = str(reason) or type(reason).__name__
-    return ServiceLost(f"{address} does not answer ({why}): is the service running?")

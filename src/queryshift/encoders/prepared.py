@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from queryshift.errors import BadInput, BadItem
 from queryshift.support.torch_modes import without_inference_mode
@@ -130,7 +131,4 @@ def joined(parts: Sequence[Prepared]) -> Prepared:
 def _padded(column: Sequence[Tensor]) -> Tensor:
     if column[0].ndim < 2:
         return torch.cat(list(column))
-    longest = max(part.shape[1] for part in column)
-    shape = column[0].shape[2:]
-    filled = [part.new_zeros(len(part), longest - part.shape[1], *shape) for part in column]
-    return torch.cat([torch.cat(pair, dim=1) for pair in zip(column, filled, strict=True)])
+    return pad_sequence([row for part in column for row in part], batch_first=True)

@@ -38,17 +38,10 @@ def checked_ids(ids: Any, expected: int) -> list[Id]:
     if not hasattr(ids, "__iter__"):
         raise BadInput(f"got {ids!r} as ids, expected a list with one for each candidate.")
     plain: list[Id] = list(ids)
-    usual = set(map(type, plain)) <= {str, int}
-    if not usual:
-        plain = [_plain(one) for one in plain]
     if len(plain) != expected:
         raise BadInput(f"got {len(plain)} ids for {expected} candidates, expected one each.")
-    for one in () if usual else plain:
-        if not is_id(one):
-            raise BadInput(
-                f"got the id {one!r}, a {type(one).__name__}, expected text or a whole number: "
-                "str(...) makes it text."
-            )
+    if not set(map(type, plain)) <= {str, int}:
+        plain = [_plain(one) for one in plain]
     if len(set(plain)) != len(plain):
         seen: set[Id] = set()
         twice = next(one for one in plain if one in seen or seen.add(one))  # type: ignore[func-returns-value]
@@ -56,10 +49,17 @@ def checked_ids(ids: Any, expected: int) -> list[Id]:
     return plain
 
 
-def _plain(value: Any) -> Any:
-    """Convert scalars of NumPy and torch to Python's; leave other values as they are."""
+def _plain(value: Any) -> Id:
+    """Convert scalars of NumPy and torch to Python's; refuse what cannot be an id."""
     scalar = hasattr(value, "item") and getattr(value, "ndim", None) == 0
-    return value.item() if scalar and not getattr(value, "is_meta", False) else value
+    if scalar and not getattr(value, "is_meta", False):
+        value = value.item()
+    if not is_id(value):
+        raise BadInput(
+            f"got the id {value!r}, a {type(value).__name__}, expected text or a whole number: "
+            "str(...) makes it text."
+        )
+    return cast(Id, value)
 
 
 def as_tensor(vectors: Any) -> Tensor:
@@ -141,8 +141,7 @@ def _mapped(vectors: np.memmap[Any, Any]) -> tuple[Tensor, Tensor | None] | None
     mapped = mapped[:, None] if mapped.ndim == 2 else mapped
     if mapped.ndim != 3 or mapped.dtype not in STORED_TYPES or 0 in mapped.shape:
         return None
-    rows = max(1, LOOKED_AT_ONCE // mapped[0].numel())
-    lengths = torch.cat([_lengths(chunk) for chunk in torch.split(mapped, rows)])
+    lengths = _lengths_in_chunks(mapped)
     rounding = EPSILONS * torch.finfo(mapped.dtype).eps
     if bool(((lengths - 1).abs() <= rounding).all()):
         return mapped, None
@@ -181,19 +180,21 @@ def _kind(value: Any) -> str:
 
 
 def check_unit_length(vectors: Tensor) -> None:
-    """Refuse stored vectors (N, V, D) that are not finite unit vectors; check them in chunks."""
+    """Refuse stored vectors (N, V, D) that are not finite unit vectors."""
     if vectors.dtype not in STORED_TYPES:
         raise BadInput(f"got vectors of type {vectors.dtype}, expected floating-point ones.")
+    lengths = _lengths_in_chunks(vectors)
+    wrong = ~((lengths - 1).abs() <= LENGTH_TOLERANCE)  # NaN is neither
+    if bool(wrong.any()):
+        row, vector = wrong.nonzero()[0].tolist()
+        length = float(lengths[row, vector])
+        raise BadInput(f"candidate {row} has a vector of length {length:.3g}, expected length 1.")
+
+
+def _lengths_in_chunks(vectors: Tensor) -> Tensor:
+    """Return the same as `_lengths`, without a copy of all vectors in memory."""
     rows = max(1, LOOKED_AT_ONCE // vectors[0].numel())
-    for start in range(0, len(vectors), rows):
-        lengths = _lengths(vectors[start : start + rows])
-        wrong = ~((lengths - 1).abs() <= LENGTH_TOLERANCE)  # NaN is neither
-        if bool(wrong.any()):
-            row, vector = wrong.nonzero()[0].tolist()
-            length = float(lengths[row, vector])
-            raise BadInput(
-                f"candidate {start + row} has a vector of length {length:.3g}, expected length 1."
-            )
+    return torch.cat([_lengths(chunk) for chunk in torch.split(vectors, rows)])
 
 
 def _lengths(vectors: Tensor) -> Tensor:

@@ -38,6 +38,28 @@ class Layout:
     metric: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Described:
+    """What an engine says of a collection.
+
+    Args:
+        dimension: Length of a vector.
+        metric: The engine's own word for a metric.
+        origin: The model that made the vectors, if it is known.
+        whole_ids: Whether ids are whole numbers, or text; None if they may be of both kinds.
+    """
+
+    dimension: int
+    metric: str
+    origin: ModelOrigin | None
+    whole_ids: bool | None = None
+
+    def of_kind(self, ids: Sequence[Id]) -> list[Id]:
+        """Return those of the ids that can be in the collection."""
+        kinds = {True: (int,), False: (str,), None: (int, str)}[self.whole_ids]
+        return [one for one in ids if isinstance(one, kinds)]
+
+
 class Writer(ABC):
     """Writes into a collection, and creates it if it does not exist.
 
@@ -53,7 +75,7 @@ class Writer(ABC):
         """Create the collection, or check that it fits; return whether it existed."""
         exists = self.exists()
         if exists:
-            self.check(layout)
+            self._check_fits(self.described(), layout)
         else:
             self.make(layout)
         if layout.origin is not None:
@@ -69,8 +91,8 @@ class Writer(ABC):
         """Create the collection."""
 
     @abstractmethod
-    def check(self, layout: Layout) -> None:
-        """Refuse an existing collection of another layout or model."""
+    def described(self) -> Described:
+        """Describe the existing collection."""
 
     @abstractmethod
     def keep_origin(self, origin: ModelOrigin) -> None:
@@ -91,14 +113,20 @@ class Writer(ABC):
         """Close the connection; the next call opens it again."""
         self._connection.close()
 
-    def _check_fits(self, dimension: int, origin: ModelOrigin | None, layout: Layout) -> None:
-        """Refuse a collection of another dimension or model."""
-        if dimension != layout.dimension:
+    def _check_fits(self, there: Described, layout: Layout) -> None:
+        """Refuse a collection of another dimension, model or kind of id."""
+        if there.dimension != layout.dimension:
             raise GalleryMismatch(
-                f'"{self._name}" has vectors of {dimension} dimensions, got {layout.dimension}: '
-                "take another name, or remove it first."
+                f'"{self._name}" has vectors of {there.dimension} dimensions, got '
+                f"{layout.dimension}: take another name, or remove it first."
             )
-        wanted = layout.origin
+        if there.whole_ids not in (None, layout.whole_ids):
+            kinds = ("whole numbers", "text") if there.whole_ids else ("text", "whole numbers")
+            raise GalleryMismatch(
+                f'"{self._name}" has ids that are {kinds[0]}, got {kinds[1]}: take another name, '
+                "or other ids."
+            )
+        origin, wanted = there.origin, layout.origin
         if origin and wanted and origin.fingerprint != wanted.fingerprint:
             raise GalleryMismatch(
                 f'"{self._name}" was built by another encoder ({origin.model}, {origin.modality}, '

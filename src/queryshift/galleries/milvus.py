@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from queryshift.errors import BadInput, EngineLost, GalleryMismatch
+from queryshift.errors import BadInput, EngineLost
 from queryshift.support.optional import need
 
 from .addresses import split_address
 from .candidate_checks import LOOKED_AT
 from .engine import EngineGallery, check_version
-from .engine_writer import Layout, Writer
+from .engine_writer import Described, Layout, Writer
 from .hits import Id
 from .model_origin import ModelOrigin
 from .searchable import SearchEffort
@@ -122,7 +122,7 @@ class Milvus(EngineGallery):
 
     def known(self, ids: Sequence[Id]) -> set[Id]:
         """Return the ids that are in the collection."""
-        asked = [one for one in ids if isinstance(one, self._collection.kind)]
+        asked = self._collection.of_kind(ids)
         if not asked:
             return set()
         key = self._collection.key
@@ -235,15 +235,9 @@ class MilvusWriter(Writer):
         indexes.add_index(self._vector, index_type=index, metric_type=metric, **more)
         self._connection.call("create_collection", self._name, schema=schema, index_params=indexes)
 
-    def check(self, layout: Layout) -> None:
-        """Refuse a collection of another dimension, model or type of key."""
-        collection = describe(self._connection, self._name, self._vector)
-        self._check_fits(collection.dimension, collection.origin, layout)
-        if (collection.kind is int) != layout.whole_ids:
-            raise GalleryMismatch(
-                f'collection "{self._name}" has keys of the type {collection.kind.__name__}, got '
-                "others: take another collection, or other ids."
-            )
+    def described(self) -> Collection:
+        """Describe the existing collection."""
+        return describe(self._connection, self._name, self._vector)
 
     def keep_origin(self, origin: ModelOrigin) -> None:
         """Store the model as a property of the collection."""
@@ -253,7 +247,7 @@ class MilvusWriter(Writer):
     def upsert(self, ids: Sequence[Id], vectors: NDArray[np.float32]) -> None:
         """Insert rows, or replace those of the same key, and wait until they are stored."""
         if not self._key:  # another process has created the collection
-            collection = describe(self._connection, self._name, self._vector)
+            collection = self.described()
             self._vector, self._key = collection.vector, collection.key
         for start in range(0, len(vectors), SENT):
             part = zip(ids[start : start + SENT], vectors[start : start + SENT], strict=True)
@@ -329,18 +323,14 @@ class Connection:
         return line.rstrip(".")
 
 
-@dataclass(frozen=True)
-class Collection:
+@dataclass(frozen=True, kw_only=True)
+class Collection(Described):
     """The description of a collection."""
 
     name: str
     key: str  # the field of the ids
-    kind: type  # of the ids
     vector: str
-    dimension: int
-    metric: str
     index: str
-    origin: ModelOrigin | None
 
 
 def describe(connection: Connection, name: str, vector: str) -> Collection:
@@ -368,7 +358,7 @@ def describe(connection: Connection, name: str, vector: str) -> Collection:
     return Collection(
         name=name,
         key=key["name"],
-        kind=int if key["type"].name.startswith("INT") else str,
+        whole_ids=key["type"].name.startswith("INT"),
         vector=vector,
         dimension=int(fields[vector]["params"]["dim"]),
         metric=index["metric_type"],

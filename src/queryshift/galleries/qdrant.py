@@ -18,7 +18,7 @@ from queryshift.support.optional import need
 from .addresses import address_options, split_address
 from .candidate_checks import plain_id
 from .engine import EngineGallery, check_version
-from .engine_writer import Layout, Writer
+from .engine_writer import Described, Layout, Writer
 from .hits import Id
 from .model_origin import ModelOrigin
 from .searchable import SearchEffort
@@ -102,9 +102,10 @@ class Qdrant(PointsGallery):
         self.search_effort = None if self.exact else SearchEffort("ef", ef, LARGEST_EF)
         with self._closed_on_error():
             self._connection.check_version()
-            size, distance, self.origin = describe(self._connection, collection, vector)
-            super().__init__(size, timeout=timeout)
-            self._check_stored(collection, distance)
+            described = describe(self._connection, collection, vector)
+            super().__init__(described.dimension, timeout=timeout)
+            self.origin = described.origin
+            self._check_stored(collection, described.metric)
 
     def _search(self, queries: NDArray[np.float32], count: int, **how: Any) -> list[Found]:
         asked = {"limit": count, "params": self._models.SearchParams(**how), "with_vector": True}
@@ -247,10 +248,9 @@ class QdrantWriter(Writer):
         vectors = {self._vector: one} if self._vector else one
         self._connection.call("create_collection", self._name, vectors_config=vectors)
 
-    def check(self, layout: Layout) -> None:
-        """Refuse a collection of another dimension or model."""
-        size, _, origin = describe(self._connection, self._name, self._vector)
-        self._check_fits(size, origin, layout)
+    def described(self) -> Described:
+        """Describe the existing collection."""
+        return describe(self._connection, self._name, self._vector)
 
     def keep_origin(self, origin: ModelOrigin) -> None:
         """Store the model in the collection's metadata."""
@@ -322,10 +322,8 @@ class Connection:
             client.close()
 
 
-def describe(
-    connection: Connection, collection: str, vector: str
-) -> tuple[int, str, ModelOrigin | None]:
-    """Return the length of a collection's vectors, their metric, and the model that made them."""
+def describe(connection: Connection, collection: str, vector: str) -> Described:
+    """Look up a collection; raise an error that says what to do."""
     if not connection.call("collection_exists", collection):
         raise BadInput(f'no collection "{collection}" in this Qdrant: correct the address.')
     about = connection.call("get_collection", collection).config
@@ -338,7 +336,7 @@ def describe(
             "per point: name another."
         )
     origin = ModelOrigin.from_text((getattr(about, "metadata", None) or {}).get(ModelOrigin.KEY))
-    return int(chosen.size), str(chosen.distance.value), origin
+    return Described(dimension=chosen.size, metric=chosen.distance.value, origin=origin)
 
 
 def _named(what: str, vectors: Mapping[str, Any], name: str) -> Any:

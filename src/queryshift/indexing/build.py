@@ -16,7 +16,7 @@ from queryshift.galleries.engine_writer import Layout
 from queryshift.models import load
 from queryshift.support.progress import counting
 
-from .journal import BadRow, Journal, journal
+from .journal import BadRow, Journal
 from .plan import Plan, Shard, plan
 from .targets import Target, target_for
 from .workers import Encoded, Job, encode_shard, in_processes, on_ray, worked
@@ -130,7 +130,7 @@ def build_gallery(
     digest = planned.digest(encoder.fingerprint(), str(to), settings.index)
     folder = settings.journal or _journal_folder(str(to))
     with (
-        journal(folder, digest, settings.restart) as kept,
+        Journal(folder, digest, settings.restart) as kept,
         closing(target_for(str(to), folder)) as target,
     ):
         several, dimension = _probe(encoder, planned)

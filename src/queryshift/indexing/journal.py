@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from shutil import rmtree
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, Self
 
 from queryshift.errors import BadInput
 from queryshift.galleries.hits import Id
@@ -33,6 +31,8 @@ class Receipt:
 
 class Journal:
     """A folder with a line for each finished shard. One process at a time can open it.
+
+    As a context manager, it closes itself, and is removed if no shard is finished.
 
     Args:
         folder: The folder; it is created if needed.
@@ -72,6 +72,14 @@ class Journal:
         """Close the file, so that another process can open it."""
         self._file.close()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if not self.finished and self.folder.is_dir():
+            self.remove()
+        self.close()
+
     def _read(self, restart: bool) -> None:
         """Read the complete lines; drop a last line that a kill cut off."""
         content = self._file.read()
@@ -95,21 +103,6 @@ class Journal:
         self._file.write(json.dumps(values).encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
-
-
-@contextmanager
-def journal(folder: Path, plan: str, restart: bool) -> Iterator[Journal]:
-    """Open the journal in a folder, for this process alone during the block.
-
-    A journal without finished shards is removed at the end.
-    """
-    opened = Journal(folder, plan, restart)
-    try:
-        yield opened
-    finally:
-        if not opened.finished and folder.is_dir():
-            opened.remove()
-        opened.close()
 
 
 def _locked(folder: Path) -> BinaryIO:

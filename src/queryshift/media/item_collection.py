@@ -19,7 +19,7 @@ from queryshift.support.paths import is_file, is_there, user_path
 from .audio import AUDIO_SUFFIXES
 from .bad_rows import BadRows
 from .images import IMAGE_SUFFIXES
-from .lazy_items import AudioFile, EncodedImage, ImageFile, LazyItems, Source
+from .lazy_items import AudioFile, EncodedImage, ImageFile, LazyItems, Source, selected
 from .records import TABLES, VECTORS, Record, is_dataset, read_records, read_vectors
 
 Id = str | int
@@ -51,13 +51,12 @@ class Collection:
 
     def chosen(self, rows: Sequence[int]) -> Collection:
         """Select items by row number, without opening them."""
-        items = self.items
         return Collection(
             self.modality,
-            [self.ids[row] for row in rows],
-            items.chosen(rows) if isinstance(items, LazyItems) else [items[row] for row in rows],
-            [self.partners[row] for row in rows] if self.partners else (),
-            [self.times[row] for row in rows] if self.times else (),
+            selected(self.ids, rows),
+            selected(self.items, rows),
+            selected(self.partners, rows) if self.partners else (),
+            selected(self.times, rows) if self.times else (),
         )
 
 

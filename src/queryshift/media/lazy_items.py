@@ -72,6 +72,20 @@ class EncodedImage:
 
 
 @dataclass(frozen=True)
+class Frames:
+    """The frames of a clip, in these files or all in one video."""
+
+    files: tuple[Path, ...]
+
+    def open(self) -> Any:
+        """Return a list of Pillow images in order."""
+        from .videos import read_clip
+
+        present(self.files[0])
+        return [frame.convert("RGB") for frame in read_clip(self.files)]
+
+
+@dataclass(frozen=True)
 class Clip:
     """The frames of a clip, `folder/frame_0/name.jpg` to `frame_9`; some may be missing."""
 
@@ -86,11 +100,7 @@ class Clip:
 
     def open(self) -> Any:
         """Return a list of Pillow images in order."""
-        from .videos import read_clip
-
-        frames = self.files
-        present(frames[0])
-        return [frame.convert("RGB") for frame in read_clip(frames)]
+        return Frames(self.files).open()
 
 
 @dataclass(frozen=True)
@@ -128,9 +138,12 @@ class LazyItems(Sequence[Any]):
             return LazyItems(self.sources[place])
         return self.sources[place].open()
 
-    def chosen(self, rows: Sequence[int]) -> LazyItems:
-        """Select items by row number, without opening them."""
-        return LazyItems([self.sources[row] for row in rows])
+
+def selected(items: Sequence[Any], rows: Sequence[int]) -> Sequence[Any]:
+    """Select items by row number, without opening lazy ones."""
+    if isinstance(items, LazyItems):
+        return LazyItems([items.sources[row] for row in rows])
+    return [items[row] for row in rows]
 
 
 def present(path: Path) -> Path:

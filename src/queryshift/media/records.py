@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from queryshift.support.optional import need
 from queryshift.support.paths import user_path
 
 from .bad_rows import BadRows
+from .item_reading import decoding
 
 ROLES: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "_id", "query_id", "item_id", "product_id", "candidate_id"),
@@ -140,7 +141,7 @@ def _jsonl(path: Path) -> _Table:
 
 
 def _objects(path: Path) -> Iterator[Row]:
-    with _opened(path) as file:
+    with decoding(path, "UTF-8 text"), path.open(encoding="utf-8-sig") as file:
         for number, line in enumerate(file, start=1):
             if line.strip():
                 place = f'"{path}", line {number}'
@@ -179,7 +180,7 @@ def _csv(path: Path) -> _Table:
 def _fields(path: Path) -> Generator[tuple[str, list[str]], None, None]:
     """Yield the place and the fields of each line of a CSV or TSV file."""
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    with _opened(path) as file:
+    with decoding(path, "UTF-8 text"), path.open(encoding="utf-8-sig") as file:
         reader = csv.reader(file, delimiter=delimiter, strict=True)
         try:
             for values in reader:
@@ -188,36 +189,24 @@ def _fields(path: Path) -> Generator[tuple[str, list[str]], None, None]:
             raise BadFile(f'"{path}", line {reader.line_num}: {error}.') from error
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[TextIO]:
-    """Open a text file; an error names the file."""
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            yield file
-    except UnicodeDecodeError as error:
-        raise BadFile(f'"{path}" is not UTF-8 ({error.reason}): save it as UTF-8.') from error
-    except OSError as error:
-        raise BadFile(f'cannot read "{path}": {error.strerror}.') from error
-
-
 def _parquet(path: Path) -> _Table:
     parquet = need("pyarrow.parquet", "data", "reading Parquet")
 
     def rows(used: list[str]) -> Iterator[Row]:
         number = 0
-        with _refused(path, "Parquet"), parquet.ParquetFile(path) as file:
+        with decoding(path, "Parquet"), parquet.ParquetFile(path) as file:
             for batch in file.iter_batches(ROWS_AT_ONCE, columns=used):
                 for values in batch.to_pylist():
                     number += 1
                     yield f'"{path}", row {number}', values
 
-    with _refused(path, "Parquet"):
+    with decoding(path, "Parquet"):
         return _Table(parquet.read_schema(path).names, rows)
 
 
 def _dataset(path: Path) -> _Table:
     datasets = need("datasets", "data", "reading a Hugging Face dataset")
-    with _refused(path, "a dataset"):
+    with decoding(path, "a dataset"):
         stored = datasets.load_from_disk(str(path))
     if hasattr(stored, "keys"):
         raise BadFile(f'"{path}" holds the splits {", ".join(stored)}: give the folder of one.')
@@ -229,21 +218,10 @@ def _dataset(path: Path) -> _Table:
     return _Table(stored.column_names, rows)
 
 
-@contextmanager
-def _refused(path: Path, kind: str) -> Iterator[None]:
-    """Name the file in errors; pyarrow's own are subclasses of these two."""
-    try:
-        yield
-    except (OSError, ValueError) as error:
-        raise BadFile(f'"{path}" cannot be read as {kind} ({error}).') from error
-
-
 def read_vectors(path: Path) -> tuple[list[Any], Floats]:
     """Read ids and vectors (N, D); ids are in `NAME.ids.txt` or `.json`, else positions."""
-    try:
+    with decoding(path, "vectors"):
         stored = np.load(path) if path.suffix.lower() == ".npy" else _tensor(path)
-    except (OSError, ValueError, EOFError, MemoryError) as error:
-        raise BadFile(f'"{path}" cannot be read as vectors ({error}).') from error
     if stored.ndim != 2 or not np.issubdtype(stored.dtype, np.floating) or not len(stored):
         raise BadFile(
             f'"{path}" holds {stored.dtype} of shape {stored.shape}, expected numbers with a '
@@ -256,13 +234,9 @@ def read_vectors(path: Path) -> tuple[list[Any], Floats]:
 
 
 def _tensor(path: Path) -> Floats:
-    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    try:
-        tensors = load_file(path)
-    except SafetensorError as error:
-        raise BadFile(f'"{path}" is no safetensors file ({error}).') from error
+    tensors = load_file(path)
     tables = {name: tensor for name, tensor in tensors.items() if tensor.ndim == 2}
     name = "vectors" if "vectors" in tables else next(iter(tables), "")
     if not name or (len(tables) > 1 and name != "vectors"):
@@ -277,7 +251,5 @@ def _ids_beside(path: Path) -> list[Any] | None:
         return lines.read_text(encoding="utf-8").split()
     if not listed.is_file():
         return None
-    try:
+    with decoding(listed, "a JSON list of ids"):
         return list(json.loads(listed.read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
-        raise BadFile(f'"{listed}" holds no JSON list of ids ({error}).') from error

@@ -67,13 +67,11 @@ WRAPPERS: Table[type[Method]] = Table(
     },
 )
 
-_BASE = {"Method": "queryshift.methods.base:Method"}
-_HOMES = {
-    home.split(":")[1]: home for home in (*METHODS.homes.values(), *WRAPPERS.homes.values())
-} | _BASE
+_LISTED = (*METHODS.homes.values(), *WRAPPERS.homes.values(), "queryshift.methods.base:Method")
+_HOMES = dict(home.split(":")[::-1] for home in _LISTED)
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name].split(":")[0]), name)
+    return getattr(import_module(_HOMES[name]), name)

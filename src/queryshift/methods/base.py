@@ -15,6 +15,7 @@ from queryshift.galleries import Searchable
 from queryshift.retrieval.forward import Batch, Forward
 from queryshift.support.setting_fields import check_values as check_values
 from queryshift.support.setting_fields import setting as setting
+from queryshift.support.threads import lazy_property
 
 from .optimiser import Optimiser
 
@@ -27,21 +28,19 @@ class StepView:
 
     def __init__(self, batch: Batch, params: Params, source: Params, seed: int) -> None:
         self.batch, self.params, self.source_params, self.seed = batch, params, source, seed
-        self._now: Forward | None = None
 
     @property
     def at_source(self) -> bool:
         """Whether nothing has been learnt yet."""
         return self.params is self.source_params
 
-    @property
+    @lazy_property
     def now(self) -> Forward:
         """The forward through the current parameters, with a graph; computed once."""
-        if self._now is None:
-            self._now = self.at(self.params)
-            if self.at_source and self.batch.source is None:
-                self.batch.source = self._now.detached()
-        return self._now
+        forward = self.at(self.params)
+        if self.at_source and self.batch.source is None:
+            self.batch.source = forward.detached()
+        return forward
 
     @property
     def source(self) -> Forward:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from queryshift.encoders.encoder import Encoder
 from queryshift.galleries import Searchable
-from queryshift.galleries.exclusions import excluded_cells
+from queryshift.galleries.exclusions import mask_excluded
 from queryshift.galleries.memory.exact_search import in_memory, similarity
 from queryshift.retrieval.forward import Forward
 
@@ -105,9 +105,7 @@ class InfoMax(Method):
 
     def check_memory(self, memory: Learnt, gallery: Searchable) -> None:
         """The memory is a count."""
-        if not isinstance(memory, Learnt):
-            raise ValueError("the memory holds no count of batches")
-        check_count(memory.learnt, "learnt")
+        check_count(getattr(memory, "learnt", None), "learnt")
 
     def observe(self, forward: Forward, memory: Learnt, step: int) -> Learnt:
         """At a batch's first step: one more batch."""
@@ -145,12 +143,7 @@ def _union_scores(forward: Forward, neighbours: int) -> Tensor:
     hits = forward.hits(neighbours)
     positions = torch.unique(hits.positions)
     vectors = hits.candidates.vectors_at(positions[None])[0].to(forward.vectors)
-    scores = similarity(forward.vectors, vectors)
-    if forward.exclude is None:
-        return scores
-    hidden = torch.zeros_like(scores, dtype=torch.bool)
-    hidden[excluded_cells(forward.exclude, hidden.shape, columns=positions)] = True
-    return scores.masked_fill(hidden, -torch.inf)
+    return mask_excluded(similarity(forward.vectors, vectors), forward.exclude, columns=positions)
 
 
 def _spread(scores: Tensor, excludes: bool) -> Tensor:

@@ -64,23 +64,16 @@ class Adapted:
     def updated(
         self, optimiser: Optimiser, gradient: Tensor, lr: float | Tensor, weight_decay: float
     ) -> Self:
-        """The state after one update by AdamW or plain gradient descent."""
-        if optimiser == "adamw":
-            return self.adamw(gradient, lr, weight_decay)
-        return self.sgd(gradient, lr, weight_decay)
+        """The state after one update with decoupled weight decay.
 
-    def adamw(self, gradient: Tensor, lr: float | Tensor, weight_decay: float) -> Self:
-        """The state after one update with decoupled weight decay."""
+        With "sgd" it is one plain step, for which Theorem 2 holds exactly.
+        """
+        updates, decayed = self.updates + 1, self.values * (1 - lr * weight_decay)
+        if optimiser == "sgd":
+            return replace(self, values=decayed - lr * gradient, updates=updates)
         slow, slower = BETAS
-        updates = self.updates + 1
         first = torch.lerp(self.first, gradient, 1 - slow)
         second = self.second * slower + gradient.square() * (1 - slower)
         spread = second.sqrt() / (1 - slower**updates) ** 0.5 + EPSILON
-        values = self.values * (1 - lr * weight_decay)
-        values = values - lr / (1 - slow**updates) * (first / spread)
+        values = decayed - lr / (1 - slow**updates) * (first / spread)
         return replace(self, values=values, first=first, second=second, updates=updates)
-
-    def sgd(self, gradient: Tensor, lr: float | Tensor, weight_decay: float) -> Self:
-        """The state after one plain step, for which Theorem 2 holds exactly."""
-        values = self.values * (1 - lr * weight_decay) - lr * gradient
-        return replace(self, values=values, updates=self.updates + 1)

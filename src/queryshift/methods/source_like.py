@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -80,6 +79,9 @@ class FollowsSource(Method):
         """The entropy (B,) of the prediction of `logits`."""
         return entropy(self.logits(forward))
 
-    @abstractmethod
     def logits(self, forward: Forward) -> Tensor:
-        """The prediction whose entropy says how certain a query is."""
+        """The prediction whose entropy says how certain a query is.
+
+        By default each query against the top-1 results of the whole batch (B, B), copies kept.
+        """
+        return forward.vectors @ forward.nearest.T / self.tau

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
-from queryshift.errors import BadInput, unknown
+from queryshift.errors import BadInput, check_known
 from queryshift.support.registry import Table
 from queryshift.support.setting_fields import described, sayable
 
@@ -123,8 +123,8 @@ def _name(text: str) -> str:
 
 def _part(text: str, table: Mapping[str, type[Any]]) -> Part:
     name, colon, given = text.strip().partition(":")
-    if table is METHODS and name not in table:
-        raise unknown("method", name, [DEFAULT, *table])
+    if table is METHODS:
+        check_known("method", name, [DEFAULT, *table])
     kind = table[name]
     settings: dict[str, Any] = {}
     for pair in given.split(",") if colon else ():
@@ -142,8 +142,7 @@ def _part(text: str, table: Mapping[str, type[Any]]) -> Part:
 def _value(name: str, kind: type[Any], key: str, text: str) -> Any:
     """The value of a setting, of the type that the method's field has."""
     known = sayable(kind)
-    if key not in known:
-        raise unknown(f"setting of {name}", key, known)
+    check_known(f"setting of {name}", key, known)
     for hint in known[key]:
         try:
             return _as(hint, text)

@@ -44,7 +44,3 @@ class TCR(FollowsSource):
             + uniformity(forward.vectors, self.uniformity_scale)
             + deviation.square()
         )
-
-    def logits(self, forward: Forward) -> Tensor:
-        """Each query against the top-1 results of the whole batch (B, B), copies kept."""
-        return forward.vectors @ forward.nearest.T / self.tau

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
 from torch.nn.functional import normalize
 
 from queryshift.encoders.encoder import Encoder, Params
@@ -49,10 +48,6 @@ class TCRUntrained(FollowsSource):
     def gradient(self, step_view: StepView, memory: Any) -> Update:
         """Nothing is trained."""
         return Update(None)
-
-    def logits(self, forward: Forward) -> Tensor:
-        """As TCR: each query against the top-1 results of the whole batch."""
-        return forward.vectors @ forward.nearest.T / self.tau
 
     def view(self, forward: Forward, memory: SourceLike) -> Forward:
         """The moved queries."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from math import isqrt
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch.nn.functional import interpolate
@@ -21,12 +21,8 @@ from .image_preprocessing import CLIP, ImageReader, Processor, squeezed
 from .tokenising import Words
 
 USUAL = "bert-base-uncased"
-Source: TypeAlias = str | Path | None
 _FILES = ("vocab.txt", "tokenizer.json")
-_ADVICE = (
-    f'Go online once to fetch "{USUAL}", put its vocab.txt beside the checkpoint, or give '
-    "`tokenizer=` a directory that holds it."
-)
+_ADVICE = f'Go online once to fetch "{USUAL}", or put its vocab.txt beside the checkpoint.'
 PUBLISHED_SIDE = 384
 _HEAD = 64  # features of an attention head, in every published size
 _WORDS = "text_encoder.embeddings.word_embeddings.weight"
@@ -58,24 +54,17 @@ VISION_NAMES = (
 _authors_name = renamed(*VISION_NAMES, ("vision_model.post_layernorm", "visual_encoder.norm"))
 
 
-def load(
-    path: Path,
-    *,
-    published: bool = False,
-    tokenizer: Source = None,
-    image_size: int | None = None,
-) -> dict[str, Encoder]:
+def load(path: Path, *, published: bool = False) -> dict[str, Encoder]:
     """Load the encoders "image" and "text" of a checkpoint, base or large.
 
-    `published` reads captions and images as the published evaluation does. The default
-    `image_size` is the checkpoint's own, with `published` 384 (pre-trained ones have 224).
+    `published` reads captions as the published evaluation does, and images in its size of 384
+    pixels (pre-trained checkpoints have 224).
     """
     checkpoint = FORMAT.open(path)
-    wanted = image_size or (PUBLISHED_SIDE if published else None)
-    model = build(_resized(checkpoint, wanted) if wanted else checkpoint)
+    model = build(_resized(checkpoint) if published else checkpoint)
     side, text = model.config.vision_config.image_size, model.config.text_config
     words = Words(
-        bert_tokenizer(checkpoint, _WORDS, ["[DEC]", "[ENC]"], tokenizer),
+        bert_tokenizer(checkpoint, _WORDS, ["[DEC]", "[ENC]"]),
         limit=blip.PUBLISHED_TOKENS if published else text.max_position_embeddings,
         cleaned=published,
     )
@@ -127,17 +116,16 @@ def text_config(checkpoint: Checkpoint, prefix: str) -> dict[str, Any]:
     }
 
 
-def bert_tokenizer(checkpoint: Checkpoint, words: str, added: list[str], source: Source) -> Any:
+def bert_tokenizer(checkpoint: Checkpoint, words: str, added: list[str]) -> Any:
     """Load the tokenizer for a checkpoint whose word embeddings are called `words`.
 
-    It comes from `source`, a directory or a name on the Hugging Face Hub; by default from files
-    next to the checkpoint, else from the Hub. The number of words is checked, because
-    transformers makes up a tokenizer if it finds no files.
+    It comes from files next to the checkpoint, else from the Hugging Face Hub. The number of words
+    is checked, because transformers makes up a tokenizer if it finds no files.
     """
     near, rows = checkpoint.path.parent, checkpoint.shape(words)[0]
     beside = any((near / file).is_file() for file in _FILES)
     transformers = need("transformers", "hf", "reading texts as BERT does")
-    wanted = str(source or (near if beside else USUAL))
+    wanted = str(near if beside else USUAL)
     try:
         found = transformers.BertTokenizerFast.from_pretrained(wanted)
     except (OSError, ValueError) as error:
@@ -151,13 +139,11 @@ def bert_tokenizer(checkpoint: Checkpoint, words: str, added: list[str], source:
     return found
 
 
-def _resized(checkpoint: Checkpoint, image_size: int) -> Checkpoint:
-    """Interpolate the positions for images of another size, as in BLIP's code."""
+def _resized(checkpoint: Checkpoint) -> Checkpoint:
+    """Interpolate the positions for images of the published size, as in BLIP's code."""
     patch = checkpoint.shape("visual_encoder.patch_embed.proj.weight")[-1]
-    if image_size < patch or image_size % patch:
-        raise BadInput(f"image_size is {image_size}: expected a multiple of the patches' {patch}.")
     _, places, width = checkpoint.shape(_PLACES)
-    old, new = isqrt(places - 1), image_size // patch
+    old, new = isqrt(places - 1), PUBLISHED_SIDE // patch
     if old == new:
         return checkpoint
     positions = checkpoint.weights[_PLACES].float()

@@ -6,6 +6,7 @@ import copy
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from importlib import import_module
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -14,7 +15,6 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from queryshift.encoders.encoder import Encoder, Params
-from queryshift.encoders.prepared import Prepared
 from queryshift.errors import BadInput
 from queryshift.support.torch_modes import without_autocast
 
@@ -73,14 +73,10 @@ class BlockEncoder(Encoder):
         """A method's result with our parameters overridden, from a recording if wanted."""
         if self.compiled:  # compiled graphs need its options before the first run
             import_module("torch._functorch.config")
-        run_plainly = super().run_with_params
+        run = super().run_with_params
         if not self.cuda_graphs or method != "finish":
-            return run_plainly(params, method, *inputs)
-
-        def run(params: Params, shared: Prepared) -> Tensor:
-            return cast(Tensor, run_plainly(params, method, shared))
-
-        return replayed(self.replica(), run, params, *inputs)
+            return run(params, method, *inputs)
+        return replayed(self.replica(), lambda p, shared: run(p, method, shared), params, *inputs)
 
     def shared(self, prepared: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """The batch as it was begun, with the hidden states below the first adapted block."""
@@ -165,28 +161,19 @@ def copy_on_same_storage(module: Module) -> Module:
     return copy.deepcopy(module, memo)
 
 
-class FullPrecision:
+def full_precision(layer: Any, values: Tensor) -> Tensor:
     """The forward of a layer that reads pixels or energies, in the precision of its weights.
 
     Half precision would round what it reads: a pixel by up to a quarter of an 8-bit level, and
     alike in all of an even area, which a tower may take for a contour in the image.
-
-    An object rather than a closure, so that copying an encoder points it at the copy's layer.
     """
-
-    def __init__(self, layer: Any) -> None:
-        self.layer = layer
-
-    def __call__(self, values: Tensor) -> Tensor:
-        """Return what the layer's class computes."""
-        layer = self.layer
-        with without_autocast():
-            return cast(Tensor, type(layer).forward(layer, values.to(layer.weight.dtype)))
+    with without_autocast():
+        return cast(Tensor, type(layer).forward(layer, values.to(layer.weight.dtype)))
 
 
 def keep_full_precision(layer: Module) -> Module:
     """Let a layer compute in full precision from now on, and return it."""
-    layer.forward = FullPrecision(layer)
+    layer.forward = partial(full_precision, layer)  # no closure: a copy's is of the copy's layer
     return layer
 
 

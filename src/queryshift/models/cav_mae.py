@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -24,7 +24,6 @@ from .blocks import BlockEncoder, keep_full_precision
 from .checkpoints import Checkpoint, Format
 from .image_preprocessing import IMAGENET, cropped, stacked
 
-Frames = Literal["mean"] | int
 _CLIP_FRAMES = 10
 PUBLISHED_FRAME = 5
 _PATCH, _HEAD = 16, 64  # side of a patch in pixels, features of an attention head
@@ -81,18 +80,12 @@ class AudioEncoder(_TowerEncoder):
 class VideoEncoder(_TowerEncoder):
     """Clips: arrays (frames, height, width, 3) or lists of images, from which ten are taken.
 
-    `frames` is "mean", the mean of the ten vectors, or the number of the only frame that is used
-    (5 in the published script).
+    `taken` are the numbers of those that are used; their vectors are averaged.
     """
 
-    def __init__(self, tower: Tower, frames: Frames = "mean") -> None:
+    def __init__(self, tower: Tower, taken: Sequence[int]) -> None:
         super().__init__(tower)
-        if frames != "mean" and not (isinstance(frames, int) and 0 <= frames < _CLIP_FRAMES):
-            raise BadInput(
-                f'frames is {frames!r}: expected "mean", or the number of one frame from 0 to '
-                f"{_CLIP_FRAMES - 1}."
-            )
-        self.taken = range(_CLIP_FRAMES) if frames == "mean" else (frames,)
+        self.taken = taken
 
     def prepare(self, items: Sequence[Any]) -> Mapping[str, Tensor]:
         """Return the frames that are used, (B, frames, 3, 224, 224)."""
@@ -109,17 +102,14 @@ class VideoEncoder(_TowerEncoder):
         return [clip[index * len(clip) // _CLIP_FRAMES] for index in self.taken]
 
 
-def load(
-    path: Path, *, published: bool = False, frames: Frames | None = None
-) -> dict[str, Encoder]:
+def load(path: Path, *, published: bool = False) -> dict[str, Encoder]:
     """Load the encoders "audio" and "video" of a checkpoint, pre-trained or fine-tuned.
 
-    The default of `frames` is "mean", with `published` 5.
+    `published` uses one frame of a clip, as the published script does.
     """
-    if frames is None:
-        frames = PUBLISHED_FRAME if published else "mean"
     towers = build(FORMAT.open(path))
-    return {"audio": AudioEncoder(towers["audio"]), "video": VideoEncoder(towers["video"], frames)}
+    taken = [PUBLISHED_FRAME] if published else range(_CLIP_FRAMES)
+    return {"audio": AudioEncoder(towers["audio"]), "video": VideoEncoder(towers["video"], taken)}
 
 
 def build(checkpoint: Checkpoint) -> dict[str, Tower]:

@@ -39,7 +39,8 @@ def replayed(replica: Replica, run: Run, params: Params, shared: Prepared) -> Te
     graph = torch.is_grad_enabled() and any(value.requires_grad for value in params.values())
     inputs = tuple(params.values()), tuple(tensors(shared))
     with torch.cuda.device_of(inputs[1][0]):  # type: ignore[no-untyped-call]
-        recording = _recordings(replica).of(run, params, shared, graph)
+        recordings = _known.setdefault(replica, Recordings())  # a replica is one thread's own
+        recording = recordings.of(run, params, shared, graph)
         if recording is None:
             return run(params, shared)
         if not graph:
@@ -211,13 +212,6 @@ def _undisturbed() -> Iterator[None]:
     finally:
         if collects:
             gc.enable()
-
-
-def _recordings(replica: Replica) -> Recordings:
-    recordings = _known.get(replica)
-    if recordings is None:  # a replica is one thread's own
-        recordings = _known[replica] = Recordings()
-    return recordings
 
 
 def _kind(tensor: Tensor) -> Hashable:

@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from queryshift.errors import BadFile, BadInput, UnknownName, unknown
+from queryshift.errors import BadFile, BadInput, UnknownName, check_known, unknown
 from queryshift.support.paths import is_file, is_there, user_path
 from queryshift.support.registry import BUNDLED_MODELS, MATCHERS
 
@@ -106,12 +106,8 @@ def load(
         >>> sorted(qs.load("tangram"))
         ['image', 'text']
     """
-    for kind, value, known in (
-        ("precision", precision, PRECISIONS),
-        ("preprocessing", preprocessing, PREPROCESSINGS),
-    ):
-        if value not in known:
-            raise unknown(kind, value, known)
+    check_known("precision", precision, PRECISIONS)
+    check_known("preprocessing", preprocessing, PREPROCESSINGS)
     if isinstance(name, str | Path):
         model = _found(str(name), preprocessing == "published")
     else:
@@ -157,8 +153,7 @@ def matcher(
             f"{side}: expected BlipForImageTextRetrieval or tangram."
         )
     matchers = MATCHERS[side]
-    if query not in matchers:
-        raise unknown("modality with a matcher", query, matchers)
+    check_known("modality with a matcher", query, matchers)
     head: Matcher = matchers[query](model).eval()
     origin = model["text"].origin
     told = "" if origin is None else origin.model.lower()

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from queryshift.encoders.encoder import Encoder
-from queryshift.errors import BadFile, unknown
+from queryshift.errors import BadFile, check_known
 
 from . import clip
 from .blocks import copy_on_same_storage
@@ -214,8 +214,7 @@ class Pooling:
 
     def __post_init__(self) -> None:
         for mode in self.modes:
-            if mode not in MODES:
-                raise unknown("pooling mode", mode, MODES)
+            check_known("pooling mode", mode, MODES)
 
     def __call__(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """Pool token vectors (B, T, D) under a mask (B, T) to vectors (B, D)."""

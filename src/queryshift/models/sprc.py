@@ -18,7 +18,7 @@ from queryshift.media.text import pairs
 from queryshift.support.optional import need
 
 from .blip2 import SEEN, Blip2Image
-from .blip_original import VISION_NAMES, Source, bert_tokenizer, text_config, vision_config
+from .blip_original import VISION_NAMES, bert_tokenizer, text_config, vision_config
 from .blocks import BlockEncoder, copy_on_same_storage, keep_input_layers_precise
 from .checkpoints import Checkpoint, Format, renamed
 from .image_preprocessing import CLIP, ImageReader, Processor, cropped, padded
@@ -100,14 +100,14 @@ class ComposedEncoder(BlockEncoder):
         return cast(Tensor, output.last_hidden_state)
 
 
-def load(path: Path, *, published: bool = False, tokenizer: Source = None) -> dict[str, Encoder]:
+def load(path: Path, *, published: bool = False) -> dict[str, Encoder]:
     """Load the encoders "image+text", for queries, and "image", with 32 vectors per candidate.
 
     Items are always read as the authors do, with or without `published`.
     """
     checkpoint = FORMAT.open(path)
     model = build(checkpoint)
-    words = bert_tokenizer(checkpoint, _WORDS, ["[DEC]"], tokenizer)
+    words = bert_tokenizer(checkpoint, _WORDS, ["[DEC]"])
     framed = partial(_framed, side=model.config.vision_config.image_size)
     reader = ImageReader(Processor(framed, CLIP))
     # The authors keep 50 words instead of BLIP's 30, but at most 30 tokens of them are read.

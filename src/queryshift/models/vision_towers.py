@@ -7,8 +7,9 @@ does, and quick-GELU stores only its input for the backward pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, cast, get_origin, get_type_hints
 
 from torch import FloatTensor, Tensor, nn
@@ -27,7 +28,7 @@ class PatchTower(Tower):
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
         stem = self.tower.get_submodule("embeddings")
-        stem.forward = Stem(stem)
+        stem.forward = partial(embedded, stem.forward)
 
     def begin(self, prepared: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Embed the patches of the batch."""
@@ -43,17 +44,11 @@ class ClassTokenTower(PatchTower):
         slim(self.blocks)
 
 
-class Stem:
-    """The forward of the patch embedding, which returns embedded patches unchanged."""
-
-    def __init__(self, module: nn.Module) -> None:
-        self.embed = module.forward
-
-    def __call__(self, pixel_values: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Embed images (B, C, height, width) as patches (B, T, W)."""
-        if pixel_values.ndim == 3:
-            return pixel_values
-        return cast(Tensor, self.embed(pixel_values, *args, **kwargs))
+def embedded(
+    embed: Callable[..., Tensor], pixel_values: Tensor, *args: Any, **kwargs: Any
+) -> Tensor:
+    """Embed images (B, C, height, width) as patches (B, T, W); return embedded ones unchanged."""
+    return pixel_values if pixel_values.ndim == 3 else embed(pixel_values, *args, **kwargs)
 
 
 class Slim:

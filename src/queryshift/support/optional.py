@@ -7,7 +7,7 @@ from typing import Any
 
 from queryshift.errors import missing
 
-PACKAGES = {"PIL": "pillow"}  # packages whose name differs from the module's
+PACKAGES = {"PIL": "pillow", "sklearn": "scikit-learn"}  # where a module has another name
 
 
 def need(module: str, extra: str, purpose: str) -> Any:

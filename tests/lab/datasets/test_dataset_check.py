@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import small
@@ -11,7 +12,6 @@ from click.testing import CliRunner
 from queryshift.cli import main
 from queryshift.lab.datasets import DATASETS
 from queryshift.lab.datasets.reading.dataset_check import check
-from queryshift.lab.datasets.reading.reader import FACTS
 
 
 @pytest.fixture
@@ -19,7 +19,8 @@ def published(monkeypatch):
     """COCO as if its publisher had only what the small one has."""
     counts = {"test": {"images": 2, "captions": 12, "pairs": 10}}
     paper = {"images": 2, "captions": 10}
-    monkeypatch.setitem(FACTS, "coco", FACTS["coco"] | {"parts": counts, "paper": paper})
+    coco = replace(DATASETS["coco"], parts=counts, paper=paper)
+    monkeypatch.setitem(DATASETS, "coco", coco)
 
 
 def run(*arguments):

@@ -83,7 +83,7 @@ class TestAWS:
     def test_a_damaged_model_is_named(self, tmp_path):
         root = small.aws(tmp_path)
         (root / "beta" / "2020-01-01" / "service-2.json").write_text("{")
-        with pytest.raises(BadFile, match=r"beta.*service-2\.json.*from the publisher again"):
+        with pytest.raises(BadFile, match=r"beta.*service-2\.json.*read as a model"):
             DATASETS["aws"](root)
 
 

@@ -22,10 +22,11 @@ from queryshift import Gallery, Session, load
 from queryshift.cli import main
 from queryshift.errors import BadInput, UnknownName
 from queryshift.lab.datasets.tangram import TASKS, tangram
-from queryshift.lab.demo import DemoPlan, demonstrate, run_demo, shifts, write
+from queryshift.lab.demo import run_demo
 from queryshift.lab.demo.demo_page import examples, html, measures_along, right_along
-from queryshift.lab.demo.demo_plan import SHOWN
-from queryshift.lab.evaluation.pages import check_writable
+from queryshift.lab.demo.demo_plan import SHOWN, DemoPlan, shifts
+from queryshift.lab.demo.run_demo import demonstrate
+from queryshift.lab.evaluation.pages import check_writable, write_page
 from queryshift.lab.evaluation.pages.method_legend import COLOURS, colours_of
 from queryshift.lab.evaluation.pages.page_items import parts
 from queryshift.lab.evaluation.pages.svg_curves import HEIGHT, LEFT, RIGHT, WIDTH, Chart
@@ -281,7 +282,7 @@ class TestPage:
         assert "<script" not in text and "&lt;script&gt;" in text
 
     def test_folders_are_made(self, demo, tmp_path):
-        written = write(demo, tmp_path / "a" / "b.html")
+        written = write_page(html(demo), tmp_path / "a" / "b.html")
         assert written.read_text(encoding="utf-8") == html(demo)
 
 
@@ -356,7 +357,7 @@ class TestCommand:
         return ran.stdout
 
     def test_table_and_json_have_the_same_numbers(self, demo, tmp_path, monkeypatch):
-        monkeypatch.setattr("queryshift.lab.demo.demonstrate", lambda plan: demo)
+        monkeypatch.setattr("queryshift.lab.demo.run_demo.demonstrate", lambda plan: demo)
         out = str(tmp_path / "page.html")
         table, numbers = self.run("--out", out), json.loads(self.run("--out", out, "--json"))
         assert numbers["page"] == out and "Which of 400 captions" in table
@@ -375,7 +376,7 @@ class TestCommand:
 
     def test_a_shift_that_changes_nothing_is_no_secret(self, demo, tmp_path, monkeypatch):
         idle = replace(demo, queries=demo.dataset.queries)
-        monkeypatch.setattr("queryshift.lab.demo.demonstrate", lambda plan: idle)
+        monkeypatch.setattr("queryshift.lab.demo.run_demo.demonstrate", lambda plan: idle)
         out = tmp_path / "page.html"
         said = "The shift left 80 of the "
         assert said in self.run("--out", str(out)) and said in out.read_text(encoding="utf-8")
@@ -384,7 +385,7 @@ class TestCommand:
     def test_the_options_reach_the_plan(self, demo, tmp_path, monkeypatch):
         plans = []
         monkeypatch.setattr(
-            "queryshift.lab.demo.demonstrate", lambda plan: plans.append(plan) or demo
+            "queryshift.lab.demo.run_demo.demonstrate", lambda plan: plans.append(plan) or demo
         )
         options = ("--task=audio", "--shift=rain", "--severity=5", "--seed=7", "--queries=99")
         self.run(*options, "--method=tent", "--out", str(tmp_path / "page.html"))
@@ -392,7 +393,7 @@ class TestCommand:
 
     @pytest.mark.parametrize("options", [(), ("--json",)])
     def test_what_will_take_a_while_is_said_before_it_does(self, options, tmp_path, monkeypatch):
-        monkeypatch.setattr("queryshift.lab.demo.demonstrate", lambda plan: sys.exit(3))
+        monkeypatch.setattr("queryshift.lab.demo.run_demo.demonstrate", lambda plan: sys.exit(3))
         out = str(tmp_path / "page.html")
         ran = CliRunner().invoke(main, ["demo", "--out", out, *options])
         assert ran.exit_code == 3 and ran.stdout == ""
@@ -414,7 +415,7 @@ class TestCommand:
     def test_a_narrow_terminal_shows_every_name_and_what_it_found(
         self, demo, tmp_path, monkeypatch
     ):
-        monkeypatch.setattr("queryshift.lab.demo.demonstrate", lambda plan: demo)
+        monkeypatch.setattr("queryshift.lab.demo.run_demo.demonstrate", lambda plan: demo)
         monkeypatch.setenv("COLUMNS", "40")
         table = self.run("--out", str(tmp_path / "page.html"))
         for row in demo.rows:
@@ -422,7 +423,9 @@ class TestCommand:
 
     @pytest.mark.parametrize("out", ["", "taken/page.html", "made/../taken/deep/page.html"])
     def test_where_no_page_can_be_written_nothing_is_computed(self, out, tmp_path, monkeypatch):
-        monkeypatch.setattr("queryshift.lab.demo.demonstrate", lambda plan: pytest.fail("computed"))
+        monkeypatch.setattr(
+            "queryshift.lab.demo.run_demo.demonstrate", lambda plan: pytest.fail("computed")
+        )
         monkeypatch.chdir(tmp_path)
         (tmp_path / "taken").write_text("a file, no folder")
         ran = CliRunner().invoke(main, ["demo", "--out", out])
@@ -431,10 +434,10 @@ class TestCommand:
 
     @pytest.mark.parametrize("options", [(), ("--json",)])
     def test_a_full_disk_does_not_cost_the_numbers(self, options, demo, tmp_path, monkeypatch):
-        monkeypatch.setattr("queryshift.lab.demo.demonstrate", lambda plan: demo)
+        monkeypatch.setattr("queryshift.lab.demo.run_demo.demonstrate", lambda plan: demo)
         monkeypatch.setattr(Path, "write_text", no_space)
         ran = CliRunner().invoke(main, ["demo", "--out", str(tmp_path / "page.html"), *options])
-        assert ran.exit_code == 2 and all(row.method in ran.stdout for row in demo.rows)
+        assert ran.exit_code == 1 and all(row.method in ran.stdout for row in demo.rows)
         assert "No space left on device" in ran.stderr and "Traceback" not in ran.stderr
 
     def test_asking_for_a_place_leaves_nothing_behind(self, tmp_path):

@@ -38,10 +38,10 @@ def test_foreign_numbers_are_refused(tmp_path):
     (tmp_path / "one.json").write_text('{"kind": "Pie"}')
     ran = called("scaling", "--from", tmp_path / "one.json", "--out", tmp_path / "two.json")
     assert ran.exit_code == 2
-    assert "not the numbers of a figure" in ran.output
+    assert "cannot be read as the numbers of a figure" in ran.output
     (tmp_path / "one.json").write_bytes(b"\x89PNG")  # the picture in the place of its numbers
     ran = called("scaling", "--from", tmp_path / "one.json", "--out", tmp_path / "two.json")
-    assert "cannot be read (it is no text): make it with --json." in ran.output
+    assert "cannot be read as the numbers of a figure" in ran.output
 
 
 def test_an_unknown_benchmark_is_one_sentence(tmp_path):

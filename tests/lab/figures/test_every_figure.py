@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 from importlib.resources import files
 
 import pytest
@@ -71,7 +72,7 @@ def test_what_is_no_figure_file_is_refused_before_computing(tmp_path, opened):
 def test_numbers_alone_need_no_matplotlib(tmp_path, opened, monkeypatch):
     from queryshift.lab.figures import plotting
 
-    monkeypatch.setattr(plotting, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     chart, written = plotting.write_figure("scaling", opened.request, tmp_path / "one.json")
     assert written == [tmp_path / "one.json"]
     assert json.loads(written[0].read_text())["lines"][0]["y"] == [

@@ -100,15 +100,10 @@ def read_parquet(path: Path) -> tuple[list[Id], NDArray[np.float32], ModelOrigin
     return table.column("id").to_pylist(), rows.reshape(len(table), -1), origin
 
 
-def fixed_size_lists(rows: NDArray[np.float32]) -> Any:
-    """Vectors (N, D) as an Arrow array of lists of one length, without a copy."""
-    arrow = need("pyarrow", "data", "a Parquet file")
-    flat = arrow.array(np.ascontiguousarray(rows, dtype=np.float32).reshape(-1))
-    return arrow.FixedSizeListArray.from_arrays(flat, rows.shape[1])
-
-
 def _table(ids: Sequence[Id], vectors: NDArray[np.float32], origin: ModelOrigin | None) -> Any:
     arrow = need("pyarrow", "data", "a Parquet file")
-    columns = {"id": arrow.array(list(ids)), "vector": fixed_size_lists(vectors)}
+    numbers = arrow.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
+    rows = arrow.FixedSizeListArray.from_arrays(numbers, vectors.shape[1])  # without a copy
+    columns = {"id": arrow.array(list(ids)), "vector": rows}
     told = {} if origin is None else {KEY: origin.as_text().encode()}
     return arrow.table(columns).replace_schema_metadata(told)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from queryshift.errors import GalleryMismatch
 from queryshift.support.optional import need
 
 from ..engine import EngineGallery
@@ -18,7 +17,7 @@ from ..hits import Id
 from ..model_origin import ModelOrigin
 from ..searchable import SearchEffort
 from ..seen_candidates import Found
-from .postgres_table import COMMENT, Connection, Table, as_texts, describe, read_address
+from .postgres_table import COMMENT, KINDS, Connection, Table, as_texts, describe, read_address
 
 SLOW_WITHOUT_INDEX = 10_000  # rows
 LARGEST_EF, LARGEST_PROBES = 1_000, 32_768
@@ -132,9 +131,7 @@ class Postgres(EngineGallery):
 
     def known(self, ids: Sequence[Id]) -> set[Id]:
         """Return the ids that are in the table."""
-        kind = int if self._table.whole_ids else str
-        asked = [one for one in ids if isinstance(one, kind)]
-        return {one for (one,) in self._execute(KNOWN, asked)}
+        return {one for (one,) in self._execute(KNOWN, self._table.of_kind(ids))}
 
     @property
     def version(self) -> str:
@@ -191,17 +188,11 @@ class PostgresWriter(Writer):
 
     def make(self, layout: Layout) -> None:
         """Create the table with a primary key."""
-        self._run(CREATE, kind=_kind(layout.whole_ids), size=str(layout.dimension))
+        self._run(CREATE, kind=KINDS[layout.whole_ids], size=str(layout.dimension))
 
-    def check(self, layout: Layout) -> None:
-        """Refuse a table of another dimension, model or type of id."""
-        table = self._described()
-        self._check_fits(table.dimension, table.origin, layout)
-        if table.whole_ids != layout.whole_ids:
-            raise GalleryMismatch(
-                f'the ids of table "{self._name}" are {_kind(table.whole_ids)}, got '
-                f"{_kind(layout.whole_ids)}: take another table, or other ids."
-            )
+    def described(self) -> Table:
+        """Describe the existing table."""
+        return describe(self._connection, self._name, self._vector, self._id)
 
     def keep_origin(self, origin: ModelOrigin) -> None:
         """Store the model in the last line of the table's comment."""
@@ -212,7 +203,7 @@ class PostgresWriter(Writer):
 
     def upsert(self, ids: Sequence[Id], vectors: NDArray[np.float32]) -> None:
         """Insert rows, or replace the vectors of existing ids, in one statement."""
-        kind = _kind(all(isinstance(one, int) for one in ids))
+        kind = KINDS[all(isinstance(one, int) for one in ids)]
         self._run(UPSERT, list(ids), as_texts(vectors), kind=kind)
 
     def count(self) -> int:
@@ -222,11 +213,8 @@ class PostgresWriter(Writer):
     def finish(self, layout: Layout) -> None:
         """Create the index, if one is wanted and does not exist."""
         wanted = INDEXES.get(layout.index, layout.index)
-        if wanted and not self._described().index:
+        if wanted and not self.described().index:
             self._run(f"CREATE INDEX ON {{table}} {wanted}")
-
-    def _described(self) -> Table:
-        return describe(self._connection, self._name, self._vector, self._id)
 
     def _run(self, statement: str, *values: Any, **words: Any) -> list[tuple[Any, ...]]:
         """Run a statement about the table; `words` are filled in, `values` are parameters."""
@@ -237,7 +225,3 @@ def open(address: str) -> Postgres:
     """Open the table at "postgresql://user@host/db?table=items&vector=embedding&id=id"."""
     string, options = read_address(address)
     return Postgres(string, **options)
-
-
-def _kind(whole_ids: bool) -> str:
-    return "bigint" if whole_ids else "text"

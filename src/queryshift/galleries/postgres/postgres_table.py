@@ -18,6 +18,7 @@ from queryshift.support.optional import need
 
 from ..addresses import address_options
 from ..engine import check_version
+from ..engine_writer import Described
 from ..model_origin import ModelOrigin
 
 OPTIONS = {"table": str, "vector": str, "id": str, "ef": int, "probes": int}
@@ -26,6 +27,7 @@ OPERATORS = {"cosine": "<=>", "ip": "<#>", "l2": "<->"}
 LARGE = 1_000_000  # rows above which a sample is drawn from a part of them
 WHOLE = ("smallint", "integer", "bigint")
 TEXTS = ("text", "character varying")
+KINDS = {True: "bigint", False: "text"}  # of ids that are whole numbers, or not
 
 COLUMNS = """
     SELECT a.attname, a.atttypid::regtype::text, a.atttypmod, c.relkind::text, c.reltuples
@@ -160,16 +162,12 @@ class Connection:
         return line.replace(str(password), "***") if password else line
 
 
-@dataclass(frozen=True)
-class Table:
+@dataclass(frozen=True, kw_only=True)
+class Table(Described):
     """The description of a table."""
 
     words: dict[str, Any]  # filled into statements about it
-    dimension: int
-    metric: str
     index: str  # hnsw, ivfflat, or nothing
-    whole_ids: bool
-    origin: ModelOrigin | None  # from the table's comment
 
 
 def describe(connection: Connection, table: str, vector: str, id: str) -> Table:
@@ -188,14 +186,21 @@ def describe(connection: Connection, table: str, vector: str, id: str) -> Table:
     words |= {
         "type": kind,
         "operator": OPERATORS.get(metric, ""),
-        "kind": "bigint" if whole_ids else "text",
+        "kind": KINDS[whole_ids],
         "order": "ctid" if stored else words["id"],
         "part": "TABLESAMPLE BERNOULLI (5)" if stored and rows > LARGE else "",
         "written": "sum(xmin::text::bigint)" if stored else "0",
     }
     dimension = modifier if modifier > 0 else _first_dimension(execute, words, table)
     origin = ModelOrigin.from_comment(execute(COMMENT, (quoted,))[0][0])
-    return Table(words, dimension, metric, index, whole_ids, origin)
+    return Table(
+        words=words,
+        dimension=dimension,
+        metric=metric,
+        index=index,
+        whole_ids=whole_ids,
+        origin=origin,
+    )
 
 
 def _check_extension(execute: Any) -> None:

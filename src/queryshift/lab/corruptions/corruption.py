@@ -77,15 +77,8 @@ def generator(
 
 
 def corrupt(
-    item: Any,
-    corruption: Corruption,
-    severity: int,
-    *,
-    seed: int,
-    item_id: str | int,
-    common: bool = False,
+    item: Any, corruption: Corruption, severity: int, *, seed: int, item_id: str | int
 ) -> Any:
-    """`item` corrupted with its own generator; `common` draws alike at every severity."""
+    """`item` corrupted with its own generator."""
     level = check_severity(severity)
-    rng = generator(seed, item_id, corruption.__name__, None if common else level)
-    return corruption(item, level, rng)
+    return corruption(item, level, generator(seed, item_id, corruption.__name__, level))

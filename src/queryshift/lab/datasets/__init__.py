@@ -2,16 +2,18 @@
 
 `dataset.py` says what a dataset is, `reading` how one is read. Imports: the product,
 `corruptions`, `tangram`. Start with `dataset.py`, then `coco_flickr_rsicd.py`. To add one: write
-its file with a `READER`, and its entry in `datasets.toml`.
+its file with a `read`, and its entry in `datasets.toml`.
 """
 
 import os
+import tomllib
 from pathlib import Path
+from typing import Any
 
-from queryshift.support.registry import Table
+from queryshift.errors import unknown
 
 from .dataset import Dataset
-from .reading.reader import FACTS, Reader
+from .reading.reader import Reader
 from .reading.unreadable_items import usable
 
 __all__ = ["DATASETS", "HOME", "Dataset", "Reader", "found_at", "usable"]
@@ -19,13 +21,22 @@ __all__ = ["DATASETS", "HOME", "Dataset", "Reader", "found_at", "usable"]
 HOME = "QUERYSHIFT_DATA"
 """The environment variable that names the folder of all datasets, one folder each."""
 
-DATASETS: Table[Reader] = Table(
-    "dataset",
-    {
-        name: f"{__name__}.{facts.get('reader', name.replace('-', '_') + ':READER')}"
-        for name, facts in FACTS.items()
-    },
-)
+
+class _Datasets(dict[str, Reader]):
+    def __missing__(self, name: str) -> Reader:
+        raise unknown("dataset", name, self)
+
+
+def _reader(name: str, parts: dict[str, Any], **facts: Any) -> Reader:
+    counts = {
+        part: {what: None if count == "unknown" else count for what, count in own.items()}
+        for part, own in parts.items()
+    }
+    return Reader(name=name, parts=counts, **facts)
+
+
+_FILE = Path(__file__).with_name("datasets.toml").read_text(encoding="utf-8")
+DATASETS = _Datasets({name: _reader(name, **facts) for name, facts in tomllib.loads(_FILE).items()})
 """Name to the `Reader` of a dataset on disk: `DATASETS["coco"](root, query="text")`."""
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from queryshift.media.lazy_items import AudioFile, Clip, LazyItems
 
+from . import DATASETS
 from .dataset import Dataset
-from .reading.reader import FACTS, TEXT, Reader, find_file, read_json, records
+from .reading.reader import TEXT, find_file, read_json, records
 
 AUDIO = "audio"  # the folder of audio files whose listed place is on the authors' machine
 
@@ -19,7 +19,7 @@ def read(name: str, root: Path, part: str, query: str) -> Dataset:
 
     Each has frames in `frame_0` to `frame_9`, and a waveform.
     """
-    path = find_file(root, *FACTS[name]["lists"])
+    path = find_file(root, *DATASETS[name].annotations)
     content = read_json(path)
     listed = records(
         path,
@@ -60,6 +60,3 @@ def _audio(root: Path, record: dict[str, Any]) -> Path:
     named = root / AUDIO / PurePosixPath(record["wav"]).name
     places = (root / record["wav"], named, named.with_suffix(".wav"))
     return next((place for place in places if place.is_file()), named)
-
-
-AUDIOSET, VGGSOUND = (Reader(name, partial(read, name)) for name in ("audioset", "vggsound"))

@@ -14,13 +14,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.random import Generator, default_rng
+
+from queryshift.media.item_reading import decoding
 
 from .dataset import Dataset
-from .reading.reader import Reader, developed, reading
-
-if TYPE_CHECKING:
-    from numpy.random import Generator
+from .reading.reader import developed
 
 SHORTEST, LONGEST = 40, 300  # characters of a document
 DEVELOPED = 0.25  # of the services
@@ -41,10 +42,8 @@ class Operation:
     document: str
 
 
-def read(root: Path, part: str, query: str) -> Dataset:
+def read(name: str, root: Path, part: str, query: str) -> Dataset:
     """Read one part: its documents and its queries."""
-    from numpy.random import default_rng
-
     side, _, way = part.partition("-")
     documents, asked = COUNTS[side]
     rng = default_rng(0)
@@ -62,7 +61,7 @@ def read(root: Path, part: str, query: str) -> Dataset:
             matches[row] = (*matches[row], place)
         texts += [text for _, text in copies]
     return Dataset(
-        "aws",
+        name,
         "text",
         "text",
         queries=[found[row].query for row in rows],
@@ -97,7 +96,7 @@ def _of_service(folder: Path) -> Iterator[Operation]:
     if not models:
         return
     path = models[-1]
-    with reading(path, "a model of botocore"):
+    with decoding(path, "a model of a service"):
         content = path.read_bytes()
         stored = json.loads(gzip.decompress(content) if path.suffix == ".gz" else content)
     title = " ".join(_BRAND.sub("", stored["metadata"]["serviceFullName"]).split())
@@ -111,8 +110,6 @@ def _of_service(folder: Path) -> Iterator[Operation]:
 
 def _repeated(rng: Generator, rows: Sequence[int]) -> list[int]:
     """Rows drawn by Zipf's law: few operations are most of the traffic."""
-    import numpy as np
-
     share = 1 / np.arange(1, len(rows) + 1)
     return [int(row) for row in rng.choice(rows, size=len(rows), p=share / share.sum())]
 
@@ -121,6 +118,3 @@ def _shortened(rng: Generator, text: str) -> str:
     """The text without some of its words."""
     words = text.split()
     return " ".join(word for word in words if rng.random() >= DROPPED) or text
-
-
-READER = Reader("aws", read)

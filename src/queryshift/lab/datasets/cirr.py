@@ -31,7 +31,7 @@ FIELDS = {
 Record = dict[str, Any]
 
 
-def read(root: Path, part: str, query: str) -> Dataset:
+def read(name: str, root: Path, part: str, query: str) -> Dataset:
     """The queries of a split, each without its own image among the answers.
 
     The one right answer is `target_hard`, as in all published recalls; in "val-soft" the plausible
@@ -46,7 +46,7 @@ def read(root: Path, part: str, query: str) -> Dataset:
     usable, flawed = reader.parted(listed, lambda record: _flaw(record, places))
     right = _soft_targets if part == SOFT else _hard_target
     return Dataset(
-        f"cirr-{part}",
+        f"{name}-{part}",
         query,
         "image",
         queries=LazyItems(
@@ -146,6 +146,3 @@ def _subset(record: Record, places: Mapping[str, int]) -> list[int]:
     """The similar images the query is also ranked in, without its own."""
     members = record["img_set"]["members"]
     return [places[name] for name in members if name in places and name != record["reference"]]
-
-
-READER = reader.Reader("cirr", read)

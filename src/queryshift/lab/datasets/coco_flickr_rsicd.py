@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from queryshift.media.lazy_items import ImageFile
 
+from . import DATASETS
 from .dataset import Captioned, Dataset, captioned
 from .reading.reader import (
-    FACTS,
     TEXT,
     TEXTS,
     Kind,
-    Reader,
     find_file,
     find_folder,
     read_json,
@@ -33,12 +31,12 @@ SENTENCES = Kind(
 )
 
 
-def read_karpathy(name: str, root: Path, part: str, query: str) -> Dataset:
+def read(name: str, root: Path, part: str, query: str) -> Dataset:
     """The images of one split with their first five captions."""
-    facts = FACTS[name]
-    own = [facts["split_file"].format(part)] if "split_file" in facts else []
-    path = find_file(root, *facts["annotations"], *own)
-    content, images = read_json(path), find_folder(root, *facts["folders"])
+    about = DATASETS[name]
+    own = [about.split_file.format(part)] if about.split_file else []
+    path = find_file(root, *about.annotations, *own)
+    content, images = read_json(path), find_folder(root, *about.folders)
     if isinstance(content, dict):
         shown = _all_splits(path, content.get("images"), part, images)
     else:
@@ -68,8 +66,3 @@ def _one_split(path: Path, content: Any, root: Path) -> Sequence[Captioned]:
         )
         for record in records(path, content, image=TEXT, caption=TEXTS)
     ]
-
-
-COCO, FLICKR30K, RSICD, RSITMD = (
-    Reader(name, partial(read_karpathy, name)) for name in ("coco", "flickr30k", "rsicd", "rsitmd")
-)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from queryshift.errors import BadInput
-from queryshift.media.lazy_items import LazyItems, Source
+from queryshift.media.lazy_items import LazyItems, Source, selected
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,14 +50,8 @@ class Dataset:
         """The same candidates with only these queries, in this order."""
         listed = ("queries", "query_ids", "matches", "exclude", "subsets", "labels")
         given = {name: values for name in listed if len(values := getattr(self, name))}
-        chosen: dict[str, Any] = {name: at(values, rows) for name, values in given.items()}
-        return replace(self, **chosen)
-
-
-def at(items: Sequence[Any], rows: Sequence[int]) -> Sequence[Any]:
-    """The items in these rows; those that open lazily stay so."""
-    chosen = getattr(items, "chosen", None)
-    return chosen(rows) if chosen else [items[row] for row in rows]
+        kept: dict[str, Any] = {name: selected(values, rows) for name, values in given.items()}
+        return replace(self, **kept)
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ from queryshift.errors import BadFile
 from queryshift.media.lazy_items import AudioFile
 
 from .dataset import Dataset, of_classes
-from .reading.reader import Reader, find_file, read_lines
+from .reading.reader import find_file, read_lines
 
 FOLDS = {"test": "5", "dev": "4", "train": "1234", "train-dev": "123"}
 TEMPLATES = ("{}", "the sound of {}", "a recording of {}")
 
 
-def read(root: Path, part: str, query: str) -> Dataset:
+def read(name: str, root: Path, part: str, query: str) -> Dataset:
     """Read the recordings of a part's folds, and sentences on all classes."""
     path = find_file(root, "meta/esc50.csv")
     rows = list(csv.DictReader(read_lines(path)))
@@ -31,7 +31,4 @@ def read(root: Path, part: str, query: str) -> Dataset:
         for row in rows
         if row["fold"] in FOLDS[part]
     ]
-    return of_classes("esc50", "audio", items, classes, TEMPLATES)
-
-
-READER = Reader("esc50", read)
+    return of_classes(name, "audio", items, classes, TEMPLATES)

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from queryshift.errors import BadFile, missing
+from queryshift.errors import BadFile
+from queryshift.media.item_reading import decoding
+from queryshift.support.optional import need
 
 from .dataset import Captioned, Dataset, captioned
-from .reading.reader import Reader, find_file
+from .reading.reader import find_file
 
 FIELDS = ("input_image", "input_productID", "input_description", "input_category")
 
@@ -32,14 +34,11 @@ class Row:
         """A Pillow image in RGB."""
         from PIL import Image
 
-        with _opened(self.path) as file:
-            try:
-                return Image.fromarray(file["input_image"][self.row])
-            except (OSError, TypeError, ValueError) as error:
-                raise BadFile(f'"{self.path}": image {self.row} cannot be read: {error}') from error
+        with _opened(self.path) as file, decoding(self.path, f"images: number {self.row}"):
+            return Image.fromarray(file["input_image"][self.row])
 
 
-def read(root: Path, part: str, query: str) -> Dataset:
+def read(name: str, root: Path, part: str, query: str) -> Dataset:
     """Each row's image with its description; the label is its category.
 
     Rows of one product share their description, so all rows of the product count as right, as in
@@ -56,7 +55,7 @@ def read(root: Path, part: str, query: str) -> Dataset:
         Captioned(str(row), Row(path, row), [description], category)
         for row, (description, category) in enumerate(zip(descriptions, categories, strict=True))
     ]
-    whole = captioned(f"fashion-gen-{part}", shown, query)
+    whole = captioned(f"{name}-{part}", shown, query)
     counts = {**whole.counts, "categories": len(set(categories))}
     return replace(whole, matches=_by_product(whole, products), counts=counts)
 
@@ -79,14 +78,6 @@ def _texts(column: Any) -> list[str]:
 
 
 def _opened(path: Path) -> Any:
-    try:
-        import h5py
-    except ImportError:
-        raise missing("h5py", "fashion", f'reading "{path}"') from None
-    try:
+    h5py = need("h5py", "fashion", f'reading "{path}"')
+    with decoding(path, "HDF5"):
         return h5py.File(path, "r")
-    except OSError as error:
-        raise BadFile(f'"{path}" cannot be read as HDF5: {error}') from error
-
-
-READER = Reader("fashion-gen", read)

@@ -10,13 +10,13 @@ from queryshift.errors import BadFile
 from queryshift.media.lazy_items import Composed, ImageFile, LazyItems
 
 from .dataset import Dataset
-from .reading.reader import TEXT, TEXTS, Reader, find_file, find_folder, parted, read_json, records
+from .reading.reader import TEXT, TEXTS, find_file, find_folder, parted, read_json, records
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 TRIMMED = ".?, "
 
 
-def read(root: Path, part: str, query: str) -> Dataset:
+def read(name: str, root: Path, part: str, query: str) -> Dataset:
     """The validation queries of one category, against all its validation images."""
     names = _names(find_file(root, f"image_splits/split.{part}.val.json"))
     path = find_file(root, f"captions/cap.{part}.val.json")
@@ -26,7 +26,7 @@ def read(root: Path, part: str, query: str) -> Dataset:
     numbered = [{**record, "number": number} for number, record in enumerate(listed)]
     usable, flawed = parted(numbered, lambda record: _flaw(record, places))
     return Dataset(
-        f"fashion-iq-{part}",
+        f"{name}-{part}",
         query,
         "image",
         queries=LazyItems(
@@ -75,6 +75,3 @@ def _names(path: Path) -> list[str]:
 def _image(folder: Path, name: str) -> ImageFile:
     places = [folder / f"{name}{suffix}" for suffix in SUFFIXES]
     return ImageFile(next((place for place in places if place.is_file()), places[0]))
-
-
-READER = Reader("fashion-iq", read)

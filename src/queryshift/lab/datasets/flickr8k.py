@@ -7,9 +7,11 @@ from pathlib import Path, PurePosixPath
 from queryshift.errors import BadFile
 from queryshift.media.lazy_items import ImageFile
 
-from .coco_flickr_rsicd import CAPTIONS, read_karpathy
+from . import DATASETS
+from .coco_flickr_rsicd import CAPTIONS
+from .coco_flickr_rsicd import read as read_karpathy
 from .dataset import Captioned, Dataset, captioned
-from .reading.reader import FACTS, Reader, find_file, find_folder, read_lines
+from .reading.reader import find_file, find_folder, read_lines
 
 TEXTS = ("Flicker8k_text", "Flickr8k_text", "")  # the first spelling is theirs
 TOKENS = "Flickr8k.token.txt"
@@ -20,20 +22,20 @@ LISTS = {
 }
 
 
-def read(root: Path, part: str, query: str) -> Dataset:
+def read(name: str, root: Path, part: str, query: str) -> Dataset:
     """The images that a split's list names, in its order, with their captions."""
-    facts = FACTS["flickr8k"]
-    tokens = find_file(root, *_beside(TOKENS), *facts["annotations"])
-    if tokens.name in facts["annotations"]:
-        return read_karpathy("flickr8k", root, part, query)
+    about = DATASETS[name]
+    tokens = find_file(root, *_beside(TOKENS), *about.annotations)
+    if tokens.name in about.annotations:
+        return read_karpathy(name, root, part, query)
     listed = [line.strip() for line in read_lines(find_file(root, *_beside(LISTS[part])))]
-    captions, images = _captions(tokens), find_folder(root, *facts["folders"])
+    captions, images = _captions(tokens), find_folder(root, *about.folders)
     shown = [
         Captioned(PurePosixPath(name).stem, ImageFile(images / name), captions.get(name, []))
         for name in listed
     ]
     unknown = [f'image "{each.name}" has no caption.' for each in shown if not each.captions]
-    return captioned("flickr8k", shown, query, most=CAPTIONS, left_out=unknown)
+    return captioned(name, shown, query, most=CAPTIONS, left_out=unknown)
 
 
 def _beside(name: str) -> list[str]:
@@ -54,6 +56,3 @@ def _captions(path: Path) -> dict[str, list[str]]:
             )
         found.setdefault(name, []).append(text)
     return found
-
-
-READER = Reader("flickr8k", read)

@@ -10,9 +10,10 @@ import json
 from pathlib import Path, PurePosixPath
 
 from queryshift.errors import BadFile
+from queryshift.media.item_reading import decoding
 
 from .dataset import Dataset
-from .reading.reader import TEXT, Reader, developed, find_file, read_lines, reading, records
+from .reading.reader import TEXT, developed, find_file, read_lines, records
 
 PASSAGES = "datasets/msmarco"  # in the repository embedding-leaderboard
 QUERIES = "data/dl2019"  # in the repository CharacterBERT-DR
@@ -22,11 +23,11 @@ VERSIONS = 10
 DEVELOPED = 0.3  # of the queries
 
 
-def read(root: Path, part: str, query: str) -> Dataset:
+def read(name: str, root: Path, part: str, query: str) -> Dataset:
     """The queries of one part, as they are or in their misspelt versions."""
     side, _, way = part.partition("-")
     corpus = _find(root, PASSAGES, "corpus.jsonl")
-    with reading(corpus, "JSON lines"):
+    with decoding(corpus, "JSON lines"):
         passages = records(corpus, list(map(json.loads, read_lines(corpus))), _id=TEXT, text=TEXT)
     place = {each["_id"]: at for at, each in enumerate(passages)}
     right: dict[str, list[int]] = {}
@@ -41,7 +42,7 @@ def read(root: Path, part: str, query: str) -> Dataset:
         if number in right and developed(number, DEVELOPED) == (side == "dev")
     ]
     return Dataset(
-        "msmarco",
+        name,
         "text",
         "text",
         queries=[text for _, _, text in asked_as],
@@ -70,6 +71,3 @@ def _table(path: Path, columns: int) -> list[list[str]]:
         if len(row) != columns:
             raise BadFile(f'"{path}": line {number} has {len(row)} columns, expected {columns}.')
     return rows
-
-
-READER = Reader("msmarco", read)

@@ -11,14 +11,14 @@ from queryshift.errors import BadFile
 from queryshift.media.lazy_items import ImageFile
 
 from .dataset import Captioned, Dataset, captioned
-from .reading.reader import NUMBER_OR_TEXT, TEXT, Reader, find_file, find_folder, read_json, records
+from .reading.reader import NUMBER_OR_TEXT, TEXT, find_file, find_folder, read_json, records
 
 ANNOTATIONS = ("nocaps_val_4500_captions.json", "annotations/nocaps_val_4500_captions.json")
 FOLDERS = ("val", "validation", "images", "")
 ENTIRE = "entire"
 
 
-def read(root: Path, part: str, query: str) -> Dataset:
+def read(name: str, root: Path, part: str, query: str) -> Dataset:
     """The images of one domain, or all of them, with their ten captions."""
     path = find_file(root, *ANNOTATIONS)
     content = read_json(path)
@@ -37,7 +37,7 @@ def read(root: Path, part: str, query: str) -> Dataset:
         for each in images
         if part in (ENTIRE, each["domain"])
     ]
-    return captioned(f"nocaps-{part}", shown, query, left_out=homeless)
+    return captioned(f"{name}-{part}", shown, query, left_out=homeless)
 
 
 def _captions(
@@ -54,6 +54,3 @@ def _captions(
                 f'caption {each["id"]} is of image {each["image_id"]}, which "{path.name}" lacks.'
             )
     return captions, homeless
-
-
-READER = Reader("nocaps", read)

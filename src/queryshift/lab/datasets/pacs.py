@@ -11,7 +11,7 @@ from pathlib import Path
 from queryshift.media.lazy_items import ImageFile
 
 from .dataset import Dataset, of_classes
-from .reading.reader import Reader, developed, find_folder
+from .reading.reader import developed, find_folder
 
 CLASSES = ("dog", "elephant", "giraffe", "guitar", "horse", "house", "person")
 TEMPLATES = ("a {}", "a photo of a {}", "a picture of a {}", "there is a {}", "one {} is shown")
@@ -19,7 +19,7 @@ ENDINGS = (".jpg", ".png")
 DEVELOPED = 0.3  # of the images
 
 
-def read(root: Path, part: str, query: str) -> Dataset:
+def read(name: str, root: Path, part: str, query: str) -> Dataset:
     """Read the images of a domain, and the same sentences for all domains."""
     domain, _, side = part.partition("-")
     home = find_folder(root, "PACS", "kfold", "") / domain
@@ -29,7 +29,4 @@ def read(root: Path, part: str, query: str) -> Dataset:
         for path in sorted((home / kind).glob("*"))
         if path.suffix.lower() in ENDINGS and developed(path.name, DEVELOPED) == (side == "dev")
     ]
-    return of_classes("pacs", "image", items, CLASSES, TEMPLATES)
-
-
-READER = Reader("pacs", read)
+    return of_classes(name, "image", items, CLASSES, TEMPLATES)

@@ -3,9 +3,3 @@
 Imports: the product and the laboratory up to `evaluation`. Start with `run_demo.py`; `demo_page.py`
 writes the page.
 """
-
-from .demo_page import write
-from .demo_plan import DemoPlan, shifts
-from .run_demo import Demo, Row, demonstrate
-
-__all__ = ["Demo", "DemoPlan", "Row", "demonstrate", "shifts", "write"]

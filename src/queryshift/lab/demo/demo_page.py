@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import accumulate
-from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from queryshift.lab.evaluation.pages import render, write_page
+from queryshift.lab.evaluation.pages import render
 from queryshift.lab.evaluation.pages.method_legend import legend
 from queryshift.lab.evaluation.pages.page_items import Part, parts
 from queryshift.lab.evaluation.pages.svg_curves import Chart
@@ -38,11 +37,6 @@ class Example(NamedTuple):
     asked: list[Part]
     answers: list[Answer]
     right: list[Part]  # the right answer, where no method put it first
-
-
-def write(demo: Demo, path: Path) -> Path:
-    """Write the page and return where it is."""
-    return write_page(html(demo), path)
 
 
 def html(demo: Demo) -> str:

@@ -13,11 +13,9 @@ from queryshift.encoders.encoder import Encoder
 from queryshift.galleries import Gallery
 from queryshift.lab.datasets import Dataset
 from queryshift.lab.datasets.tangram import TASKS, tangram
+from queryshift.lab.evaluation.benchmark_methods import plain_session
 from queryshift.lab.evaluation.stream_evaluation import StreamResult, run, shifted
-from queryshift.methods.specs import DEFAULT
 from queryshift.models import load
-from queryshift.sessions.policy import from_spec
-from queryshift.sessions.session import Session
 from queryshift.support.progress import counting
 
 from .demo_plan import QUICK_SHARE, DemoPlan
@@ -127,13 +125,7 @@ def _streams(
     """The same queries in the same order, by each method from its source on."""
     matches = dataset.matches[: len(queries)]
     for method in plan.methods:
-        session = _session(encoder, gallery, method)
+        session = plain_session(method, encoder, gallery)
         with counting(f"{label}: {method}", len(queries)) as watch:
             result = run(session, queries, matches, plan.seed, plan.batch, watch)
         yield Stream(method, result)
-
-
-def _session(encoder: Encoder, gallery: Gallery, method: str) -> Session:
-    """A method without a guard, as benchmarks run it; the default as a user gets it."""
-    made, settings = from_spec(method, encoder, {} if method == DEFAULT else {"guard": None})
-    return Session(encoder, gallery, made, **settings)

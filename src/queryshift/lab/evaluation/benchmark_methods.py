@@ -11,6 +11,7 @@ from queryshift.galleries import Gallery
 from queryshift.methods import Method
 from queryshift.methods.specs import DEFAULT, Spec, canonical
 from queryshift.retrieval.hubness.hub_correction import Hubs
+from queryshift.sessions.policy import from_spec
 from queryshift.sessions.session import Session
 
 from .benchmarks import Benchmark
@@ -43,6 +44,12 @@ def checked(text: str, row: Benchmark) -> str:
 def settings_of(text: str, row: Benchmark, encoder: Encoder) -> dict[str, Any]:
     """All settings of a spec for an encoder; empty for the default, which sessions choose."""
     return {} if text == DEFAULT else asdict(method_of(text, row).resolved(encoder))
+
+
+def plain_session(text: str, encoder: Encoder, gallery: Gallery, seed: int = 0) -> Session:
+    """A fresh session of a spec with its own settings and no guard, or the default."""
+    method, settings = from_spec(text, encoder, {} if text == DEFAULT else {"guard": None})
+    return Session(encoder, gallery, method, name=text, seed=seed, **settings)
 
 
 def session_of(

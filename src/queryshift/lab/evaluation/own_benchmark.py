@@ -12,6 +12,7 @@ from queryshift.lab.corruptions import find
 from queryshift.lab.datasets import Dataset
 from queryshift.lab.datasets.reading.matches import answers_by_query, partners
 from queryshift.media.item_collection import read_collection
+from queryshift.media.item_reading import decoding
 
 from .benchmarks import AS_IT_IS, Benchmark
 
@@ -73,10 +74,8 @@ def own_dataset(path: Path) -> Dataset:
 
 
 def _stored(path: Path) -> dict[str, Any]:
-    try:
+    with decoding(path, "TOML"):
         stored = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise BadFile(f'"{path}" cannot be read as TOML ({error}).') from error
     for key, value in stored.items():
         check_known(f'key of "{path}"', key, KEYS)
         if not isinstance(value, KEYS[key]):

@@ -7,7 +7,6 @@ writing takes its place. Any other damaged line is named, and the rest is read.
 from __future__ import annotations
 
 import base64
-import binascii
 import gzip
 import json
 import os
@@ -23,6 +22,8 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from queryshift.errors import BadFile, BadInput
+from queryshift.media.item_reading import decoding
+from queryshift.support.deprecation import stored_as, stored_name
 from queryshift.support.paths import is_there
 
 from .rank_metrics import SECONDS, SUBSET, Ranks, metric
@@ -31,8 +32,6 @@ SHOWN = 3  # problems of a file in which nothing can be read
 FORMAT = 2  # 1 had the bytes of each rank together
 DEPTHS = (1, 5, 10, 50)
 _RANK = np.dtype("<u4")
-_STORED_AS = {"protocol": "setting", "categories": "groups"}  # fields that have other keys in files
-
 
 _KINDS: Mapping[str, Any] = {  # of fields that are no text
     **dict.fromkeys(("severity", "seed", "candidates"), int),
@@ -49,7 +48,7 @@ class Cell:
     benchmark: str
     shift: str
     severity: int
-    protocol: str  # "online" or "diverse"
+    protocol: str = stored_as("setting")  # "online" or "diverse"
     method: str
     seed: int
     ranks: Ranks = field(compare=False)  # (Q,) of the best right answer, or (Q, R) of all of them
@@ -57,7 +56,7 @@ class Cell:
     label: str = ""  # tells variants of one method apart; the method's name by default
     model: str = ""
     subset_ranks: Ranks | None = field(default=None, compare=False)  # (Q,) among CIRR's few
-    categories: Mapping[str, int] = field(default_factory=dict)  # consecutive queries of each
+    categories: Mapping[str, int] = stored_as("groups", default_factory=dict)  # queries of each
     seconds: float | None = None
     peak_memory_mb: float | None = None
     device: str = ""
@@ -111,6 +110,9 @@ class Cell:
         return self.subset_ranks
 
 
+_KEYS = {field.name: stored_name(field) for field in fields(Cell)}  # in files
+
+
 class Lines(NamedTuple):
     """The cells of a file, and one sentence for each line that cannot be read."""
 
@@ -120,7 +122,7 @@ class Lines(NamedTuple):
 
 def encode(cell: Cell) -> str:
     """A cell as one line; the metrics beside the ranks are for readers without this library."""
-    plain = {_key(field.name): getattr(cell, field.name) for field in fields(cell)}
+    plain = {key: getattr(cell, name) for name, key in _KEYS.items()}
     computed = {
         "ranks": _pack(cell.ranks),
         "subset_ranks": None if cell.subset_ranks is None else _pack(cell.subset_ranks),
@@ -146,14 +148,11 @@ def decode(line: str) -> Cell:
             raise ValueError(f"it has {len(ranks)} ranks for {stored['queries']} queries")
         packed = stored.get("subset_ranks")
         subset = None if packed is None else _unpack(packed, form)
-        names = [field.name for field in fields(Cell)]
-        known = {name: stored[_key(name)] for name in names if _key(name) in stored}
+        known = {name: stored[key] for name, key in _KEYS.items() if key in stored}
         _check_types(known)
         return Cell(**known | {"ranks": ranks, "subset_ranks": subset})
-    except (ValueError, TypeError, AttributeError, binascii.Error, zlib.error) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError, zlib.error) as error:
         raise BadFile(f"not a finished cell ({error})") from error
-    except RecursionError as error:
-        raise BadFile("not a finished cell (it is nested too deeply)") from error
     except KeyError as error:
         raise BadFile(f"not a finished cell (it has no {error})") from error
 
@@ -163,15 +162,10 @@ def _check_types(known: Mapping[str, Any]) -> None:
     for name, value in known.items():
         kind = _KINDS.get(name, str)
         if isinstance(value, bool) or not isinstance(value, kind):
-            raise ValueError(f"its {_key(name)} is {shortened(value)}")
+            raise ValueError(f"its {_KEYS[name]} is {shortened(value)}")
     for group, count in known.get("categories", {}).items():
         if type(count) is not int or count < 1:
             raise ValueError(f"its group {group} is {shortened(count)}, no count of queries")
-
-
-def _key(name: str) -> str:
-    """The key of a cell's field in files."""
-    return _STORED_AS.get(name, name)
 
 
 def write_line(path: str | Path, cell: Cell) -> None:
@@ -204,11 +198,9 @@ def read_lines(path: str | Path) -> Lines:
 
 def _text(path: Path) -> str:
     """The text of a file, which may be compressed with gzip."""
-    try:
+    with decoding(path, "results"):
         body = path.read_bytes()
         whole = gzip.decompress(body) if path.suffix == ".gz" else body
-    except (OSError, EOFError, zlib.error) as error:
-        raise BadFile(f'cannot read "{path}": {getattr(error, "strerror", 0) or error}.') from error
     return whole.decode(errors="replace")
 
 

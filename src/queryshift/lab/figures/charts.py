@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from queryshift.errors import BadFile
+from queryshift.media.item_reading import decoding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,27 +94,18 @@ def to_json(chart: Chart) -> str:
 
 def from_json(text: str) -> Chart:
     """The chart that `to_json` wrote."""
-    try:
-        found = json.loads(text)
-        kind = KINDS[found.pop("kind")]
-        for name, part in (("lines", Line), ("marks", Mark)):
-            if name in found:
-                found[name] = [part(**one) for one in found[name]]
-        return kind(**found)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BadFile(
-            f"these are not the numbers of a figure ({error}): make them with --json."
-        ) from error
+    found = json.loads(text)
+    kind = KINDS[found.pop("kind")]
+    for name, part in (("lines", Line), ("marks", Mark)):
+        if name in found:
+            found[name] = [part(**one) for one in found[name]]
+    return kind(**found)
 
 
 def read(path: Path) -> Chart:
     """The chart in a file."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", "it is no text")
-        raise BadFile(f'"{path}" cannot be read ({reason}): make it with --json.') from error
-    return from_json(text)
+    with decoding(path, "the numbers of a figure, as --json writes them"):
+        return from_json(path.read_text(encoding="utf-8"))
 
 
 def _rounded(value: Any) -> Any:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from itertools import cycle
 from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from queryshift.errors import BadInput, missing
+from queryshift.errors import BadInput
 from queryshift.lab.evaluation.pages.method_legend import colours_of
+from queryshift.support.optional import need
 
 from . import FIGURES
 from .charts import Chart, Clouds, Curves, Grid, Histogram, read, to_json
@@ -31,8 +31,7 @@ def check(path: Path) -> None:
         raise BadInput(f'"{path}" is no format of a figure: give a file that ends in {known}.')
     if not path.parent.is_dir():
         raise BadInput(f'there is no folder "{path.parent}": make it first.')
-    if find_spec("matplotlib") is None:
-        raise missing("matplotlib", "figures", "drawing a figure")
+    need("matplotlib", "figures", "drawing a figure")
 
 
 def draw(chart: Chart, path: Path) -> None:

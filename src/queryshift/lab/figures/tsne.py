@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import torch
 from torch import Tensor
 
-from queryshift.errors import missing
 from queryshift.lab.evaluation.ranks import gap, spread
 from queryshift.methods.rest import REST
+from queryshift.support.optional import need
 
 from .charts import Clouds
 from .experiment import Experiment, Request
@@ -19,8 +17,7 @@ PERPLEXITY = 30
 
 def compute(request: Request) -> Clouds:
     """The queries' right answers, and the queries before and after, in the same coordinates."""
-    if find_spec("sklearn") is None:
-        raise missing("scikit-learn", "figures", "t-SNE")
+    need("sklearn", "figures", "t-SNE")  # before the long part
     experiment = Experiment.open(request)
     session = experiment.session(REST())
     experiment.run(session)

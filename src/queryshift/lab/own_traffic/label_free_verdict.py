@@ -18,7 +18,7 @@ from queryshift.methods.frozen import Frozen
 from queryshift.sessions.reference_queries import ReferenceQueries
 from queryshift.sessions.session import Session
 
-from .recommendation import decisive_clicks, in_words, rounded
+from .recommendation import DECISIVE_CLICKS, in_words, rounded
 from .replay import BATCH, replay
 from .traffic import Traffic
 
@@ -104,13 +104,13 @@ class Advice:
     @property
     def clicks(self) -> str:
         """How many clicks would settle it, by a sign test."""
-        needed, changed = decisive_clicks(), self.signals.changed
-        queries = rounded(needed / max(changed, CHANGED))
+        changed = self.signals.changed
+        queries = rounded(DECISIVE_CLICKS / max(changed, CHANGED))
         return (
-            f"To find out, collect {needed} clicks on top-1 results that only one of the models "
-            "has. They are enough if the better model gets two of three (sign test, 5 % level, "
-            f"80 % power). The models differ for {_percent(changed)} of the queries, so ask at "
-            f"least {queries:,} queries in shadow mode, or give the right answers of as many."
+            f"To find out, collect {DECISIVE_CLICKS} clicks on top-1 results that only one of the "
+            "models has. They are enough if the better model gets two of three (sign test, 5 % "
+            f"level, 80 % power). The models differ for {_percent(changed)} of the queries, so ask "
+            f"at least {queries:,} queries in shadow mode, or give the right answers of as many."
         )
 
     @property
@@ -134,7 +134,7 @@ class Advice:
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain values."""
-        return {**asdict(self), "sentence": self.sentence, "clicks": decisive_clicks()}
+        return {**asdict(self), "sentence": self.sentence, "clicks": DECISIVE_CLICKS}
 
 
 def advise(

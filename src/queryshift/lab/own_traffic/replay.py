@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 
 from queryshift.encoders.encoder import Encoder
+from queryshift.lab.evaluation.benchmark_methods import plain_session
 from queryshift.lab.evaluation.ranks import relevant_ranks
 from queryshift.lab.evaluation.results import Cell
 from queryshift.lab.evaluation.runner.machine import device_name, versions
-from queryshift.methods.specs import DEFAULT, canonical
+from queryshift.methods.specs import canonical
 from queryshift.sessions.events import GuardWarning
-from queryshift.sessions.policy import from_spec
 from queryshift.sessions.session import Session
 from queryshift.support.progress import track
 
@@ -42,11 +42,8 @@ class Replay:
 
 
 def session_of(traffic: Traffic, spec: str) -> Session:
-    """A fresh session of a spec, as published and without a guard; the default as users get it."""
-    given = {} if spec == DEFAULT else {"guard": None}
-    method, settings = from_spec(spec, traffic.encoder, given)
-    encoder, gallery = traffic.encoder, traffic.gallery
-    return Session(encoder, gallery, method, name=spec, seed=traffic.seed, **settings)
+    """A fresh session of a spec over the traffic's gallery."""
+    return plain_session(spec, traffic.encoder, traffic.gallery, traffic.seed)
 
 
 def replay(traffic: Traffic, session: Session, label: str, batch: int = BATCH) -> Replay:

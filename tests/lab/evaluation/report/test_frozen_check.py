@@ -4,7 +4,7 @@ import pytest
 from made_cells import cell
 
 from queryshift.errors import BadInput
-from queryshift.lab.evaluation.report import check_base
+from queryshift.lab.evaluation.report.paper_numbers import check_base
 
 NATURAL = {"shift": "", "severity": 0, "queries": 1000}
 
@@ -16,8 +16,8 @@ def test_a_right_base_passes():
         cell("rest", benchmark="general2coco-text", recall=1, **NATURAL),
     ]
     image, text = check_base(cells)
-    assert str(image) == "general2coco-image, recall@1: ours 59.3, paper 59.3, +0.0"
-    assert text.difference == pytest.approx(0.2)
+    assert image == "general2coco-image, recall@1: ours 59.3, paper 59.3, +0.0"
+    assert text.endswith("ours 45.6, paper 45.4, +0.2")
 
 
 def test_a_wrong_base_stops_with_the_usual_causes():
@@ -27,7 +27,6 @@ def test_a_wrong_base_stops_with_the_usual_causes():
     assert "384 pixels" in str(error.value)
     assert "checkpoint" in str(error.value)
     assert "CIRR's answers are public for val alone" in str(error.value)
-    assert check_base([wrong], tolerance=0.5)
 
 
 def test_seeds_are_averaged():
@@ -42,7 +41,7 @@ def test_the_benchmarks_own_metric_counts():
     fiq = cell(
         benchmark="cirr2fiq", ranks=[1] * 200 + [10] * 146 + [11] * 654, **_without_queries()
     )
-    assert check_base([fiq])[0].ours == 34.6
+    assert "ours 34.6," in check_base([fiq])[0]
 
 
 def _without_queries():

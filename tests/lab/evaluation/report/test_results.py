@@ -162,7 +162,7 @@ def test_compressed_files_are_read_too(tmp_path):
     write_line(tmp_path / "new.jsonl", cell())
     assert {one.method for one in read_folder(tmp_path).cells} == {"frozen", "rest"}
     (tmp_path / "old.jsonl.gz").write_bytes(gzip.compress(line)[:-9])
-    with pytest.raises(BadFile, match=r'cannot read ".*old\.jsonl\.gz"'):
+    with pytest.raises(BadFile, match=r'old\.jsonl\.gz" cannot be read as results'):
         read_folder(tmp_path)
     (tmp_path / "old.jsonl.gz").write_bytes(b"something else")
     with pytest.raises(BadFile, match="Not a gzipped file"):
@@ -180,7 +180,7 @@ def test_nothing_to_read_is_said(tmp_path):
     (tmp_path / "a.jsonl").write_text("{\n")
     with pytest.raises(BadFile, match="line 1"):
         read_folder(tmp_path)
-    with pytest.raises(BadFile, match="cannot read"):
+    with pytest.raises(BadFile, match="there is no file"):
         read_folder(tmp_path / "nowhere.jsonl")
 
 
@@ -230,5 +230,5 @@ def test_a_file_of_another_program_is_not_listed_line_by_line(tmp_path):
 
 
 def test_deeply_nested_json_is_one_sentence():
-    with pytest.raises(BadFile, match="nested too deeply"):
+    with pytest.raises(BadFile, match="recursion depth"):
         decode("[" * 200_000)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from queryshift.errors import BadFile
+from queryshift.media.item_reading import decoding
 
 NAME = "manifest.jsonl"
 BEGINNING = b'{"id": '
@@ -39,10 +40,8 @@ class Entry:
 
 def read(path: Path) -> list[Entry]:
     """All entries; a last line that a killed process left unfinished is not one."""
-    try:
+    with decoding(path, "a manifest"):
         content = path.read_bytes()
-    except OSError as error:
-        raise BadFile(f'the manifest "{path}" cannot be read: {error.strerror}.') from error
     lines = content[: _finished(content, path)].split(b"\n")[:-1]
     return [_entry(line, f'line {number} of "{path}"') for number, line in enumerate(lines, 1)]
 

@@ -6,14 +6,13 @@ import re
 import tomllib
 from collections.abc import Sequence
 from importlib.resources import files
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
+
+from numpy.random import Generator
 
 from queryshift.errors import BadInput
 
 from ..corruption import check_severity
-
-if TYPE_CHECKING:
-    from numpy.random import Generator
 
 Item = TypeVar("Item")
 DATA = "queryshift.lab.corruptions.data"

@@ -6,14 +6,12 @@ import math
 import re
 import string
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+
+from numpy.random import Generator
 
 from .caption_words import check_caption, pick, rate, sample
 
-if TYPE_CHECKING:
-    from numpy.random import Generator
-
-Edit = Callable[[list[str], "Generator"], list[str]]
+Edit = Callable[[list[str], Generator], list[str]]
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _CHARACTERS_PER_WORD = 0.3

@@ -6,7 +6,9 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from numpy.random import Generator
 
 from queryshift.errors import BadInput, check_known
 
@@ -16,12 +18,9 @@ from . import character_level, word_level
 from .caption_words import LEVELS, Level, check_caption
 from .wordnet import every_synonym
 
-if TYPE_CHECKING:
-    from numpy.random import Generator
-
 Encode = Callable[[str], Sequence[float]]
 Prepare = Callable[[str], str]
-TextFunction = Callable[[str, int, "Generator"], str]
+TextFunction = Callable[[str, int, Generator], str]
 
 
 def at_level(corruption: Corruption, level: int) -> Corruption:

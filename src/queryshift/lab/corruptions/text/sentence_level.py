@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+
+from numpy.random import Generator
 
 from queryshift.errors import BadInput, check_known
 
@@ -11,9 +12,6 @@ from ..corruption import Corruption, check_severity
 from .caption_words import check_caption
 from .style_rules import to_casual, to_formal
 from .voice_rules import is_english, to_active, to_passive
-
-if TYPE_CHECKING:
-    from numpy.random import Generator
 
 BACKENDS = ("rules", "models")
 

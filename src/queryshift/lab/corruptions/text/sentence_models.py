@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from queryshift.errors import BadFile, BadInput, MissingExtra, missing
+from numpy.random import Generator
+
+from queryshift.errors import BadFile, BadInput, MissingExtra
+from queryshift.support.optional import need
 
 from ..corruption import Composite, Corruption, check_severity
 from .caption_words import check_caption
 
-if TYPE_CHECKING:
-    from numpy.random import Generator
-
 WRITER, RANKER = "AutoModelForSeq2SeqLM", "AutoModelForSequenceClassification"
 _LONGEST_TRANSLATION = 300
-_PURPOSE = "a sentence-level corruption by models"
 
 
 @dataclass(frozen=True)
@@ -134,10 +133,7 @@ def _translated(place: str, text: str) -> str:
 @cache
 def _loaded(place: str, kind: str) -> tuple[Any, Any]:
     """Tokenizer and model from a local directory or, by name, from Hugging Face."""
-    try:
-        import transformers
-    except ImportError as error:
-        raise missing("transformers", "hf", _PURPOSE) from error
+    transformers = need("transformers", "hf", "a sentence-level corruption by models")
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(place)
         model = getattr(transformers, kind).from_pretrained(place).eval()

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import string
-from typing import TYPE_CHECKING
+
+from numpy.random import Generator
 
 from ..corruption import at
 from .caption_words import check_caption, pick
-
-if TYPE_CHECKING:
-    from numpy.random import Generator
 
 RATES = (0.05, 0.10, 0.15, 0.20, 0.25)  # of the letters
 BEFORE = "hi team please can you help me i want to know how i can"

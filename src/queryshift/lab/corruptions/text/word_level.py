@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+
+from numpy.random import Generator
 
 from .caption_words import (
     STOPWORDS,
@@ -16,9 +17,6 @@ from .caption_words import (
     split_words,
 )
 from .wordnet import close_synonyms
-
-if TYPE_CHECKING:
-    from numpy.random import Generator
 
 Synonyms = Callable[[str], Sequence[str]]
 

@@ -101,7 +101,7 @@ def _by_part(
 ) -> list[Count]:
     rows = []
     for part in parts:
-        paper = reader.paper if reader.paper_parts == (part,) else {}
+        paper = reader.paper if reader.paper_parts == [part] else {}
         for what, published in reader.parts[part].items():
             own = paper.get(what) if paper.get(what) != published else None
             rows.append(Count(part, what, counted.get(part, {}).get(what), published, own))

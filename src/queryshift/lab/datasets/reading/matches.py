@@ -11,6 +11,7 @@ from typing import Any
 from queryshift.errors import BadFile, BadInput, unknown
 from queryshift.media.bad_rows import BadRows
 from queryshift.media.item_collection import Collection, Id
+from queryshift.media.item_reading import decoding
 from queryshift.media.records import Record, read_records
 from queryshift.support.paths import is_file, user_path
 
@@ -106,10 +107,8 @@ def _field(record: Record, role: str) -> Any:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    try:
+    with decoding(path, "JSON"):
         stored = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise BadFile(f'"{path}" is not JSON ({error}).') from error
     if not isinstance(stored, dict):
         raise BadFile(f'"{path}" holds no matches: expected {{"query id": ["candidate id"]}}.')
     return stored

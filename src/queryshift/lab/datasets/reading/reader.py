@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
-import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import blake2b
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from queryshift.errors import BadFile, check_known
+from queryshift.media.item_reading import decoding
 
 from ..dataset import Dataset
 
 Counts = Mapping[str, int | None]  # "images", "captions", "pairs", ... to a number, None: not known
-
-
-FACTS: dict[str, dict[str, Any]] = tomllib.loads(
-    Path(__file__).parents[1].joinpath("datasets.toml").read_text(encoding="utf-8")
-)
 
 
 class Kind(NamedTuple):
@@ -37,49 +32,24 @@ TEXTS = Kind(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Reader:
-    """One dataset: the ways to ask it, its parts, and the numbers to expect.
+    """One dataset of `datasets.toml`: the ways to ask it, its parts, and the numbers to expect.
 
     A part is a split, a domain or a category, read on its own.
     """
 
-    name: str  # in `datasets.toml`
-    read: Callable[[Path, str, str], Dataset]  # root, part, modality of the queries
-
-    @property
-    def asks(self) -> tuple[str, ...]:
-        """Modalities of queries, the usual one first."""
-        return tuple(FACTS[self.name]["asks"])
-
-    @property
-    def source(self) -> str:
-        """A sentence on where to get the files."""
-        return str(FACTS[self.name].get("source", ""))
-
-    @property
-    def archives(self) -> tuple[str, ...]:
-        """Addresses of zip files that hold all files."""
-        return tuple(FACTS[self.name].get("archives", ()))
-
-    @property
-    def parts(self) -> Mapping[str, Counts]:
-        """The publisher's counts of each part, the usual part first."""
-        return {
-            part: {what: None if count == "unknown" else count for what, count in counts.items()}
-            for part, counts in FACTS[self.name]["parts"].items()
-        }
-
-    @property
-    def paper_parts(self) -> tuple[str, ...]:
-        """The parts that the paper takes together."""
-        return tuple(FACTS[self.name].get("paper_parts", ()))
-
-    @property
-    def paper(self) -> Counts:
-        """The paper's counts of them."""
-        counts: Counts = FACTS[self.name].get("paper", {})
-        return counts
+    name: str
+    asks: Sequence[str]  # modalities of queries, the usual one first
+    parts: Mapping[str, Counts]  # the publisher's counts of each, the usual part first
+    paper_parts: Sequence[str] = ()  # the parts that the paper takes together
+    paper: Counts = field(default_factory=dict)  # the paper's counts of them
+    source: str = ""  # a sentence on where to get the files
+    archives: Sequence[str] = ()  # addresses of zip files that hold all files
+    reader: str = ""  # the file of this package that reads it; empty: the one with its name
+    annotations: Sequence[str] = ()  # places where a file of the publisher may be
+    split_file: str = ""  # the same for a file of one split
+    folders: Sequence[str] = ()  # the same for the folder of the images
 
     def __call__(
         self, root: str | Path, query: str | None = None, part: str | None = None
@@ -93,8 +63,9 @@ class Reader:
             raise self._missing(
                 f'there is no folder "{home}": expected the one that holds {self.name}.'
             )
+        file = import_module(f"..{self.reader or self.name.replace('-', '_')}", __package__)
         try:
-            dataset = self.read(home, part, query)
+            dataset: Dataset = file.read(self.name, home, part, query)
         except BadFile as error:
             raise self._missing(str(error)) from error
         if not len(dataset):
@@ -121,26 +92,15 @@ def find_folder(root: Path, *names: str) -> Path:
     return next((root / name for name in names if (root / name).is_dir()), root / names[0])
 
 
-@contextmanager
-def reading(path: Path, kind: str) -> Iterator[None]:
-    """Turn an error while reading a file into a `BadFile` that names the file."""
-    try:
-        yield
-    except (OSError, ValueError, EOFError) as error:
-        raise BadFile(
-            f'"{path}" cannot be read as {kind} ({error}): take it from the publisher again.'
-        ) from error
-
-
 def read_json(path: Path) -> Any:
     """Read a JSON file."""
-    with reading(path, "JSON"):
+    with decoding(path, "JSON"):
         return json.loads(path.read_text(encoding="utf-8"))
 
 
 def read_lines(path: Path) -> list[str]:
     """Read the lines of a text file that are not blank."""
-    with reading(path, "text"):
+    with decoding(path, "text"):
         return [line for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
 
 

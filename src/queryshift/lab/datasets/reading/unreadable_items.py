@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from queryshift.errors import BadFile
-from queryshift.media.lazy_items import Composed, LazyItems, Source
+from queryshift.media.lazy_items import Composed, LazyItems, Source, selected
 from queryshift.support.progress import track
 
-from ..dataset import Dataset, at
+from ..dataset import Dataset
 
 
 def usable(dataset: Dataset, strict: bool = False) -> tuple[Dataset, list[str]]:
@@ -72,8 +72,8 @@ def _narrowed(dataset: Dataset, rows: Sequence[int]) -> Dataset:
 
     return replace(
         dataset,
-        candidates=at(dataset.candidates, rows),
-        candidate_ids=at(dataset.candidate_ids, rows) if dataset.candidate_ids else (),
+        candidates=selected(dataset.candidates, rows),
+        candidate_ids=selected(dataset.candidate_ids, rows) if dataset.candidate_ids else (),
         matches=moved(dataset.matches),
         exclude=moved(dataset.exclude),
         subsets=moved(dataset.subsets),

@@ -32,18 +32,18 @@ def check_writable(path: Path) -> Path:
         if path.exists():
             path.open("a").close()
     except OSError as problem:
-        raise _unwritable(path, problem) from problem
+        raise BadInput(
+            f'no page can be written to "{path}" ({problem.strerror}): '
+            "name a file in a folder of yours, with --out on the command line."
+        ) from problem
     return path
 
 
 def write_page(html: str, path: Path) -> Path:
     """Write a page, whole or not at all, and return its absolute path."""
     path = check_writable(path)
-    try:
-        with replacing(path) as temporary:
-            temporary.write_text(html, encoding="utf-8")
-    except OSError as problem:
-        raise _unwritable(path, problem) from problem
+    with replacing(path) as temporary:
+        temporary.write_text(html, encoding="utf-8")
     return path
 
 
@@ -55,11 +55,4 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-    )
-
-
-def _unwritable(path: Path, problem: OSError) -> BadInput:
-    return BadInput(
-        f'no page can be written to "{path}" ({problem.strerror}): '
-        "name a file in a folder of yours, with --out on the command line."
     )

@@ -20,7 +20,6 @@ from ..significance import RESAMPLES
 from .html_page import html
 from .markdown_latex_csv import comma_separated, latex, markdown
 from .paper_numbers import beside_paper, timed
-from .paper_numbers import check_base as check_base
 from .result_tables import Report, Table, tabulate
 from .significance_marks import LEGEND, LEVEL, places, significance
 from .terminal import terminal

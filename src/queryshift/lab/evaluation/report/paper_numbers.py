@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 from statistics import mean
-from typing import NamedTuple
 
 from queryshift.errors import BadInput
 from queryshift.lab.datasets import DATASETS
@@ -31,7 +30,7 @@ def query_counts(benchmark: str) -> tuple[int, ...]:
     for what in _COUNTED.get(row.query, ()):
         published = [reader.parts[part].get(what) for part in parts]
         counts.append(None if None in published else sum(filter(None, published)))
-        counts.append(reader.paper.get(what) if reader.paper_parts == parts else None)
+        counts.append(reader.paper.get(what) if tuple(reader.paper_parts) == parts else None)
     return tuple(dict.fromkeys(count for count in counts if count))
 
 
@@ -144,44 +143,26 @@ CAUSES = (
 )
 
 
-class Comparison(NamedTuple):
-    """A frozen row and the paper's."""
-
-    benchmark: str
-    metric: str
-    ours: float
-    paper: float
-
-    @property
-    def difference(self) -> float:
-        """Ours less the paper's."""
-        return self.ours - self.paper
-
-    def __str__(self) -> str:
-        """One line for people."""
-        numbers = f"ours {self.ours:.1f}, paper {self.paper:.1f}, {self.difference:+.1f}"
-        return f"{self.benchmark}, {self.metric}: {numbers}"
-
-
-def check_base(cells: Sequence[Cell], tolerance: float = TOLERANCE) -> list[Comparison]:
+def check_base(cells: Sequence[Cell]) -> list[str]:
     """Compare the frozen uncorrupted rows with the paper's; an error lists the usual causes.
 
-    The list is empty where the paper has no such row: its corruptions were unseeded, so corrupted
-    rows are never compared.
+    It returns a sentence for each row. There is none where the paper has no such row: its
+    corruptions were unseeded, so corrupted rows are never compared.
     """
-    comparisons = list(_comparisons(cells))
-    wrong = [comparison for comparison in comparisons if abs(comparison.difference) > tolerance]
+    differences = dict(_differences(cells))
+    wrong = [row for row, difference in differences.items() if abs(difference) > TOLERANCE]
     if wrong:
-        rows = "\n".join(f"  {comparison}" for comparison in wrong)
+        rows = "\n".join(f"  {row}" for row in wrong)
         causes = "\n".join(f"  - {cause}" for cause in CAUSES)
         raise BadInput(
-            f"the frozen model differs from the paper's by more than {tolerance}, so that nothing "
+            f"the frozen model differs from the paper's by more than {TOLERANCE}, so that nothing "
             f"built on it can be compared:\n{rows}\nWhat usually causes it:\n{causes}"
         )
-    return comparisons
+    return list(differences)
 
 
-def _comparisons(cells: Sequence[Cell]) -> Iterator[Comparison]:
+def _differences(cells: Sequence[Cell]) -> Iterator[tuple[str, float]]:
+    """Each frozen row beside the paper's, in a sentence, and ours less the paper's."""
     natural = {name for name, row in BENCHMARKS.items() if not row.corrupted}
     frozen = [c for c in cells if c.method == _FROZEN and c.benchmark in natural]
     for benchmark in dict.fromkeys(cell.benchmark for cell in frozen):
@@ -189,5 +170,6 @@ def _comparisons(cells: Sequence[Cell]) -> Iterator[Comparison]:
         column = Column(benchmark, "", metric_of(benchmark))
         value = paper_value(own[0], column)
         if value is not None:
-            ours = mean(cell.measure(column.metric) for cell in own)
-            yield Comparison(benchmark, column.metric, ours, value.value)
+            ours, theirs = mean(cell.measure(column.metric) for cell in own), value.value
+            numbers = f"ours {ours:.1f}, paper {theirs:.1f}, {ours - theirs:+.1f}"
+            yield f"{benchmark}, {column.metric}: {numbers}", ours - theirs

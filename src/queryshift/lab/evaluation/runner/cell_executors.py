@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from queryshift.errors import missing
+from queryshift.support.optional import need
 from queryshift.support.processes import lanes
 
 from ..results import Cell
@@ -98,10 +98,7 @@ def on_ray() -> Execute:
     `ray.init` finds the cluster as Ray does (`RAY_ADDRESS`, else one is started here). The
     dataset's files and the model must be found under the same names on every machine.
     """
-    try:
-        import ray
-    except ImportError:
-        raise missing("ray", "ray", "running cells on a cluster") from None
+    ray = need("ray", "ray", "running cells on a cluster")
 
     def execute(
         context: RunContext, prepared: PreparedBenchmark, tasks: Sequence[Task], watch: Watch

@@ -15,10 +15,9 @@ from queryshift.models import load, matcher
 from ..benchmarks import Benchmark
 from ..corrupted_queries import Shifted, corruption_of
 from .corrupted_folders import corrupted_beforehand
-from .plans import Choices
+from .plans import Choices, Task
 
 if TYPE_CHECKING:
-    from .plans import Task
     from .prepared_benchmark import Part, PreparedBenchmark
 
 MODELS, CATEGORIES = 2, 3  # kept at once; FashionIQ has three categories

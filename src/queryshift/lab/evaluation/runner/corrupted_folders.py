@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -12,22 +11,9 @@ from queryshift.errors import BadFile, BadInput
 from queryshift.lab.corruptions.files.input_files import find_items, read_captions
 from queryshift.lab.corruptions.files.layouts import LAYOUTS
 from queryshift.lab.datasets import Dataset
-from queryshift.media.lazy_items import AudioFile, ImageFile, LazyItems, Source
-from queryshift.media.videos import read_clip
+from queryshift.media.lazy_items import AudioFile, Frames, ImageFile, LazyItems, Source
 
 from ..benchmarks import AS_IT_IS, Benchmark
-
-
-@dataclass(frozen=True)
-class Frames:
-    """A clip whose frames are in these files."""
-
-    files: tuple[Path, ...]
-
-    def open(self) -> Any:
-        """A list of Pillow images in order."""
-        return [frame.convert("RGB") for frame in read_clip(self.files)]
-
 
 _SOURCES: dict[str, Callable[[tuple[Path, ...]], Source]] = {
     "image": lambda files: ImageFile(files[0]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from queryshift.errors import BadInput
 from queryshift.support.progress import counting
 
 from ..benchmark_methods import settings_of
-from ..report import check_base
+from ..report.paper_numbers import check_base
 from ..results import Cell, Lines, read_lines, write_line
 from .cell_executors import Execute, in_turn
 from .context import RunContext
@@ -23,7 +23,6 @@ from .plans import Plan, Task
 from .prepared_benchmark import PreparedBenchmark, prepare
 
 NAMED = 10  # things left out that a note names; the cells name all
-Tell = Callable[[Cell], None]
 
 
 @dataclass(frozen=True)
@@ -39,15 +38,14 @@ def run_all(
     plans: Sequence[Plan],
     out: Path,
     execute: Execute = in_turn,
-    tell: Tell = lambda cell: None,
     check: bool = False,
 ) -> Ran:
-    """Run the cells of all plans that are not in `out` yet; `tell` gets each as it is finished.
+    """Run the cells of all plans that are not in `out` yet.
 
     `execute` says how. With `check`, the frozen model is compared with the paper's first, and a
     difference is an error.
     """
-    run = _Run(out, execute, tell)
+    run = _Run(out, execute)
     with locked(out):
         notes = run.checked(plans) if check else []
         finished = [run.cells(plan) for plan in plans]
@@ -60,8 +58,8 @@ def run_all(
 class _Run:
     """One call of `run_all`: the output folder, the executor and the context."""
 
-    def __init__(self, out: Path, execute: Execute, tell: Tell) -> None:
-        self.out, self.execute, self.tell = out, execute, tell
+    def __init__(self, out: Path, execute: Execute) -> None:
+        self.out, self.execute = out, execute
         self.context = RunContext()
         self.fresh: set[tuple[object, ...]] = set()  # keys of the cells that this run finished
 
@@ -69,7 +67,7 @@ class _Run:
         """Run the frozen model on the uncorrupted rows, and compare it with the paper."""
         natural = [replace(plan, methods=("frozen",)) for plan in plans if not plan.row.corrupted]
         cells = [cell for plan in natural for cell in self.cells(plan)[0]]
-        notes = [f"checked: {comparison}" for comparison in check_base(cells)]
+        notes = [f"checked: {sentence}" for sentence in check_base(cells)]
         return notes or ["nothing to check: the paper has none of these rows without corruptions."]
 
     def cells(self, plan: Plan) -> tuple[list[Cell], list[str]]:
@@ -90,7 +88,6 @@ class _Run:
                 write_line(path, cell)
                 done[_task(cell)] = cell
                 self.fresh.add(cell.key)
-                self.tell(cell)
         return [done[task] for task in tasks], [*problems, *plan.notes(), *_skipped(prepared)]
 
 
