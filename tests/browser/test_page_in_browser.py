@@ -137,6 +137,7 @@ def test_all_tenants_are_shown_and_a_click_looks_at_one(opened, service, tenant)
     row.locator("button").click()
     page.wait_for_function("name => location.search.includes(`tenant=${name}`)", arg=other)
     page.wait_for_selector(f"#overview-rows tr[aria-current] button[data-tenant='{other}']")
+    page.get_by_text("the tenant has not learned from a group of queries yet").wait_for()
 
 
 def test_many_corrupted_queries_are_learnt_and_drawn(opened, tenant):

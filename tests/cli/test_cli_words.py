@@ -29,6 +29,10 @@ def test_a_mistyped_command_is_met_with_the_nearest():
         (["figure", "severty"], 'no figure "severty"; did you mean "severity"?'),
         (["list", "modls"], 'no list "modls"; did you mean "models"'),
         (["data", "check", "cocoo"], 'no dataset "cocoo"; did you mean "coco"?'),
+        (["data", "chek"], 'no command "chek"; did you mean "check"? Known: check, frames.'),
+        (["gallery", "biuld"], 'no command "biuld"; did you mean "build"? Known: build, check.'),
+        (["models", "show"], 'no command "show". Known: check.'),
+        (["corrupt", "fog"], 'no command "fog". Known: again, audio, image, sheet, text, video.'),
         (["demo", "--task", "imgae"], 'no task "imgae"; did you mean "image"?'),
     ],
     ids=lambda words: words[0],
@@ -41,7 +45,7 @@ def test_a_mistyped_word_is_met_with_the_nearest(words, said):
 def test_a_long_table_is_not_printed_for_a_mistyped_name():
     told = ask("run", "tangram-o-imgae")
     assert told.exit_code == 2
-    assert 'did you mean "tangram-o-image"' in told.output
+    assert 'did you mean "tangram-o-image"' in told.output and "a TOML file" in told.output
     assert sum(name in told.output for name in BENCHMARKS) <= 3
 
 
@@ -118,3 +122,32 @@ def test_every_command_is_spelled_as_python_runs_it():
         text=True,
     )
     assert ran.returncode == 0 and all(name in ran.stdout for name in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        (True, "finished methods are in results.jsonl: run the same command again to continue."),
+        (False, "Stopped before the first method was finished."),
+    ],
+)
+def test_an_interrupted_evaluation_says_what_is_kept(kept, said, tmp_path, monkeypatch):
+    def interrupted(**given):
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("queryshift.lab.own_traffic.evaluate.evaluate", interrupted)
+    if kept:
+        (tmp_path / "results.jsonl").touch()
+    files = ["--gallery", "g.npy", "--queries", "q.npy", "--results", "results.jsonl"]
+    told = ask("evaluate", *files)
+    assert told.exit_code == 130 and said in told.output
+
+
+def test_any_interrupted_command_ends_with_one_word_and_the_usual_exit_code(monkeypatch):
+    def interrupted(plan):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("queryshift.lab.demo.run_demo.demonstrate", interrupted)
+    told = ask("demo", "--quick")
+    assert told.exit_code == 130 and told.output.endswith("Stopped.\n")

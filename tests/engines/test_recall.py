@@ -180,7 +180,7 @@ class TestCommand:
     def test_prints_a_table_and_keeps_the_result(self, lists, file):
         told = self.ask(lists, "--queries", file, "--sample", 50)
         assert told.exit_code == 0 and "50 queries, nprobe=64" in told.output
-        assert "recall at 10" in told.output and "Enough for sessions." in told.output
+        assert "recall@10" in told.output and "Enough for sessions." in told.output
         assert warned(open_faiss(lists)) == []
 
     def test_fails_where_too_little_is_found(self, lists, file):

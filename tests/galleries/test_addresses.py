@@ -2,7 +2,8 @@
 
 import pytest
 
-from queryshift.errors import BadInput
+from queryshift import Gallery
+from queryshift.errors import BadFile, BadInput
 from queryshift.galleries.addresses import address_options, opener_of, split_address
 
 KINDS = {"ef": int, "secure": int, "vector": str}
@@ -56,3 +57,8 @@ def test_engines_and_tables_have_an_opener():
     assert opener_of("items.parquet") is not None
     with pytest.raises(BadInput, match="kind of gallery address"):
         opener_of("nothing://host/items")
+
+
+def test_neither_a_file_nor_a_known_address_is_refused_with_the_known_kinds():
+    with pytest.raises(BadFile, match=r'no file "fais:x".*or an address that begins with.*faiss'):
+        Gallery.open("fais:x")

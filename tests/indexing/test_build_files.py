@@ -332,6 +332,10 @@ def test_what_cannot_be_built_is_refused(folder, tangram):
         build_gallery(make, items, "gallery.txt")
     with pytest.raises(UnknownName, match='no modality in this model "sound"'):
         build_gallery(tangram, items, "x.safetensors", BuildSettings(modality="sound"))
+    with pytest.raises(BadInput, match="got vectors, expected items to encode"):
+        build_gallery(tangram, {"a": np.ones(4)}, "x.safetensors")
+    with pytest.raises(UnknownName, match='no column "titel"'):
+        build_gallery(tangram, items, "x.safetensors", BuildSettings(columns={"text": "titel"}))
     with pytest.raises(BadInput, match="batch_size is 0"):
         BuildSettings(batch_size=0)
     with pytest.raises(BadInput, match="expected its name"):

@@ -152,7 +152,7 @@ class TestCommand:
     def test_shows_a_table(self, checkpoint):
         result = self.run(checkpoint("CLIPModel"), "--adapt", "last:3")
         assert result.exit_code == 0, result.output
-        for words in ("image", "text", "state per session", "Round trip without a warning"):
+        for words in ("image", "text", "state per session", "No problems found"):
             assert words in result.output
 
     def test_gives_json(self, checkpoint):

@@ -92,7 +92,9 @@ def test_every_command_that_takes_a_model_takes_one_of_ones_own(module, tmp_path
 
 
 def test_mistakes_are_named(module):
-    with pytest.raises(UnknownName, match=r'"mak".*did you mean "make"'):
+    with pytest.raises(
+        UnknownName, match=rf'no model "{module}:mak"; did you mean "{module}:make"'
+    ):
         qs.load(f"{module}:mak")
     with pytest.raises(BadInput, match=r'no module "nowhere".*package.module:function'):
         qs.load("nowhere.models:make")

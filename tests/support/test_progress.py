@@ -37,7 +37,7 @@ def test_what_takes_long_shows_how_much_is_done_and_the_time_left(on_a_terminal)
     terminal = on_a_terminal(patience=-1.0)
     assert list(progress.track(range(3), "looking")) == [0, 1, 2]
     told = terminal.getvalue()
-    assert "looking" in told and "3/3" in told and "0:00:00" in told
+    assert "looking" in told and "3/3" in told and "0:00:00" in told and "left" in told
 
 
 def test_a_count_shows_at_once(on_a_terminal):

@@ -15,22 +15,24 @@ from typing import Any
 import click
 
 from queryshift import __version__
-from queryshift.errors import Error, unknown
+from queryshift.errors import Error
 from queryshift.support.progress import IN_LINES
 
+from .options import Group, interruptible
+
 COMMANDS = {
-    "demo": "See adaptation work on the embedded world: a table and a page.",
-    "corrupt": "Make shifted queries: one file, a folder, or a contact sheet.",
-    "figure": "Make one of the paper's analyses: a chart, its numbers, a verdict.",
+    "demo": "See the effect on a small bundled model: a table and an HTML page.",
+    "corrupt": "Corrupt images, texts, audio or video, to make shifted queries.",
+    "figure": "Draw one of the paper's figures, and test its claim.",
     "data": "Check datasets on disk, and extract frames and audio from videos.",
-    "list": "Benchmarks, methods, models, corruptions and datasets there are.",
-    "gallery": "Galleries in files and search engines: build them, check their index.",
-    "models": "Look at a model before you build on it: towers, sizes, known traps.",
-    "evaluate": "See what adaptation does to your own queries: a table, a page, or advice.",
-    "tune": "Find a learning rate and a temperature for a model and its queries.",
-    "serve": "Serve adaptation for many tenants over HTTP, with a page to look at it.",
-    "run": "Run methods on a benchmark; what is finished survives.",
-    "report": "Tables of finished runs, tested, beside the paper's.",
+    "list": "List benchmarks, methods, models, corruptions or datasets.",
+    "gallery": "Build a gallery in a file or a search engine, or check its index.",
+    "models": "Check that a model works: its encoders, sizes and problems.",
+    "evaluate": "Measure what adaptation does to your own queries.",
+    "tune": "Find a learning rate and a temperature for your queries.",
+    "serve": "Start the HTTP service for many tenants, with a web page.",
+    "run": "Run methods on a benchmark, and keep each finished result.",
+    "report": "Make tables from finished runs, with significance tests.",
 }
 
 
@@ -56,11 +58,11 @@ class _Refused(click.ClickException):
     exit_code = click.UsageError.exit_code
 
 
-class _Commands(click.Group):
+class _Commands(Group):
     """Commands found in `COMMANDS`; errors of ours and of the system become a sentence."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return [*COMMANDS]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
@@ -68,20 +70,13 @@ class _Commands(click.Group):
         command: click.Command = import_module(f"{__name__}.{name}").command
         return command
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise click.UsageError(str(unknown("command", args[0], COMMANDS)), ctx)
-        return super().resolve_command(ctx, args)
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with _plain_output():
+            with _plain_output(), interruptible(lambda: "Stopped."):
                 return super().invoke(ctx)
         except Error as error:
             raise _Refused(str(error)) from error
@@ -95,4 +90,9 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="queryshift")
 def main() -> None:
-    """Retrieval that adapts, online and without labels, to the queries it really gets."""
+    """Adapt your retrieval model to the queries it gets, online and without labels.
+
+    \b
+    $ queryshift demo
+    $ queryshift evaluate --gallery documents.npy --queries queries.npy
+    """

@@ -9,7 +9,7 @@ import click
 
 from queryshift.lab.corruptions.names import MODALITIES, by_category
 
-from .options import COUNT, PATH
+from .options import CONTINUE, COUNT, PATH, Group, interruptible
 
 if TYPE_CHECKING:
     from queryshift.lab.corruptions.files import Summary
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 _FOLDER = click.Path(resolve_path=True)  # the manifest must name it from anywhere
 _UNREAD = (".gif", ".heic", ".heif", ".avif", ".svg")  # image formats that are not read
 _SHARED = (
-    click.Option(["--severity"], type=int, help="1 to 5; 5 if not given."),
-    click.Option(["--seed"], type=int, default=0, show_default=True, help="Of all random draws."),
+    click.Option(["--severity"], type=int, help="1 to 5.  [default: 5]"),
+    click.Option(["--seed"], type=int, default=0, show_default=True, help="Random seed."),
     click.Option(
         ["--layout"],
         default="plain",
         show_default=True,
-        help="Folders as published: imagenet_c, coco, flickr or read.",
+        help="Folders as in published sets: imagenet_c, coco, flickr or read.",
     ),
     click.Option(
         ["--base"],
         type=PATH,
-        help="A folder above IN: a part of it comes out as in a run over the whole folder.",
+        help="A folder above IN: ids and output paths start there.",
     ),
-    click.Option(["--jobs"], type=COUNT, help="Processes; by default as many as are useful."),
+    click.Option(["--jobs"], type=COUNT, help="Processes.  [default: at most one per processor]"),
 )
 _PRESET = click.Option(["--preset"], help="imagenet_c (default) or mm_robustness.")
 _TEXTURES = click.Option(["--textures"], type=_FOLDER, help="A folder of photographs, for frost.")
@@ -47,15 +47,21 @@ _OPTIONS: dict[str, tuple[click.Option, ...]] = {
         click.Option(["--scale"], help="snr (default: 20, 15, 10, 5, 0 dB) or read, as published."),
     ),
     "text": (
-        click.Option(["--preset"], help="mm_robustness: as the published scripts, quirks and all."),
-        click.Option(["--level"], help="1 to 7, as published; 3 to 7 are the severities 1 to 5."),
-        click.Option(["--backend"], help="Of sentence-level changes: rules (default) or models."),
-        click.Option(["--models"], help="Their names or folders, with commas between them."),
+        click.Option(
+            ["--preset"], help="mm_robustness: with the side effects of the published scripts."
+        ),
+        click.Option(
+            ["--level"], help="1 to 7, as published; levels 3 to 7 are severities 1 to 5."
+        ),
+        click.Option(["--backend"], help="For sentence corruptions: rules (default) or models."),
+        click.Option(
+            ["--models"], help="Names or folders of the models, with commas between them."
+        ),
     ),
 }
 _FILES = {
     "image": "IN is an image or a folder of images.",
-    "text": 'IN is a .txt with one caption a line, a .json of records with a "caption", '
+    "text": 'IN is a .txt with one caption per line, a .json of records with a "caption", '
     "or a folder of such files.",
     "video": "IN is a folder with one folder of frames per clip, or with frame_0/, frame_1/ ... "
     "as published; or video files, of which ten frames are taken.",
@@ -63,9 +69,9 @@ _FILES = {
 }
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
-    """Make shifted queries: one file, a folder, the same again, or a contact sheet.
+    """Corrupt files to make shifted queries.
 
     \b
     $ queryshift corrupt image fog --severity 3 photos/ foggy/
@@ -84,7 +90,9 @@ def _modality(name: str) -> click.Command:
         how = {key: given.pop(key) for key in ("layout", "jobs", "base")}
         options = {key: value for key, value in given.items() if value is not None}
         recipe = Recipe.asked(name, **fixed, options=options)
-        _print_summary(corrupt_files(recipe, source, target, **how))
+        with interruptible(lambda: CONTINUE):
+            summary = corrupt_files(recipe, source, target, **how)
+        _print_summary(summary)
         _warn_left_out(source, name)
 
     table = by_category(name)
@@ -111,21 +119,23 @@ for _name in MODALITIES:
 @click.argument("manifest", type=PATH)
 @click.argument("source", metavar="IN", type=PATH)
 @click.argument("target", metavar="OUT", type=PATH)
-@click.option("--jobs", type=COUNT, help="Processes; by default as many as are useful.")
+@click.option("--jobs", type=COUNT, help="Processes.  [default: at most one per processor]")
 def _again(manifest: Path, source: Path, target: Path, jobs: int | None) -> None:
-    """Make the files of a MANIFEST again from the clean ones in IN, and compare them."""
+    """Make the files of MANIFEST again from the clean files in IN, and compare their hashes."""
     from queryshift.lab.corruptions.files import make_again
 
-    _print_summary(make_again(manifest, source, target, jobs))
+    with interruptible(lambda: CONTINUE):
+        summary = make_again(manifest, source, target, jobs)
+    _print_summary(summary)
 
 
 @command.command("sheet")
 @click.argument("photo", type=PATH)
 @click.argument("target", metavar="[OUT]", type=PATH, required=False)
-@click.option("--seed", type=int, default=0, show_default=True, help="Of all random draws.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
 @click.option("--preset", default="imagenet_c", show_default=True, help="Or mm_robustness.")
 def _sheet(photo: Path, target: Path | None, seed: int, preset: str) -> None:
-    """Draw all 16 image corruptions of PHOTO at all 5 severities in one labelled image.
+    """Draw PHOTO with all 16 image corruptions at all 5 severities in one image.
 
     The photo is cropped to its middle square, of the size that models see.
     """

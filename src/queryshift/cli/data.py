@@ -10,7 +10,7 @@ import click
 
 from queryshift.lab.datasets import DATASETS, HOME, found_at
 
-from .options import KnownName, json_option
+from .options import Group, KnownName, json_option
 
 if TYPE_CHECKING:
     from queryshift.lab.datasets.reading.dataset_check import Check
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NAMED = 10  # missing files that are named one by one on a terminal
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """Check datasets on disk, and extract frames and audio from videos."""
 
@@ -26,11 +26,11 @@ def command() -> None:
 @command.command()
 @click.argument("name", type=KnownName("dataset", DATASETS))
 @click.option("--root", type=click.Path(), help=f"The dataset's folder [default: ${HOME}/NAME].")
-@click.option("--part", help="One split, domain or category; all the paper uses if left out.")
+@click.option("--part", help="One split, domain or category.  [default: all that the paper uses]")
 @json_option
 @click.pass_context
 def check(ctx: click.Context, name: str, root: str | None, part: str | None, as_json: bool) -> None:
-    """Count what is there of NAME, beside the published numbers; exit code 1 if something lacks.
+    """Compare the files of dataset NAME with the published counts; exit code 1 if some are missing.
 
     \b
     $ queryshift data check coco --root ~/data/coco

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     type=KnownName("task", TASKS),
     default="image",
     show_default=True,
-    help="What the queries are.",
+    help="Modality of the queries.",
 )
 @click.option(
     "--shift",
@@ -35,11 +35,13 @@ if TYPE_CHECKING:
     "--method",
     multiple=True,
     metavar="NAME[:SETTING=VALUE,...]",
-    help="Compare this method with the frozen model; may be given several times.",
+    help="Compare this method with the frozen model; can be repeated.",
 )
 @click.option("--severity", type=int, default=3, show_default=True, help="1 to 5.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
-@click.option("--queries", type=int, default=1024, show_default=True, help="Shifted queries.")
+@click.option(
+    "--queries", type=int, default=1024, show_default=True, help="How many shifted queries."
+)
 @click.option("--quick", is_flag=True, help="Few queries and methods, in about 15 s.")
 @json_option
 @click.option(
@@ -47,14 +49,13 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, dir_okay=False),
     default="queryshift-demo.html",
     show_default=True,
-    help="Where to write the page with queries, answers and curves.",
+    help="Where to write the HTML page with queries, answers and curves.",
 )
 def command(as_json: bool, out: Path, **wish: object) -> None:
     """Compare answers to shifted and clean queries with and without adaptation.
 
-    Nothing is downloaded: queries and candidates are drawn from the seed. It takes about a minute
-    for images on two cores, longer for audio and video. In the third example below the top-1
-    result is right for 32 % of the queries before, and for 47 % with rest.
+    Nothing is downloaded: queries and candidates are made from the seed. It takes about a minute
+    for images on two cores, longer for audio and video.
 
     \b
     $ queryshift demo

@@ -19,42 +19,52 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--model", help="A name, a path or module:function; none where all are vectors.")
+@click.option(
+    "--model", help="A name, a path or module:function; leave it out if both are vectors."
+)
 @click.option("--gallery", type=PATH, required=True, help="Candidates: a file or a folder.")
 @click.option("--queries", type=PATH, required=True, help="Queries: a file or a folder.")
-@click.option("--matches", type=PATH, help="Right answers, several for a query if need be.")
-@click.option("--clicks", type=PATH, help="A log of clicks instead: query_id and clicked.")
+@click.option("--matches", type=PATH, help="Right answers by query: JSON, or a table.")
+@click.option(
+    "--clicks", type=PATH, help="Clicks instead: a table with columns query_id and clicked."
+)
 @options.reference_option
 @click.option(
     "-m",
     "--methods",
     multiple=True,
     metavar="NAME[:SETTING=VALUE,...]",
-    help="May be given several times: default, frozen+hubs, tent:lr=0.001.  [default: frozen, "
+    help="Compare this method; can be repeated.  [default: frozen, "
     "frozen+hubs, default, rest; for vectors: frozen, default]",
 )
-@click.option("--shift", metavar="NAME[:SEVERITY]", help="Corrupt the queries: gaussian_noise:3.")
+@click.option(
+    "--shift", metavar="NAME[:SEVERITY]", help="Corrupt the queries, such as gaussian_noise:3."
+)
 @options.columns_option
-@click.option("--batch", "batch_size", type=COUNT, default=64, show_default=True)
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option(
+    "--batch", "batch_size", type=COUNT, default=64, show_default=True, help="Queries per batch."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
 @options.strict_option
 @click.option(
     "--results",
     type=PATH,
     default=Path("evaluation/results.jsonl"),
     show_default=True,
-    help="Finished methods; the same command goes on from there.",
+    help="Where finished methods are kept, to continue from.",
 )
-@click.option("--out", type=PATH, help="Write a page: the table, curves, the worst queries.")
+@click.option(
+    "--out", type=PATH, help="Write an HTML page with the table, curves and the worst queries."
+)
 @options.json_option
 @options.traceback_option
 def command(out: Path | None, as_json: bool, **given: Any) -> None:
     """Replay your queries over your gallery, with and without adaptation.
 
-    Files are a folder of images or audio files, a table (.jsonl, .csv, .tsv, .parquet) with an id
-    and a text, path or vector column, vectors (.npy, .safetensors), or a folder that `datasets`
-    saved; see docs/your-own-data.md. Without matches or clicks you get advice instead of a table.
-    Rows that cannot be used are left out and counted; more than a fifth of a file is an error.
+    Gallery and queries are a folder of images or audio files, vectors (.npy, .safetensors), texts
+    (.txt), or a table (.jsonl, .csv, .tsv, .parquet) with an id and a text, path or vector column:
+    see docs/your-own-data.md. With right answers or clicks you get a table of accuracy, without
+    them advice. Unusable rows are left out and counted; more than 20 % of a file is an error.
 
     \b
     $ queryshift evaluate --model clip-base --gallery photos/ --queries log.csv --out page.html
@@ -66,7 +76,8 @@ def command(out: Path | None, as_json: bool, **given: Any) -> None:
         from queryshift.lab.evaluation.pages import check_writable
 
         out = check_writable(out)  # before the long part
-    evaluation = evaluate(**given)
+    with options.interruptible(lambda: _stopped(given["results"])):
+        evaluation = evaluate(**given)
     if out is not None:
         from queryshift.lab.evaluation.pages import write_page
         from queryshift.lab.own_traffic.evaluation_page import html
@@ -78,6 +89,15 @@ def command(out: Path | None, as_json: bool, **given: Any) -> None:
     _show(evaluation)
     if out is not None:
         click.echo(f"The page is {out}.")
+
+
+def _stopped(results: Path) -> str:
+    """What an interrupt left."""
+    if results.is_file():
+        return (
+            f"Stopped; finished methods are in {results}: run the same command again to continue."
+        )
+    return "Stopped before the first method was finished."
 
 
 def _show(evaluation: Evaluation) -> None:
@@ -111,16 +131,21 @@ def _show(evaluation: Evaluation) -> None:
         f"over {len(asked.candidates):,} candidates, in the order they came."
     )
     console.print(table)
+    console.print("R@1: recall@1. All in percent, the gain in points; ms: milliseconds per query.")
     if evaluation.kept:
-        console.print(f"{evaluation.kept} methods were kept from before.")
+        console.print(f"{evaluation.kept} methods were kept from before: nothing has changed.")
     console.print(evaluation.verdict, style="bold", markup=False)
 
 
 def _show_advice(advice: Advice, console: Console) -> None:
+    from rich.table import Column, Table
+
     for sentence in advice.reasons:
         console.print(f"- {sentence}", markup=False)
+    measured = Table.grid(Column(no_wrap=True), Column(overflow="fold"), padding=(0, 2))
     for name, value in advice.measured:
-        console.print(f"  {name}: {value}", markup=False)
+        measured.add_row(f"  {value}", name)
+    console.print(measured, markup=False)
     for sentence in advice.unknown:
         console.print(sentence, markup=False)
     console.print(advice.sentence, style="bold", markup=False)

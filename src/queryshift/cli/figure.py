@@ -17,11 +17,11 @@ _COUNT = click.IntRange(min=2)
 
 @click.command()
 @click.argument("name", type=KnownName("figure", FIGURES))
-@click.option("--benchmark", help="A benchmark's name; by default the figure's own choice.")
-@click.option("--shift", help="One of the benchmark's shifts; by default the figure's own choice.")
+@click.option("--benchmark", help="Name of a benchmark.  [default: the figure's choice]")
+@click.option("--shift", help="A shift of the benchmark.  [default: the figure's choice]")
 @click.option("--severity", type=click.IntRange(1, 5), default=3, show_default=True)
-@click.option("--queries", type=_COUNT, default=512, show_default=True, help="The first so many.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of order and corruption.")
+@click.option("--queries", type=_COUNT, default=512, show_default=True, help="Use only the first.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
 @benchmark_options
 @click.option(
     "--galleries",
@@ -29,13 +29,15 @@ _COUNT = click.IntRange(min=2)
     type=FOLDER,
     default=Path("runs/galleries"),
     show_default=True,
-    help="Where embedded candidates are kept for the next figure.",
+    help="Where encoded candidates are kept for the next figure.",
 )
-@click.option("--out", type=_FILE, help="A .png (NAME.png by default), .svg, .pdf or .json file.")
-@click.option("--json", "numbers", is_flag=True, help="Write the numbers beside the chart too.")
-@click.option("--from", "given", type=_FILE, help="Draw numbers that --json wrote: no computing.")
+@click.option("--out", type=_FILE, help="A .png, .svg, .pdf or .json file.  [default: NAME.png]")
+@click.option("--json", "numbers", is_flag=True, help="Also write the numbers, next to the chart.")
+@click.option(
+    "--from", "given", type=_FILE, help="Draw numbers that --json wrote, without computing them."
+)
 def command(name: str, out: Path | None, numbers: bool, given: Path | None, **wanted: Any) -> None:
-    """Make the figure NAME, and say whether the paper's claim holds in it.
+    """Draw the figure NAME, and say whether the paper's claim holds in it.
 
     \b
     $ queryshift figure scaling --shift motion_blur --queries 1000

@@ -11,7 +11,7 @@ import click
 
 from queryshift.errors import BadInput, MissingExtra, check_known
 
-from .options import COUNT, PATH, columns_option, json_option
+from .options import CONTINUE, COUNT, PATH, Group, columns_option, interruptible, json_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ NAMED = 10  # items left out that are named one by one on a terminal
 SEVERITY = 3  # of the corrupted queries that an index is measured with
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """Build galleries from items, and check those in search engines."""
 
@@ -34,13 +34,23 @@ def command() -> None:
     multiple=True,
     required=True,
     type=click.Path(path_type=Path, exists=True),
-    help="A folder, or a table of texts or paths; may be given several times.",
+    help="A folder, or a table of texts or paths; can be repeated.",
 )
 @click.option("--to", required=True, help="NAME.safetensors, NAME.parquet, or an address.")
-@click.option("--modality", default="", help="Which encoder.  [default: that of the items]")
+@click.option(
+    "--modality", default="", help="Which of the model's encoders.  [default: that of the items]"
+)
 @columns_option
-@click.option("--index", type=click.Choice(["exact", "hnsw"]), default="exact", show_default=True)
-@click.option("--processes", type=COUNT, default=1, show_default=True, help="How many encode.")
+@click.option(
+    "--index",
+    type=click.Choice(["exact", "hnsw"]),
+    default="exact",
+    show_default=True,
+    help="Search all vectors, or an approximate index.",
+)
+@click.option(
+    "--processes", type=COUNT, default=1, show_default=True, help="How many processes encode."
+)
 @click.option(
     "--ray",
     is_flag=False,
@@ -48,19 +58,29 @@ def command() -> None:
     metavar="[ADDRESS]",
     help="Encode on a Ray cluster: the one at ADDRESS, or the one that Ray finds or starts.",
 )
-@click.option("--batch", "batch_size", type=COUNT, default=64, show_default=True)
-@click.option("--shard", "shard_size", type=COUNT, default=1024, show_default=True)
-@click.option("--device", help="cpu, cuda, ...; by default where the model is loaded.")
-@click.option("--strict", is_flag=True, help="An item that cannot be read is an error.")
-@click.option("--restart", is_flag=True, help="Forget a build that was stopped here.")
-@click.option("--journal", type=PATH, help="The folder that says what is done.")
+@click.option(
+    "--batch", "batch_size", type=COUNT, default=64, show_default=True, help="Items per batch."
+)
+@click.option(
+    "--shard",
+    "shard_size",
+    type=COUNT,
+    default=1024,
+    show_default=True,
+    help="Items between two saves.",
+)
+@click.option("--device", help="cpu, cuda, ...  [default: where the model is loaded]")
+@click.option(
+    "--strict", is_flag=True, help="Stop at the first unreadable item instead of leaving it out."
+)
+@click.option("--restart", is_flag=True, help="Discard an unfinished build, and begin again.")
+@click.option("--journal", type=PATH, help="Folder for the finished parts of an unfinished build.")
 @json_option
 def build(model: str, items: tuple[Path, ...], to: str, as_json: bool, **settings: Any) -> None:
-    """Encode items with a model, and keep the vectors where a session can search them.
+    """Encode items with a model, and write the vectors to a file or a search engine.
 
-    Run the same command again to go on where it stopped, whatever stopped it: no candidate is
-    there twice, none is missing. Items that cannot be read are left out and named. A collection
-    that is not there is made.
+    If it is stopped, run the same command again to continue: no candidate is then missing or
+    stored twice. Unreadable items are left out and named. A missing collection is created.
 
     \b
     $ queryshift gallery build --model clip-base --items photos/ --to photos.safetensors
@@ -70,11 +90,8 @@ def build(model: str, items: tuple[Path, ...], to: str, as_json: bool, **setting
     """
     from queryshift.indexing import BuildSettings, build_gallery
 
-    try:
+    with interruptible(lambda: CONTINUE):
         built = build_gallery(model, list(items), to, BuildSettings(**settings))
-    except KeyboardInterrupt:
-        click.echo("Stopped: run the same again to go on where it was.", err=True)
-        raise SystemExit(130) from None
     if as_json:
         bad = [row._asdict() for row in built.bad]
         values = {"rows": built.rows, "kept": built.kept, "bad": bad, "seconds": built.seconds}
@@ -97,21 +114,28 @@ def build(model: str, items: tuple[Path, ...], to: str, as_json: bool, **setting
     required=True,
     help="Vectors (.npy); or with --model captions, a table, a folder of images or audio files.",
 )
-@click.option("--model", help="A name, a path, or module:function: encodes the queries.")
-@click.option("--sample", type=COUNT, default=256, show_default=True, help="Queries to ask.")
 @click.option(
-    "--depth", type=COUNT, default=100, show_default=True, help="Hits that sessions fetch."
+    "--model", help="The model that encodes the queries: a name, a path or module:function."
+)
+@click.option(
+    "--sample", type=COUNT, default=256, show_default=True, help="How many queries to use."
+)
+@click.option(
+    "--depth",
+    type=COUNT,
+    default=100,
+    show_default=True,
+    help="Hits that a session fetches for a query.",
 )
 @json_option
 def check(
     address: str, queries: Path, model: str | None, sample: int, depth: int, as_json: bool
 ) -> None:
-    """Measure what the index at ADDRESS finds of an exact search, and keep the result.
+    """Compare the index at ADDRESS with exact search, and store the result.
 
-    It asks the queries as they are, and shifted: with --model they are corrupted (images with
+    It uses the queries as they are, then shifted: with --model they are corrupted (images with
     noise, audio with traffic, text with OCR errors), without it their vectors are moved away from
-    the candidates nearest to them. The exit code is 1 where less than .97 of the best ten are
-    found.
+    their nearest candidates. The exit code is 1 if recall@10 is below 0.97.
 
     \b
     $ queryshift gallery check faiss:captions.faiss --queries asked.npy
@@ -182,8 +206,8 @@ def _show(result: RecallCheck, corrupted: bool) -> None:
 
     how = f", {result.breadth}" if result.breadth else ""
     asked = f"{result.queries} queries{how}"
-    table = Table(asked, "recall at 10", f"at {result.depth}", title_justify="left")
-    shifted = "corrupted" if corrupted else "moved away"
+    table = Table(asked, "recall@10", f"recall@{result.depth}", title_justify="left")
+    shifted = "corrupted" if corrupted else "shifted"
     for name, recall in (("as they are", result.ordinary), (shifted, result.shifted)):
         table.add_row(name, f"{recall.at_10:.3f}", f"{recall.at_depth:.3f}")
     console = Console(highlight=False)

@@ -86,9 +86,9 @@ LISTINGS: dict[str, Callable[[], Listing]] = {
 
 @click.command()
 @click.argument("what", type=KnownName("list", LISTINGS))
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: one object per line.")
 def command(what: str, as_json: bool) -> None:
-    """List what there is of a kind.
+    """List benchmarks, methods, models, corruptions or datasets.
 
     \b
     $ queryshift list benchmarks

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .options import json_option
+from .options import Group, json_option
 
 if TYPE_CHECKING:
     from queryshift.models.inspect import Inspection
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
-    """Look at a model before you build on it."""
+    """Check a model before you use it."""
 
 
 @command.command()
@@ -26,11 +26,13 @@ def command() -> None:
     type=click.Choice(["library", "published"]),
     default="library",
     show_default=True,
-    help="Read items as the library does, or as the paper's code did.",
+    help="Read items as the library does, or as in published results.",
 )
 @json_option
 def check(name: str, adapt: str, preprocessing: str, as_json: bool) -> None:
-    """Load NAME (short or on the Hub, a directory, a file, module:function) and try it out.
+    """Load the model NAME, encode test items, and list problems.
+
+    NAME is a short name, a name on the Hugging Face Hub, a directory, a file or module:function.
 
     \b
     $ queryshift models check tangram
@@ -65,4 +67,4 @@ def _show(inspection: Inspection) -> None:
     for warning in inspection.warnings:
         console.print(f"[yellow]warning[/] {warning}")
     if not inspection.warnings:
-        console.print("Round trip without a warning.")
+        console.print("No problems found: the test items were encoded.")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import wraps
 from pathlib import Path
@@ -22,9 +23,11 @@ else:  # not generic before click 8.2
 PATH = click.Path(path_type=Path)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 COUNT = click.IntRange(min=1)
+CONTINUE = "Stopped: run the same command again to continue."
+INTERRUPTED = 130  # exit code after Ctrl-C, as in shells
 
 strict_option = click.option(
-    "--strict", is_flag=True, help="Stop at a row that cannot be used; else it is left out."
+    "--strict", is_flag=True, help="Stop at the first unusable row instead of leaving it out."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
@@ -34,8 +37,32 @@ columns_option = click.option(
     "columns",
     multiple=True,
     callback=lambda ctx, option, pairs: _columns(pairs),
-    help="Such as id=sku.",
+    metavar="ROLE=NAME",
+    help="The column of a role, such as id=sku; can be repeated.",
 )
+
+
+@contextmanager
+def interruptible(said: Callable[[], str]) -> Iterator[None]:
+    """After Ctrl-C, print a sentence that says what is kept, and exit with the usual code."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo(said(), err=True)
+        raise SystemExit(INTERRUPTED) from None
+
+
+class Group(click.Group):
+    """Commands of which the nearest are suggested for a wrong name."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that `args` name, or raise an error that names those nearest to it."""
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
+            raise click.UsageError(str(unknown("command", args[0], known)), ctx)
+        return super().resolve_command(ctx, args)
 
 
 class KnownName(_Choice):
@@ -64,21 +91,21 @@ def _columns(given: tuple[str, ...]) -> dict[str, str]:
 def benchmark_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of all commands that run a benchmark: see `choices_from`."""
     for option in (
-        click.option("--device", help="cpu, cuda, ...; by default the GPU where there is one."),
+        click.option("--device", help="cpu, cuda, ...  [default: the GPU, if there is one]"),
         click.option(
             "--preprocessing",
             type=click.Choice(["published", "library"]),
-            help="Read items as the paper did (default on its benchmarks), or as the model's "
-            "library.",
+            help="Read items as in the paper (default on its benchmarks), or as the model's "
+            "library does.",
         ),
         click.option(
             "--translator",
             nargs=2,
             metavar="THERE BACK",
-            help="The two models of back-translation.",
+            help="The two models for back-translation.",
         ),
         click.option(
-            "--root", type=FOLDER, help="The dataset's files.  [default: $QUERYSHIFT_DATA/NAME]"
+            "--root", type=FOLDER, help="Folder of the dataset.  [default: $QUERYSHIFT_DATA/NAME]"
         ),
         click.option(
             "--model", default="", help="A name, a path or module:function.  [default: the paper's]"
@@ -117,7 +144,9 @@ def traceback_option(command: Callable[..., None]) -> Callable[..., None]:
 def reference_option(command: Callable[..., None]) -> Callable[..., None]:
     """Add --reference, with its old name --ordinary hidden."""
 
-    @click.option("--reference", type=PATH, help="Queries from before any shift, for advice.")
+    @click.option(
+        "--reference", type=PATH, help="Queries from before the shift, to measure its size."
+    )
     @click.option("--ordinary", type=PATH, hidden=True)
     @wraps(command)
     def run(*given: Any, reference: Path | None, ordinary: Path | None, **named: Any) -> None:

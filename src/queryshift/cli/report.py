@@ -14,13 +14,23 @@ FORMATS = ("terminal", "markdown", "latex", "csv", "html")
 @click.argument("runs", type=click.Path(path_type=Path, exists=True))
 @click.option("--format", "form", type=click.Choice(FORMATS), default="terminal", show_default=True)
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file.")
-@click.option("--metric", help="recall@K, mean_rank, median_rank, map, seconds; else the paper's.")
-@click.option("--paper", is_flag=True, help="The paper's numbers and the differences, below ours.")
-@click.option("--paper-model", default="", help='Of the paper\'s models, e.g. "BLIP ViT-L/16".')
-@click.option("--any-size", is_flag=True, help="Also beside runs over other numbers of queries.")
-@click.option("--resamples", type=click.IntRange(min=0), help="Of the bootstrap; 0: no tests.")
+@click.option(
+    "--metric", help="recall@K, mean_rank, median_rank, map or seconds.  [default: the paper's]"
+)
+@click.option("--paper", is_flag=True, help="Add the paper's numbers, and the differences.")
+@click.option(
+    "--paper-model", default="", help='Which of the paper\'s models, such as "BLIP ViT-L/16".'
+)
+@click.option(
+    "--any-size",
+    is_flag=True,
+    help="Add the paper's numbers even if the number of queries differs.",
+)
+@click.option(
+    "--resamples", type=click.IntRange(min=0), help="Resamples of the bootstrap; 0: no tests."
+)
 def command(runs: Path, form: str, out: Path | None, paper: bool, **given: Any) -> None:
-    """Tables of all finished cells in RUNS, a folder or one .jsonl file.
+    """Make tables from the results in RUNS, a folder or one .jsonl file.
 
     \b
     $ queryshift report runs/

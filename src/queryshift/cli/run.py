@@ -11,7 +11,7 @@ import click
 
 from queryshift.methods import METHODS, OURS
 
-from .options import COUNT, FOLDER, benchmark_options, choices_from
+from .options import COUNT, FOLDER, benchmark_options, choices_from, interruptible
 
 if TYPE_CHECKING:
     from queryshift.lab.evaluation.runner.cell_executors import Execute
@@ -29,33 +29,52 @@ _PAPERS = tuple(name for name in METHODS if name not in OURS)
     "methods",
     multiple=True,
     metavar="NAME[:SETTING=VALUE,...][+WRAPPER]",
-    help=f"One of {', '.join(METHODS)}, with settings of its own or in a wrapper: "
-    "rest:gap=false,mining=false or tent:lr=0.001+refined; default: a session without a method; "
-    "or all: the paper's eleven.  [default: frozen, rest]",
+    help=f"One of {', '.join(METHODS)}, with settings (rest:gap=false,mining=false) or a wrapper "
+    "(tent:lr=0.001+refined); default: the default session; all: the paper's eleven. Can be "
+    "repeated.  [default: frozen, rest]",
 )
 @benchmark_options
-@click.option("--shift", "shifts", multiple=True, help="Only this one; may be given several times.")
+@click.option("--shift", "shifts", multiple=True, help="Run only this shift; can be repeated.")
 @click.option("--severity", "severities", multiple=True, type=int, help="1 to 5.  [default: 5]")
-@click.option("--seeds", type=COUNT, default=1, show_default=True, help="How many: 0, 1, ...")
-@click.option("--queries", type=COUNT, help="Ask only the first so many.")
-@click.option("--out", type=FOLDER, default=Path("runs"), show_default=True, help="Results.")
+@click.option("--seeds", type=COUNT, default=1, show_default=True, help="How many random seeds.")
+@click.option("--queries", type=COUNT, help="Use only the first queries.")
+@click.option(
+    "--out", type=FOLDER, default=Path("runs"), show_default=True, help="Folder of results."
+)
 @click.option("--jobs", type=COUNT, default=1, show_default=True, help="Processes.")
 @click.option("--ray", "on_ray", is_flag=True, help="Run the cells on a Ray cluster.")
-@click.option("--from-folder", "folder", type=FOLDER, help="Queries corrupted beforehand.")
-@click.option("--noise", type=FOLDER, help="Recordings for audio: rain.wav, crowd/..., as READ.")
-@click.option("--textures", type=FOLDER, help="Photographs of frost, for images as published.")
-@click.option("--style-models", "styles", type=FOLDER, help="formal/, ... for text as published.")
-@click.option("--similarity", default="", help="Sentence encoder of the published filter of text.")
-@click.option("--matcher", is_flag=True, help="Single stream: its matching head ranks hits anew.")
-@click.option("--rerank", type=COUNT, help="So many hits (with --matcher); default: published.")
-@click.option("--strict", is_flag=True, help="An item that cannot be read is an error.")
-@click.option("--check-base", is_flag=True, help="First compare the frozen model with the paper.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a cell.")
+@click.option(
+    "--from-folder", "folder", type=FOLDER, help="Read queries that `queryshift corrupt` made."
+)
+@click.option("--noise", type=FOLDER, help="Noise recordings for audio: rain.wav, crowd/...")
+@click.option("--textures", type=FOLDER, help="Photographs of frost, for published images.")
+@click.option(
+    "--style-models",
+    "styles",
+    type=FOLDER,
+    help="Folders formal/, ... of models for published texts.",
+)
+@click.option(
+    "--similarity", default="", help="Sentence encoder for the similarity filter of texts."
+)
+@click.option(
+    "--matcher", is_flag=True, help="Re-rank hits with the model's matching head (single-stream)."
+)
+@click.option(
+    "--rerank", type=COUNT, help="How many hits --matcher re-ranks.  [default: as published]"
+)
+@click.option(
+    "--strict", is_flag=True, help="Stop at the first unreadable item instead of leaving it out."
+)
+@click.option(
+    "--check-base", is_flag=True, help="First check the frozen model against the paper's numbers."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: one object per result.")
 def command(benchmark: str, as_json: bool, **given: Any) -> None:
-    """Run methods on BENCHMARK and keep every finished cell in the folder OUT.
+    """Run methods on BENCHMARK, and keep each finished result in the folder --out.
 
-    BENCHMARK is a name of the list, or a TOML file of your own (docs/your-own-data.md).
-    Run the same command again to go on where it stopped.
+    BENCHMARK is a name (`queryshift list benchmarks`), or a TOML file of your own
+    (docs/your-own-data.md). If it is stopped, run the same command again to continue.
 
     \b
     $ queryshift list benchmarks
@@ -66,20 +85,17 @@ def command(benchmark: str, as_json: bool, **given: Any) -> None:
     from queryshift.lab.evaluation.runner.resume import run_all
 
     out = given["out"]
-    try:
+    with interruptible(lambda: _stopped(out)):
         plans = _plans(benchmark, given)
         with _executor(given) as execute:
             ran = run_all(plans, out, execute, given["check_base"])
-    except KeyboardInterrupt:
-        click.echo(_stopped(out), err=True)
-        raise SystemExit(130) from None
     _show(ran, as_json)
 
 
 def _stopped(out: Path) -> str:
     """What an interrupt left."""
     if any(out.glob("*.jsonl")):
-        return f"Stopped; finished cells are in {out}: run the same again to go on."
+        return f"Stopped; finished cells are in {out}: run the same command again to continue."
     return "Stopped before the first cell was finished: nothing is kept."
 
 
@@ -88,7 +104,7 @@ def _plans(benchmark: str, given: dict[str, Any]) -> list[Plan]:
     from queryshift.lab.evaluation.runner.plans import Plan, plans_for
 
     if given["rerank"] is not None and not given["matcher"]:
-        raise click.UsageError("--rerank says how many hits --matcher ranks anew: give both.")
+        raise click.UsageError("--rerank says how many hits --matcher re-ranks: give both.")
     first = find(benchmark)[0]
     named = given["methods"] or first.methods
     plan = Plan(

@@ -10,18 +10,20 @@ import click
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False), required=False)
-@click.option("--host", help="Address to listen at; 127.0.0.1 where the file has none.")
-@click.option("--port", type=int, help="Port to listen at; 8080 where the file has none.")
-@click.option("--data", type=click.Path(path_type=Path), help="Folder of what must not be lost.")
-@click.option("--store", help="postgresql://…, where several processes serve; else SQLite.")
-@click.option("--device", help="Where models run whose collection does not say: cuda:1.")
-@click.option("--strict", is_flag=True, help="Stop at the first bad line of a file of queries.")
-@click.option("--new-token", is_flag=True, help="Make a token and its entry for the file.")
+@click.option("--host", help="Address to listen on.  [default: that of FILE, else 127.0.0.1]")
+@click.option("--port", type=int, help="Port to listen on.  [default: that of FILE, else 8080]")
+@click.option(
+    "--data", type=click.Path(path_type=Path), help="Folder of the database and of built galleries."
+)
+@click.option("--store", help="postgresql://…, for several replicas.  [default: SQLite in --data]")
+@click.option("--device", help="Where models run, such as cuda:1.  [default: cpu]")
+@click.option("--strict", is_flag=True, help="Stop at the first bad line of a file with queries.")
+@click.option("--new-token", is_flag=True, help="Print a new token and its entry for FILE.")
 def command(file: Path | None, new_token: bool, **given: Any) -> None:
-    """Serve adaptation for many tenants over HTTP, with a page to look at it.
+    """Start the HTTP service for many tenants, with a web page.
 
-    FILE is a serve.toml; without it the embedded world is served at this machine's own address.
-    Every setting can be overridden by the environment: QUERYSHIFT_PORT=9000.
+    FILE is a serve.toml (docs/serve-toml.md). Without it, the service has a small bundled
+    collection to try. Environment variables override FILE: QUERYSHIFT_PORT=9000.
 
     \b
     $ queryshift serve

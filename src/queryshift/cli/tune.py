@@ -25,20 +25,24 @@ def _numbers(
 
 @click.command()
 @click.argument("model")
-@click.option("--queries", type=PATH, required=True, help="Queries as they really come.")
-@click.option("--gallery", type=PATH, required=True, help="Candidates.")
+@click.option("--queries", type=PATH, required=True, help="A sample of your queries.")
+@click.option("--gallery", type=PATH, required=True, help="The items that are searched.")
 @click.option("--labels", type=PATH, help='JSON: {"query name": ["candidate name", ...], ...}.')
 @reference_option
 @click.option(
     "--method",
     default="rest",
     show_default=True,
-    help="Such as default, rest, shot or infomax+hubs: see `queryshift list methods`.",
+    help="Such as default, rest, shot or infomax+hubs; all: `queryshift list methods`.",
 )
-@click.option("--rates", callback=_numbers, help="Learning rates; by default 1e-5 to 3e-3.")
-@click.option("--temperatures", callback=_numbers, help="By default 0.01,0.02,0.05.")
-@click.option("--sample", type=int, help="How many queries to adapt to; by default 256.")
-@click.option("--seed", type=int, help="Of the sample; by default 0.")
+@click.option(
+    "--rates", callback=_numbers, help="Learning rates, such as 1e-3,1e-2.  [default: 1e-5 to 3e-3]"
+)
+@click.option("--temperatures", callback=_numbers, help="Temperatures.  [default: 0.01,0.02,0.05]")
+@click.option(
+    "--sample", type=int, help="How many queries to use, drawn at random.  [default: 256]"
+)
+@click.option("--seed", type=int, help="Random seed of the sample.  [default: 0]")
 @strict_option
 @traceback_option
 @json_option
@@ -47,10 +51,10 @@ def command(
 ) -> None:
     """Find a learning rate and a temperature for MODEL (a name, a path, or module:function).
 
-    Queries and candidates are what `queryshift evaluate` reads, such as a folder of images or a
-    file with one caption a line. Labels name a file by its name and a caption by its text; they may
-    name a few queries only. Without labels the contrast decides (docs/tune.md), and
-    reference queries show how far these have shifted.
+    Queries and gallery are what `queryshift evaluate` reads, such as a folder of images or a file
+    with one caption per line. Labels map a query to its right answers, files by their names and
+    captions by their texts; a few labels are enough. Without labels, the contrast decides
+    (docs/tune.md).
 
     \b
     $ queryshift tune clip-base --queries photos/ --gallery captions.txt
@@ -70,7 +74,7 @@ def _show(tuned: Tuned) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    recall = ["recall at 1"] if tuned.labelled else []
+    recall = ["R@1"] if tuned.labelled else []
     table = Table("lr", "temperature", "contrast", "similarity", "variety", *recall, "")
     table.add_row("not adapted", "", *_measures(tuned.source), "")
     for trial in tuned.trials:

@@ -174,6 +174,11 @@ def _modality(wanted: str, encoders: dict[str, Encoder]) -> str:
         return wanted
     if len(encoders) == 1:
         return next(iter(encoders))
+    if wanted == "vector":
+        raise BadInput(
+            "got vectors, expected items to encode: vectors need no model, give them to "
+            "qs.Gallery.from_vectors."
+        )
     raise unknown("modality in this model", wanted, encoders)
 
 

@@ -16,6 +16,7 @@ from queryshift.galleries.candidate_checks import checked_ids
 from queryshift.galleries.hits import Id
 from queryshift.media.item_collection import Collection, as_collection, kind_of
 from queryshift.media.lazy_items import LazyItems
+from queryshift.media.records import check_columns
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class Plan:
 def plan(items: Any, columns: Mapping[str, str], shard_size: int) -> Plan:
     """Make a plan for a path, several paths, `{id: item}` or a list of items."""
     given = items if _are_collections(items) else [items]
+    check_columns(columns, given)
     parts = [as_collection(one, columns, check_rows=False) for one in given]
     modalities = {part.modality for part in parts}
     if len(modalities) != 1:

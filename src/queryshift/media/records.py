@@ -14,8 +14,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from queryshift.errors import BadFile, check_known
+from queryshift.errors import BadFile, check_known, unknown
 from queryshift.support.optional import need
+from queryshift.support.paths import user_path
 
 from .bad_rows import BadRows
 from .item_reading import decoding
@@ -73,9 +74,7 @@ def read_records(
     """
     for role in columns or {}:
         check_known("role of a column", role, ROLES)
-    readers = {".csv": _csv, ".tsv": _csv, ".parquet": _parquet}
-    read = _dataset if path.is_dir() else readers.get(path.suffix.lower(), _jsonl)
-    table = read(path)
+    table = _table(path)
     used = _columns(set(table.names), columns or {})
     empty = True
     for place, values in table.rows(list(used.values())):
@@ -88,6 +87,33 @@ def read_records(
         yield Record(place, {role: values.get(name) for role, name in used.items()})
     if empty:
         raise BadFile(f'"{path}" has no rows: expected at least one.')
+
+
+def check_columns(columns: Mapping[str, str], sources: Iterable[Any]) -> None:
+    """Refuse a column that no table among these sources has.
+
+    Args:
+        columns: the column of each role.
+        sources: what is read with these columns: paths, or anything else.
+    """
+    paths = [user_path(source) for source in sources if isinstance(source, str | Path)]
+    tables = [path for path in paths if is_dataset(path) or _is_table_file(path)]
+    if not columns or not tables:
+        return
+    names = {name.lower(): name for path in tables for name in _table(path).names}
+    for column in columns.values():
+        if column.lower() not in names:
+            raise unknown("column", column, names.values())
+
+
+def _is_table_file(path: Path) -> bool:
+    return path.suffix.lower() in TABLES and path.is_file()
+
+
+def _table(path: Path) -> _Table:
+    readers = {".csv": _csv, ".tsv": _csv, ".parquet": _parquet}
+    read = _dataset if path.is_dir() else readers.get(path.suffix.lower(), _jsonl)
+    return read(path)
 
 
 def is_dataset(path: Path) -> bool:

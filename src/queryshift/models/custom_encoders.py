@@ -32,10 +32,15 @@ def referenced(name: str) -> dict[str, Encoder]:
     value = _module(module_name, name)
     for part in attribute.split("."):
         if not hasattr(value, part):
-            public = [known for known in vars(value) if not known.startswith("_")]
-            raise unknown(f'name in the module "{module_name}"', part, public)
+            raise unknown("model", name, [f"{module_name}:{made}" for made in _makers(value)])
         value = getattr(value, part)
     return encoders_from(value, f'"{name}"')
+
+
+def _makers(value: Any) -> list[str]:
+    """Public names of what may make encoders."""
+    public = ((name, made) for name, made in vars(value).items() if not name.startswith("_"))
+    return [name for name, made in public if callable(made) or isinstance(made, Encoder | Mapping)]
 
 
 def encoders_from(made: Any, origin: str) -> dict[str, Encoder]:

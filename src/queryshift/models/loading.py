@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from queryshift.errors import BadFile, BadInput, check_known, unknown
+from queryshift.errors import BadFile, BadInput, UnknownName, check_known, unknown
 from queryshift.support.paths import is_file, is_there, user_path
 from queryshift.support.registry import BUNDLED_MODELS, MATCHERS
 
@@ -189,7 +189,10 @@ def _found(name: str, published: bool) -> dict[str, Encoder]:
     if not is_there(path) and "/" not in source:
         if (own := _module("custom_encoders")).is_reference(name):
             return cast("dict[str, Encoder]", own.referenced(name))
-        raise unknown("model", name, MODELS)
+        raise UnknownName(
+            f"{unknown('model', name, MODELS)} It can also be a directory, a name on the Hugging "
+            "Face Hub (owner/name) or module:function."
+        )
     checkpoint = _module("hf").Checkpoint(str(path) if is_there(path) else source, published)
     loader = "sentence_transformers" if checkpoint.file("modules.json") else _loader(checkpoint)
     return cast("dict[str, Encoder]", _module(loader).load(checkpoint))

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 import queryshift as qs
 from forked_commands import start
 from queryshift.cli import main
-from queryshift.errors import BadInput
+from queryshift.errors import BadInput, UnknownName
 from queryshift.lab import tangram
 from queryshift.lab.evaluation.pages.method_legend import COLOURS
 from queryshift.lab.own_traffic.evaluation_page import html
@@ -174,7 +174,7 @@ def test_the_page_has_the_table_the_curve_and_the_worst_queries(log, tmp_path):
         row[0] for row in rows if row
     )
     page = out.read_text()
-    assert "minus frozen" in page and "<polyline" in page and "answers worst" in page
+    assert "recall@1 gain" in page and "<polyline" in page and "answers worst" in page
     assert "ocr" in page and "order of their time stamps" in page
     assert "http" not in page.replace("http-equiv", "")  # it needs nothing else
     assert "prefers-color-scheme: dark" in page
@@ -207,6 +207,11 @@ def test_a_difference_is_that_of_the_same_queries(log):
         replay(asked, session_of(asked, spec), spec) for spec in ("frozen", "tent:lr=0")
     )
     assert first.ranks.equal(second.ranks) and (first.forwards, second.forwards) == (1.0, 3.0)
+
+
+def test_a_column_that_no_table_has_is_refused_with_those_there_are(log):
+    with pytest.raises(UnknownName, match='no column "skuu"; did you mean "sku"'):
+        traffic("tangram", log / "products.jsonl", log / "log.jsonl", columns={"id": "skuu"})
 
 
 def test_ids_that_do_not_belong_together_are_refused():

@@ -56,7 +56,7 @@ def test_without_the_default_the_best_that_is_better_is_used():
 
 def test_where_none_is_better_the_sentence_is_about_the_best_of_them():
     sentence = told(frozen=0.3, default=0.1, tent=0.25, rest=0.2)[1]
-    assert "the best of the others, tent, has -5.0 points" in sentence
+    assert "The best of the others, tent, has -5.0 points" in sentence
 
 
 @pytest.mark.parametrize(("low", "use"), [(-0.1, "frozen"), (0.0, "frozen"), (0.1, "default")])

@@ -1,5 +1,8 @@
 """A replay: ranks of every right answer, and the time of the answers alone."""
 
+import logging
+import math
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -39,3 +42,15 @@ def test_seconds_are_those_from_each_batch_to_its_answer(monkeypatch, batch, bat
     assert done.cells[0].seconds == batches
     assert done.rows[0].seconds_per_query == pytest.approx(batches / 10)
     assert (done.cells[0].shift, done.cells[0].severity) == ("as it came", 0)
+
+
+def test_what_the_guard_does_is_said_once_with_the_methods_name(caplog):
+    texts = [f"a red square and {count} circles" for count in range(8)]
+    asked = traffic("tangram", texts, texts)
+    session = qs.Session(asked.encoder, asked.gallery, qs.Tent(), lr=math.inf, name="tent")
+    with warnings.catch_warnings(), caplog.at_level(logging.WARNING, logger="queryshift"):
+        warnings.simplefilter("error")
+        replay(asked, session, "tent", batch=8)
+    (record,) = caplog.records
+    assert record.getMessage().startswith("session tent, batch 1: not finite")
+    assert repr(session_of(asked, "default")).startswith("Session(default: ")

@@ -33,8 +33,12 @@ def test_a_shift_without_a_severity_has_the_middle_one(asked, severity):
 @pytest.mark.parametrize(
     ("model", "gallery", "said"),
     [
-        (None, TEXTS, "the items are text, the model encodes nothing: give a model, or vectors"),
-        ("tangram", VECTORS, "the items are audio, the model encodes image, text"),
+        (None, TEXTS, "the queries are text: name a model that encodes them, or give vectors"),
+        (
+            "tangram",
+            VECTORS,
+            "the queries are audio, the model encodes image, text: give such items",
+        ),
     ],
 )
 def test_what_the_model_cannot_read_is_refused_with_what_it_can(model, gallery, said, tmp_path):
@@ -44,6 +48,11 @@ def test_what_the_model_cannot_read_is_refused_with_what_it_can(model, gallery, 
         (tmp_path / "sound.wav").write_bytes(b"RIFF")
     with pytest.raises(BadInput, match=said):
         traffic(model, gallery, queries)
+
+
+def test_vectors_are_not_corrupted():
+    with pytest.raises(BadInput, match='the shift "fog" for vectors, expected queries that can'):
+        traffic(None, VECTORS, VECTORS, shift="fog")
 
 
 def test_vectors_are_not_searched_among_texts():

@@ -65,7 +65,7 @@ class TestFiles:
     def test_of_audio_need_a_model_for_it(self, home, tmp_path):
         for name in ("b", "a"):
             soundfile.write(tmp_path / f"{name}.wav", np.zeros(800, np.float32), 8000)
-        with pytest.raises(BadInput, match="the items are audio, the model encodes image, text"):
+        with pytest.raises(BadInput, match="queries are audio, the model encodes image, text"):
             tune_files("tangram", tmp_path, home / "captions.txt")
 
     def test_that_cannot_be_told_are_refused(self, home, tmp_path):
@@ -98,7 +98,7 @@ class TestTuning:
         assert (found.method, found.labelled) == ("Tent", 0)
 
     def test_a_side_the_model_lacks_is_refused(self, home):
-        with pytest.raises(BadInput, match="the items are image, the model encodes audio, video"):
+        with pytest.raises(BadInput, match="queries are image, the model encodes audio, video"):
             tune_files("tangram-clips", home / "pictures", home / "captions.txt")
 
 

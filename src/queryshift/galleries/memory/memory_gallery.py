@@ -12,11 +12,12 @@ from torch import Tensor
 
 from queryshift.encoders.encoder import Encoder, check_encoder
 from queryshift.encoders.prepared import several
-from queryshift.errors import BadInput, GalleryMismatch
+from queryshift.errors import BadFile, BadInput, GalleryMismatch
+from queryshift.support.paths import is_there, user_path
 from queryshift.support.progress import track
 from queryshift.support.torch_modes import adaptation_modes, without_inference_mode
 
-from ..addresses import opener_of
+from ..addresses import ENGINES, opener_of
 from ..candidate_checks import checked_ids, checked_vectors, vectors_and_lengths
 from ..hits import Id
 from ..model_origin import ModelOrigin
@@ -174,7 +175,14 @@ class Gallery(ExactGallery):
             1
         """
         opener = opener_of(address)
-        return cls.load(address) if opener is None else opener(str(address))
+        if opener is not None:
+            return opener(str(address))
+        if not is_there(user_path(address)):
+            raise BadFile(
+                f'there is no file "{address}": expected a gallery file, or an address that begins '
+                f"with {', '.join(ENGINES)} and a colon."
+            )
+        return cls.load(address)
 
     def save(self, path: str | Path) -> None:
         """Write ids, vectors and a checksum as one safetensors file, whole or not at all.

@@ -49,7 +49,7 @@ def settings_of(text: str, row: Benchmark, encoder: Encoder) -> dict[str, Any]:
 def plain_session(text: str, encoder: Encoder, gallery: Gallery, seed: int = 0) -> Session:
     """A fresh session of a spec with its own settings and no guard, or the default."""
     method, settings = from_spec(text, encoder, {} if text == DEFAULT else {"guard": None})
-    return Session(encoder, gallery, method, seed=seed, **settings)
+    return Session(encoder, gallery, method, name=text, seed=seed, **settings)
 
 
 def session_of(

@@ -13,7 +13,7 @@ from itertools import chain, permutations, product
 from pathlib import Path
 from typing import Any
 
-from queryshift.errors import unknown
+from queryshift.errors import UnknownName, unknown
 from queryshift.lab.corruptions.names import COMBINATIONS, NAMES
 from queryshift.lab.datasets.tangram import COMPOSED, SENTENCE, TASKS
 
@@ -86,7 +86,10 @@ def find(name: str) -> tuple[Benchmark, ...]:
         return (BENCHMARKS[name],)
     rows = tuple(row for row in BENCHMARKS.values() if row.series == name)
     if not rows:
-        raise unknown("benchmark", name, [*BENCHMARKS, *SERIES])
+        raise UnknownName(
+            f"{unknown('benchmark', name, [*BENCHMARKS, *SERIES])} It can also be a TOML file of "
+            "your own (docs/your-own-data.md)."
+        )
     return rows
 
 

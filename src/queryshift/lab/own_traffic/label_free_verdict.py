@@ -30,7 +30,7 @@ ALIKE = 0.5  # of the top-1 results taken by one candidate: the session tells no
 KEPT = 0.8  # of the source's different results
 CROWDED = 0.05  # growth of the share of top-1 results that the most frequent candidates take
 CHANGED = 0.01  # of the top-1 results: with fewer changes nothing can be gained or lost
-UNKNOWN = ("Without labels nobody can say how often the results are right, before or after.",)
+UNKNOWN = ("Without right answers, nobody can measure accuracy, before or after.",)
 
 
 @dataclass(frozen=True)
@@ -107,18 +107,18 @@ class Advice:
         changed = self.signals.changed
         queries = rounded(DECISIVE_CLICKS / max(changed, CHANGED))
         return (
-            f"{DECISIVE_CLICKS} clicks on a top-1 result of one of the two models settle it, if "
-            "the better one has twice as many (sign test, 5 % level, 80 % power): they differ for "
-            f"{_percent(changed)} of the queries, so ask at least {queries:,} queries in shadow "
-            "mode, or give matches for as many."
+            f"To find out, collect {DECISIVE_CLICKS} clicks on top-1 results that only one of the "
+            "models has. They are enough if the better model gets two of three (sign test, 5 % "
+            f"level, 80 % power). The models differ for {_percent(changed)} of the queries, so ask "
+            f"at least {queries:,} queries in shadow mode, or give the right answers of as many."
         )
 
     @property
     def measured(self) -> list[tuple[str, str]]:
         """Each measure in words, and its value."""
         now = self.signals
-        hubs = "hub share: top-1 results that the most frequent 1 % of the candidates take"
-        nearness = "repetition: how near queries lie to each other, compared with candidates"
+        hubs = "top-1 results that the most frequent 1 % of the candidates take (hub share)"
+        nearness = "similarity of a query to the nearest other, compared with candidates"
         different = f"{now.different_before:.2f} before, {now.different_after:.2f} after"
         rows = [
             ("queries", f"{now.queries:,}"),
@@ -129,7 +129,7 @@ class Advice:
         ]
         if now.shift_score is not None:
             distance = f"{now.shift_score:.1f} standard errors"
-            rows.append(("shift score: distance from your reference queries", distance))
+            rows.append(("distance from your reference queries (shift score)", distance))
         return rows
 
     def as_dict(self) -> dict[str, Any]:
@@ -194,22 +194,22 @@ def judge(signals: Signals, limits: Limits = LIMITS) -> tuple[Verdict, list[str]
         return "do not adapt", against
     changed = f"Adaptation changes {_percent(signals.changed)} of the top-1 results"
     lost = _percent(signals.spread)
-    hubs = f"hubs, the candidates that come first most often, lose {lost} of theirs to others"
+    hubs = f"hubs, the candidates that come first most often, lose {lost} of these results"
     if signals.spread < limits.spread:
-        return "cannot tell", [f"{changed}, but not those of the candidates that come first most."]
+        return "cannot tell", [f"{changed}, but the most frequent ones stay as frequent."]
     if signals.changed >= limits.most:
-        return "adapt", [f"{changed}, and {hubs}: the model as it is tells little apart."]
+        return "adapt", [f"{changed}, and {hubs}."]
     if signals.changed > limits.few:
         return "cannot tell", [
-            f"{changed}, and {hubs}. Streams with between {100 * limits.few:.0f} and "
-            f"{100 * limits.most:.0f} % were helped as often as not."
+            f"{changed}, and {hubs}. In our tests, adaptation that changed between "
+            f"{100 * limits.few:.0f} and {100 * limits.most:.0f} % helped as often as not."
         ]
     if signals.repeats > limits.repeated:
         return "cannot tell", [
-            f"{changed}, and {hubs}, but many queries seem to ask for the same: then the same "
-            "candidates should come first often."
+            f"{changed}, and {hubs}. But many queries seem to ask for the same thing, so the same "
+            "candidates may be right to come first often."
         ]
-    return "adapt", [f"{changed}, and {hubs}: few changes, where hubs stood in the way."]
+    return "adapt", [f"{changed}, and {hubs}: few changes, most of them where a hub came first."]
 
 
 def hub_share(first: Tensor, candidates: int) -> float:
@@ -226,15 +226,15 @@ def _reasons_against(signals: Signals) -> list[str]:
     before, after = signals.different_before, signals.different_after
     reasons = []
     if signals.changed < CHANGED:
-        share = _percent(1 - signals.changed)
-        reasons.append(f"Adaptation leaves {share} of the top-1 results as they are.")
+        share = f"{100 * signals.changed:.1f} %"
+        reasons.append(f"Adaptation changes only {share} of the top-1 results.")
     if signals.largest_share_after > ALIKE:
         share = _percent(signals.largest_share_after)
         reasons.append(f"After adaptation one candidate comes first for {share} of the queries.")
     if after < KEPT * before:
         reasons.append(
-            f"Adaptation has fewer different top-1 results per query: {before:.2f} before, "
-            f"{after:.2f} after."
+            f"With adaptation, fewer different candidates come first: {before:.2f} per query "
+            f"before, {after:.2f} after."
         )
     if signals.hub_share_after > signals.hub_share_before + CROWDED:
         more = "The most frequent 1 % of the candidates take more top-1 results"

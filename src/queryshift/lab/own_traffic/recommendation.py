@@ -85,7 +85,8 @@ def _keep(rows: Sequence[Row], cells: dict[str, Cell]) -> str:
     best = max(rows[1:], key=lambda row: row.measures["recall@1"])
     if best.difference <= 0:
         return (
-            f"Keep the model as it is: the best of the others, {best.method}, has {_points(best)}."
+            "Keep the model as it is: nothing is better. The best of the others, "
+            f"{best.method}, has {_points(best)}."
         )
     first, second = (cells[one].ranks[:, 0] == 1 for one in (rows[0].method, best.method))
     needed = queries_needed(float((first != second).mean()), best.difference / 100)

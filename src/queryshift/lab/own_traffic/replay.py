@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -18,6 +19,7 @@ from queryshift.lab.evaluation.ranks import relevant_ranks
 from queryshift.lab.evaluation.results import Cell
 from queryshift.lab.evaluation.runner.machine import device_name, versions
 from queryshift.methods.specs import canonical
+from queryshift.sessions.events import GuardWarning
 from queryshift.sessions.session import Session
 from queryshift.support.progress import track
 
@@ -45,11 +47,19 @@ def session_of(traffic: Traffic, spec: str) -> Session:
 
 
 def replay(traffic: Traffic, session: Session, label: str, batch: int = BATCH) -> Replay:
-    """Ask all queries in their order; those without a right answer are not counted."""
+    """Ask all queries in their order; those without a right answer are not counted.
+
+    What the guard does is logged with the session's name; a warning would say it again.
+    """
     most = max([1, *map(len, traffic.matches)])
     ranks, top, vectors = [], [], []
     seconds, starts = 0.0, range(0, len(traffic.queries), batch)
-    with errors_named(traffic.encoder), forwards_counted(traffic.encoder) as forwards:
+    with (
+        errors_named(traffic.encoder),
+        forwards_counted(traffic.encoder) as forwards,
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore", GuardWarning)
         for start in track(starts, label):
             rows = range(start, min(start + batch, len(traffic.queries)))
             asked = traffic.batch(rows)

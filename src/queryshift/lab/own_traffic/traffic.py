@@ -24,6 +24,7 @@ from queryshift.lab.datasets.reading.matches import answers_by_query, partners
 from queryshift.lab.evaluation.runner.gallery_cache import content_hash, embedded
 from queryshift.media.bad_rows import BadRows
 from queryshift.media.item_collection import Collection, as_collection
+from queryshift.media.records import check_columns
 from queryshift.models import load
 from queryshift.support.progress import track
 
@@ -159,15 +160,16 @@ def traffic(
     bad_queries, bad_candidates, bad_matches = (
         BadRows(what, strict) for what in ("queries", "candidates", "matches")
     )
+    check_columns(columns or {}, (queries, gallery, answers))
     asked = as_collection(queries, columns, bad=bad_queries)
     candidates = _candidates(gallery, columns, bad_candidates)
     wanted = None if shift is None else Shift.read(shift)
     if wanted is not None:
-        find(asked.modality, wanted.name)  # before anything long begins
+        _check_shift(wanted, asked.modality)  # before anything long begins
     given = None if answers is None else answers_by_query(answers, columns, bad_matches)
     encoders = {} if model is None else load(model)
-    encoder = _encoder(encoders, asked.modality, candidates)
-    other = _encoder(encoders, candidates.modality, candidates)
+    encoder = _encoder(encoders, "queries", asked.modality, candidates)
+    other = _encoder(encoders, "candidates", candidates.modality, candidates)
     asked = readable(encoder, asked, bad_queries)
     candidates = readable(other, candidates, bad_candidates)
     return Traffic(
@@ -182,6 +184,15 @@ def traffic(
         bad=(bad_queries, bad_candidates, bad_matches),
         of_index=_is_index(gallery),
     )
+
+
+def _check_shift(shift: Shift, modality: str) -> None:
+    if modality == "vector":
+        raise BadInput(
+            f'got the shift "{shift.name}" for vectors, expected queries that can be corrupted: '
+            "give images, texts or audio, and a model."
+        )
+    find(modality, shift.name)
 
 
 def _candidates(gallery: Any, columns: Mapping[str, str] | None, bad: BadRows) -> Collection:
@@ -232,15 +243,23 @@ def _prepared(
     return list(opened)
 
 
-def _encoder(encoders: Mapping[str, Encoder], modality: str, candidates: Collection) -> Encoder:
+def _encoder(
+    encoders: Mapping[str, Encoder], what: str, modality: str, candidates: Collection
+) -> Encoder:
     if modality == "vector":
         return Vectors(_dimension(candidates))
     if modality in encoders:
         return encoders[modality]
     if len(encoders) == 1:
         return next(iter(encoders.values()))
-    known = ", ".join(sorted(encoders)) or "nothing: give a model, or vectors"
-    raise BadInput(f"the items are {modality}, the model encodes {known}.")
+    if not encoders:
+        raise BadInput(
+            f"the {what} are {modality}: name a model that encodes them, or give vectors."
+        )
+    raise BadInput(
+        f"the {what} are {modality}, the model encodes {', '.join(sorted(encoders))}: "
+        "give such items, or another model."
+    )
 
 
 def _dimension(candidates: Collection) -> int:

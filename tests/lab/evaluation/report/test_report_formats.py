@@ -49,6 +49,12 @@ def test_every_format_for_people_explains_itself(form):
     assert "2,000 resamples" in text
 
 
+@pytest.mark.parametrize(("metric", "percent"), [("recall@5", True), ("mean_rank", False)])
+def test_only_percentages_are_called_so(metric, percent):
+    text = render(report(CELLS, Options(resamples=0, metric=metric)), "terminal")
+    assert ("Numbers are percentages." in text) is percent
+
+
 def test_markdown():
     text = render(report(CELLS, TESTED), "markdown")
     assert "### coco-o-image, severity 5: recall@1 (200 queries, 1,000 candidates)" in text

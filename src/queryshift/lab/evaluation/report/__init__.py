@@ -75,6 +75,8 @@ def _legend(tables: Sequence[Table]) -> tuple[str, ...]:
     entries = [entry for table in tables for row in table.rows.values() for entry in row if entry]
     used = dict.fromkeys(mark for entry in entries for mark in entry.marks)
     sentences = []
+    if tables and all(table.higher_is_better for table in tables):
+        sentences.append("Numbers are percentages.")
     if any(entry.place for entry in entries):
         sentences.append("Bold: the best. Underlined: the second best.")
     if any(entry.deviation is not None for entry in entries):
