@@ -30,7 +30,7 @@ from queryshift.lab import tangram
 from queryshift.lab.corruptions import corrupt, find
 from queryshift.models import matcher
 from queryshift.retrieval.forward import Forward
-from queryshift.retrieval.hubness import query_bank
+from queryshift.retrieval.hubness import hub_correction, query_bank
 from queryshift.retrieval.hubness.query_bank import QueryBank, coincidences
 from queryshift.retrieval.uncertainty import repeated
 from queryshift.sessions.state import State
@@ -613,6 +613,25 @@ class TestItsCost:
         assert float(total[5] / sums.total[5]) == pytest.approx(0.6) and float(own[5]) == -1
         total[5], own[5] = sums.total[5], sums.own[5]
         assert torch.allclose(total, sums.total) and torch.allclose(own, sums.own)
+
+    def test_scores_are_corrected_a_few_queries_at_a_time(self, monkeypatch):
+        def answered():
+            session = over(in_memory())
+            session.answer(rows(64, 1))
+            answer = session.answer(rows(64, 2), exclude=[[row, 7] for row in range(64)])
+            return answer.top(20).positions, answer.scores()
+
+        whole, pieces, topk = answered(), [], hub_correction.grouped_topk
+        monkeypatch.setattr(hub_correction, "CACHED", 10 * 300)
+        monkeypatch.setattr(
+            hub_correction,
+            "grouped_topk",
+            lambda scores, count: pieces.append(len(scores)) or topk(scores, count),
+        )
+        positions, scores = answered()
+        assert pieces == [10, 10, 10, 10, 10, 10, 4]
+        assert torch.equal(positions, whole[0]) and torch.equal(scores, whole[1])
+        assert scores[:, 7].tolist() == [-math.inf] * 64
 
     def test_the_gallery_is_not_searched_beside_the_product(self, monkeypatch):
         session, query = over(in_memory()), rows(1, 3)

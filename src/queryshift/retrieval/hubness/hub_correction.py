@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -17,7 +18,7 @@ from queryshift.retrieval.uncertainty import BEST, LATEST, chances_of, doubt, qu
 from queryshift.support.setting_fields import check_values, setting
 
 from .engine_sums import CENTRES, CentreMoments, HitSums
-from .query_bank import HubSums, QueryBank
+from .query_bank import CACHED, HubSums, QueryBank
 
 HOLDER = "hub bank"  # key of a forward's cache: the bank that holds its queries
 LAST = "hub bank's last"  # the same: the bank whose last rows they are
@@ -173,7 +174,7 @@ class HubRanking:
         """The corrected score of every candidate; on an engine, those beyond `depth` come last."""
         if self._scores is None:
             if self._whole:
-                self._scores = self._corrected(self._hubs.depth)
+                self._scores = torch.cat(list(self._corrected(self._hubs.depth)))
             else:
                 hits = self._reranked(1)
                 behind = self._before.all_scores() - BEHIND
@@ -187,25 +188,29 @@ class HubRanking:
             return memory
         return QueryBank.empty(forward.vectors.shape[1], forward.vectors.device)
 
-    def _corrected(self, depth: int) -> Tensor:
-        """Corrected scores of the whole gallery (B, N), or of `depth` hits."""
+    def _corrected(self, depth: int) -> Iterator[Tensor]:
+        """Corrected scores of the whole gallery (b, N), or of `depth` hits, query after query."""
         forward, memory, scope = self._forward, self._bank(), scope_of(self._forward, depth)
         uncertainty = self._hubs.uncertainty(forward, memory)
         if uncertainty.device.type == "cpu" and not uncertainty:  # a GPU would have to wait
-            return scope.allowed(scope.scores.clone())
+            return scope.minus(torch.zeros(max(1, len(scope.positions)), device="cpu"))
         bank = self._hubs.joined(forward, memory)
         strong = self._hubs.strength(uncertainty, bank)
-        return scope.allowed(scope.scores - scope.column(strong * scope.nearness(bank).others))
+        return scope.minus(strong * scope.nearness(bank).others)
 
     def _best(self, count: int) -> Hits:
-        scores, exclude = self.all_scores(), self._forward.exclude
-        best, positions = grouped_topk(scores, min(count, left_for_all(scores.shape[1], exclude)))
-        return Hits(positions, best, self._forward.at_least(1).candidates)
+        """The best of all candidates."""
+        forward = self._forward
+        count = min(count, left_for_all(len(forward.gallery), forward.exclude))
+        found = [grouped_topk(scores, count) for scores in self._corrected(self._hubs.depth)]
+        best, positions = (torch.cat(parts) for parts in zip(*found, strict=True))
+        return Hits(positions, best, forward.at_least(1).candidates)
 
     def _reranked(self, count: int) -> Hits:
         """The hits of one search after correction."""
         depth = max(count, self._hubs.depth)
-        scores, order = self._corrected(depth).sort(dim=1, descending=True, stable=True)
+        corrected = torch.cat(list(self._corrected(depth)))
+        scores, order = corrected.sort(dim=1, descending=True, stable=True)
         hits = self._forward.hits(depth)
         return replace(hits, scores=scores, positions=hits.positions.gather(1, order))
 
@@ -226,23 +231,29 @@ class Scope:
         """The key (B,) of each query, as in a bank."""
         return query_keys(self.forward)
 
-    def column(self, values: Tensor) -> Tensor:
-        """Numbers of candidates (L,) in the shape of the scores: (N,) or (B, K)."""
-        return (values if self.places is None else values[self.places]).to(self.scores)
+    def minus(self, values: Tensor) -> Iterator[Tensor]:
+        """Yield scores minus numbers of candidates (L,), excluded ones -inf, some rows at a time.
 
-    def allowed(self, scores: Tensor) -> Tensor:
-        """Scores (B, N) or (B, K) with -inf for excluded candidates."""
-        exclude = self.forward.exclude
-        if exclude is None or self.places is not None:  # a search has left them out
-            return scores
-        return mask_excluded(scores, exclude)
+        A few rows fit the processor's cache.
+        """
+        values = (values if self.places is None else values[self.places]).to(self.scores)
+        every, at_once = values.expand_as(self.scores), max(1, CACHED // self.scores.shape[1])
+        for start in range(0, len(every), at_once):
+            rows = slice(start, start + at_once)
+            yield self._allowed(self.scores[rows] - every[rows], start)
 
-    def top_candidates(self, scores: Tensor) -> Tensor:
-        """The candidate (B,) of the best of these scores."""
-        best = self.allowed(scores).argmax(dim=1)
+    def top_candidates(self, values: Tensor) -> Tensor:
+        """The candidate (B,) of the best score minus numbers of candidates (L,)."""
+        best = torch.cat([scores.argmax(dim=1) for scores in self.minus(values)])
         if self.places is None:
             return best
         return self.positions[self.places.gather(1, best[:, None])[:, 0]]
+
+    def _allowed(self, scores: Tensor, first: int) -> Tensor:
+        """Scores of the queries from `first` on, with -inf for excluded candidates."""
+        if self.places is not None:  # a search has left them out
+            return scores
+        return mask_excluded(scores, self.forward.exclude, first)
 
     def sums(self, bank: QueryBank) -> HubSums:
         """The bank's sums over a gallery in memory."""
@@ -283,7 +294,7 @@ class Scope:
             vars(joined)[SUMS] = self.sums(bank).with_batch(scores)
         else:
             vars(joined)[MOMENTS] = self.moments(bank).plus(rows)
-        assigned = self.top_candidates(self.scores - self.column(self.nearness(joined).of_all))
+        assigned = self.top_candidates(self.nearness(joined).of_all)
         if unknown is not None:
             assigned = assigned[unknown]
         joined.assigned[len(bank) :] = assigned  # a copy of the rows': nobody has it yet

@@ -215,9 +215,9 @@ class Scale(NamedTuple):
         logarithms = sums.float().clamp_(min=least).log_()
         return logarithms.mul_(self.spread).add_(self.centre)
 
-    def weights(self, scores: Tensor) -> Tensor:
-        """Weights of similarities of any shape."""
-        steep = (scores - self.centre).mul_(1 / self.spread)
+    def weights(self, scores: Tensor, out: Tensor | None = None) -> Tensor:
+        """Weights of similarities of any shape; `out` may be the similarities themselves."""
+        steep = torch.sub(scores, self.centre, out=out).mul_(1 / self.spread)
         return steep.clamp_(-STEEPEST, STEEPEST).exp_()
 
     def weights_of(self, queries: Tensor, candidates: Tensor) -> Tensor:
@@ -280,7 +280,7 @@ class HubSums:
         total = torch.zeros(len(gallery), dtype=torch.float64, device=bank.vectors.device)
         own = total.clone()
         for scores, rows in _scored(bank, gallery):
-            weights = scale.weights(scores)
+            weights = scale.weights(scores, out=scores)
             total += weights.sum(dim=0)
             _add_own(own, weights, rows.nearest, rows.assigned)
         return cls(gallery, moments, scale, total, own)
@@ -334,7 +334,8 @@ class HubSums:
         ahead = min(MOST_AHEAD, AHEAD // len(self.gallery))
         rows = bank.taking(slice(first, max(last, first + ahead)))
         scores, _ = next(_scored(rows, self.gallery))
-        return Leaving(self.scale.weights(scores), *_row_sums(scores).tolist())
+        sums = _row_sums(scores).tolist()
+        return Leaving(self.scale.weights(scores, out=scores), *sums)
 
     def _sum_again(self, total: Tensor, own: Tensor, bank: QueryBank) -> None:
         """Compute sums again that lost more than half: the rest may be rounding error."""
@@ -345,7 +346,7 @@ class HubSums:
         width = max(1, AT_ONCE // max(1, len(bank) * every.shape[1]))
         for some in torch.split(lost, width):
             scores = similarity(queries, every.index_select(0, some.to(every.device)).to(queries))
-            weights = self.scale.weights(scores)
+            weights = self.scale.weights(scores, out=scores)
             total.index_copy_(0, some, weights.sum(dim=0).to(total))
             own.index_copy_(0, some, (weights * _taken(bank, some)).sum(dim=0).to(own))
 
