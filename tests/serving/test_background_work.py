@@ -5,10 +5,11 @@ import threading
 import time
 
 import pytest
+from starlette.requests import ClientDisconnect
 
 from queryshift.serving.answering import queues
 from queryshift.serving.answering.queues import WorkQueue
-from queryshift.serving.http.request_context import HungUp, unless_hung_up
+from queryshift.serving.http.request_context import unless_hung_up
 from queryshift.serving.metrics import Metrics
 from queryshift.serving.runtime import Runtime
 from queryshift.serving.service import Service
@@ -105,5 +106,5 @@ def test_who_waits_for_its_answer_gets_it():
 
 
 def test_who_leaves_is_not_answered():
-    with pytest.raises(HungUp):
+    with pytest.raises(ClientDisconnect):
         run(unless_hung_up(Connected("http.request", "http.disconnect"), work()))

@@ -1,5 +1,6 @@
 """Bytes on a wire that are no request yet: headers, trailers, slow bodies, silent connections."""
 
+import asyncio
 import os
 import socket
 import time
@@ -10,8 +11,10 @@ from threading import Thread
 
 import pytest
 from queries_to_send import SEARCH, first_ids, search
+from uvicorn.protocols.http.flow_control import FlowControl
 
-from queryshift.serving.http.limits import Connections
+from queryshift.serving.http.limits import Connections, protocol_of
+from queryshift.serving.settings import LimitSettings
 from running_server import SMALL, Server
 
 LIMITS = "[limits]\nbody_seconds = 2\nconnections = 40\n"
@@ -188,3 +191,44 @@ def test_a_connection_with_a_request_under_way_is_not_closed_for_another():
     connections.end_request(asking)
     connections.add(Silent())
     assert fourth.ended and not asking.ended  # it has been silent for less long
+
+
+def test_who_leaves_in_the_middle_of_a_body_is_no_failure_of_ours(limited):
+    with socket.create_connection(("127.0.0.1", limited.port)) as wire:
+        wire.sendall(POST + b'Content-Length: 999\r\n\r\n{"query"')
+        time.sleep(0.2)
+    end = time.monotonic() + 5
+    with limited.client() as client:
+        while "hangups_total 0.0" in (told := client.get("/metrics").text):
+            assert time.monotonic() < end
+    assert "5xx" not in told
+
+
+class Unread:
+    """A connection whose other side reads nothing."""
+
+    ended = False
+
+    def get_write_buffer_size(self):
+        return 1000
+
+    def abort(self):
+        self.ended = True
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_who_does_not_take_an_answer_is_cut_off_in_time(taken):
+    async def check():
+        kind = protocol_of(LimitSettings(body_seconds=0.1), Connections(2))
+        protocol = kind.__new__(kind)
+        protocol.loop, protocol.transport = asyncio.get_running_loop(), Unread()
+        protocol.flow = FlowControl(protocol.transport)
+        protocol.pause_writing()
+        await asyncio.sleep(0.1)
+        assert not protocol.transport.ended  # a larger answer has more time
+        if taken:
+            protocol.resume_writing()
+        await asyncio.sleep(0.4)
+        assert protocol.transport.ended is not taken
+
+    asyncio.run(check())

@@ -2,18 +2,27 @@
 
 import asyncio
 from collections import Counter
+from io import BytesIO
 from types import SimpleNamespace
 
+import pytest
 import torch
+from PIL import Image
 
+from queryshift.encoders.prepared import PreparedItem
+from queryshift.errors import BadInput
 from queryshift.serving.answering.learning_queue import (
     MEASURES,
     LearningQueue,
     Taught,
     learn_group,
 )
+from queryshift.serving.answering.search import SearchRequest
+from queryshift.serving.collection import Collection
 from queryshift.serving.metrics import Metrics
-from queryshift.serving.settings import QueueSettings
+from queryshift.serving.service import Service
+from queryshift.serving.settings import CollectionSettings, QueueSettings, ServeSettings
+from queryshift.sessions.session import Session
 
 GROUP = 2
 
@@ -132,6 +141,32 @@ def test_agreement_is_the_share_of_first_places_that_both_answers_have():
     for name in MEASURES:
         setattr(stats, name, 0.5)
     session = SimpleNamespace(answer=lambda items, **more: answer, stats=lambda: stats)
-    row = learn_group(session, "text", [Taught("a", None, [])])
+    row = learn_group(session, str, [Taught("a", None, [])])
     assert row is not None and row["agreement"] == 0.75 and row["queries"] == 4
-    assert learn_group(session, "text", []) is None
+    assert learn_group(session, str, []) is None
+
+
+def test_large_images_are_made_small_before_the_next_is_decoded(tmp_path, monkeypatch):
+    """Sixteen files of 100 KB each can be 1.5 GB of pixels."""
+    file, learnt = BytesIO(), []
+    Image.new("RGB", (400, 300)).save(file, "PNG")
+    tangram = {"tangram": CollectionSettings(candidates=64, gather=2, mode="live")}
+
+    def answer(session, items, **more):
+        learnt.extend(items)
+        raise BadInput("seen")
+
+    async def check():
+        service = Service(ServeSettings(data=tmp_path, collections=tangram), Metrics())
+        await service.start()
+        owner, queries = service.collection("tangram"), [file.getvalue()] * 2
+        monkeypatch.setattr(Session, "answer", answer)
+        await owner.search(SearchRequest("one", "one", queries, 3, True, [[]] * 2))
+        await owner.learning.drained()
+        monkeypatch.setattr(Collection, "measured", lambda self, items: learnt.extend(items))
+        with pytest.raises(TypeError):  # nothing was measured
+            await owner.set_reference(queries)
+        await service.stop()
+
+    asyncio.run(check())
+    assert [type(item) for item in learnt] == [PreparedItem] * 4

@@ -9,7 +9,8 @@ from queryshift.serving.http.idempotency import Key, find_answer, keep_answers
 from queryshift.serving.settings import ServeSettings
 from queryshift.serving.store.retention import expire
 from queryshift.serving.store.schema import open_store
-from queryshift.serving.store.stored_tenant import Change
+from queryshift.serving.store.snapshot_rows import SnapshotRows
+from queryshift.serving.store.stored_tenant import Change, StoredState
 from queryshift.serving.store.tenant_rows import TenantRows
 
 DAY = 86_400
@@ -70,3 +71,27 @@ def test_an_answer_under_a_key_is_kept_for_ten_minutes(database, monkeypatch, da
     expire(database, days)
     monkeypatch.setattr(time, "time", lambda: begun)
     assert (find_answer(database, key) is not None) == left
+
+
+@pytest.mark.parametrize("what", ["tenants", "keys", "snapshots"])
+def test_nothing_of_what_was_deleted_is_left_in_the_files(what, tmp_path, monkeypatch):
+    opened, secret = open_store(ServeSettings(data=tmp_path)), "something-nobody-may-find"
+    snapshots, made = SnapshotRows(opened), TenantRows(opened, "shop").make("one", "live", 10)
+    if what == "tenants":
+        events = [{"detail": secret}]
+        TenantRows(opened, "shop").commit(Change(made.id, 1, "a", COUNTS, 0.0, {}, events))
+    elif what == "keys":
+        keep_answers(opened, [(Key("me", "/path", "shop", "one", secret, b""), b"{}")])
+    else:
+        about, state = {"name": secret, "time": "", "batches": 0}, StoredState(b"", "", "")
+        snapshots.keep(made.id, about, state, 9)
+    files = list(tmp_path.glob("queryshift.db*"))
+    assert any(secret.encode() in path.read_bytes() for path in files)
+    later = time.time() + 2 * DAY
+    monkeypatch.setattr(time, "time", lambda: later)
+    if what == "snapshots":
+        snapshots.delete(made.id, secret)
+    else:
+        expire(opened, 1 if what == "tenants" else None)
+    assert not any(secret.encode() in path.read_bytes() for path in files)
+    opened.close()

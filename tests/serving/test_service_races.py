@@ -9,11 +9,12 @@ from types import SimpleNamespace
 import pytest
 from fastapi import Request
 from queries_to_send import png
+from starlette.requests import ClientDisconnect
 
 from queryshift.serving.answering.search import SearchRequest
 from queryshift.serving.errors import Conflict, Refused
-from queryshift.serving.http.idempotency import IdempotentRequests, Key
-from queryshift.serving.http.request_context import HungUp, carried_out, unless_hung_up
+from queryshift.serving.http.idempotency import IdempotentRequests, Key, keep_answers
+from queryshift.serving.http.request_context import carried_out, unless_hung_up
 from queryshift.serving.metrics import Metrics
 from queryshift.serving.service import Service
 from queryshift.serving.settings import CollectionSettings, ServeSettings, TenantSettings
@@ -185,12 +186,12 @@ def test_a_search_is_given_up_when_its_client_leaves_and_when_the_server_gives_i
 
         asked = asyncio.create_task(unless_hung_up(request(left), work()))
         await asyncio.sleep(0.01)
-        left.set() if how is HungUp else asked.cancel()
+        left.set() if how is ClientDisconnect else asked.cancel()
         with pytest.raises(how):
             await asked
         assert given_up.is_set()
 
-    run(ended(HungUp))
+    run(ended(ClientDisconnect))
     run(ended(asyncio.CancelledError))
 
 
@@ -324,5 +325,40 @@ def test_bounds_hold_for_those_who_come_at_once(tmp_path):
             name = one_of(kept)["name"]
             assert [one["name"] for one in await owner.snapshots(tenant)] == [name]
             assert await owner.cache.known() == 1
+
+    run(check())
+
+
+@pytest.mark.parametrize("asked", ["before", "meanwhile"])
+def test_what_a_deleted_tenant_asked_is_not_learnt_by_the_next_of_its_name(asked, tmp_path):
+    async def check():
+        async with started(tmp_path) as owner:
+            call = SearchRequest("one", "one", [png(1, 90)] * 3, 3, True, [[]] * 3)
+            await owner.set_mode("one", "live")
+            released = threading.Event()
+            if asked == "meanwhile":
+                owner.runtime.model.submit(released.wait)
+            asking = asyncio.create_task(owner.search(call))
+            while not (asking.done() if asked == "before" else len(owner.answering._asked)):
+                await asyncio.sleep(0.01)
+            owner.cache.rows.delete("one")  # as another process does
+            await owner.follow()
+            released.set()
+            await asking
+            assert owner.learning.pending("one") == 0
+
+    run(check())
+
+
+def test_a_damaged_answer_under_a_key_is_worked_out_anew(tmp_path):
+    async def check():
+        store, key = open_store(ServeSettings(data=tmp_path)), Key("me", "/", "shop", "a", "k", b"")
+        keep_answers(store, [(key, b'{"hits": \xc3}')])
+
+        async def work():
+            return {"hits": []}
+
+        assert await IdempotentRequests(store).once(key, work) == {"hits": []}
+        store.close()
 
     run(check())

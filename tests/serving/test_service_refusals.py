@@ -18,6 +18,7 @@ CASES = [
     ("GET", f"{TENANTS}/nobody", None, 404, 'no tenant "nobody"'),
     ("GET", f"{TENANTS}/..%2F..%2Fetc", None, 404, ""),
     ("GET", f"{TENANTS}/a%20b", None, 422, "tenant"),
+    ("GET", f"{TENANTS}?after=%00", None, 422, "after: "),
     ("GET", "/nowhere", None, 404, "not found"),
     ("DELETE", f"{TENANTS}/nobody", None, 404, "there is no tenant"),
     ("DELETE", SEARCH, None, 405, "not allowed"),

@@ -250,11 +250,23 @@ def test_a_damaged_row_costs_its_tenant_an_error_and_nobody_else(database, rows)
     with database.writing() as connection:
         connection.execute(text("UPDATE tenants SET mode = 'l\u00ffve' WHERE name = 'hurt'"))
         connection.execute(text("UPDATE history SET content = '{\"ba' WHERE batch = 1"))
+        connection.execute(text("UPDATE tenants SET last_seen = 1e300 WHERE name = 'hurt'"))
     with pytest.raises(Damaged, match=r'tenant "hurt" is damaged .* delete the tenant'):
         rows.find("hurt")
     assert rows.history(made.id, 0, 10) == [{"batch": 2}]
     assert len(rows.listed("", 10, None)) == 2 and rows.find("well").record.mode == "live"
     assert rows.delete("hurt")
+
+
+def test_counts_that_are_none_are_told_as_damaged(tmp_path):
+    opened = open_store(ServeSettings(data=tmp_path))
+    rows = TenantRows(opened, "shop")
+    rows.make("hurt", "live", 10)
+    with opened.writing() as connection:
+        connection.execute(text("UPDATE tenants SET queries = 'x', created = 'y'"))
+    with pytest.raises(Damaged):
+        rows.find("hurt")
+    opened.close()
 
 
 def test_a_flipped_bit_in_the_file_costs_at_most_its_tenant(tmp_path):

@@ -16,7 +16,7 @@ from queryshift.errors import BadInput, Error
 from queryshift.galleries.hits import Id
 from queryshift.sessions.reference_queries import ReferenceQueries
 
-from .answering.queries import Raw, decoded
+from .answering.queries import Raw
 from .answering.search import Search
 from .clicks import NO_CLICKS, Clicks
 from .collection import Collection
@@ -135,7 +135,6 @@ class CollectionService(Search):
 
     async def delete(self, name: str) -> bool:
         """Delete a tenant and all that is stored of it; whether there was one."""
-        self.learning.forget(name)
         return await self.cache.delete(name)
 
     async def delete_snapshot(self, name: str, snapshot: str) -> bool:
@@ -171,7 +170,7 @@ class CollectionService(Search):
         before = self.collection
 
         def measure() -> ReferenceQueries:
-            return before.measured([decoded(raw, before.modality) for raw in queries])
+            return before.measured([self.decoder.item(raw) for raw in queries])
 
         (measured,) = await self.runtime.background.do("", [measure])
         about = json.dumps(asdict(measured))

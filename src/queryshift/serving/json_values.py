@@ -12,5 +12,8 @@ def plain(value: Any) -> Any:
 
 
 def iso(seconds: float) -> str:
-    """A time as ISO 8601, in UTC."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    """A time as ISO 8601, in UTC; empty where the store has none, since it is damaged."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    except (TypeError, ValueError, OverflowError, OSError):
+        return ""

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from functools import partial
 
 from queryshift.errors import unknown
 
@@ -18,11 +17,10 @@ from .metrics import Metrics
 from .runtime import Runtime
 from .samples import read_queries
 from .settings import ServeSettings
-from .store.database import Listening
 from .store.retention import expire
 
 SAVE_EVERY = 0.5  # seconds between looks at what is to be written
-LOOK_EVERY = 0.5  # seconds between looks at what other processes changed
+LOOK_EVERY = 0.25  # seconds between looks at what other processes changed
 EXPIRE_EVERY = 300.0  # seconds between looks at what is too old
 logger = logging.getLogger("queryshift.serving")
 
@@ -51,7 +49,6 @@ class Service:
             collection = with_sample(open_collection(name, one, made, settings.device))
             self._collections[name] = CollectionService(collection, self._runtime)
         self._running: list[asyncio.Task[None]] = []
-        self._listening: Listening | None = None
         self._looking: asyncio.Task[None] | None = None  # at what others changed
         self._ending = False
 
@@ -68,10 +65,7 @@ class Service:
         work = [one.run() for one in self._collections.values()]
         work += [self._runtime.run(), self._keep_expiring(), self._keep_saving()]
         if self.store.shared:
-            loop, heard = asyncio.get_running_loop(), asyncio.Event()
-            told = partial(loop.call_soon_threadsafe, heard.set)
-            self._listening = Listening(self.store, told)
-            work.insert(0, self._keep_following(heard))
+            work.insert(0, self._keep_following())
         self._running = [asyncio.create_task(one) for one in work]
 
     async def stop(self) -> None:
@@ -91,8 +85,6 @@ class Service:
             await one.save(all_changed=True)
         if self._looking is not None:
             await self._looking
-        if self._listening is not None:
-            await asyncio.to_thread(self._listening.end)
         self._runtime.close()
 
     def healthy(self) -> bool:
@@ -104,13 +96,10 @@ class Service:
             await asyncio.sleep(SAVE_EVERY)
             await self._each(CollectionService.save)
 
-    async def _keep_following(self, heard: asyncio.Event) -> None:
-        """Take over what other processes change: when told, and twice a second anyway."""
+    async def _keep_following(self) -> None:
+        """Take over what other processes change."""
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_EVERY):  # wait_for may lose a cancellation
-                    await heard.wait()
-            heard.clear()
+            await asyncio.sleep(LOOK_EVERY)
             self._looking = asyncio.create_task(self._each(CollectionService.follow))
             await asyncio.shield(self._looking)
 

@@ -94,7 +94,7 @@ class LimitSettings(Part):
 
     Attributes:
         body_bytes: bytes of a request's body; at most 1 MiB for routes of a tenant
-        body_seconds: seconds for the headers; for the body the same, plus 1 s per 10,000 bytes
+        body_seconds: seconds for the headers; for body and answer also 1 s per 10,000 bytes
         header_bytes: bytes of a request's headers and trailers
         header_lines: lines of a request's headers and trailers
         connections: open connections; beyond that, the one that is silent for longest is closed

@@ -86,14 +86,14 @@ class Tenant:
         self.settled = replace(self.session.snapshot(history=False), state=state)
 
     def unsaved(self, token: str, keep_rows: int, told: bool) -> Change:
-        """All that is not stored yet; see `Change` for the arguments."""
+        """All that is not stored yet, with the mode where an operator is `told` that it is."""
         record, stored = self.record, self.stored
         counts = {name: getattr(record, name) - getattr(stored, name) for name in COUNTS}
         mode = record.mode if told else None  # though it seems the same: others may have changed it
         state = self.settled if self.settled.state is not self.saved_state else None
         added = (self._new_clicks(), record.new_events, mode, state, list(self.unwritten))
         about = (self.id, self.seen, token, counts, record.last_seen)
-        return Change(*about, *added, keep_rows, told)
+        return Change(*about, *added, keep_rows)
 
     def _new_clicks(self) -> Counter[Ranks]:
         """Those that are not stored yet."""

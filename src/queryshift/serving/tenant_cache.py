@@ -16,6 +16,7 @@ from uuid import uuid4
 from queryshift.sessions.session import Session
 from queryshift.sessions.state import State
 
+from .answering.learning_queue import Dropped
 from .clicks import RecentAnswers
 from .collection import Collection, Current
 from .errors import Conflict, Forbidden, NotFound, StoreTrouble
@@ -40,6 +41,7 @@ class TenantCache:
     Args:
         collection: gives the collection as it is now.
         runtime: what the process has.
+        deleted: is told the name of each tenant that was deleted.
 
     Attributes:
         rows: the stored tenants.
@@ -47,8 +49,9 @@ class TenantCache:
         loaded: tenants in memory, the least recently used first.
     """
 
-    def __init__(self, collection: Current, runtime: Runtime) -> None:
+    def __init__(self, collection: Current, runtime: Runtime, deleted: Dropped) -> None:
         self._collection, self._settings = collection, runtime.settings.tenants
+        self._deleted = deleted
         self._writer, self._learner = runtime.writer, runtime.learner
         self._metrics, name = runtime.metrics, collection().name
         self.rows = TenantRows(runtime.store, name)
@@ -198,7 +201,7 @@ class TenantCache:
                     found = await asyncio.to_thread(self.rows.versions, [tenant.id])
                     if found.get(tenant.id) != tenant.seen:
                         await self._reload(tenant)
-        return self.loaded.get(tenant.name) is tenant and tenant.record.mode != "frozen"
+        return self.holds(tenant) and tenant.record.mode != "frozen"
 
     async def follow(self) -> None:
         """Look at the versions of all tenants in memory, and take over what has changed."""
@@ -236,13 +239,15 @@ class TenantCache:
         there = await self._writer.write(self.rows.delete, name)
         if (tenant := self.loaded.get(name)) is not None:
             self._drop(tenant)
+        self._deleted(name)
         self._known.dec(there)
         return there
 
     def _drop(self, tenant: Tenant) -> None:
         """Forget a tenant that was deleted."""
-        if self.loaded.get(tenant.name) is tenant:
+        if self.holds(tenant):
             del self.loaded[tenant.name]
+            self._deleted(tenant.name)
         tenant.changed_at = tenant.attempt = tenant.session.on_event = None
         tenant.answers = RecentAnswers()
         tenant.latest.clear()
@@ -315,8 +320,7 @@ class TenantCache:
         idle = (tenant for tenant in self.loaded.values() if tenant.in_use == 0)
         for tenant in list(islice(idle, max(0, len(self.loaded) - self._settings.loaded))):
             await self._saved(tenant)  # or it stays: nothing is lost while the disk is full
-            here = self.loaded.get(tenant.name) is tenant
-            if here and tenant.in_use == 0 and tenant.changed_at is None:
+            if self.holds(tenant) and tenant.in_use == 0 and tenant.changed_at is None:
                 del self.loaded[tenant.name]
                 tenant.session.on_event = None  # else the two hold each other until Python looks
                 self._metrics.evictions.labels(self._collection().name).inc()
@@ -329,6 +333,10 @@ class TenantCache:
             session.restore(tenant.session.state, tenant.session.history)
             session.on_event = tenant.note
             tenant.session, tenant.made_for = session, collection
+
+    def holds(self, tenant: Tenant) -> bool:
+        """Whether a tenant is in memory, and was not deleted."""
+        return self.loaded.get(tenant.name) is tenant
 
     async def known(self) -> int:
         """How many tenants there are."""

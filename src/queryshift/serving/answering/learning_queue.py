@@ -21,12 +21,13 @@ from ..errors import TooBusy
 from ..json_values import iso, plain
 from ..metrics import Metrics
 from ..settings import QueueSettings
-from .queries import Raw, decoded, size_of
+from .queries import Raw, size_of
 from .queues import FairQueue
 
 MEASURES = ("shift_score", "spread", "gap", "entropy")  # of a batch
 Row = dict[str, Any]
 Dropped = Callable[[str], None]
+Read = Callable[[Raw], Any]  # a query as the encoder takes it
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ def _size(taught: Sequence[Taught]) -> int:
     return sum(one.size for one in taught)
 
 
-def learn_group(session: Session, modality: str, given: Sequence[Taught]) -> Row | None:
+def learn_group(session: Session, read: Read, given: Sequence[Taught]) -> Row | None:
     """Adapt a session to a group, pausing while queries are answered; its statistics.
 
     None where the group was emptied.
@@ -160,7 +161,7 @@ def learn_group(session: Session, modality: str, given: Sequence[Taught]) -> Row
     if not group:
         return None
     with yielding():
-        items = [_item(one, modality) for one in group]
+        items = [_item(one, read) for one in group]
         exclude = [list(one.exclude) for one in group]
         asked = exclude if any(exclude) else None
         answer = session.answer(items, exclude=asked, on_bad="skip", missing="ignore")
@@ -177,9 +178,9 @@ def learn_group(session: Session, modality: str, given: Sequence[Taught]) -> Row
     }
 
 
-def _item(one: Taught, modality: str) -> Any:
+def _item(one: Taught, read: Read) -> Any:
     yield_to_answers()
-    return one.item if one.raw is None else decoded(one.raw, modality)
+    return one.item if one.raw is None else read(one.raw)
 
 
 @torch.no_grad()

@@ -112,6 +112,10 @@ class Decoder:
         self._prepare = collection.reader.prepare_item
         self._keep = collection.settings.keep_queries > 0  # what is shown of them is made too
 
+    def item(self, raw: Raw) -> Any:
+        """A query as the encoder takes it, a large image made small; in any thread."""
+        return self._small(decoded(raw, self._modality))
+
     async def decode(self, tenant: str, queries: Sequence[Raw]) -> list[Readable]:
         """The queries of a request; when cancelled, those still waiting are given up."""
         if self._modality in AT_ONCE or (len(queries) == 1 and self._is_small(queries[0])):
@@ -132,9 +136,12 @@ class Decoder:
         try:
             item = decoded(raw, self._modality)
             told = shown(item, self._modality) if self._keep else None
-            large = self._modality == "image" and item.width * item.height > SMALL_IMAGE
-            return Readable(self._prepare(item) if large else item, told)
+            return Readable(self._small(item), told)
         except Error as error:
             return Readable(error=error)
         except Exception as error:  # decoders raise anything
             return Readable(error=BadFile(f"what it holds cannot be read ({error!r})."))
+
+    def _small(self, item: Any) -> Any:
+        large = self._modality == "image" and item.width * item.height > SMALL_IMAGE
+        return self._prepare(item) if large else item

@@ -67,8 +67,8 @@ class Search:
             return self.collection
 
         queues = runtime.settings.queues
-        self.cache = TenantCache(current, runtime)
-        self._decoder = Decoder(collection, runtime.decoding)
+        self.cache = TenantCache(current, runtime, lambda name: self.learning.forget(name))
+        self.decoder = Decoder(collection, runtime.decoding)
         self.answering = AnswerQueue(current, runtime.model, queues, self.metrics)
         learns = (self._learn, self._dropped, self.metrics)
         self.learning = LearningQueue(collection.settings.gather, queues, *learns)
@@ -86,10 +86,11 @@ class Search:
         if call.trial:
             return await self._tried(call)
         async with self.cache.using(call.tenant, create=True) as tenant:
-            read = await self._decoder.decode(call.tenant, call.queries)
+            read = await self.decoder.decode(call.tenant, call.queries)
             mode, session = tenant.record.mode, tenant.session  # as they are when it is asked
             answers = await self._answered(call, read, mode, session)
-            learns = call.adapt and "frozen" not in (mode, tenant.record.mode)
+            may = self.cache.holds(tenant) and "frozen" not in (mode, tenant.record.mode)
+            learns = call.adapt and may
             self._count(tenant, mode, answers)
             if learns:
                 self.learning.gather(call.tenant, self._taught(call, answers))
@@ -98,7 +99,7 @@ class Search:
 
     async def _tried(self, call: SearchRequest) -> dict[str, Any]:
         """Answers that leave no trace; a tenant that is not there yet has learnt nothing."""
-        read = await self._decoder.decode(call.tenant, call.queries)
+        read = await self.decoder.decode(call.tenant, call.queries)
         try:
             async with self.cache.using(call.tenant) as tenant:
                 mode = tenant.record.mode
@@ -172,7 +173,7 @@ class Search:
             async with self.cache.using(name) as tenant:
                 if not await self.cache.may_learn(tenant):
                     return
-                work = (tenant.session, collection.modality, group)
+                work = (tenant.session, self.decoder.item, group)
                 learnt = await self.cache.change(tenant, learn_group, *work)
                 if learnt is None:
                     return

@@ -7,6 +7,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -117,8 +118,9 @@ class IdempotentRequests:
             return await work()
         if found is not None:
             _check_body(found[0], key)
-            kept: Told = json.loads(found[1])
-            return kept
+            with suppress(ValueError):  # a damaged one is worked out anew
+                kept: Told = json.loads(found[1])
+                return kept
         told = await work()
         self._unwritten.append((key, to_json(told)))
         await self._write()

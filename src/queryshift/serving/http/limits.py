@@ -100,6 +100,7 @@ class LimitedProtocol(HttpToolsProtocol):
     open_connections: Connections
 
     _clock: asyncio.TimerHandle | None = None
+    _unsent: asyncio.TimerHandle | None = None  # while an answer waits to be taken
     _lines = _counted = 0  # header and trailer lines of the request, and their bytes
     _unread = 0  # bytes that came since the parser last made something of them
     _in_body: bool  # since the headers of the request ended
@@ -163,9 +164,22 @@ class LimitedProtocol(HttpToolsProtocol):
         if self.cycle.more_body:
             self._begin()
 
+    def pause_writing(self) -> None:
+        """An answer that is not taken has as long as a body of its size."""
+        super().pause_writing()
+        seconds = self.limits.body_seconds + self.transport.get_write_buffer_size() / SLOWEST
+        self._unsent = self.loop.call_later(seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """The answer was taken."""
+        super().resume_writing()
+        if self._unsent is not None:
+            self._unsent.cancel()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is left to wait for."""
         self._end()
+        self.resume_writing()
         self.open_connections.discard(self)
         super().connection_lost(exc)
 

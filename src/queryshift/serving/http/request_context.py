@@ -8,6 +8,7 @@ from hashlib import blake2b
 from typing import Any
 
 from fastapi import Request
+from starlette.requests import ClientDisconnect
 
 from ..answering.queues import LOOK, pause
 from ..collection_service import CollectionService
@@ -17,10 +18,6 @@ from ..service import Service
 from ..settings import Scope, ServeSettings
 from .access import Caller
 from .idempotency import IdempotentRequests, Key, Told, Work
-
-
-class HungUp(Exception):
-    """The client is gone: nothing is answered."""
 
 
 class ServerContext:
@@ -122,7 +119,7 @@ async def unless_hung_up(request: Request, work: Coroutine[Any, Any, Told]) -> T
             return await work
         except asyncio.CancelledError:
             if patience.expired():
-                raise HungUp from None
+                raise ClientDisconnect from None
             raise
         finally:
             leaving.cancel()

@@ -14,13 +14,13 @@ from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from queryshift.errors import Error
 
 from ..errors import MEDIA_TYPE, Malformed, Refused, problem
 from ..json_values import iso
 from ..metrics import Metrics
-from .request_context import HungUp
 from .schemas import sentence
 
 logger = logging.getLogger("queryshift.serving.requests")
@@ -61,7 +61,7 @@ class RequestLog:
 
         try:
             await self._app(scope, receive, named)
-        except HungUp:
+        except ClientDisconnect:
             self._metrics.hangups.inc()
         except Exception as error:
             if not isinstance(error, Error):

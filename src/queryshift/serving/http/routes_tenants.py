@@ -15,7 +15,8 @@ from .schemas import FeedbackBody, ModeBody, NameBody
 
 router = APIRouter(prefix="/v1/collections/{collection}/tenants", tags=["tenants"])
 Tenant = Annotated[str, Path(pattern=NAME_PATTERN)]
-Names = Annotated[int, Query(ge=1, le=1000)]
+Past = Annotated[str, Query(pattern=r"^[A-Za-z0-9._@-]{0,64}$")]
+Most = Annotated[int, Query(ge=1, le=1000)]
 Rows = Annotated[int, Query(ge=1, le=5000)]
 Since = Annotated[int, Query(ge=0)]
 Report = dict[str, Any]
@@ -37,7 +38,7 @@ Admin = Annotated[CollectionService, needs("admin")]
 
 
 @router.get("")
-async def tenants(collection: str, request: Request, after: str = "", limit: Names = 100) -> Report:
+async def tenants(collection: str, request: Request, after: Past = "", limit: Most = 100) -> Report:
     """Tenants by name; `next` is where to go on."""
     service = allowed(request, "read", collection)
     listed = await service.tenants(after, limit, caller_of(request).readable(collection))

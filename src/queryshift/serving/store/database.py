@@ -1,13 +1,13 @@
-"""The database under the service: transactions, notifications, a lock, one kind of error."""
+"""The database under the service: transactions, a lock, one kind of error."""
 
 from __future__ import annotations
 
 import fcntl
 import logging
-import threading
+import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,8 @@ from queryshift.support.optional import need
 from ..errors import DiskFull, StoreTrouble
 
 FILE = "queryshift.db"
-CHANNEL = "queryshift"  # of NOTIFY
 CONNECT_S = 5  # that PostgreSQL may take to answer
 SILENT_MS = 10_000  # after which a connection whose other side is silent is given up
-AGAIN_S = 5.0  # after which a lost connection is tried again
-HEAR_S = 1.0  # between looks at whether to end
 logger = logging.getLogger("queryshift.serving")
 WAIT_S = 30.0  # for a server that is ending, as in a restart
 PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON")
@@ -56,14 +53,17 @@ class Database:
             yield connection.execution_options(reads=True, **level)  # one moment, for all it reads
 
     @contextmanager
-    def writing(self, sync: str = "FULL") -> Iterator[Connection]:
+    def writing(self, sync: str = "FULL", forgets: bool = False) -> Iterator[Connection]:
         """A transaction, which is kept when the block ends and undone when it fails.
 
+        With `forgets`, SQLite's log of writes is emptied then.
         In SQLite one with `sync="NORMAL"` outlives this process at once, and a power failure when
         a later one that is synced does: of its log a beginning is left.
         """
         with self._told(writing=True), self.engine.execution_options(sync=sync).begin() as begun:
             yield begun
+        if forgets:
+            self.forget_log()
 
     def rows(self, statement: str, **values: Any) -> Sequence[sa.Row[Any]]:
         """The rows that one look finds; a value that is a list stands for its members."""
@@ -73,15 +73,13 @@ class Database:
         with self.reading() as connection:
             return connection.execute(text(statement).bindparams(*lists), values).all()
 
-    def notify(self, connection: Connection) -> None:
-        """Tell other processes, when this transaction is kept, that something changed."""
-        if self.shared:
-            connection.execute(text("SELECT pg_notify(:channel, '')"), {"channel": CHANNEL})
-
     def forget_log(self) -> None:
-        """Empty SQLite's log of writes, so that what was deleted is nowhere in its files."""
+        """Empty SQLite's log of writes, so that what was deleted is nowhere in its files.
+
+        On a full disk that is left to the next time.
+        """
         if not self.shared:
-            with self.engine.connect() as connection:
+            with suppress(sqlite3.Error), self.engine.connect() as connection:
                 connection.connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def wait(self, seconds: float) -> None:
@@ -153,44 +151,6 @@ def _postgres(address: str) -> Engine:
         raise BadInput("store is no address: expected postgresql://USER@HOST/DATABASE.") from None
     given = {"connect_timeout": CONNECT_S, "tcp_user_timeout": SILENT_MS, "prepare_threshold": None}
     return sa.create_engine(url, pool_pre_ping=True, pool_size=4, connect_args=given)
-
-
-class Listening:
-    """Calls a function for each notification, until ended.
-
-    Where it cannot listen, as behind a pooler of transactions, nothing is lost: the tenants'
-    versions are looked at twice a second anyway.
-
-    Args:
-        database: PostgreSQL.
-        heard: is called, in a thread.
-    """
-
-    def __init__(self, database: Database, heard: Callable[[], object]) -> None:
-        self._address = database.engine.url.set(drivername="postgresql")
-        self._heard, self._ended = heard, threading.Event()
-        self._psycopg = need("psycopg", "postgres", "a store in PostgreSQL")
-        self._thread = threading.Thread(target=self._run, name="queryshift-listener", daemon=True)
-        self._thread.start()
-
-    def end(self) -> None:
-        """Stop listening."""
-        self._ended.set()
-        self._thread.join(5 * HEAR_S)
-
-    def _run(self) -> None:
-        address = self._address.render_as_string(hide_password=False)
-        while not self._ended.is_set():
-            try:
-                with self._psycopg.connect(address, autocommit=True) as connection:
-                    connection.execute(f"LISTEN {CHANNEL}")
-                    self._heard()  # of what happened before
-                    while not self._ended.is_set():
-                        for _ in connection.notifies(timeout=HEAR_S):
-                            self._heard()
-            except self._psycopg.Error as error:
-                logger.info("no notifications from PostgreSQL for a while: %s", error)
-                self._ended.wait(AGAIN_S)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ def expire(database: Database, days: float | None) -> int:
         days: after which history, events and clicks go, and tenants that nobody asked; None: never.
     """
     now = time.time()
-    with database.writing() as connection:
+    with database.writing(forgets=True) as connection:
         old = {"limit": now - KEY_SECONDS}
         connection.execute(text("DELETE FROM idempotency_keys WHERE at <= :limit"), old)
         if days is None:

@@ -68,9 +68,9 @@ class SnapshotRows:
     def delete(self, tenant: int, name: str) -> bool:
         """Delete a snapshot; whether there was one."""
         values = {"tenant_id": tenant, "name": name}
-        with self._database.writing() as connection:
+        with self._database.writing(forgets=True) as connection:
             deleted = connection.execute(text(f"DELETE FROM snapshots WHERE {NAMED}"), values)
-            return deleted.rowcount > 0
+        return deleted.rowcount > 0
 
 
 NAMED = "tenant_id = :tenant_id AND name = :name"

@@ -124,7 +124,6 @@ class Change:
         state: a new one, or None.
         rows: of its history.
         keep_rows: how many of its history stay.
-        told: whether other processes are told at once: an operator's change.
     """
 
     id: int
@@ -138,7 +137,6 @@ class Change:
     state: Snapshot | StoredState | None = None
     rows: Sequence[dict[str, Any]] = ()
     keep_rows: int = 0
-    told: bool = False
 
     @property
     def checked(self) -> bool:

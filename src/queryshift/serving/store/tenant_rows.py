@@ -102,8 +102,6 @@ class TenantRows:
                 ]
                 connection.execute(ADD_CLICKS, clicks)
             add_events(connection, change.id, change.events)
-            if change.told:
-                self._database.notify(connection)
         return change.seen + change.checked
 
     def _update(self, connection: Connection, change: Change) -> bool:
@@ -158,17 +156,14 @@ class TenantRows:
         with self._database.writing() as connection:
             values = {"name": self._collection, "ordinary": sample}
             version = connection.scalar(text(PUT_REFERENCE), values)
-            self._database.notify(connection)
             return int(version or 0)
 
     def delete(self, name: str) -> bool:
         """Delete a tenant and all that is stored of it; whether there was one."""
         values = {"collection": self._collection, "name": name}
-        with self._database.writing() as connection:
+        with self._database.writing(forgets=True) as connection:
             connection.execute(text(DELETE_KEYS), values)
             deleted = connection.execute(text(f"DELETE FROM tenants WHERE {BY_NAME}"), values)
-            self._database.notify(connection)
-        self._database.forget_log()
         return deleted.rowcount > 0
 
     def _read(self, connection: Connection, where: str, **values: Any) -> StoredTenant | None:
@@ -176,8 +171,9 @@ class TenantRows:
         row = connection.execute(text(f"SELECT * FROM tenants WHERE {where}"), values).first()
         if row is None:
             return None
-        if row.mode not in get_args(Mode) or not isinstance(row.version, int):
-            told = f'the stored row of tenant "{row.name}" is damaged (its mode is "{row.mode}")'
+        whole = all(isinstance(getattr(row, name), int) for name in ("version", *COUNTS))
+        if row.mode not in get_args(Mode) or not whole:
+            told = f'the stored row of tenant "{row.name}" is damaged (mode "{row.mode}")'
             raise Damaged(f"{told}: restore it from a backup, or delete the tenant.")
         values = {"id": row.id}
         events = connection.scalars(text(EVENTS_OF), values).all()
