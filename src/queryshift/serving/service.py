@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from queryshift.errors import unknown
 
-from .answering.queries import decoded
+from .answering.queries import decoded, small
 from .collection import Collection, open_collection
 from .collection_service import CollectionService
 from .errors import Ending, NotFound, StoreTrouble
@@ -142,5 +142,5 @@ def with_sample(collection: Collection) -> Collection:
     items = collection.world.reference()
     if settings.reference is not None:
         read = read_queries(settings.reference, modality, settings.strict)
-        items = [decoded(raw, modality) for raw in read]
+        items = [small(decoded(raw, modality), collection) for raw in read]
     return collection.with_reference(collection.measured(items)) if items else collection
