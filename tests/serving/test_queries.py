@@ -8,13 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from queries_to_send import png
 
+from queryshift import load
+from queryshift.encoders.prepared import PreparedItem
 from queryshift.encoders.vectors import Vectors
 from queryshift.errors import BadInput
 from queryshift.serving.answering import queries
 from queryshift.serving.answering.queries import Decoder, decoded, raw_query, size_of
+from queryshift.serving.answering.queues import WorkQueue
 from queryshift.serving.answering.thumbnails import shown
 
 
@@ -133,6 +137,27 @@ def test_a_small_query_is_decoded_at_once_and_files_beside_the_answers(modality,
             assert one.error is None and one.item.size == ((224, 224) if size[0] > 256 else size)
         else:
             assert one.error is None
+
+
+def test_large_images_with_texts_are_made_small_before_the_next_is_decoded():
+    """256 files of 100 KB each can be 20 GB of pixels."""
+    reader, settings = load("tangram-edits")["image+text"], SimpleNamespace(keep_queries=1)
+    collection = SimpleNamespace(modality="image+text", reader=reader, settings=settings)
+    work, file = WorkQueue("decoder", 1, 8, 8), image_file(400, 300)
+    given = [(file, "red"), (SMALL, "add a green star"), (file, "move the square to the left")]
+
+    async def decode():
+        running = asyncio.create_task(work.run())
+        found = await Decoder(collection, work).decode("one", given)
+        running.cancel()
+        return found
+
+    found = asyncio.run(decode())
+    assert [type(one.item) for one in found] == [PreparedItem, tuple, PreparedItem]
+    assert all(one.shown is not None and list(one.shown) == ["image", "text"] for one in found)
+    for items in ([one.item for one in found], [Decoder(collection, work).item(r) for r in given]):
+        whole = reader.encode([decoded(raw, "image+text") for raw in given])
+        assert torch.equal(reader.encode(items), whole)
 
 
 def test_vectors_are_prepared_by_nobody():

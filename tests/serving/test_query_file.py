@@ -4,6 +4,7 @@ import base64
 import json
 import logging
 from io import BytesIO
+from types import SimpleNamespace
 
 import pytest
 from PIL import Image
@@ -12,6 +13,7 @@ from queries_to_send import png
 from queryshift.errors import BadFile, BadInput
 from queryshift.serving.errors import NotFound
 from queryshift.serving.samples import FileWorld, corrupted, corruption_names, read_queries
+from queryshift.serving.service import with_sample
 
 GOOD = [json.dumps({"text": f"a red square, {place}"}) for place in range(9)]
 
@@ -22,6 +24,21 @@ def test_bad_lines_are_left_out_and_named(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         assert len(read_queries(path, "text")) == 9
     assert "Left out of the queries of ordinary.jsonl" in caplog.text and "line 5" in caplog.text
+
+
+def test_large_reference_images_are_made_small_before_the_next_is_decoded(tmp_path):
+    Image.new("RGB", (400, 300)).save(tmp_path / "large.png")
+    path = tmp_path / "reference.jsonl"
+    path.write_text(json.dumps({"image_file": "large.png"}))
+    collection = SimpleNamespace(
+        modality="image",
+        settings=SimpleNamespace(reference=path, strict=True),
+        world=FileWorld(),
+        reader=SimpleNamespace(prepare_item=lambda image: image.size),
+        measured=list,
+        with_reference=list,
+    )
+    assert with_sample(collection) == [(400, 300)]
 
 
 def test_samples_leave_out_what_is_no_json(tmp_path, caplog):

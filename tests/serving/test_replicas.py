@@ -13,6 +13,7 @@ from queryshift.serving.errors import NotFound, StoreTrouble
 from queryshift.serving.metrics import Metrics
 from queryshift.serving.service import Service
 from queryshift.serving.settings import CollectionSettings, ServeSettings, TenantSettings
+from queryshift.serving.store.database import Database
 
 
 def run(work):
@@ -69,8 +70,19 @@ async def both_know(first, second):
     await in_memory(second)
 
 
-def test_changes_by_one_replica_are_seen_by_the_other(address, tmp_path):
-    assert module.LOOK_EVERY <= 0.25  # so that a change is seen within half a second
+async def nothing_told(database):
+    """What is heard behind a pooler that forgets LISTEN."""
+    await asyncio.Event().wait()
+    yield
+
+
+@pytest.mark.parametrize("listening", [True, False], ids=["notified", "polling"])
+def test_changes_by_one_replica_are_seen_by_the_other(listening, address, tmp_path, monkeypatch):
+    assert module.LOOK_EVERY <= 0.5  # so that a change is seen within a second in any case
+    if listening:
+        monkeypatch.setattr(module, "LOOK_EVERY", 600)
+    else:
+        monkeypatch.setattr(Database, "changes", nothing_told)
 
     async def check():
         async with replicas(address, tmp_path) as (first, second):
@@ -104,6 +116,7 @@ def test_changes_by_one_replica_are_seen_by_the_other(address, tmp_path):
 
 def test_an_update_that_lost_the_race_is_dropped_and_counted(address, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "LOOK_EVERY", 60)
+    monkeypatch.setattr(Database, "changes", nothing_told)
 
     async def check():
         async with replicas(address, tmp_path) as (first, second):
@@ -153,6 +166,7 @@ def test_a_replica_learns_on_what_others_have_learnt(address, tmp_path):
 
 def test_a_change_is_made_on_what_another_replica_left(address, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "LOOK_EVERY", 60)
+    monkeypatch.setattr(Database, "changes", nothing_told)
 
     async def check():
         async with replicas(address, tmp_path) as (first, second):
@@ -213,6 +227,7 @@ def test_a_change_whose_acknowledgement_was_lost_counts_once(
     other, seen, address, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(module, "LOOK_EVERY", 60)
+    monkeypatch.setattr(Database, "changes", nothing_told)
 
     async def check():
         async with replicas(address, tmp_path) as (first, second):

@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect
 
 from queryshift.serving.answering.search import SearchRequest
 from queryshift.serving.errors import Conflict, Refused
+from queryshift.serving.http import idempotency
 from queryshift.serving.http.idempotency import IdempotentRequests, Key, keep_answers
 from queryshift.serving.http.request_context import carried_out, unless_hung_up
 from queryshift.serving.metrics import Metrics
@@ -346,6 +347,27 @@ def test_what_a_deleted_tenant_asked_is_not_learnt_by_the_next_of_its_name(asked
             released.set()
             await asking
             assert owner.learning.pending("one") == 0
+
+    run(check())
+
+
+@pytest.mark.parametrize("frozen", ["find_answer", "keep_answers"])
+def test_a_search_with_a_key_is_answered_though_the_store_is_frozen(frozen, monkeypatch):
+    thawed = threading.Event()
+    monkeypatch.setattr(idempotency, "PATIENCE", 0.05)
+    monkeypatch.setattr(idempotency, "find_answer", lambda *_: None)
+    monkeypatch.setattr(idempotency, frozen, lambda *_: thawed.wait())
+
+    async def work():
+        return {"hits": []}
+
+    async def check():
+        requests, keys = IdempotentRequests(None), [Key("me", "/", "a", "b", c, b"") for c in "cde"]
+        found = asyncio.gather(*(requests.once(key, work) for key in keys))
+        try:
+            assert await asyncio.wait_for(found, 10) == [{"hits": []}] * 3
+        finally:
+            thawed.set()
 
     run(check())
 

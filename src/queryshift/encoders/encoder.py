@@ -163,7 +163,8 @@ class Encoder(FrozenModule):
     def prepare_item(self, item: Any) -> PreparedItem:
         """Prepare an item before its batch is known, in any thread; `ready` accepts the result.
 
-        For items whose tensors have the same shape in every batch, such as images.
+        For items whose tensors have the same shape in every batch, such as images, or are padded
+        at the end under a mask, such as texts.
 
         Args:
             item: An item as the user gives it.

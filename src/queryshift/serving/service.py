@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from queryshift.errors import unknown
 
-from .answering.queries import decoded
+from .answering.queries import decoded, small
 from .collection import Collection, open_collection
 from .collection_service import CollectionService
 from .errors import Ending, NotFound, StoreTrouble
@@ -20,7 +20,8 @@ from .settings import ServeSettings
 from .store.retention import expire
 
 SAVE_EVERY = 0.5  # seconds between looks at what is to be written
-LOOK_EVERY = 0.25  # seconds between looks at what other processes changed
+LOOK_EVERY = 0.5  # seconds between looks at what other processes changed, if none tells
+LISTEN_AGAIN = 5.0  # seconds after which a lost connection is tried again
 EXPIRE_EVERY = 300.0  # seconds between looks at what is too old
 logger = logging.getLogger("queryshift.serving")
 
@@ -49,6 +50,7 @@ class Service:
             collection = with_sample(open_collection(name, one, made, settings.device))
             self._collections[name] = CollectionService(collection, self._runtime)
         self._running: list[asyncio.Task[None]] = []
+        self._heard = asyncio.Event()  # that another process changed something
         self._looking: asyncio.Task[None] | None = None  # at what others changed
         self._ending = False
 
@@ -65,7 +67,7 @@ class Service:
         work = [one.run() for one in self._collections.values()]
         work += [self._runtime.run(), self._keep_expiring(), self._keep_saving()]
         if self.store.shared:
-            work.insert(0, self._keep_following())
+            work = [self._keep_following(), self._keep_listening(), *work]
         self._running = [asyncio.create_task(one) for one in work]
 
     async def stop(self) -> None:
@@ -97,11 +99,23 @@ class Service:
             await self._each(CollectionService.save)
 
     async def _keep_following(self) -> None:
-        """Take over what other processes change."""
+        """Take over what other processes change: when told, and twice a second anyway."""
         while True:
-            await asyncio.sleep(LOOK_EVERY)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY):  # wait_for may lose a cancellation
+                    await self._heard.wait()
+            self._heard.clear()
             self._looking = asyncio.create_task(self._each(CollectionService.follow))
             await asyncio.shield(self._looking)
+
+    async def _keep_listening(self) -> None:
+        while True:
+            try:
+                async for _ in self.store.changes():
+                    self._heard.set()
+            except StoreTrouble as error:
+                logger.info("changes are looked for, since none is told: %s", error)
+            await asyncio.sleep(LISTEN_AGAIN)
 
     async def _keep_expiring(self) -> None:
         while True:
@@ -128,5 +142,5 @@ def with_sample(collection: Collection) -> Collection:
     items = collection.world.reference()
     if settings.reference is not None:
         read = read_queries(settings.reference, modality, settings.strict)
-        items = [decoded(raw, modality) for raw in read]
+        items = [small(decoded(raw, modality), collection) for raw in read]
     return collection.with_reference(collection.measured(items)) if items else collection

@@ -68,6 +68,13 @@ def decoded(raw: Raw, modality: str) -> Any:
     return raw
 
 
+def small(item: Any, collection: Collection) -> Any:
+    """A decoded query; one with a large image as the encoder's tensors, which are smaller."""
+    image = item[0] if isinstance(item, tuple) else item
+    large = "image" in collection.modality and image.width * image.height > SMALL_IMAGE
+    return collection.reader.prepare_item(item) if large else item
+
+
 def size_of(raw: Raw) -> int:
     """Bytes that a waiting query takes, about."""
     if isinstance(raw, tuple):
@@ -108,13 +115,12 @@ class Decoder:
     """
 
     def __init__(self, collection: Collection, work: WorkQueue) -> None:
-        self._modality, self._work = collection.modality, work
-        self._prepare = collection.reader.prepare_item
+        self._collection, self._modality, self._work = collection, collection.modality, work
         self._keep = collection.settings.keep_queries > 0  # what is shown of them is made too
 
     def item(self, raw: Raw) -> Any:
         """A query as the encoder takes it, a large image made small; in any thread."""
-        return self._small(decoded(raw, self._modality))
+        return small(decoded(raw, self._modality), self._collection)
 
     async def decode(self, tenant: str, queries: Sequence[Raw]) -> list[Readable]:
         """The queries of a request; when cancelled, those still waiting are given up."""
@@ -136,12 +142,8 @@ class Decoder:
         try:
             item = decoded(raw, self._modality)
             told = shown(item, self._modality) if self._keep else None
-            return Readable(self._small(item), told)
+            return Readable(small(item, self._collection), told)
         except Error as error:
             return Readable(error=error)
         except Exception as error:  # decoders raise anything
             return Readable(error=BadFile(f"what it holds cannot be read ({error!r})."))
-
-    def _small(self, item: Any) -> Any:
-        large = self._modality == "image" and item.width * item.height > SMALL_IMAGE
-        return self._prepare(item) if large else item

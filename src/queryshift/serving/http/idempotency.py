@@ -18,6 +18,7 @@ from ..store.database import Database, insert
 from ..store.retention import KEY_SECONDS
 
 LONGEST_KEY = 200
+PATIENCE = 5.0  # seconds that the store may take
 Told: TypeAlias = dict[str, Any]  # an answer, as JSON has it
 Work: TypeAlias = Callable[[], Coroutine[Any, Any, Told]]
 logger = logging.getLogger("queryshift.serving")
@@ -109,12 +110,13 @@ class IdempotentRequests:
     async def _answer(self, key: Key, work: Work) -> Told:
         """The answer that is stored under a key, or what the work gives, which is then stored.
 
-        A store that does not answer costs no answer: a retry is then answered anew.
+        A store that does not answer in time costs no answer: a retry is then answered anew.
         """
         try:
-            found = await asyncio.to_thread(find_answer, self._database, key)
-        except StoreTrouble as error:
-            logger.info("an idempotency key was not looked up: %s", error)
+            async with asyncio.timeout(PATIENCE):
+                found = await asyncio.to_thread(find_answer, self._database, key)
+        except (StoreTrouble, TimeoutError) as error:
+            logger.info("an idempotency key was not looked up: %r", error)
             return await work()
         if found is not None:
             _check_body(found[0], key)
@@ -128,14 +130,13 @@ class IdempotentRequests:
 
     async def _write(self) -> None:
         """Write what waits in one transaction: those who come meanwhile wait for the next one."""
-        async with self._writing:
-            answers, self._unwritten = self._unwritten, []
-            if not answers:
-                return  # who came before us wrote ours
-            try:
-                await asyncio.to_thread(keep_answers, self._database, answers)
-            except StoreTrouble as error:
-                logger.info("%d idempotency keys were not kept: %s", len(answers), error)
+        try:
+            async with asyncio.timeout(PATIENCE), self._writing:
+                answers, self._unwritten = self._unwritten, []
+                if answers:  # else who came before us wrote ours
+                    await asyncio.to_thread(keep_answers, self._database, answers)
+        except (StoreTrouble, TimeoutError) as error:
+            logger.info("idempotency keys were not kept: %r", error)
 
 
 def _check_body(body: bytes, key: Key) -> None:

@@ -1,4 +1,4 @@
-"""The database under the service: transactions, a lock, one kind of error."""
+"""The database under the service: transactions, notifications, a lock, one kind of error."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import fcntl
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from queryshift.support.optional import need
 from ..errors import DiskFull, StoreTrouble
 
 FILE = "queryshift.db"
+CHANNEL = "queryshift"  # of NOTIFY
 CONNECT_S = 5  # that PostgreSQL may take to answer
 SILENT_MS = 10_000  # after which a connection whose other side is silent is given up
 logger = logging.getLogger("queryshift.serving")
@@ -53,15 +54,20 @@ class Database:
             yield connection.execution_options(reads=True, **level)  # one moment, for all it reads
 
     @contextmanager
-    def writing(self, sync: str = "FULL", forgets: bool = False) -> Iterator[Connection]:
+    def writing(
+        self, sync: str = "FULL", forgets: bool = False, tells: bool = False
+    ) -> Iterator[Connection]:
         """A transaction, which is kept when the block ends and undone when it fails.
 
-        With `forgets`, SQLite's log of writes is emptied then.
+        With `forgets`, SQLite's log of writes is emptied then; with `tells`, other processes hear
+        at once that something changed.
         In SQLite one with `sync="NORMAL"` outlives this process at once, and a power failure when
         a later one that is synced does: of its log a beginning is left.
         """
         with self._told(writing=True), self.engine.execution_options(sync=sync).begin() as begun:
             yield begun
+            if tells and self.shared:
+                begun.execute(text(f"NOTIFY {CHANNEL}"))
         if forgets:
             self.forget_log()
 
@@ -72,6 +78,25 @@ class Database:
         ]
         with self.reading() as connection:
             return connection.execute(text(statement).bindparams(*lists), values).all()
+
+    async def changes(self) -> AsyncIterator[None]:
+        """One for what happened before, then one for each change that a process tells others of.
+
+        A pooler of transactions may lose them.
+        """
+        psycopg = need("psycopg", "postgres", "a store in PostgreSQL")
+        url = self.engine.url.set(drivername="postgresql")
+        address = url.render_as_string(hide_password=False)
+        try:
+            async with await psycopg.AsyncConnection.connect(
+                address, autocommit=True
+            ) as connection:
+                await connection.execute(f"LISTEN {CHANNEL}")
+                yield
+                async for _ in connection.notifies():
+                    yield
+        except psycopg.Error as error:
+            raise StoreTrouble(f"no notifications from PostgreSQL ({error}).") from error
 
     def forget_log(self) -> None:
         """Empty SQLite's log of writes, so that what was deleted is nowhere in its files.

@@ -83,7 +83,8 @@ class TenantRows:
         Raises `Stale` where another process was faster, `Gone` where the tenant was deleted.
         """
         content = stored_state(change.state) if isinstance(change.state, Snapshot) else change.state
-        with self._database.writing() as connection:
+        by_operator = change.mode is not None
+        with self._database.writing(tells=by_operator) as connection:
             if not self._update(connection, change):
                 return change.seen + change.checked  # it was made before, by this very change
             whose = {"tenant_id": change.id}
@@ -153,7 +154,7 @@ class TenantRows:
 
     def put_reference(self, sample: str) -> int:
         """Put a sample in the place of the last one; its version."""
-        with self._database.writing() as connection:
+        with self._database.writing(tells=True) as connection:
             values = {"name": self._collection, "ordinary": sample}
             version = connection.scalar(text(PUT_REFERENCE), values)
             return int(version or 0)
@@ -161,7 +162,7 @@ class TenantRows:
     def delete(self, name: str) -> bool:
         """Delete a tenant and all that is stored of it; whether there was one."""
         values = {"collection": self._collection, "name": name}
-        with self._database.writing(forgets=True) as connection:
+        with self._database.writing(forgets=True, tells=True) as connection:
             connection.execute(text(DELETE_KEYS), values)
             deleted = connection.execute(text(f"DELETE FROM tenants WHERE {BY_NAME}"), values)
         return deleted.rowcount > 0
