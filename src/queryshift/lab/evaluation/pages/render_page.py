@@ -47,7 +47,7 @@ def write_page(html: str, path: Path) -> Path:
 @cache
 def _environment() -> Environment:
     return Environment(
-        loader=PackageLoader("queryshift.lab.evaluation.pages"),
+        loader=PackageLoader(__package__),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
