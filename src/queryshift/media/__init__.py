@@ -5,5 +5,6 @@ objects or `pathlib.Path`; limits are checked before anything is decoded. Text i
 path. Pillow, soundfile and PyAV are imported when they are first needed.
 
 Imports: `support`, `errors`. Start with `images.py`; `item_collection.py` reads whole folders and
-tables, `item_reading.py` has shared code, `limits.py` the largest sizes of items.
+tables, `time_stamps.py` sorts rows by time, `item_reading.py` has shared code, `limits.py` the
+largest sizes of items.
 """

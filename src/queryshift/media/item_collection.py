@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import datetime
-from math import isfinite
 from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any
@@ -21,6 +19,7 @@ from .bad_rows import BadRows
 from .images import IMAGE_SUFFIXES
 from .lazy_items import AudioFile, EncodedImage, ImageFile, LazyItems, Source, selected
 from .records import TABLES, VECTORS, Record, is_dataset, read_records, read_vectors
+from .time_stamps import in_time_order, seconds_of
 
 Id = str | int
 KINDS = {"image": IMAGE_SUFFIXES, "audio": AUDIO_SUFFIXES}
@@ -164,17 +163,15 @@ def _table(path: Path, records: Iterator[Record], check_rows: bool, bad: BadRows
         with bad.skipping():
             value = _value(base, record, role, check_rows)
             if "time" in record.values:
-                times.append(_seconds(record))
+                times.append(seconds_of(record))
             values.append(value)
             ids.append(_id(record, str(value) if role == "file" else row))
             named.append(_partners(record, role))
     bad.check(len(values) + bad.count)
     if times:
-        order = sorted(range(len(times)), key=times.__getitem__)
-        ids, values = [ids[row] for row in order], [values[row] for row in order]
-        named = [named[row] for row in order]
+        times, ids, values, named = in_time_order(times, ids, values, named)
     modality, items = _items(base, role, values, mixed=not check_rows)
-    return Collection(modality, ids, items, named if any(named) else (), sorted(times))
+    return Collection(modality, ids, items, named if any(named) else (), times)
 
 
 def _value(base: Path, record: Record, role: str, check_rows: bool) -> Any:
@@ -262,20 +259,3 @@ def _partners(record: Record, role: str) -> list[Id]:
     if named in (None, ""):
         return []
     return list(named) if isinstance(named, list | tuple) else [named]
-
-
-def _seconds(record: Record) -> float:
-    stamp = record.values["time"]
-    try:
-        if isinstance(stamp, datetime):
-            return stamp.timestamp()
-        if isfinite(seconds := float(stamp)):
-            return seconds
-    except (TypeError, ValueError, OverflowError):
-        pass
-    try:
-        return datetime.fromisoformat(str(stamp)).timestamp()
-    except (ValueError, OverflowError):
-        raise record.problem(
-            f"got the time stamp {stamp!r}, expected seconds or ISO 8601 (2026-01-31T12:00:00)."
-        ) from None

@@ -6,7 +6,8 @@ from edit_distance import edit_distance
 
 from queryshift.errors import BadInput
 from queryshift.lab.corruptions import NAMES, corrupt, find, generator
-from queryshift.lab.corruptions.text.typing_errors import RATES, chatty, half_typos, typos
+from queryshift.lab.corruptions.text.chatty import chatty
+from queryshift.lab.corruptions.text.typing_errors import RATES, half_typos, typos
 
 LONG = "well architected tool list workload shares " * 50
 
@@ -48,11 +49,6 @@ def test_nothing_becomes_empty():
 def test_half_of_the_queries_stay_as_they_are():
     made = [half_typos(LONG, 5, generator(0, item, "half", 5)) for item in range(400)]
     assert 160 < sum(one == LONG for one in made) < 240
-
-
-def test_courtesies_around_a_request():
-    made = chatty("list zones", 1, np.random.default_rng(0))
-    assert made.startswith("hi team please") and " list zones thanks " in made
 
 
 def test_they_are_found_by_name_and_are_not_the_papers():

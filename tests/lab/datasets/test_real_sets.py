@@ -3,7 +3,7 @@
 import pytest
 
 from queryshift.errors import BadFile
-from queryshift.lab.datasets import DATASETS, aws
+from queryshift.lab.datasets import DATASETS, stream_variants
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
 from small_datasets import WRITERS, small
 
@@ -64,21 +64,13 @@ class TestAWS:
         assert not set(dev.candidates) & set(test.candidates)
 
     def test_copies_are_right_answers_too(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(aws, "DROPPED", 0.5)
+        monkeypatch.setattr(stream_variants, "DROPPED", 0.5)
         dataset = DATASETS["aws"](small.aws(tmp_path), part="test-duplicates")
-        assert len(dataset.candidates) == 2 + aws.COPIES
+        assert len(dataset.candidates) == 2 + stream_variants.COPIES
         (right,) = (own for own in dataset.matches if len(own) > 1)
         whole, *copies = (dataset.candidates[place].split() for place in right)
         for copy in copies:
             assert len(copy) < len(whole) and set(copy) <= set(whole)
-
-    def test_few_operations_are_most_of_the_traffic(self, tmp_path, monkeypatch):
-        import numpy as np
-
-        rows = aws._repeated(np.random.default_rng(0), range(100))
-        counts = np.bincount(rows, minlength=100)
-        assert len(rows) == 100
-        assert counts[:10].sum() > 40 > 5 > counts[90:].sum()
 
     def test_a_damaged_model_is_named(self, tmp_path):
         root = small.aws(tmp_path)

@@ -1,18 +1,46 @@
-"""Corruptions made of corruptions: by segments, one drawn per item, and both halves of a pair."""
+"""Corruptions made of corruptions: of categories by name, such as "noise+blur", or any others.
+
+A mixture takes one stand-in per category, from the table `representative` of
+`data/corruptions.toml`. `segments`, `one_of` and `both` mix any corruptions.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
-from queryshift.errors import BadInput
+from queryshift.errors import BadInput, check_known
 
 from .corruption import Composite, Corruption, check_severity
+from .lookup import find
+from .names import COMBINATIONS, REPRESENTATIVE
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
 Several = tuple[Corruption, ...]
+
+
+def combination(
+    modality: str,
+    name: str,
+    single: Callable[[str, str], Corruption] = find,
+    sentence: str = "backtranslation",
+) -> Corruption:
+    """One of the paper's combinations of categories, each by its representative subtype.
+
+    "video" and "audio" are cut into segments; "image+text" is corrupted on both halves. `single`
+    makes a corruption of a modality by name, `sentence` is the one for whole sentences.
+    """
+    check_known("modality with combinations", modality, COMBINATIONS)
+    check_known(f"{modality} combination", name, COMBINATIONS[modality])
+    categories = name.split("+")
+    if modality != "image+text":
+        return segments(*(single(modality, REPRESENTATIVE[modality][each]) for each in categories))
+    image, text = categories
+    change = sentence if text == "sentence" else REPRESENTATIVE["text"][text]
+    return both(single("image", REPRESENTATIVE["image"][image]), single("text", change))
 
 
 def segments(*corruptions: Corruption) -> Corruption:

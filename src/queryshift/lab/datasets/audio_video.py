@@ -7,8 +7,8 @@ from typing import Any
 
 from queryshift.media.lazy_items import AudioFile, Clip, LazyItems
 
-from . import DATASETS
 from .dataset import Dataset
+from .known_datasets import DATASETS
 from .reading.reader import TEXT, find_file, read_json, records
 
 AUDIO = "audio"  # the folder of audio files whose listed place is on the authors' machine

@@ -2,7 +2,7 @@
 
 A document is the description of one operation, a query its service and name in words: "Route 53
 list hosted zones". Services are split: those of the development parts have no document in the
-test parts.
+test parts. `stream_variants.py` makes the parts with frequent answers and with near-duplicates.
 """
 
 from __future__ import annotations
@@ -15,18 +15,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from numpy.random import Generator, default_rng
+from numpy.random import default_rng
 
 from queryshift.media.item_reading import decoding
 
 from .dataset import Dataset
 from .reading.reader import developed
+from .stream_variants import drawn_by_zipf, near_duplicates
 
 SHORTEST, LONGEST = 40, 300  # characters of a document
 DEVELOPED = 0.25  # of the services
 COUNTS = {"test": (12_000, 3_000), "dev": (4_600, 1_500)}  # documents, queries
-EVERY, COPIES, DROPPED = 3, 2, 0.15  # documents with copies, copies of each, words left out
 _TAG, _SPACE = re.compile(r"<[^>]+>"), re.compile(r"\s+")
 _BRAND = re.compile(r"\b(Amazon|AWS)\b")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -53,10 +52,9 @@ def read(name: str, root: Path, part: str, query: str) -> Dataset:
     matches: list[Sequence[int]] = [(row,) for row in range(len(found))]
     texts = [each.document for each in found]
     if way == "zipf":
-        rows = _repeated(rng, rows)
+        rows = drawn_by_zipf(rows, rng)
     if way == "duplicates":
-        copied = (row for row in range(0, len(found), EVERY) for _ in range(COPIES))
-        copies = [(row, _shortened(rng, texts[row])) for row in copied]
+        copies = near_duplicates(texts, rng)
         for place, (row, _) in enumerate(copies, start=len(found)):
             matches[row] = (*matches[row], place)
         texts += [text for _, text in copies]
@@ -106,15 +104,3 @@ def _of_service(folder: Path) -> Iterator[Operation]:
         if len(document) >= SHORTEST:
             spoken = " ".join(_WORD.findall(name)).lower()
             yield Operation(folder.name, name, f"{title} {spoken}", document)
-
-
-def _repeated(rng: Generator, rows: Sequence[int]) -> list[int]:
-    """Rows drawn by Zipf's law: few operations are most of the traffic."""
-    share = 1 / np.arange(1, len(rows) + 1)
-    return [int(row) for row in rng.choice(rows, size=len(rows), p=share / share.sum())]
-
-
-def _shortened(rng: Generator, text: str) -> str:
-    """The text without some of its words."""
-    words = text.split()
-    return " ".join(word for word in words if rng.random() >= DROPPED) or text

@@ -8,8 +8,8 @@ from typing import Any
 
 from queryshift.media.lazy_items import ImageFile
 
-from . import DATASETS
 from .dataset import Captioned, Dataset, captioned
+from .known_datasets import DATASETS
 from .reading.reader import (
     TEXT,
     TEXTS,

@@ -7,10 +7,10 @@ from pathlib import Path, PurePosixPath
 from queryshift.errors import BadFile
 from queryshift.media.lazy_items import ImageFile
 
-from . import DATASETS
 from .coco_flickr_rsicd import CAPTIONS
 from .coco_flickr_rsicd import read as read_karpathy
 from .dataset import Captioned, Dataset, captioned
+from .known_datasets import DATASETS
 from .reading.reader import find_file, find_folder, read_lines
 
 TEXTS = ("Flicker8k_text", "Flickr8k_text", "")  # the first spelling is theirs

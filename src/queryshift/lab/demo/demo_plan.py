@@ -67,7 +67,7 @@ class DemoPlan:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """Who answers, the frozen model first."""
+        """Who answers, the frozen model first; `plain_session` gives only the default a guard."""
         if self.method:
             return tuple(dict.fromkeys(("frozen", *self.method)))
         return QUICK if self.quick else SHOWN

@@ -1,4 +1,7 @@
-"""Traffic: queries in the order they came, a gallery, and the right answers that are known."""
+"""Traffic: queries in the order they came, a gallery, and the right answers that are known.
+
+`media/time_stamps.py` sorts the rows of a log by time.
+"""
 
 from __future__ import annotations
 

@@ -9,28 +9,8 @@ from __future__ import annotations
 
 from queryshift.media.waveform import Waveform as Waveform
 
-from .background_noise import Background, GaussianNoise
-
-
-class Crowd(Background):
-    """Many people talking at once."""
-
-
-class Traffic(Background):
-    """A busy road."""
-
-
-class Rain(Background):
-    """Steady rain."""
-
-
-class Thunder(Background):
-    """A thunderstorm."""
-
-
-class Wind(Background):
-    """Gusts of wind."""
-
+from .background_noise import GaussianNoise
+from .backgrounds import Crowd, Rain, Thunder, Traffic, Wind
 
 gaussian_noise, crowd, traffic = GaussianNoise(), Crowd(), Traffic()
 rain, thunder, wind = Rain(), Thunder(), Wind()

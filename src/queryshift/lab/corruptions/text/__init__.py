@@ -16,12 +16,13 @@ from .character_level import (
     character_swap,
     ocr,
 )
+from .chatty import chatty
 from .published import as_published as as_published
 from .published import at_level as at_level
 from .published import similar as similar
 from .sentence_level import active, backtranslation, casual, formal, passive
 from .sentence_level import sentence as sentence
-from .typing_errors import chatty, half_typos, typos
+from .typing_errors import half_typos, typos
 from .word_level import (
     insert_punctuation,
     synonym_replacement,

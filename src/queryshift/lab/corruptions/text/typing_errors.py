@@ -1,4 +1,4 @@
-"""How people type requests: with typing errors, and with courtesies around them."""
+"""Typing errors: letters dropped, replaced or doubled, in any script."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from ..corruption import at
 from .caption_words import check_caption, pick
 
 RATES = (0.05, 0.10, 0.15, 0.20, 0.25)  # of the letters
-BEFORE = "hi team please can you help me i want to know how i can"
-AFTER = "thanks a lot in advance"
 ALPHABETS = (  # by the end of their part of Unicode
     (0x250, string.ascii_lowercase),
     (0x370, ""),
@@ -33,12 +31,6 @@ def typos(caption: str, severity: int, rng: Generator) -> str:
 def half_typos(caption: str, severity: int, rng: Generator) -> str:
     """Half of the queries with typing errors, the others as they are."""
     return typos(caption, severity, rng) if rng.random() < 0.5 else check_caption(caption)
-
-
-def chatty(caption: str, severity: int, rng: Generator) -> str:
-    """The request inside a polite sentence; the same at every severity."""
-    at(severity, RATES)
-    return f"{BEFORE} {check_caption(caption)} {AFTER}"
 
 
 def _mistyped(letter: str, own: str, rng: Generator) -> str:

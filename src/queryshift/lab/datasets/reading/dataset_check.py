@@ -12,8 +12,8 @@ from queryshift.errors import BadFile
 from queryshift.media.lazy_items import AudioFile, Clip, ImageFile, LazyItems, Source
 from queryshift.support.progress import track
 
-from .. import DATASETS
 from ..dataset import Dataset
+from ..known_datasets import DATASETS
 from .reader import Reader
 
 COUNTED: Mapping[type, str] = {ImageFile: "images", Clip: "videos", AudioFile: "audio"}

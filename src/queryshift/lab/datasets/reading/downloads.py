@@ -10,7 +10,7 @@ from pathlib import Path
 
 from queryshift.errors import BadFile
 
-from .. import DATASETS, HOME
+from ..known_datasets import DATASETS, HOME
 
 CACHE = Path("~/.cache/queryshift")
 TIMEOUT = 60  # seconds without a byte
