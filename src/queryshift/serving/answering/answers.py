@@ -19,6 +19,7 @@ from queryshift.errors import EngineLost, Error
 from queryshift.galleries.exclusions import known_exclusions
 from queryshift.galleries.hits import Id
 from queryshift.retrieval.answer import Answer, FusedRanking
+from queryshift.retrieval.hubness.hub_correction import HubRanking
 from queryshift.sessions.batched import answer_many
 from queryshift.sessions.session import Session
 from queryshift.support.priority import answering
@@ -287,11 +288,11 @@ def _by_itself(collection: Collection, one: Asked) -> Answered:
 
 
 def _by(session: Session, answer: Answer) -> By:
-    """Who gave a session's answer: with a guard the source has its say, or all of it."""
+    """Who gave a session's answer; hub correction belongs to the adapted model."""
     if isinstance(answer.ranking, FusedRanking):
         return "both"
     learnt = session.state.adapted.updates > 0 and session.settings.guard is None
-    return "adapted" if learnt else "source"
+    return "adapted" if learnt or isinstance(answer.ranking, HubRanking) else "source"
 
 
 def _exclusions(collection: Collection, asked: Sequence[Asked]) -> list[list[Id]]:

@@ -10,7 +10,7 @@ const MODES = {
   frozen: "Users see the source's answers, and nothing is learned. What was learned before is kept.",
 };
 const BY_SOURCE = " At the moment the source answers: the latest queries look like the reference queries, or the source is confident about them.";
-const NOTHING_LEARNT = " At the moment the source answers: the tenant has not learned from a group of queries yet.";
+const NOTHING_LEARNT = " The tenant has not learned from a group of queries yet.";
 const FACTS = { queries: "queries", batches: "groups", updates: "updates", drops: "drops", pending: "waiting" };
 
 let place = { collection: "", tenant: "", mode: "", changed: () => {} };
@@ -40,9 +40,9 @@ export function drawTenant(tenant, where) {
   place = { ...where, mode: tenant.mode };
   for (const button of $("modes").children) button.setAttribute("aria-pressed", String(button.dataset.mode === tenant.mode));
   const begins = tenant.isNew ? `No queries of “${where.tenant}” yet; it begins in this mode, or in the one you choose. ` : "";
-  const reason = tenant.updates ? BY_SOURCE : NOTHING_LEARNT;
-  const bySource = tenant.mode === "live" && tenant.report?.answers_by === "source";
-  $("mode-meaning").textContent = `${begins}${MODES[tenant.mode] ?? ""}${bySource ? reason : ""}`;
+  const bySource = tenant.report?.answers_by === "source" ? BY_SOURCE : "";
+  const note = tenant.mode !== "live" ? "" : tenant.updates ? bySource : NOTHING_LEARNT;
+  $("mode-meaning").textContent = `${begins}${MODES[tenant.mode] ?? ""}${note}`;
   $("undo").disabled = $("reset").disabled = Boolean(tenant.isNew);
   $("nothing-learnt").hidden = !tenant.isNew;
   $("clicks").textContent = clickSentence(tenant.clicks);
