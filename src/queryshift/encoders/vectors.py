@@ -12,14 +12,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from queryshift.errors import BadInput, BadItem, CannotAdapt
+from queryshift.errors import BadInput, CannotAdapt
 from queryshift.media.item_reading import described, read_each
 
 from .adapted_parameters import Params
 from .encoder import Encoder
-
-ZERO = "is a zero vector, which is near nothing: drop it."
-NOT_FINITE = "holds NaN or infinite values: repair or drop it, then ask again."
 
 
 class Vectors(Encoder):
@@ -59,16 +56,8 @@ class Vectors(Encoder):
         Returns:
             A row (B, D) for each.
         """
-        dense = all(_is_dense(one, self.dimension) for one in items)
-        rows = list(items) if dense else read_each(items, self._read)
-        vectors = torch.stack(rows).detach().double()
-        largest = vectors.abs().amax(dim=1, keepdim=True)
-        wrong = ~(torch.isfinite(largest) & (largest > 0))
-        if bool(wrong.any()):
-            row = int(wrong.nonzero()[0, 0])
-            reason = ZERO if largest[row] == 0 else NOT_FINITE
-            raise BadItem(row, reason, described(items[row]))
-        return normalize(vectors / largest, dim=1).float()
+        together = self._read_together(items)
+        return torch.stack(read_each(items, self._read)) if together is None else together
 
     def forward(self, prepared: Tensor) -> Tensor:
         """The vectors, as they were prepared."""
@@ -87,8 +76,18 @@ class Vectors(Encoder):
         known_by = repr(("vectors", self.dimension, self.model))
         return blake2b(known_by.encode(), digest_size=16).hexdigest()
 
+    def _read_together(self, items: Sequence[Any]) -> Tensor | None:
+        """All at unit length; None where they must be looked at one by one."""
+        if not all(_is_dense(one, self.dimension or 0) for one in items):
+            return None
+        vectors = torch.stack(list(items)).detach().double()
+        largest = vectors.abs().amax(dim=1, keepdim=True)
+        if not bool(((largest > 0) & torch.isfinite(largest)).all()):
+            return None  # the first that is wrong is named
+        return normalize(vectors / largest, dim=1).float()
+
     def _read(self, item: Any) -> Tensor:
-        """The numbers of one vector, of any length."""
+        """One vector at unit length, or what is wrong with it."""
         try:
             vector = torch.as_tensor(np.array(item) if isinstance(item, np.ndarray) else item)
             if vector.is_complex():
@@ -100,7 +99,12 @@ class Vectors(Encoder):
             raise BadInput(
                 f"got a vector of shape {tuple(vector.shape)}, expected {self.dimension} numbers."
             )
-        return vector
+        if not bool(torch.isfinite(vector).all()):
+            raise BadInput("holds NaN or infinite values: repair or drop it, then ask again.")
+        largest = vector.abs().amax()
+        if float(largest) == 0:
+            raise BadInput("is a zero vector, which is near nothing: drop it.")
+        return normalize(vector / largest, dim=0).float()
 
 
 def is_one_vector(queries: Any) -> bool:
@@ -111,7 +115,7 @@ def is_one_vector(queries: Any) -> bool:
     return numbers and all(isinstance(one, Real) for one in queries)
 
 
-def _is_dense(item: Any, dimension: int | None) -> bool:
+def _is_dense(item: Any, dimension: int) -> bool:
     """Whether an item is a plain vector in memory."""
     if not isinstance(item, Tensor) or item.shape != (dimension,):
         return False

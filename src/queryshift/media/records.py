@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from queryshift.errors import BadFile, check_known, unknown
 from queryshift.support.optional import need
-from queryshift.support.paths import user_path
+from queryshift.support.paths import is_there, user_path
 
 from .bad_rows import BadRows
 from .item_reading import decoding
@@ -97,7 +97,7 @@ def check_columns(columns: Mapping[str, str], sources: Iterable[Any]) -> None:
         sources: what is read with these columns: paths, or anything else.
     """
     paths = [user_path(source) for source in sources if isinstance(source, str | Path)]
-    tables = [path for path in paths if is_dataset(path) or _is_table_file(path)]
+    tables = [path for path in paths if is_there(path) and (is_dataset(path) or _is_table(path))]
     if not columns or not tables:
         return
     names = {name.lower(): name for path in tables for name in _table(path).names}
@@ -106,7 +106,7 @@ def check_columns(columns: Mapping[str, str], sources: Iterable[Any]) -> None:
             raise unknown("column", column, names.values())
 
 
-def _is_table_file(path: Path) -> bool:
+def _is_table(path: Path) -> bool:
     return path.suffix.lower() in TABLES and path.is_file()
 
 
