@@ -27,6 +27,8 @@ def test_every_pair_is_masked_and_nothing_else():
 
 def test_parts_give_what_the_whole_gives():
     columns = [mask_excluded(scores()[:, i : i + 2], PAIRS, columns=i) for i in (0, 2, 4)]
+    rows = [mask_excluded(scores()[i : i + 1], PAIRS, first_query=i) for i in range(len(scores()))]
+    assert torch.equal(torch.cat(rows), masked())
     assert torch.equal(torch.cat(columns, dim=1), masked())
 
 

@@ -54,11 +54,11 @@ def test_a_save_that_waits_when_the_server_ends_is_made_once(tmp_path):
 def test_a_server_ends_though_another_process_changes_a_tenant_at_that_moment():
     async def followed(steps: int) -> bool:
         """Whether following ends that is cancelled some steps after it was told of a change."""
-        service, heard = Service.__new__(Service), asyncio.Event()
-        service._collections = {}
-        following = asyncio.create_task(service._keep_following(heard))
+        service = Service.__new__(Service)
+        service._collections, service._heard = {}, asyncio.Event()
+        following = asyncio.create_task(service._keep_following())
         await asyncio.sleep(0.01)
-        heard.set()
+        service._heard.set()
         for _ in range(steps):
             await asyncio.sleep(0)
         following.cancel()

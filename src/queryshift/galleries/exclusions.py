@@ -56,33 +56,36 @@ def exclusions_of_rows(rows: Tensor, exclude: Tensor | None) -> Tensor | None:
     return torch.stack((rows.cumsum(0)[kept[:, 0]] - 1, kept[:, 1]), dim=1)
 
 
-def mask_excluded(scores: Tensor, exclude: Tensor | None, columns: int | Tensor = 0) -> Tensor:
+def mask_excluded(
+    scores: Tensor, exclude: Tensor | None, columns: int | Tensor = 0, first_query: int = 0
+) -> Tensor:
     """Return scores (B, C) with -inf at excluded pairs; in place if no gradient is needed.
 
     Arguments:
-        scores: of all queries.
+        scores: of the queries from `first_query` on.
         exclude: (query, position) pairs (P, 2), as `excluded_pairs` gives them.
         columns: the gallery position of the first column, or those of all columns (C,).
+        first_query: which query the first row is of.
     """
     if exclude is None or len(exclude) == 0:
         return scores
-    found = excluded_cells(exclude, scores.shape, columns)
+    found = excluded_cells(exclude, scores.shape, columns, first_query)
     cells = tuple(index.to(scores.device) for index in found)
     put = scores.index_put if scores.requires_grad else scores.index_put_
     return put(cells, scores.new_tensor(-torch.inf))
 
 
 def excluded_cells(
-    exclude: Tensor, shape: Sequence[int], columns: int | Tensor = 0
+    exclude: Tensor, shape: Sequence[int], columns: int | Tensor = 0, first_query: int = 0
 ) -> tuple[Tensor, Tensor]:
     """Rows and columns of the cells that `mask_excluded` masks in scores of this shape (B, C)."""
-    rows, positions = exclude.unbind(dim=1)
+    rows, positions = exclude[:, 0] - first_query, exclude[:, 1]
     if isinstance(columns, Tensor):
         pair, positions = (positions.to(columns.device)[:, None] == columns).nonzero().T
         rows = rows.to(columns.device)[pair]
     else:
         positions = positions - columns
-    inside = (positions >= 0) & (positions < shape[1])
+    inside = (rows >= 0) & (rows < shape[0]) & (positions >= 0) & (positions < shape[1])
     return rows[inside], positions[inside]
 
 

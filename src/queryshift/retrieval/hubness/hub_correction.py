@@ -253,7 +253,7 @@ class Scope:
         """Scores of the queries from `first` on, with -inf for excluded candidates."""
         if self.places is not None:  # a search has left them out
             return scores
-        return mask_excluded(scores, self.forward.exclude, first)
+        return mask_excluded(scores, self.forward.exclude, first_query=first)
 
     def sums(self, bank: QueryBank) -> HubSums:
         """The bank's sums over a gallery in memory."""
