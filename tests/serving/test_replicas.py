@@ -124,7 +124,8 @@ def test_an_update_that_lost_the_race_is_dropped_and_counted(address, tmp_path, 
             slow, fast = loaded(second), loaded(first)
             slow.contended_until = 0.0  # it has not heard of the other
             with monkeypatch.context() as patch:  # the second does not look before it learns
-                patch.setattr(type(second.cache.rows), "shared", False)
+                for owner in (first, second):
+                    patch.setattr(owner.cache.rows, "shared", False)
                 await taught(second, 4)
                 await taught(first, 8)
             await first.save(all_changed=True)

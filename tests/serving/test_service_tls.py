@@ -20,6 +20,7 @@ class Https(Server):
 
 
 def test_a_certificate_without_its_key_is_refused(tmp_path):
+    (tmp_path / "c").write_text("")
     with pytest.raises(Error, match="TLS needs both"):
         serve(read_settings(None, data=tmp_path, tls_certificate=tmp_path / "c"))
 
@@ -27,7 +28,7 @@ def test_a_certificate_without_its_key_is_refused(tmp_path):
 def test_a_file_that_is_not_there_is_named(tmp_path):
     (tmp_path / "c").write_text("")
     given = {"tls_certificate": tmp_path / "c", "tls_key": tmp_path / "missing.pem"}
-    with pytest.raises(Error, match=r'tls_key is ".*missing.pem", and there is no such file'):
+    with pytest.raises(Error, match=r"tls_key is .*: path does not point to a file"):
         serve(read_settings(None, data=tmp_path, **given))
 
 

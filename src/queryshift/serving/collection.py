@@ -166,8 +166,7 @@ class Collection:
     def about(self) -> dict[str, Any]:
         """What clients are told."""
         guard = None if self.guard is None else asdict(self.guard) | {"reference": None}
-        reference = self.reference
-        sample = None if reference is None else {"queries": reference.count}
+        sample = None if self.reference is None else {"queries": self.reference.count}
         return {
             "name": self.name,
             "modalities": self.modality.split("+"),

@@ -105,9 +105,6 @@ def serve(settings: ServeSettings) -> None:
 def _options(settings: ServeSettings, connections: Connections) -> dict[str, Any]:
     if (settings.tls_key is None) != (settings.tls_certificate is None):
         raise BadInput("TLS needs both tls_certificate and tls_key.")
-    for name in ("tls_certificate", "tls_key"):
-        if (path := getattr(settings, name)) is not None and not path.is_file():
-            raise BadInput(f'{name} is "{path}", and there is no such file: name a PEM file.')
     return {
         "host": settings.host,
         "port": settings.port,

@@ -75,9 +75,8 @@ class Service:
         self._ending = True
         try:
             async with asyncio.timeout(self._settings.drain_seconds / 2):
-                await asyncio.gather(
-                    *(one.learning.drained() for one in self._collections.values())
-                )
+                every = (one.learning.drained() for one in self._collections.values())
+                await asyncio.gather(*every)
         except TimeoutError:
             logger.warning("groups that still waited to be learnt were given up")
         for task in self._running:

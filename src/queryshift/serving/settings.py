@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.types import FilePath
 from pydantic_settings import BaseSettings, SettingsConfigDict, TomlConfigSettingsSource
 
 from queryshift.errors import BadInput, unknown
@@ -235,8 +236,8 @@ class ServeSettings(BaseSettings):
     open_metrics: bool = False
     origins: list[str] = Field([])
     hosts: list[str] = Field([])
-    tls_certificate: Path | None = None
-    tls_key: Path | None = None
+    tls_certificate: FilePath | None = None
+    tls_key: FilePath | None = None
     drain_seconds: float = Field(20, ge=0)
 
 

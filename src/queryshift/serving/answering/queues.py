@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
@@ -130,32 +130,30 @@ class Demand:
     """
 
     def __init__(self) -> None:
-        self._now: dict[str, int] = {}  # since then
-        self._before: dict[str, int] = {}  # in the time before
+        self._now = Counter[str]()  # since then
+        self._before = Counter[str]()  # in the time before
         self._since = time.monotonic()
 
     def note(self, tenant: str, waiting: int) -> None:
         """Note how many queries of a tenant wait."""
         self._forget()
-        self._now[tenant] = max(waiting, self._now.get(tenant, 0))
+        self._now[tenant] = max(waiting, self._now[tenant])
 
     def busy(self) -> set[str]:
         """The tenants of which many more queries waited than of another."""
         self._forget()
-        most = {**self._before, **self._now}
-        for tenant, waiting in self._before.items():
-            most[tenant] = max(waiting, most[tenant])
+        most = self._before | self._now  # the larger of both numbers
         least = min(most.values(), default=0)
         return {tenant for tenant, waiting in most.items() if waiting > ALIKE * least}
 
     def _forget(self) -> None:
         now = time.monotonic()
         if (past := now - self._since) > SECONDS:
-            self._before = self._now if past <= 2 * SECONDS else {}
-            self._now, self._since = {}, now
+            self._before = self._now if past <= 2 * SECONDS else Counter()
+            self._now, self._since = Counter(), now
 
     def __len__(self) -> int:
-        return len({*self._before, *self._now})
+        return len(self._before | self._now)
 
 
 class WorkQueue:

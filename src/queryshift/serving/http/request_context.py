@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from hashlib import blake2b
-from typing import Any
+from typing import Any, cast
 
 from fastapi import Request
 from starlette.requests import ClientDisconnect
@@ -36,8 +36,7 @@ class ServerContext:
 
 def context_of(request: Request) -> ServerContext:
     """The context of the application that was asked."""
-    context: ServerContext = request.app.state.context
-    return context
+    return cast(ServerContext, request.app.state.context)
 
 
 async def in_turn(request: Request) -> None:
@@ -53,8 +52,7 @@ async def in_turn(request: Request) -> None:
 
 def caller_of(request: Request) -> Caller:
     """Who calls, as the token check found."""
-    caller: Caller = request.state.caller
-    return caller
+    return cast(Caller, request.state.caller)
 
 
 def check_allowed(request: Request, scope: Scope, collection: str, tenant: str | None) -> None:

@@ -59,8 +59,9 @@ class Database:
     ) -> Iterator[Connection]:
         """A transaction, which is kept when the block ends and undone when it fails.
 
-        With `forgets`, SQLite's log of writes is emptied then; with `tells`, other processes hear
-        at once that something changed.
+        With `forgets`, SQLite's log of writes is emptied then, so that what was deleted is nowhere
+        in its files; on a full disk that is left to the next time. With `tells`, other processes
+        hear at once that something changed.
         In SQLite one with `sync="NORMAL"` outlives this process at once, and a power failure when
         a later one that is synced does: of its log a beginning is left.
         """
@@ -68,8 +69,9 @@ class Database:
             yield begun
             if tells and self.shared:
                 begun.execute(text(f"NOTIFY {CHANNEL}"))
-        if forgets:
-            self.forget_log()
+        if forgets and not self.shared:
+            with suppress(sqlite3.Error), self.engine.connect() as connection:
+                connection.connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def rows(self, statement: str, **values: Any) -> Sequence[sa.Row[Any]]:
         """The rows that one look finds; a value that is a list stands for its members."""
@@ -97,15 +99,6 @@ class Database:
                     yield
         except psycopg.Error as error:
             raise StoreTrouble(f"no notifications from PostgreSQL ({error}).") from error
-
-    def forget_log(self) -> None:
-        """Empty SQLite's log of writes, so that what was deleted is nowhere in its files.
-
-        On a full disk that is left to the next time.
-        """
-        if not self.shared:
-            with suppress(sqlite3.Error), self.engine.connect() as connection:
-                connection.connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def wait(self, seconds: float) -> None:
         """Return when the database answers; raise what it says when it does not in time."""

@@ -47,11 +47,7 @@ def alone(database: Database) -> Iterator[None]:
 
 def migrate(database: Database) -> None:
     """Bring the schema up to date, in one transaction; a newer one is refused, unchanged."""
-    config = Config()
-    config.set_main_option("script_location", str(HERE))
-    config.set_main_option("version_locations", str(HERE / "migrations"))
-    config.set_main_option("path_separator", "newline")
-    script = ScriptDirectory.from_config(config)
+    script = ScriptDirectory(str(HERE), version_locations=[str(HERE / "migrations")])
     with database.writing() as connection:
         now = MigrationContext.configure(connection).get_current_revision()
         if now is not None and now not in {one.revision for one in script.walk_revisions()}:
@@ -61,6 +57,6 @@ def migrate(database: Database) -> None:
         def up(current: object, _: object) -> object:
             return script._upgrade_revs("head", current)  # type: ignore[arg-type]
 
-        with EnvironmentContext(config, script, fn=up) as environment:
+        with EnvironmentContext(Config(), script, fn=up) as environment:
             environment.configure(connection=connection, transactional_ddl=False)
             environment.run_migrations()

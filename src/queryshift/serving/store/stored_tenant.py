@@ -120,7 +120,7 @@ class Change:
         last_seen: when it was last asked.
         clicks: to be added, by ranks.
         events: that happened.
-        mode: a new one, or None.
+        mode: the one that an operator left it in with this change, or None.
         state: a new one, or None.
         rows: of its history.
         keep_rows: how many of its history stay.

@@ -47,15 +47,13 @@ class TenantRows:
     Args:
         database: where they are.
         collection: the collection's name.
+
+    Attributes:
+        shared: whether other processes may change them.
     """
 
     def __init__(self, database: Database, collection: str) -> None:
-        self._database, self._collection = database, collection
-
-    @property
-    def shared(self) -> bool:
-        """Whether other processes may change them."""
-        return self._database.shared
+        self._database, self._collection, self.shared = database, collection, database.shared
 
     def find(self, name: str) -> StoredTenant | None:
         """A tenant by its name; None where there is none."""
@@ -83,8 +81,7 @@ class TenantRows:
         Raises `Stale` where another process was faster, `Gone` where the tenant was deleted.
         """
         content = stored_state(change.state) if isinstance(change.state, Snapshot) else change.state
-        by_operator = change.mode is not None
-        with self._database.writing(tells=by_operator) as connection:
+        with self._database.writing(tells=change.mode is not None) as connection:
             if not self._update(connection, change):
                 return change.seen + change.checked  # it was made before, by this very change
             whose = {"tenant_id": change.id}
