@@ -16,14 +16,15 @@ from queryshift.lab.evaluation.results import Cell, read_folder
 from queryshift.models import load
 from small_datasets import small
 
-METHODS = ("frozen", "frozen+hubs", "vectors", "default", "bm25", "spelling+bm25+frozen")
+RULE = "rate not times the uncertainty"
+METHODS = ("frozen", "frozen+hubs", "vectors", "default", RULE, "bm25", "spelling+bm25+frozen")
 
 
 def test_a_row_says_what_answers():
     assert Row.read("bm25") == Row(spelled=False, lexical=True, method="")
     assert Row.read("spelling+bm25+frozen+hubs") == Row(True, True, "frozen+hubs")
     assert Row.read("bm25+default") == Row(False, True, "default")
-    assert [Row.read(name).by_vectors for name in METHODS] == [True, True, True, False, False, True]
+    assert [Row.read(name).by_vectors for name in METHODS] == [*[True] * 3, *[False] * 3, True]
     with pytest.raises(UnknownName, match="spelling"):
         Row.read("bm25+spelling+frozen")
 

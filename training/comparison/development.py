@@ -13,25 +13,21 @@ check what was chosen. Use one FILE for each world and size of batch.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from functools import cache
-from importlib import import_module
 from typing import Any
-from unittest.mock import patch
 
 import torch
 
-from queryshift import Gallery, Guard, Hubs, InfoMax, Session
+from queryshift import Gallery
 from queryshift.lab.datasets import Dataset
 from queryshift.lab.datasets.tangram import TASKS, tangram
 from queryshift.lab.evaluation.benchmarks import BENCHMARKS
 from queryshift.models import load
 
-from . import forked, without_rules
+from . import forked, variants, without_rules
 from .sealed import _by_content as by_content
 from .sealed_streams import DEVELOPMENT, QUERIES, Stream, items, phases, rows
 
@@ -64,50 +60,10 @@ def _answering(task: str) -> tuple[Any, Gallery]:
     return model[query], built.to(OPTIONS["device"])
 
 
-def changed(variant: str) -> tuple[dict[str, Any], list[AbstractContextManager[Any]]]:
-    """Settings of a session that a variant names, and patches of the policy's constants."""
-    if variant == "default":
-        return {}, []
-    if variant in without_rules.PATCHES:
-        return {}, list(without_rules.patches(variant))
-    variant = without_rules.SETTINGS.get(variant, variant)
-    pairs = dict(one.split("=") for one in variant.split(","))
-    parts: dict[type, dict[str, Any]] = {Guard: {}, InfoMax: {}, Hubs: {}}
-    settings: dict[str, Any] = {}
-    patches: list[AbstractContextManager[Any]] = []
-    for name, text in pairs.items():
-        value = json.loads(text)
-        owner = next((one for one in parts if name in {f.name for f in fields(one)}), None)
-        if owner is not None:
-            parts[owner][name] = value
-        elif ":" in name:  # module:CONSTANT
-            module, constant = name.split(":")
-            patches.append(patch.object(import_module(f"queryshift.{module}"), constant, value))
-        elif name == "rate":  # times the encoder's
-            settings["rate"] = value
-        else:
-            settings[name] = value
-    made = {"method": InfoMax(**parts[InfoMax]), "guard": Guard(**parts[Guard])}
-    return {"score_from": "after", "hubs": Hubs(**parts[Hubs]), **made, **settings}, patches
-
-
-def _session(variant: str, task: str, stack: ExitStack) -> Session:
-    encoder, gallery = _answering(task)
-    settings, patches = changed(variant)
-    for one in patches:
-        stack.enter_context(one)
-    if not settings.pop("recommended", True):
-        stack.enter_context(patch.object(encoder, "recommended", {}))
-    factor = settings.pop("rate", None)
-    if factor is not None:
-        settings["lr"] = factor * encoder.recommended["infomax"]["lr"]
-    return Session(encoder, gallery, **settings)
-
-
 def work(one: Work) -> list[dict[str, Any]]:
     """The lines of one stream."""
     torch.set_num_threads(1)
-    stream, variants = one
+    stream, named = one
     world, captions = WORLDS[stream.task]
     asked, matches = items(stream, world, captions)
     told = phases(stream)
@@ -120,7 +76,7 @@ def work(one: Work) -> list[dict[str, Any]]:
     if stream.kind not in WHOLE:
         asked, matches = asked[: OPTIONS["queries"]], matches[: OPTIONS["queries"]]
     found = []
-    for variant in variants:
+    for variant in named:
         started = time.perf_counter()
         firsts, about = _firsts(stream, variant, asked)
         right: dict[str, list[bool]] = {}
@@ -135,8 +91,7 @@ def work(one: Work) -> list[dict[str, Any]]:
 
 
 def _firsts(stream: Stream, variant: str, asked: list[Any]) -> tuple[list[int], dict[str, Any]]:
-    with ExitStack() as stack:
-        session = _session(variant, stream.task, stack)
+    with variants.session_of(variant, *_answering(stream.task)) as session:
         size = OPTIONS["batch"] or BENCHMARKS[f"tangram-o-{stream.task}"].batch
         firsts: list[int] = []
         for start in range(0, len(asked), size):
@@ -160,7 +115,7 @@ def _left(options: argparse.Namespace) -> list[Work]:
         for one in streams(seed)
         if one.task in options.tasks and (not options.kinds or one.kind in options.kinds)
     ]
-    return [(one, variants) for one, variants in left if variants]
+    return [(one, named) for one, named in left if named]
 
 
 def main() -> None:

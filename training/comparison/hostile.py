@@ -2,7 +2,10 @@
 
 python -m training.comparison.hostile docs/results/hostile.jsonl --seeds 0 1 2
 python -m training.comparison.hostile FILE --world dev --guards bare guarded guarded:spread=0.3
+python -m training.comparison.hostile FILE --methods default "rate not times the uncertainty"
 python -m training.comparison.hostile_table docs/results/hostile.jsonl
+
+A method may be a name of `without_rules.py`: the guarded default without one of its rules.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import multiprocessing as mp
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache, lru_cache, partial
 from itertools import product
 from pathlib import Path
@@ -25,6 +29,7 @@ from queryshift.lab.tangram import captions, scenes
 from queryshift.methods.specs import Spec
 from queryshift.models import load
 
+from . import variants, without_rules
 from .hostile_streams import BATCH, SCENES, STREAMS, Asked, World
 
 DEFAULT = "default"  # the session that is told no method
@@ -61,13 +66,13 @@ def guard_of(name: str, world: World) -> Guard | None:
     return None if kind == BARE else Guard(**settings)
 
 
-def session_of(run: Run, world: World) -> Session:
-    """A session that has learnt nothing."""
+def session_of(run: Run, world: World) -> AbstractContextManager[Session]:
+    """A session that has learnt nothing; a rule that it leaves out is back after the block."""
     guard, encoder = guard_of(run[1], world), world.encoder
-    if run[0] == DEFAULT:
-        return Session(encoder, world.gallery, guard=guard)
+    if run[0] in (DEFAULT, *without_rules.NAMES):
+        return variants.session_of(run[0], encoder, world.gallery, guard=guard)
     spec = Spec.read(run[0])
-    return Session(encoder, world.gallery, spec.make(), hubs=spec.hubs, guard=guard)
+    return nullcontext(Session(encoder, world.gallery, spec.make(), hubs=spec.hubs, guard=guard))
 
 
 def recall(session: Session, asked: Sequence[Asked], adapt: bool, owner: Sequence[int]) -> float:
@@ -92,13 +97,14 @@ def lines(work: Work, size: dict[str, Any]) -> list[dict[str, Any]]:
     owner = [place // 5 for place in range(len(world.gallery))]
     found = []
     for run in runs:
-        session, started = session_of(run, world), time.perf_counter()
+        started = time.perf_counter()
         line = {"world": split, "seed": seed, "stream": stream, "method": run[0], "guard": run[1]}
-        line["recall"] = recall(session, asked, True, owner)
-        line["learnt"] = sum(one.adapted for one in session.history)
-        line["batches"], line["resets"] = len(session.history), session.state.resets
-        line["after"] = recall(session.fork(), clean, False, owner)
-        line["after, adapting"] = recall(session, clean, True, owner)
+        with session_of(run, world) as session:
+            line["recall"] = recall(session, asked, True, owner)
+            line["learnt"] = sum(one.adapted for one in session.history)
+            line["batches"], line["resets"] = len(session.history), session.state.resets
+            line["after"] = recall(session.fork(), clean, False, owner)
+            line["after, adapting"] = recall(session, clean, True, owner)
         found.append({**line, "seconds": round(time.perf_counter() - started, 1)})
     return found
 
@@ -108,7 +114,8 @@ def left(path: Path, options: argparse.Namespace) -> Iterator[Work]:
     kept = [json.loads(one) for one in path.read_text().splitlines()] if path.exists() else []
     keys = ("world", "seed", "stream", "method", "guard")
     done = {tuple(line[key] for key in keys) for line in kept}
-    guards = {spec: [BARE] if spec == "frozen" else options.guards for spec in options.methods}
+    only = {"frozen": [BARE], **{name: [GUARDED] for name in without_rules.NAMES}}
+    guards = {spec: only.get(spec, options.guards) for spec in options.methods}
     runs = [(spec, guard) for spec in options.methods for guard in guards[spec]]
     every = product(options.seeds, options.streams)
     for seed, stream in sorted(every, key=lambda one: one[1] != "diverse"):

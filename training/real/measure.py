@@ -8,6 +8,8 @@ stopped. Cells run in the order of `--methods`. A row of the table is a method o
     vectors                  the same over the encoder's vectors: nothing of the encoder adapts
     spelling+ROW             the queries' spelling is corrected first
     bm25, bm25+ROW           lexical scores alone, or fused with a row's by their ranks
+    RULE                     the default without one of its rules, a name of
+                             training/comparison/without_rules.py
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -38,6 +41,7 @@ from queryshift.lab.evaluation.runner.prepared_benchmark import PreparedBenchmar
 from queryshift.lab.evaluation.stream_evaluation import run as run_stream
 from queryshift.methods.specs import canonical
 from queryshift.sessions.session import Session
+from training.comparison import variants, without_rules
 from training.real import rates
 from training.real.lexical import BM25, Speller, fused
 
@@ -63,7 +67,7 @@ class Row:
         spelled, rest = text.startswith(SPELLED), text.removeprefix(SPELLED)
         lexical = rest == BM25_ALONE or rest.startswith(FUSED)
         method = "" if rest == BM25_ALONE else rest.removeprefix(FUSED)
-        named = method in ("", DEFAULT, VECTORS)
+        named = method in ("", DEFAULT, VECTORS, *without_rules.NAMES)
         return cls(spelled, lexical, method if named else canonical(method))
 
     @property
@@ -146,15 +150,14 @@ class Bench:
         """One row over the stream."""
         row, begun = Row.read(name), time.perf_counter()
         asked = self.asked(seed, row.spelled)
-        session = self.session(row, seed) if row.method else None
         queries = list(self.vectors(asked)) if row.by_vectors else asked
-        if row.lexical:
-            ranks = self.lexical_ranks(session, queries, asked, seed)
-        else:
-            assert session is not None
-            ranks = run_stream(
-                session, queries, self.part.dataset.matches, seed, self.stream.benchmark.batch
-            ).all_ranks
+        with self.session(row, seed) as session:
+            if row.lexical or session is None:
+                ranks = self.lexical_ranks(session, queries, asked, seed)
+            else:
+                ranks = run_stream(
+                    session, queries, self.part.dataset.matches, seed, self.stream.benchmark.batch
+                ).all_ranks
         return Cell(
             benchmark=self.stream.benchmark.name,
             shift=self.stream.shift,
@@ -197,11 +200,16 @@ class Bench:
         """Their vectors (Q, D) by the source model, kept on disk."""
         return embedded(self.encoder, queries, self.folder / "queries")[0].vectors.flatten(1)
 
-    def session(self, row: Row, seed: int) -> Session:
-        """A fresh session of a row's method."""
+    def session(self, row: Row, seed: int) -> AbstractContextManager[Session | None]:
+        """A fresh session of a row's method; None: the row has no method."""
+        if not row.method:
+            return nullcontext()
+        if row.method in without_rules.NAMES:
+            return variants.session_of(row.method, self.encoder, self.gallery, seed=seed)
         encoder = Vectors(self.gallery.dimension) if row.by_vectors else self.encoder
         method = DEFAULT if row.method == VECTORS else row.method
-        return session_of(method, self.stream.benchmark, encoder, self.gallery, seed)
+        own = session_of(method, self.stream.benchmark, encoder, self.gallery, seed)
+        return nullcontext(own)
 
     def lexical_ranks(
         self, session: Session | None, queries: Sequence[Any], texts: Sequence[str], seed: int
