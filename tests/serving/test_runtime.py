@@ -7,7 +7,8 @@ import pytest
 
 from queryshift.serving.errors import DiskFull
 from queryshift.serving.metrics import Metrics
-from queryshift.serving.runtime import Writer
+from queryshift.serving.runtime import Runtime, Writer
+from queryshift.serving.settings import ServeSettings
 
 
 def test_a_store_that_cannot_be_written_is_told_once_and_so_is_its_end(caplog):
@@ -35,3 +36,11 @@ def test_a_store_that_cannot_be_written_is_told_once_and_so_is_its_end(caplog):
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 2 and "cannot be written" in told[0] and "written again" in told[1]
     assert value("queryshift_saves_total") == 3 and value("queryshift_failed_saves_total") == 2
+
+
+@pytest.mark.parametrize(("cores", "decoders"), [(1, 1), (2, 1), (8, 4), (None, 1)])
+def test_decoding_leaves_half_of_the_cores_to_the_model(cores, decoders, tmp_path, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    runtime = Runtime(ServeSettings(data=tmp_path), Metrics())
+    assert runtime.decoding._threads == decoders and runtime.background._threads == 1
+    runtime.close()
