@@ -201,3 +201,9 @@ def test_the_report_is_of_the_latest_batch_and_says_who_would_answer(tenant):
         tenant.session.answer(queries[:number])
     report = tenant.report()
     assert report["latest"]["queries"] == 4 and report["answers_by"] == "adapted"
+
+
+def test_nothing_is_counted_of_a_new_tenant():
+    new = Record("one", "live")
+    counted = (new.queries, new.batches, new.updates, new.drops, new.resets)
+    assert counted == (0, 0, 0, 0, 0) and not (new.events or new.new_events or new.clicks.counts())
