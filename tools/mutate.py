@@ -38,7 +38,9 @@ ROOMS = (
     *("retrieval", "sessions", "methods", "galleries", "indexing", "serving"),
     "lab/own_traffic",
 )
-MORE_FILES = ("engines", "test_bad_input.py", "streams")  # tests of what uses the rooms
+MORE_FILES = (  # tests of what uses the rooms
+    *("engines", "test_bad_input.py", "streams", "lab/evaluation/test_benchmark_methods.py"),
+)
 STAGES = (2.0, 20.0)  # seconds of tests that are run at once, before all of them
 MORE_TESTS = {"galleries": ("tests/engines",)}  # of a room, beside those in its own folder
 MOST_SURVIVORS = 0.05
