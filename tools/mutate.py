@@ -39,7 +39,8 @@ ROOMS = (
     "lab/own_traffic",
 )
 MORE_FILES = (  # tests of what uses the rooms
-    *("engines", "test_bad_input.py", "streams", "lab/evaluation/test_benchmark_methods.py"),
+    *("engines", "test_bad_input.py", "streams", "models/test_matching_sessions.py"),
+    "lab/evaluation/test_benchmark_methods.py",
 )
 STAGES = (2.0, 20.0)  # seconds of tests that are run at once, before all of them
 MORE_TESTS = {"galleries": ("tests/engines",)}  # of a room, beside those in its own folder

@@ -67,6 +67,13 @@ def counted(database, table: str) -> int:
         return connection.scalar(text(f"SELECT count(*) FROM {table}"))
 
 
+def test_every_row_but_a_kept_answer_belongs_to_a_tenant(database):
+    inspected = sa.inspect(database.engine)
+    for table in set(TABLES) - {"tenants", "idempotency_keys"}:
+        whose = {one["name"]: one for one in inspected.get_columns(table)}["tenant_id"]
+        assert whose["nullable"] is False, table
+
+
 def test_what_was_learnt_its_counts_and_its_version_are_written_together(rows, taken):
     made = rows.make("one", "live", 10)
     assert rows.commit(learnt(made, taken, 1, "a")) == made.version + 1
