@@ -53,7 +53,7 @@ class TestBuilding:
         gallery.save(tmp_path / "kept")
         assert Gallery.load(tmp_path / "kept").positions([5]) == gallery.positions([5]) == [1]
         with pytest.raises(BadInput, match="the id 7 stands more than once"):
-            Gallery.from_vectors(kind(torch.tensor([7, 7])), unit(2, 3))
+            Gallery.from_vectors(kind(torch.tensor([5, 7, 7])), unit(3, 3))
 
     @pytest.mark.parametrize("kind", [lambda row: row, lambda row: row.numpy()])
     def test_a_list_of_tensors_or_arrays_is_vectors_too(self, kind):

@@ -123,3 +123,18 @@ def test_a_group_that_cannot_be_learnt_costs_no_answer_and_is_an_event(files, tm
     assert [len(answer["hits"]) for answer in told["answers"]] == [3] * 4
     assert events[0]["event"] == "failed" and "nothing to learn from" in events[0]["detail"]
     assert b'failed_updates_total{collection="shop"} 1.0' in metrics.text()
+
+
+@pytest.mark.parametrize(("own", "used"), [(None, "cuda:1"), ("cpu", "cpu")])
+def test_a_model_runs_where_its_collection_says_else_where_the_server_does(
+    own, used, tmp_path, monkeypatch
+):
+    class Asked(Exception):
+        pass
+
+    def load(name, device):
+        raise Asked(device)
+
+    monkeypatch.setattr("queryshift.serving.collection.load", load)
+    with pytest.raises(Asked, match=used):
+        open_collection("tangram", CollectionSettings(device=own), tmp_path, device="cuda:1")

@@ -108,6 +108,9 @@ def test_a_folder_of_files_is_imported_once(database, request, tmp_path, caplog)
     assert len(list(kept.glob("tenants/*/tenant.json"))) == 2
     with pytest.raises(OSError):  # what the old server did first
         (tmp_path / "collections" / "tangram").mkdir(parents=True, exist_ok=True)
+    (tmp_path / "collections").unlink()
+    kept.parent.rename(tmp_path / "collections")  # a backup that is laid there again
+    assert with_owner(given, look)[0]["mode"] == "live"  # what was changed since stays
 
 
 def test_what_a_failed_save_did_not_write_still_counts_as_changed(tmp_path, monkeypatch):
