@@ -8,13 +8,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
 logger = logging.getLogger("queryshift")
 MAX_WAIT_S = 0.2  # for others to finish their work; they may wait for a lock that we hold
 Thread = tuple[int, int]  # process and thread; a fork has one thread, none of its parent's
-Value = TypeVar("Value")
 
 
 class RenewedLock:
@@ -102,29 +101,28 @@ def _one_torch_thread() -> None:
         logger.info(told, threads - 1)
 
 
-class lazy_property(Generic[Value]):
-    """A property that is computed once per instance; for frozen dataclasses too.
+if TYPE_CHECKING:  # checkers know `property` best
+    lazy_property = property
+else:
 
-    Python 3.11's `functools.cached_property` holds one lock for all instances of a class while it
-    computes. Here two threads may both compute the first value, and get the one stored first.
-    """
+    class lazy_property:
+        """A property that is computed once per instance; for frozen dataclasses too.
 
-    def __init__(self, compute: Callable[[Any], Value]) -> None:
-        self.compute, self.__doc__ = compute, compute.__doc__
+        Python 3.11's `functools.cached_property` holds one lock for all instances of a class while
+        it computes. Here two threads may both compute the first value, and get the one stored
+        first.
+        """
 
-    def __set_name__(self, owner: type[Any], name: str) -> None:
-        self.name = name
+        def __init__(self, compute: Callable[[Any], Any]) -> None:
+            self.compute, self.__doc__ = compute, compute.__doc__
 
-    @overload
-    def __get__(self, instance: None, owner: type[Any]) -> Self: ...
-    @overload
-    def __get__(self, instance: object, owner: type[Any]) -> Value: ...
-    def __get__(self, instance: object | None, owner: type[Any]) -> Self | Value:
-        if instance is None:
-            return self
-        value = self.compute(instance)
-        stored: Value = vars(instance).setdefault(self.name, value)
-        return stored
+        def __set_name__(self, owner: type[Any], name: str) -> None:
+            self.name = name
+
+        def __get__(self, instance: object | None, owner: type[Any]) -> Any:
+            if instance is None:
+                return self
+            return vars(instance).setdefault(self.name, self.compute(instance))
 
 
 _changed = threading.Condition(RenewedLock())  # type: ignore[arg-type]
