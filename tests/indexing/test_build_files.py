@@ -179,7 +179,7 @@ def test_a_killed_build_goes_on_without_a_row_twice_or_missing(folder, to):
 def test_it_may_be_killed_at_any_time(folder):
     table(folder)
     for tenths in (8, 16, 22, 24):  # while modules are loaded, at the first shard, later
-        process = start(folder, "gallery.safetensors", slow=0.02)
+        process = start(folder, "gallery.safetensors", slow=0.1)  # all four find it unfinished
         time.sleep(tenths / 10)
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
